@@ -1,0 +1,364 @@
+"""The Rust core as Python sees it.
+
+Everything here releases the GIL while it reads, filters, scores or writes. A ``Mask`` and every
+buffer is aligned with the ``Nodes`` it came from: position ``i`` speaks of ``nodes.names[i]``.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias, final, overload
+
+from typing_extensions import Buffer
+
+_Scores: TypeAlias = Sequence[int] | Buffer
+
+__version__: str
+
+class KubextendError(Exception):
+    """The root of every error that kubextend raises on purpose."""
+
+class WireError(KubextendError):
+    """A body that cannot be read: says at which byte, in which field, and what was expected."""
+
+@final
+class Selector:
+    """A compiled label selector, in the grammar of Kubernetes' ``labels.Parse``.
+
+    Raises: ValueError: the text is not a selector; the sentence is that of Kubernetes.
+    Source: apimachinery v0.36 pkg/labels/selector.go
+    """
+
+    def __new__(cls, text: str) -> Selector: ...
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether a set of labels satisfies every requirement."""
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+_Toleration: TypeAlias = tuple[str, str, str, str]
+_Requirement: TypeAlias = tuple[str, str, list[str]]
+_Term: TypeAlias = tuple[list[_Requirement], list[_Requirement]]
+
+@final
+class Pod:
+    """A pod as a request brought it. Nothing is copied into Python until it is asked for."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def uid(self) -> str: ...
+    @property
+    def scheduler_name(self) -> str:
+        """``spec.schedulerName``; ``default-scheduler`` where it is absent or empty."""
+    @property
+    def node_name(self) -> str: ...
+    @property
+    def priority(self) -> int | None: ...
+    @property
+    def labels(self) -> dict[str, str]: ...
+    @property
+    def annotations(self) -> dict[str, str]: ...
+    @property
+    def node_selector(self) -> dict[str, str]: ...
+    @property
+    def tolerations(self) -> list[_Toleration]:
+        """``(key, operator, value, effect)`` of each toleration, absent ones empty."""
+    @property
+    def required_terms(self) -> list[_Term] | None:
+        """Required node affinity: ``(matchExpressions, matchFields)`` of each ORed term."""
+    def matches(self, selector: str | Selector) -> bool:
+        """Whether the pod's labels satisfy a selector."""
+
+@final
+class Mask:
+    """One bit for each node of a ``Nodes``.
+
+    Args of ``&``, ``|`` and ``^``: another Mask of the same length (else ValueError).
+    """
+
+    def __new__(cls, bits: Iterable[bool]) -> Mask: ...
+    def count(self) -> int:
+        """How many bits are set."""
+    def any(self) -> bool: ...
+    def all(self) -> bool: ...
+    def indices(self) -> list[int]:
+        """The positions of the set bits, ascending."""
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> bool: ...
+    def __iter__(self) -> Iterator[bool]: ...
+    def __and__(self, other: Mask, /) -> Mask: ...
+    def __or__(self, other: Mask, /) -> Mask: ...
+    def __xor__(self, other: Mask, /) -> Mask: ...
+    def __invert__(self) -> Mask: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    __hash__ = None  # type: ignore[assignment]
+
+@final
+class Nodes:
+    """The nodes of one request, in its order, as they stood when it was read."""
+
+    @property
+    def names(self) -> list[str]: ...
+    @property
+    def known(self) -> Mask:
+        """False where a name is not in the store; such a node has no label and matches nothing."""
+    @property
+    def unschedulable(self) -> Mask:
+        """``spec.unschedulable``."""
+    @property
+    def taints(self) -> list[list[tuple[str, str, str]]]:
+        """``(key, value, effect)`` of each taint of each node."""
+    def everything(self) -> Mask: ...
+    def nothing(self) -> Mask: ...
+    def matches(self, selector: str | Selector) -> Mask:
+        """Known nodes whose labels satisfy the selector.
+
+        Raises: ValueError: the text is not a selector.
+        """
+    def tolerated_by(self, pod: Pod) -> Mask:
+        """Nodes of which the pod tolerates every NoSchedule and NoExecute taint.
+
+        Source: kubernetes v1.36 plugins/tainttoleration/taint_toleration.go
+        """
+    def affine_to(self, pod: Pod) -> Mask:
+        """Nodes that satisfy the pod's nodeSelector and required node affinity.
+
+        Source: component-helpers v0.36 scheduling/corev1/nodeaffinity/nodeaffinity.go
+        """
+    def preferred_by(self, pod: Pod) -> memoryview:
+        """Sum of the weights of the preferred node affinity terms that match: int64, (len,)."""
+    def labels(self, key: str) -> list[str | None]:
+        """The value of one label on every node, None where it is absent."""
+    def allocatable(self, resource: str) -> memoryview:
+        """``status.allocatable`` of every node: int64, (len,); cpu in milli, the rest in units.
+
+        A resource that a node does not name is 0.
+        """
+    def latest(self) -> Nodes:
+        """The same names looked up again in the store's present state.
+
+        The nodes of a full-mode request are its own and come back as they are.
+        """
+    def __len__(self) -> int: ...
+
+@final
+class NodeStoreStats:
+    """What a NodeStore holds and how often it knew what it was shown."""
+
+    @property
+    def nodes(self) -> int: ...
+    @property
+    def bytes(self) -> int:
+        """Bytes of node objects that are kept to be recognised and echoed."""
+    @property
+    def hits(self) -> int:
+        """Nodes recognised by their bytes (full mode) or known by name, since the start."""
+    @property
+    def misses(self) -> int: ...
+
+@final
+class ListPage:
+    """What one page of a list said of itself."""
+
+    @property
+    def resource_version(self) -> str: ...
+    @property
+    def continue_token(self) -> str:
+        """Empty on the last page."""
+    @property
+    def items(self) -> int: ...
+
+@final
+class WatchEvent:
+    """What one watch event was, and whether it changed anything that plugins read."""
+
+    @property
+    def type(self) -> str:
+        """ADDED, MODIFIED, DELETED, BOOKMARK or ERROR."""
+    @property
+    def name(self) -> str: ...
+    @property
+    def resource_version(self) -> str: ...
+    @property
+    def changed(self) -> bool: ...
+    @property
+    def code(self) -> int:
+        """The Status code of an ERROR event, else 0."""
+    @property
+    def message(self) -> str: ...
+
+@final
+class Relist:
+    """A list in the making: invisible until it is committed."""
+
+    def page(self, list_bytes: bytes) -> ListPage:
+        """Take one page of a NodeList.
+
+        Raises: WireError: not a NodeList; nothing of the page is kept.
+        """
+    def commit(self) -> None:
+        """Replace the whole content of the store at once: what was not listed is gone."""
+
+@final
+class NodeStore:
+    """Parsed nodes, kept: one writer, any number of readers on immutable snapshots.
+
+    A store is either filled by ``replace``, ``relist`` and ``apply`` (a watch), or by the
+    full-mode requests read against it; once it was filled by a watch no request changes it.
+
+    Args:
+        max_bytes: how many bytes of node objects full mode may keep; the least recently seen go
+            first.
+    """
+
+    def __new__(cls, max_bytes: int = 536870912) -> NodeStore: ...
+    def replace(self, list_bytes: bytes) -> str:
+        """Hold exactly the nodes of this NodeList. Returns its resourceVersion.
+
+        Raises: WireError: not a whole NodeList; the store keeps what it had.
+        """
+    def relist(self) -> Relist:
+        """Begin a list that comes in pages."""
+    def apply(self, event_bytes: bytes) -> WatchEvent:
+        """Take one watch event, as a line of the API's stream.
+
+        Raises: WireError: not an event; the store keeps what it had.
+        """
+    def nodes(self) -> Nodes:
+        """Every node of the store."""
+    def stats(self) -> NodeStoreStats: ...
+    def __len__(self) -> int: ...
+    def __contains__(self, name: str, /) -> bool: ...
+
+@final
+class ExtenderArgs:
+    """A filter or prioritize request, and the writer of its answer."""
+
+    @property
+    def pod(self) -> Pod | None: ...
+    @property
+    def nodes(self) -> Nodes | None:
+        """None where both Nodes and NodeNames are null."""
+    @property
+    def names_mode(self) -> bool:
+        """True where the request brought NodeNames (nodeCacheCapable: true)."""
+    def filter_result(self, kept: Mask, reason: str, unresolvable: bool = True) -> bytes:
+        """ExtenderFilterResult: kept nodes as they came in, every other one with the reason.
+
+        Args:
+            kept: one bit a node.
+            reason: short and stable; kube-scheduler counts equal ones together.
+            unresolvable: FailedAndUnresolvableNodes, else FailedNodes (preemption may help).
+        """
+    def filter_answer(self, rejections: Sequence[tuple[Mask, str, bool]]) -> bytes:
+        """ExtenderFilterResult from ``(nodes, reason, unresolvable)`` entries.
+
+        The first entry that names a node decides its reason; a node in no entry is kept.
+        """
+    def prioritize_result(self, scores: _Scores) -> bytes:
+        """HostPriorityList: one integer a node, written as it is."""
+
+@final
+class PreemptionArgs:
+    """A preempt request, and the writer of its answer."""
+
+    @property
+    def pod(self) -> Pod | None: ...
+    @property
+    def nodes(self) -> Nodes:
+        """The candidate nodes, in the request's order."""
+    @property
+    def victims(self) -> list[tuple[list[str], int]]:
+        """``(UIDs, NumPDBViolations)`` of each candidate."""
+    def result(self, kept: Mask) -> bytes:
+        """ExtenderPreemptionResult with the kept candidates, their victims and PDB counts."""
+
+@final
+class BindingArgs:
+    """A bind request."""
+
+    @property
+    def pod_name(self) -> str: ...
+    @property
+    def pod_namespace(self) -> str: ...
+    @property
+    def pod_uid(self) -> str: ...
+    @property
+    def node(self) -> str: ...
+
+@final
+class NativePlugin:
+    """A plugin that runs in the core, without the interpreter."""
+
+    @staticmethod
+    def named(name: str) -> NativePlugin:
+        """A native plugin that takes no arguments.
+
+        Raises: ValueError: no such plugin; the message lists those there are.
+        """
+    @staticmethod
+    def label_match(
+        filters: Sequence[tuple[str, str, str]] = (),
+        scores: Sequence[tuple[str, str, int]] = (),
+    ) -> NativePlugin:
+        """``(pod selector, node selector, reason)`` filters, ``(…, …, score)`` scores.
+
+        Raises: ValueError: a selector does not parse.
+        """
+    @property
+    def name(self) -> str: ...
+    @property
+    def extension_points(self) -> tuple[str, ...]: ...
+    def filter_nodes(self, pod: Pod, nodes: Nodes) -> list[tuple[Mask, str, bool]]:
+        """``(rejected nodes, reason, unresolvable)`` entries; empty when every node passes."""
+    def score_nodes(self, pod: Pod, nodes: Nodes) -> memoryview:
+        """int64, ``(len(nodes),)``, 0..100."""
+
+def read_args(
+    body: bytes, store: NodeStore | None = None, *, watched: NodeStore | None = None
+) -> ExtenderArgs:
+    """Read a filter or prioritize request.
+
+    Args:
+        body: the JSON as kube-scheduler sent it, keys in any case.
+        store: full mode recognises unchanged nodes in it and keeps what is new; names mode looks
+            names up in it unless ``watched`` is given.
+        watched: the store that names are looked up in.
+
+    Raises: WireError: nothing of the body is kept.
+    """
+
+def read_preemption_args(
+    body: bytes, store: NodeStore | None = None, *, watched: NodeStore | None = None
+) -> PreemptionArgs:
+    """Read a preempt request; candidates are looked up in ``watched``, else in ``store``.
+
+    Raises: WireError: the body cannot be read.
+    """
+
+def read_binding_args(body: bytes) -> BindingArgs:
+    """Read a bind request.
+
+    Raises: WireError: the body cannot be read.
+    """
+
+@overload
+def normalize(scores: list[int], maximum: int = 100, reverse: bool = False) -> list[int]: ...
+@overload
+def normalize(scores: Buffer, maximum: int = 100, reverse: bool = False) -> memoryview:
+    """kube-scheduler's DefaultNormalizeScore: a list in gives a list, int64 in gives int64 out.
+
+    Source: kubernetes v1.36 plugins/helper/normalize_score.go
+    """
+
+def weigh(
+    parts: Sequence[tuple[_Scores, int]], scale: Literal["additive", "strict10"] = "additive"
+) -> memoryview:
+    """Weighted sum of scores, scaled for the wire: int64, as long as each part.
+
+    ``additive`` is round(sum(weight * score) / 10), halves away from zero: with extender weight 1
+    kube-scheduler multiplies by 10 again, so a weight counts as much as in-tree. ``strict10``
+    brings the sum into 0..10.
+
+    Raises: ValueError: parts of unequal length, or none.
+    """

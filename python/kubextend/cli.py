@@ -1,0 +1,338 @@
+"""The command: reads options, calls what does the work, prints what it answers.
+
+Everything heavy is imported by the subcommand that needs it, so that ``--help`` and ``check`` stay
+quick. An expected error is a line on stderr and exit code 1, a wrong option exit code 2.
+"""
+# ruff: noqa: PLC0415  the imports inside functions are what keeps --help quick
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import click
+
+from kubextend import __version__
+from kubextend.errors import ConfigError, Issue, KubextendError
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from kubextend.config import EnabledPlugin, ExtenderConfiguration, PluginInfo
+    from kubextend.core import ExtenderArgs, NodeStore
+    from kubextend.verbs import Verbs
+
+__all__ = ["main"]
+
+_Output: TypeAlias = Literal["table", "json"]
+
+_INTERRUPTED = 130
+_LONGEST_VALUE = 80
+_EMPTY_NODES = (
+    "nodeCacheCapable is false: kube-scheduler 1.33 and later scores by resources as if every "
+    "node were empty (kubernetes/kubernetes#141781); with `cluster` configured names are enough"
+)
+
+
+class _Commands(click.Group):
+    """Turns the errors that kubextend raises on purpose into lines on stderr."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ConfigError as error:
+            for line in _issue_lines(error.issues):
+                click.echo(line, err=True)
+            ctx.exit(1)
+        except KubextendError as error:
+            raise click.ClickException(str(error)) from error
+        except KeyboardInterrupt:
+            ctx.exit(_INTERRUPTED)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="kubextend")
+def main() -> None:
+    """Run kube-scheduler plugins behind an unmodified kube-scheduler."""
+
+
+_config_option = click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    help="ExtenderConfiguration or KubeSchedulerConfiguration.  [default: HighCommPodFilter runs]",
+)
+
+
+@main.command()
+@_config_option
+@click.option("--host", help="Address to listen on.  [default: from the file, else 127.0.0.1]")
+@click.option("--port", type=click.IntRange(1, 65535), help="[default: from the file, else 8888]")
+@click.option("--kubeconfig", help="Use the Kubernetes API with this file.")
+@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]))
+@click.option("--log-format", type=click.Choice(["text", "json"]))
+def serve(  # noqa: PLR0913  one argument for each option
+    *,
+    config_file: Path | None,
+    host: str | None,
+    port: int | None,
+    kubeconfig: str | None,
+    log_level: Literal["debug", "info", "warning", "error"] | None,
+    log_format: Literal["text", "json"] | None,
+) -> None:
+    """Answer kube-scheduler until a signal ends it."""
+    from kubextend import app, logs
+
+    given = {"server.host": host, "server.port": port, "cluster.kubeconfig": kubeconfig}
+    config = _load(config_file, {path: value for path, value in given.items() if value is not None})
+    logs.configure(log_level or "info", log_format or "text")
+    app.serve(config)
+
+
+@main.command()
+@click.argument("file", type=click.Path(path_type=Path))
+def check(file: Path) -> None:
+    """Say what FILE would run, or everything that is wrong with it."""
+    config = _load(file)
+    for line in _summary(config):
+        click.echo(line)
+    for note in config.notes:
+        click.echo(f"note: {note}")
+    if not config.extender.node_cache_capable:
+        click.echo(f"warning: {_EMPTY_NODES}", err=True)
+
+
+@main.command("scheduler-config")
+@_config_option
+@click.option(
+    "--url-prefix", help="Where kube-scheduler finds kubextend.  [default: from the file]"
+)
+@click.option("--bind", is_flag=True, help="Let kubextend bind pods even if no plugin needs it.")
+@click.option(
+    "--legacy", is_flag=True, help="Write the Policy that kube-scheduler up to 1.22 reads."
+)
+@click.option("--kubeconfig", help="kube-scheduler's own, as kube-scheduler sees it.")
+@click.option("--leader-elect/--no-leader-elect", default=None, help="[default: kube-scheduler's]")
+def scheduler_config(  # noqa: PLR0913  one argument for each option
+    *,
+    config_file: Path | None,
+    url_prefix: str | None,
+    bind: bool,
+    legacy: bool,
+    kubeconfig: str | None,
+    leader_elect: bool | None,
+) -> None:
+    """Write the configuration that makes kube-scheduler call kubextend."""
+    from kubextend.config.scheduler import legacy_policy, scheduler_configuration
+
+    if legacy and (kubeconfig or leader_elect is not None):
+        message = "a Policy holds neither: give kube-scheduler --kubeconfig and --leader-elect"
+        raise click.UsageError(message)
+    overrides: dict[str, JsonValue] = {"extender.bind": True} if bind else {}
+    if url_prefix:
+        overrides["extender.urlPrefix"] = url_prefix
+    config = _load(config_file, overrides)
+    if not legacy:
+        text = scheduler_configuration(config, kubeconfig=kubeconfig, leader_elect=leader_elect)
+        click.echo(text, nl=False)
+        return
+    click.echo(legacy_policy(config), nl=False)
+    names = ", ".join(profile.scheduler_name for profile in config.resolved)
+    click.echo(f"note: a Policy has no profiles; --scheduler-name gives one of: {names}", err=True)
+
+
+_nodes_option = click.option(
+    "--nodes",
+    "nodes_file",
+    type=click.Path(path_type=Path),
+    help="The cluster's nodes (kubectl get nodes -o json), for a request that has names only.",
+)
+_output_option = click.option(
+    "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
+)
+_request_argument = click.argument(
+    "request_file", metavar="REQUEST.json", type=click.Path(path_type=Path)
+)
+
+
+@main.command("filter")
+@_request_argument
+@_config_option
+@_nodes_option
+@_output_option
+def filter_nodes(
+    request_file: Path, config_file: Path | None, nodes_file: Path | None, output: _Output
+) -> None:
+    """Answer a recorded filter request with no server: who is kept, who not, and why."""
+    recording = _Recording.read(request_file, config_file, nodes_file)
+    answer = recording.verbs.filter(recording.body)
+    result: dict[str, Any] = json.loads(answer)
+    if output == "json":
+        click.echo(answer)
+    elif not result["Error"]:
+        _print_table(("NODE", "RESULT", "REASON"), _verdicts(recording.names, result))
+        click.echo(recording.footer)
+    if result["Error"]:
+        message = f"the answer is an error: {result['Error']}"
+        raise click.ClickException(message)
+
+
+@main.command()
+@_request_argument
+@_config_option
+@_nodes_option
+@_output_option
+def prioritize(
+    request_file: Path, config_file: Path | None, nodes_file: Path | None, output: _Output
+) -> None:
+    """Answer a recorded prioritize request with no server: the score of every node."""
+    recording = _Recording.read(request_file, config_file, nodes_file)
+    answer = recording.verbs.prioritize(recording.body)
+    if output == "json":
+        click.echo(answer)
+        return
+    scores = [(host["Host"], host["Score"]) for host in json.loads(answer) or ()]
+    best_first = sorted(scores, key=lambda score: -score[1])
+    _print_table(("NODE", "SCORE"), [(host, str(score)) for host, score in best_first])
+    click.echo(recording.footer)
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordedNodes:
+    """The nodes of a file, in the place of those that list and watch would bring."""
+
+    store: "NodeStore"
+    synced: bool = True
+
+    def age_s(self) -> float | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Recording:
+    """A recorded request and the verbs that answer it.
+
+    Attributes:
+        names: of its nodes, in its order.
+        footer: whose pod it is and which profile answered.
+    """
+
+    body: bytes
+    verbs: "Verbs"
+    names: Sequence[str]
+    footer: str
+
+    @classmethod
+    def read(cls, request: Path, config_file: Path | None, nodes: Path | None) -> "_Recording":
+        """All three files.
+
+        Raises: KubextendError: one of them cannot be read.
+        """
+        from kubextend import app, core
+
+        config = _load(config_file)
+        body = _read(request)
+        watched = None
+        if nodes:
+            watched = _RecordedNodes(core.NodeStore())
+            watched.store.replace(_read(nodes))
+        args = core.read_args(body, watched=watched.store if watched else None)
+        if args.names_mode and not watched:
+            message = f"{request} has names only: give their nodes with --nodes"
+            raise click.UsageError(message)
+        verbs = app.build_verbs(config, watched=watched)
+        names = list(args.nodes.names) if args.nodes else []
+        return cls(body, verbs, names, _footer(args, config))
+
+
+def _footer(args: "ExtenderArgs", config: "ExtenderConfiguration") -> str:
+    if args.pod is None:
+        return "the request has no pod"
+    pod = f"pod {args.pod.namespace}/{args.pod.name}"
+    wanted = args.pod.scheduler_name
+    if any(profile.scheduler_name == wanted for profile in config.resolved):
+        return f"{pod}, profile {wanted}"
+    return f"{pod}: no profile is named {wanted}, so it passes through untouched"
+
+
+def _verdicts(names: Sequence[str], result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    kept = set(result["NodeNames"] or ())
+    if result["Nodes"]:
+        kept |= {node["metadata"]["name"] for node in result["Nodes"]["items"] or ()}
+    reasons = (result["FailedNodes"] or {}) | (result["FailedAndUnresolvableNodes"] or {})
+    return [(name, "kept" if name in kept else "rejected", reasons.get(name, "")) for name in names]
+
+
+def _print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    table = [head, *rows]
+    widths = [max(len(row[column]) for row in table) for column in range(len(head))]
+    for row in table:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        click.echo("  ".join(cells).rstrip())
+
+
+def _load(
+    file: Path | None, overrides: "Mapping[str, JsonValue] | None" = None
+) -> "ExtenderConfiguration":
+    from kubextend import config
+
+    return config.load(file, known=_known_plugins(), overrides=overrides)
+
+
+def _known_plugins() -> "Mapping[str, PluginInfo]":
+    from kubextend.plugins import IN_TREE
+
+    return IN_TREE.known()
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        message = f"{file}: cannot be read: {error.strerror or type(error).__name__}"
+        raise click.ClickException(message) from error
+
+
+def _summary(config: "ExtenderConfiguration") -> Iterator[str]:
+    extender = config.extender
+    names = "names only, looked up among the watched nodes"
+    nodes = names if extender.node_cache_capable else "whole nodes"
+    yield f"called at: {config.url_prefix}"
+    yield f"verbs: {', '.join(config.verbs) or 'none'}"
+    yield f"nodes in a request: {nodes}"
+    yield f"Kubernetes API: {_cluster(config)}"
+    yield f"score scale: {config.score_scale}"
+    for profile in config.resolved:
+        yield f"profile {profile.scheduler_name}:"
+        for point, plugins in profile.points.items():
+            listed = (_plugin(plugin, scored=point == "score") for plugin in plugins)
+            yield f"  {point}: {', '.join(listed)}"
+        if not profile.points:
+            yield "  no plugin: its pods pass through untouched"
+
+
+def _cluster(config: "ExtenderConfiguration") -> str:
+    if config.cluster is None:
+        return "not used"
+    source = config.cluster.kubeconfig or "the service account, else the default kubeconfig"
+    return f"{source}, context {config.cluster.context}" if config.cluster.context else source
+
+
+def _plugin(plugin: "EnabledPlugin", *, scored: bool) -> str:
+    return f"{plugin.name} (weight {plugin.weight})" if scored else plugin.name
+
+
+def _issue_lines(issues: Sequence[Issue]) -> Iterator[str]:
+    for issue in issues:
+        where = f"{issue.path}: " if issue.path else ""
+        yield f"error: {where}{issue.message}"
+        if issue.value not in (None, "", {}, []):
+            yield f"  found: {_shown(issue.value)}"
+        if issue.hint:
+            yield f"  hint: {issue.hint}"
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, default=str)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."

@@ -1,0 +1,201 @@
+"""Writes the Binding: the default Bind, and the one place where a pod is given a node.
+
+Posting the same Binding twice is harmless (the API binds a pod once), so every answer that does
+not say for sure what happened is settled by reading the pod. Holds no lock: call it from as many
+threads as wanted.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from kubextend.cluster.call import (
+    CONFLICT,
+    NOT_FOUND,
+    SERVER_ERROR,
+    Call,
+    RefusedError,
+    UnreachableError,
+)
+from kubextend.errors import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kubextend.cluster.client import Cluster
+
+TIMEOUT_S = 20.0
+CALL_S = 10.0
+FIRST_PAUSE_S = 0.1
+PAUSE_S = 2.0
+
+FORBIDDEN = 403
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+"""As wide as any name of the API: what fits has no place to go but its own part of the path."""
+
+
+class Binder:
+    """Binds pods through the API.
+
+    Args:
+        cluster: the API.
+        timeout_s: for one ``bind``, all its attempts together.
+        clock: seconds, monotonic.
+        sleep: waits between attempts.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._cluster = cluster
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._sleep = sleep
+
+    def bind(
+        self, namespace: str, name: str, uid: str, node: str, *, timeout_s: float | None = None
+    ) -> None:
+        """The pod with this UID is bound to this node, by this call or by an earlier one.
+
+        Args:
+            namespace: of the pod.
+            name: of the pod.
+            uid: of the pod; another pod of the same name is left alone.
+            node: where it goes.
+            timeout_s: instead of the binder's own.
+
+        Raises:
+            ClusterError: it is not, or that could not be found out in time; says why.
+        """
+        _Binding(self._cluster, namespace, name, uid, node).write(
+            self._clock() + (self._timeout_s if timeout_s is None else timeout_s),
+            self._clock,
+            self._sleep,
+        )
+
+
+class _Binding:
+    """One Binding on its way."""
+
+    def __init__(self, cluster: Cluster, namespace: str, name: str, uid: str, node: str) -> None:
+        for what, text in (("namespace", namespace), ("pod", name), ("node", node)):
+            if not _NAME.fullmatch(text):
+                message = f"cannot bind: {text!r} is no name of a {what}"
+                raise ClusterError(message)
+        if not uid:
+            message = f"cannot bind pod {namespace}/{name}: the request names no UID"
+            raise ClusterError(message)
+        self._cluster = cluster
+        self._pod = f"{namespace}/{name}"
+        self._path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+        self._uid = uid
+        self._node = node
+        self._body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"namespace": namespace, "name": name, "uid": uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+
+    def write(
+        self, deadline: float, clock: Callable[[], float], sleep: Callable[[float], object]
+    ) -> None:
+        """Post it, and ask and post again until what happened is known or time is up."""
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                if self._settled(deadline - clock()):
+                    return
+                wait_s = pause_s
+                failure = f"the API took no binding for pod {self._pod} in time"
+            except (RefusedError, UnreachableError) as error:
+                wait_s = _wait_s(error, pause_s)
+                failure = f"cannot bind pod {self._pod} to {self._node}: {error}"
+                if clock() + wait_s >= deadline:
+                    raise ClusterError(failure, error.status) from error
+            if clock() + wait_s >= deadline:
+                raise ClusterError(failure)
+            sleep(wait_s)
+            pause_s = min(pause_s * 2, PAUSE_S)
+
+    def _settled(self, left_s: float) -> bool:
+        """Whether the pod is on the node; False where it is still free and may be posted again.
+
+        Raises:
+            ClusterError: it cannot be bound.
+            RefusedError: not now.
+            UnreachableError: the API does not answer at all.
+        """
+        call_s = max(min(CALL_S, left_s / 2), 0.05)
+        try:
+            self._cluster.request(Call("POST", f"{self._path}/binding", call_s, body=self._body))
+        except UnreachableError:
+            return self._on_the_node(call_s)
+        except RefusedError as error:
+            if error.status == CONFLICT:
+                return self._conflict(error, call_s)
+            if error.status >= SERVER_ERROR:
+                return self._on_the_node(call_s, error)
+            if error.passes:
+                raise
+            raise self._final(error) from error
+        return True
+
+    def _conflict(self, conflict: RefusedError, call_s: float) -> bool:
+        """Bound here already, or the API's own sentence: being deleted, gated, another UID."""
+        if self._on_the_node(call_s):
+            return True
+        message = f"cannot bind pod {self._pod} to {self._node}: {conflict.reason}"
+        raise ClusterError(message, CONFLICT) from conflict
+
+    def _on_the_node(self, call_s: float, trouble: RefusedError | None = None) -> bool:
+        """Whether the pod is bound here, asked of the API; False when it is bound nowhere."""
+        call = Call("GET", self._path, call_s)
+        try:
+            body = self._cluster.request(call)
+        except RefusedError as error:
+            if error.passes:
+                raise
+            raise self._final(error) from error
+        pod = _read(call, body)
+        uid, node = pod.get("metadata", {}).get("uid"), pod.get("spec", {}).get("nodeName")
+        if uid != self._uid:
+            message = f"cannot bind pod {self._pod}: its UID is {uid}, not {self._uid}"
+            raise ClusterError(message, CONFLICT)
+        if node and node != self._node:
+            message = f"pod {self._pod} is bound to node {node}, not to {self._node}"
+            raise ClusterError(message, CONFLICT)
+        if not node and trouble is not None:
+            raise trouble
+        return bool(node)
+
+    def _final(self, error: RefusedError) -> ClusterError:
+        hint = {
+            FORBIDDEN: "; grant create on pods/binding and get on pods",
+            NOT_FOUND: "; it was deleted",
+        }.get(error.status, "")
+        message = f"cannot bind pod {self._pod} to {self._node}: {error.reason}{hint}"
+        return ClusterError(message, error.status)
+
+
+def _read(call: Call, body: bytes) -> dict[str, Any]:
+    try:
+        pod = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise UnreachableError(call, error) from error
+    return pod if isinstance(pod, dict) else {}
+
+
+def _wait_s(error: ClusterError, pause_s: float) -> float:
+    asked_s = error.retry_after_s if isinstance(error, RefusedError) else None
+    return pause_s if asked_s is None else max(asked_s, FIRST_PAUSE_S)

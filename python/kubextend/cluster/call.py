@@ -1,0 +1,72 @@
+"""A call to the Kubernetes API, and the two ways in which it fails. Knows nothing of the client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kubextend.errors import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NOT_FOUND = 404
+CONFLICT = 409
+GONE = 410
+TOO_MANY_REQUESTS = 429
+SERVER_ERROR = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request.
+
+    Attributes:
+        method: of HTTP.
+        path: absolute, each part already quoted.
+        timeout_s: the longest silence; connecting gets at most five seconds of it.
+        query: parameters of the URL.
+        body: sent as JSON.
+        content_type: of the body.
+    """
+
+    method: str
+    path: str
+    timeout_s: float
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Mapping[str, object] | None = None
+    content_type: str = "application/json"
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+class UnreachableError(ClusterError):
+    """No whole answer came: whether the call took effect is not known."""
+
+    def __init__(self, call: Call, reason: object) -> None:
+        super().__init__(f"{call}: {' '.join(str(reason).split())}")
+
+
+class RefusedError(ClusterError):
+    """The API answered, and the answer is not a success.
+
+    Attributes:
+        status: the HTTP status, or the code of a watch's ERROR event.
+        reason: the message of the API's Status object, else the HTTP reason.
+        retry_after_s: what the answer asked to wait; None where it did not ask.
+    """
+
+    status: int
+
+    def __init__(
+        self, call: Call, status: int, reason: str, retry_after_s: float | None = None
+    ) -> None:
+        self.reason = reason
+        self.retry_after_s = retry_after_s
+        super().__init__(f"{call}: {status} {reason}", status)
+
+    @property
+    def passes(self) -> bool:
+        """Whether the same call may succeed later: overload, or a fault of the server's own."""
+        return self.status == TOO_MANY_REQUESTS or self.status >= SERVER_ERROR

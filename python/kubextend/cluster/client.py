@@ -1,0 +1,290 @@
+"""The connection to the Kubernetes API: credentials, one pool of connections, raw bytes.
+
+Every other module of the package goes through ``Cluster``; it makes one attempt a call (and a
+second after a 401, with credentials read anew), because who calls knows best when to try again.
+"""
+
+from __future__ import annotations
+
+import binascii
+import email.utils
+import logging
+import os
+import threading
+import time
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+import orjson
+import yaml
+from kubernetes.client import ApiClient, ApiException, Configuration
+from kubernetes.config import (
+    ConfigException,
+    incluster_config,
+    load_incluster_config,
+    load_kube_config,
+)
+
+from kubextend import __version__
+from kubextend.cluster.call import Call, RefusedError, UnreachableError
+from kubextend.cluster.stream import BROKEN, Stream
+from kubextend.errors import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from urllib3 import BaseHTTPResponse
+
+log = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT_S = 5.0
+POOL_SIZE = 256
+"""Connections kept: as many as binds that run at once, or each further one pays a handshake."""
+TOKEN_KEPT_S = 10.0
+"""The client's own hook costs 50 us a call; it reads a mounted token anew every minute."""
+RENEWAL_INTERVAL_S = 5.0
+RETRY_AFTER_LIMIT_S = 120.0
+
+OK = 200
+ERRORS_FROM = 300
+UNAUTHORIZED = 401
+
+_BROKEN_FILE = (
+    ConfigException,
+    yaml.YAMLError,
+    binascii.Error,
+    OSError,
+    AttributeError,
+    KeyError,
+    TypeError,
+    ValueError,
+)
+_NO_ANSWER = (*BROKEN, ApiException, ConfigException, ValueError)
+
+
+def connect(kubeconfig: str | None = None, context: str | None = None) -> Cluster:
+    """See ``kubextend.cluster.connect``."""
+    if kubeconfig is None and context is None and _in_a_pod():
+        return Cluster(_service_account)
+    return Cluster(partial(_kubeconfig, kubeconfig or _default_kubeconfig(), context))
+
+
+def _in_a_pod() -> bool:
+    return (
+        bool(os.environ.get(incluster_config.SERVICE_HOST_ENV_NAME))
+        and Path(incluster_config.SERVICE_TOKEN_FILENAME).is_file()
+    )
+
+
+def _default_kubeconfig() -> str:
+    return os.environ.get("KUBECONFIG") or "~/.kube/config"
+
+
+def _service_account() -> Configuration:
+    configuration = Configuration()
+    try:
+        load_incluster_config(configuration)  # type: ignore[no-untyped-call]
+    except (ConfigException, OSError) as error:
+        folder = Path(incluster_config.SERVICE_TOKEN_FILENAME).parent
+        message = f"the pod's service account in {folder} cannot be used: {error}"
+        raise ClusterError(message) from error
+    return configuration
+
+
+def _kubeconfig(path: str, context: str | None) -> Configuration:
+    if not any(Path(part).expanduser().is_file() for part in path.split(os.pathsep) if part):
+        message = (
+            f"kubeconfig {path}: no such file; name one with --kubeconfig or cluster.kubeconfig,"
+            " or run in a pod with a service account"
+        )
+        raise ClusterError(message)
+    configuration = Configuration(host="")
+    try:
+        load_kube_config(path, context, configuration, False)  # type: ignore[no-untyped-call]
+    except _BROKEN_FILE as error:
+        raise ClusterError(_broken(path, error)) from error
+    if not configuration.host.startswith(("http://", "https://")):
+        message = f"kubeconfig {path}: the context's cluster needs `server: https://...`"
+        raise ClusterError(message)
+    return configuration
+
+
+def _broken(path: str, error: Exception) -> str:
+    if isinstance(error, FileNotFoundError) and "temporary directory" in str(error):
+        return (
+            f"kubeconfig {path}: its embedded certificates need a writable temporary directory;"
+            " mount one at /tmp or set TMPDIR"
+        )
+    text = " ".join(str(error).split()) or type(error).__name__
+    return f"kubeconfig {path} cannot be used: {text}; `kubectl config view` shows what it holds"
+
+
+class Cluster:
+    """One Kubernetes API, its credentials and its connections. Safe to use from any thread.
+
+    Args:
+        load: reads the credentials; called again after a 401.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self, load: Callable[[], Configuration], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._load = load
+        self._clock = clock
+        self._renewing = threading.Lock()
+        self._renewed_at = float("-inf")
+        self._session = _Session(load(), clock)
+
+    @property
+    def host(self) -> str:
+        """The API's address, for messages."""
+        return self._session.host
+
+    def request(self, call: Call) -> bytes:
+        """The body of a successful answer.
+
+        Raises:
+            RefusedError: the API answered with something other than 2xx.
+            UnreachableError: no whole answer came.
+        """
+        response = self._open(call)
+        try:
+            return response.read()
+        except BROKEN as error:
+            raise UnreachableError(call, error) from error
+        finally:
+            response.close()
+
+    def stream(self, call: Call) -> Stream:
+        """An answer without an end, read as it comes.
+
+        Raises:
+            RefusedError: the API answered with something other than 2xx.
+            UnreachableError: no answer came.
+        """
+        return Stream(self._open(call), call)
+
+    def _open(self, call: Call) -> BaseHTTPResponse:
+        session = self._session
+        response = session.send(call)
+        if response.status == UNAUTHORIZED and self._renew(session):
+            _drop(response)
+            response = self._session.send(call)
+        if response.status >= ERRORS_FROM:
+            raise _refusal(call, response)
+        return response
+
+    def _renew(self, stale: _Session) -> bool:
+        """Whether there are other credentials now than those of a session that got a 401."""
+        with self._renewing:
+            if self._session is not stale:
+                return True
+            if self._clock() - self._renewed_at < RENEWAL_INTERVAL_S:
+                return False
+            self._renewed_at = self._clock()
+            try:
+                self._session = _Session(self._load(), self._clock)
+            except ClusterError as error:
+                log.warning("credentials were refused, and cannot be read anew: %s", error)
+                return False
+            return True
+
+
+class _Session:
+    """The client's connections under one set of credentials."""
+
+    def __init__(self, configuration: Configuration, clock: Callable[[], float]) -> None:
+        configuration.retries = False
+        configuration.connection_pool_maxsize = POOL_SIZE
+        configuration.keep_alive = True
+        self.host = configuration.host
+        self._configuration = configuration
+        self._api = ApiClient(configuration)
+        self._clock = clock
+        self._reading_token = threading.Lock()
+        self._token: str | None = None
+        self._token_until = float("-inf")
+
+    def send(self, call: Call) -> BaseHTTPResponse:
+        query = f"?{urlencode(call.query)}" if call.query else ""
+        try:
+            response: BaseHTTPResponse = self._api.call_api(
+                call.method,
+                f"{self.host}{call.path}{query}",
+                self._headers(call.content_type),
+                call.body,
+                _request_timeout=(min(CONNECT_TIMEOUT_S, call.timeout_s), call.timeout_s),
+            ).response
+        except _NO_ANSWER as error:
+            raise UnreachableError(call, getattr(error, "reason", None) or error) from error
+        return response
+
+    def _headers(self, content_type: str) -> dict[str, str]:
+        headers = {
+            "Accept": "application/json",
+            "Content-Type": content_type,
+            "User-Agent": f"kubextend/{__version__}",
+        }
+        token = self._authorization()
+        if token:
+            headers["Authorization"] = token
+        return headers
+
+    def _authorization(self) -> str | None:
+        if self._clock() < self._token_until:
+            return self._token
+        with self._reading_token:
+            key = self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+            self._token = key.strip() if key else None
+            self._token_until = self._clock() + TOKEN_KEPT_S
+            return self._token
+
+
+def _drop(response: BaseHTTPResponse) -> None:
+    response.drain_conn()
+    response.close()
+
+
+def _refusal(call: Call, response: BaseHTTPResponse) -> RefusedError:
+    try:
+        body = response.read()
+    except BROKEN:
+        body = b""
+    finally:
+        response.close()
+    reason = _status_message(body) or response.reason or "no reason given"
+    return RefusedError(call, response.status, reason, retry_after_s(response.headers))
+
+
+def _status_message(body: bytes) -> str:
+    """``message`` of a Kubernetes Status; empty where the body is something else."""
+    with suppress(orjson.JSONDecodeError):
+        status = orjson.loads(body)
+        if isinstance(status, dict):
+            return str(status.get("message") or "")
+    return ""
+
+
+def retry_after_s(headers: Mapping[str, str], now: float | None = None) -> float | None:
+    """Seconds that a Retry-After header asks to wait, at most two minutes; None without one.
+
+    Args:
+        headers: of the answer, matched in any case by the client.
+        now: seconds since the epoch, for the header's form with a date.
+    """
+    text = headers.get("Retry-After")
+    if not text:
+        return None
+    try:
+        seconds = float(int(text))
+    except ValueError:
+        try:
+            until = email.utils.parsedate_to_datetime(text).timestamp()
+        except ValueError:
+            return None
+        seconds = until - (time.time() if now is None else now)
+    return min(max(seconds, 0.0), RETRY_AFTER_LIMIT_S)

@@ -1,0 +1,323 @@
+"""Keeps a NodeStore equal to the API's nodes: list once, then watch, on one thread.
+
+Bytes go from the socket into the store unread; only the store knows what is in them. It never
+evicts by itself: while the API is away the store keeps what it last had, and ``age_s`` grows.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kubextend.cluster.call import GONE, Call, RefusedError, UnreachableError
+from kubextend.cluster.coalescer import Coalescer
+from kubextend.errors import ClusterError, WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kubextend.cluster.client import Cluster
+    from kubextend.cluster.stream import Stream
+    from kubextend.core import NodeStore
+
+log = logging.getLogger(__name__)
+
+PATH = "/api/v1/nodes"
+PAGE_NODES = 500
+PAGED_ATTEMPTS = 2
+"""Pages that expire twice are read too slowly for the API: then the list comes in one piece."""
+LIST_SILENCE_S = 30.0
+WATCH_S = (40, 50)
+"""Bookmarks come about once a minute and 2 s before a watch's end, so a shorter watch bounds
+silence without relying on them."""
+WATCH_SILENCE_S = 55.0
+"""Longer than any watch: only a dead connection is silent that long."""
+SILENT_WATCHES = 3
+"""Whole watches without so much as a bookmark: the API may have been set back to an earlier
+state (etcd restored), and would send nothing until it caught up."""
+MIN_WATCH_S = 1.0
+
+FIRST_PAUSE_S = 0.5
+REFUSED_PAUSE_S = 30.0
+UNREACHABLE_PAUSE_S = 3.0
+"""Low, because an attempt at an API that is not there costs it nothing, and what waits for us is
+the whole scheduler: ready within five seconds of its return."""
+GATEWAY = frozenset({502, 503, 504})
+BAD_REQUEST = 400
+JOIN_S = 2.0
+
+WATCH = Call("WATCH", PATH, WATCH_SILENCE_S)
+"""Names what an ERROR event ended."""
+
+
+@dataclass(slots=True)
+class ReflectorStats:
+    """What happened since the start, for metrics."""
+
+    lists: int = 0
+    watches: int = 0
+    events: int = 0
+    failures: int = 0
+
+
+@dataclass(slots=True)
+class _Streaks:
+    """Failures in a row, by kind: each kind has its own pace."""
+
+    unreachable: int = 0
+    refused: int = 0
+    expired: int = 0
+    silent_watches: int = 0
+
+    @property
+    def failures(self) -> int:
+        return self.unreachable + self.refused
+
+
+class Reflector:
+    """One list/watch of nodes into one store.
+
+    Args:
+        cluster: the API.
+        store: filled by this alone.
+        on_change: called soon after something that plugins read changed, once for many changes,
+            on a thread of its own.
+        clock: seconds, monotonic.
+        rng: jitter.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        store: NodeStore,
+        on_change: Callable[[], object] = lambda: None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.stats = ReflectorStats()
+        self._cluster = cluster
+        self._store = store
+        self._changes = Coalescer(on_change, "kubextend-node-changes")
+        self._clock = clock
+        self._stopped = threading.Event()
+        self._rng = rng or random.Random()  # noqa: S311 - jitter
+        self._thread = threading.Thread(target=self._run, name="kubextend-nodes", daemon=True)
+        self._opening = threading.Lock()
+        self._stream: Stream | None = None
+        self._version: str | None = None
+        self._synced = threading.Event()
+        self._contact_at: float | None = None
+        self._last_error: str | None = None
+        self._lost_at: float | None = None
+        self._streaks = _Streaks()
+
+    @property
+    def store(self) -> NodeStore:
+        """The store that this fills."""
+        return self._store
+
+    @property
+    def synced(self) -> bool:
+        """Whether a whole list was taken in once; stays true when the API goes away."""
+        return self._synced.is_set()
+
+    @property
+    def last_error(self) -> str | None:
+        """Why the API cannot be followed right now; None while it can."""
+        return self._last_error
+
+    def age_s(self) -> float | None:
+        """Seconds since the API last told us anything; None before it ever did.
+
+        At most about 50 on a quiet cluster that is well.
+        """
+        return None if self._contact_at is None else self._clock() - self._contact_at
+
+    def wait_synced(self, timeout_s: float) -> bool:
+        """Whether the first list is in, after waiting for it at most so long."""
+        return self._synced.wait(timeout_s)
+
+    def start(self) -> None:
+        """Begin to follow the API, whether it is there or not."""
+        self._changes.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the watch and its thread; the store keeps what it has."""
+        with self._opening:
+            self._stopped.set()
+            if self._stream is not None:
+                self._stream.shut()
+        if self._thread.is_alive():
+            self._thread.join(JOIN_S)
+        self._changes.stop()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            pause_s = self._attempt()
+            if pause_s > 0:
+                self._stopped.wait(pause_s)
+
+    def _attempt(self) -> float:
+        """List or watch once; the seconds to wait before the next attempt."""
+        try:
+            if self._version is None:
+                self._list()
+                return 0.0
+            return self._watch(self._version)
+        except BaseException as error:  # noqa: BLE001 - a panic too: the store must not go stale
+            if self._stopped.is_set():
+                return 0.0
+            return self._pause_after(error)
+
+    def _list(self) -> None:
+        """Take every node in, page by page, and swap them in at once."""
+        self.stats.lists += 1
+        relist = self._store.relist()
+        query = {"limit": str(PAGE_NODES)} if self._streaks.expired < PAGED_ATTEMPTS else {}
+        while True:
+            page = relist.page(self._cluster.request(Call("GET", PATH, LIST_SILENCE_S, query)))
+            self._heard()
+            if not page.continue_token:
+                break
+            query["continue"] = page.continue_token
+        if not page.resource_version:
+            message = f"GET {PATH}: a list without a resourceVersion"
+            raise ClusterError(message)
+        relist.commit()
+        self._version = page.resource_version
+        self._streaks.unreachable = self._streaks.refused = self._streaks.silent_watches = 0
+        if not self.synced:
+            self._synced.set()
+            log.info("nodes of %s are known: %d", self._cluster.host, len(self._store))
+        self._changes.notify()
+
+    def _watch(self, version: str) -> float:
+        """Follow the API from a version until it ends the watch; the pause after that."""
+        self.stats.watches += 1
+        began = self._clock()
+        events = self.stats.events
+        stream = self._open(version)
+        try:
+            self._recovered()
+            for lines in stream.batches():
+                self._apply(lines)
+        finally:
+            with self._opening:
+                self._stream = None
+            stream.close()
+        self._streaks = _Streaks(silent_watches=self._streaks.silent_watches)
+        lasted = self._clock() - began
+        if self.stats.events == events and lasted >= WATCH_S[0]:
+            self._unheard()
+        return max(0.0, MIN_WATCH_S - lasted)
+
+    def _open(self, version: str) -> Stream:
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(self._rng.randint(*WATCH_S)),
+        }
+        stream = self._cluster.stream(Call("GET", PATH, WATCH_SILENCE_S, query))
+        with self._opening:
+            self._stream = stream
+            if self._stopped.is_set():
+                stream.shut()
+        return stream
+
+    def _apply(self, lines: list[bytes]) -> None:
+        """Take events in; the version moves on with each, so a broken batch is resumed right."""
+        apply = self._store.apply
+        changed = False
+        taken = 0
+        try:
+            for line in lines:
+                if not line:
+                    continue
+                event = apply(line)
+                if event.type == "ERROR":
+                    raise RefusedError(WATCH, event.code, event.message)
+                self._version = event.resource_version or self._version
+                changed = event.changed or changed
+                taken += 1
+        finally:
+            if changed:
+                self._changes.notify()
+            if taken:
+                self.stats.events += taken
+                streaks = self._streaks
+                streaks.unreachable = streaks.refused = streaks.silent_watches = 0
+                self._heard()
+
+    def _unheard(self) -> None:
+        """Count a watch that brought nothing at all; list anew after a few of them."""
+        self._streaks.silent_watches += 1
+        if self._streaks.silent_watches >= SILENT_WATCHES:
+            self._version = None
+
+    def _heard(self) -> None:
+        self._contact_at = self._clock()
+
+    def _recovered(self) -> None:
+        self._heard()
+        self._last_error = None
+        if self._lost_at is not None:
+            log.info("nodes are followed again after %.0f s", self._clock() - self._lost_at)
+            self._lost_at = None
+
+    def _pause_after(self, error: BaseException) -> float:
+        """Note a failure; the seconds to wait, and in ``_version`` whether to list anew."""
+        self.stats.failures += 1
+        self._last_error = str(error) or type(error).__name__
+        if isinstance(error, RefusedError) and error.status in {GONE, BAD_REQUEST}:
+            return self._expired(error)
+        if isinstance(error, UnreachableError):
+            self._streaks.unreachable += 1
+            self._streaks.refused = 0
+            pause_s = self._jitter(self._streaks.unreachable, UNREACHABLE_PAUSE_S)
+        else:
+            self._streaks.refused += 1
+            self._streaks.unreachable = 0
+            pause_s = self._refused(error)
+        self._lost(error)
+        return pause_s
+
+    def _expired(self, error: RefusedError) -> float:
+        """The version, or a list's next page, is gone: normal once, a fault when it repeats.
+
+        Only a watch that ended well ends the streak: lists are the dearest thing we ask for.
+        """
+        self._version = None
+        self._streaks.expired += 1
+        log.debug("nodes are listed anew: %s", error)
+        if self._streaks.expired == 1:
+            return 0.0
+        return self._jitter(self._streaks.expired - 1, REFUSED_PAUSE_S)
+
+    def _refused(self, error: BaseException) -> float:
+        if not isinstance(error, RefusedError):
+            if not isinstance(error, (ClusterError, WireError)):
+                log.error("the node watch failed in a way it should not", exc_info=error)
+            self._version = None
+            return self._jitter(self._streaks.refused, REFUSED_PAUSE_S)
+        limit_s = UNREACHABLE_PAUSE_S if error.status in GATEWAY else REFUSED_PAUSE_S
+        return max(error.retry_after_s or 0.0, self._jitter(self._streaks.refused, limit_s))
+
+    def _lost(self, error: BaseException) -> None:
+        """Say once that the API is not followed; a single hiccup after the sync is not news."""
+        if self._lost_at is not None or (self.synced and self._streaks.failures == 1):
+            return
+        self._lost_at = self._clock()
+        log.warning(
+            "nodes cannot be followed, trying again: %s (%d nodes kept)", error, len(self._store)
+        )
+
+    def _jitter(self, failures: int, limit_s: float) -> float:
+        doubled = FIRST_PAUSE_S * 2.0 ** min(failures - 1, 16)
+        return self._rng.uniform(0.0, min(limit_s, doubled))

@@ -1,0 +1,253 @@
+"""What the fields of a configuration mean together, and to the machine that it is read on.
+
+Every field is well-formed by itself when this runs. Reads files only to see that they can be read.
+"""
+
+import ipaddress
+import re
+from collections import Counter
+from collections.abc import Collection
+from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
+
+from kubextend.config.duration import Duration
+from kubextend.config.issues import Findings, Location, path_of
+from kubextend.config.model import ExtenderConfiguration
+
+__all__ = ["check", "is_loopback", "is_wildcard"]
+
+_LONG_TIMEOUT = Duration.parse("10s")
+_QUALIFIED_NAME = re.compile(
+    r"(?P<domain>[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*)"
+    r"/[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+)
+# Of a DNS name, less the "requests." that a quota puts before it.
+_MAX_DOMAIN = 253 - len("requests.")
+
+
+def check(config: ExtenderConfiguration, findings: Findings, broken: Collection[str]) -> None:
+    """Adds to ``findings`` all that does not fit together.
+
+    Args:
+        config: resolved; where a field was wrong by itself, its default stands in it.
+        findings: takes what is wrong.
+        broken: the paths that were wrong by themselves and say nothing any more.
+    """
+    checks = _Checks(config, findings, broken)
+    checks.server()
+    checks.server_tls()
+    checks.cluster()
+    checks.url_prefix()
+    checks.extender()
+    checks.managed_resources()
+    checks.profiles()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server that listens on ``host``."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def is_wildcard(host: str) -> bool:
+    """Whether ``host`` stands for every address of the machine, and so for none to call."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_unspecified
+    except ValueError:
+        return False
+
+
+class _Checks:
+    """One method per concern, so that a broken field silences no other concern."""
+
+    def __init__(
+        self, config: ExtenderConfiguration, findings: Findings, broken: Collection[str]
+    ) -> None:
+        self._config = config
+        self._findings = findings
+        self._broken = broken
+
+    def server(self) -> None:
+        server = self._config.server
+        if self._sound("server.port", "server.healthPort") and server.port == server.health_port:
+            message = "must not be the port of the verbs"
+            hint = "null serves health and metrics on server.port"
+            self._complain(("server", "healthPort"), message, server.health_port, hint)
+        guarded = [verb for verb in self._config.verbs if verb in {"bind", "preempt"}]
+        open_to_all = not server.insecure and not server.tls.client_ca_file
+        if (
+            guarded
+            and open_to_all
+            and not is_loopback(server.host)
+            and self._sound("server.host", "server.insecure", "server.tls.clientCAFile")
+        ):
+            verbs = " and ".join(guarded)
+            message = f"other machines can reach it, so {verbs} must ask for client certificates"
+            hint = (
+                "set server.tls.certFile, keyFile and clientCAFile, or accept anyone with "
+                "server.insecure: true"
+            )
+            self._complain(("server", "host"), message, server.host, hint)
+
+    def server_tls(self) -> None:
+        tls = self._config.server.tls
+        at: Location = ("server", "tls")
+        self._need_both(at, tls.cert_file, tls.key_file)
+        if tls.client_ca_file and not tls.cert_file and self._sound("server.tls.certFile"):
+            message = "client certificates need TLS"
+            hint = "set certFile and keyFile too"
+            self._complain((*at, "clientCAFile"), message, tls.client_ca_file, hint)
+        self._need_readable((*at, "certFile"), tls.cert_file)
+        self._need_readable((*at, "keyFile"), tls.key_file)
+        self._need_readable((*at, "clientCAFile"), tls.client_ca_file)
+
+    def cluster(self) -> None:
+        cluster, extender = self._config.cluster, self._config.extender
+        if cluster:
+            self._need_readable(("cluster", "kubeconfig"), cluster.kubeconfig)
+            return
+        if not self._sound("cluster"):
+            return
+        if extender.node_cache_capable:
+            message = "needs cluster: kube-scheduler would send names, and nobody their nodes"
+            hint = "add cluster: {}, or set nodeCacheCapable: false"
+            self._complain(("extender", "nodeCacheCapable"), message, value=True, hint=hint)
+        if "bind" in self._config.verbs:
+            message = "Required value: bind writes to the Kubernetes API"
+            self._complain(("cluster",), message, hint="add cluster: {}")
+
+    def url_prefix(self) -> None:
+        extender = self._config.extender
+        if extender.url_prefix is None:
+            return
+        at: Location = ("extender", "urlPrefix")
+        complaint = _url_complaint(extender.url_prefix)
+        if complaint:
+            hint = "such as http://127.0.0.1:8888 or https://kubextend.example.svc:8888"
+            self._complain(at, complaint, extender.url_prefix, hint)
+            return
+        url = urlsplit(extender.url_prefix)
+        ca_file = extender.tls_config.ca_file
+        if url.scheme == "https" and not ca_file and self._sound("extender.tlsConfig"):
+            message = "https needs tlsConfig.caFile: without a CA kube-scheduler verifies nothing"
+            hint = "set extender.tlsConfig.caFile to a path on kube-scheduler's machine"
+            self._complain(at, message, extender.url_prefix, hint)
+        self._note_other_server(at, url)
+
+    def _note_other_server(self, at: Location, url: SplitResult) -> None:
+        server = self._config.server
+        if not self._sound("server"):
+            return
+        if url.path.rstrip("/") != server.path.rstrip("/"):
+            message = f"its path is not server.path, {server.path}: right only behind a proxy"
+            self._findings.note(at, message)
+        if url.scheme != self._config.scheme:
+            message = f"kubextend itself serves {self._config.scheme}: right only behind a proxy"
+            self._findings.note(at, message)
+
+    def extender(self) -> None:
+        extender = self._config.extender
+        self._need_both(
+            ("extender", "tlsConfig"), extender.tls_config.cert_file, extender.tls_config.key_file
+        )
+        at: Location = ("extender", "httpTimeout")
+        if extender.http_timeout.nanoseconds <= 0:
+            message = "must be more than 0"
+            hint = "kube-scheduler reads 0s as 5s"
+            self._complain(at, message, str(extender.http_timeout), hint)
+        elif extender.http_timeout > _LONG_TIMEOUT:
+            self._findings.note(at, "one hanging call holds up the scheduling of all pods so long")
+        if extender.ignorable and "filter" in self._config.verbs:
+            message = "while kubextend does not answer, pods are placed as if it had no plugins"
+            self._findings.note(("extender", "ignorable"), message)
+
+    def managed_resources(self) -> None:
+        resources = self._config.extender.managed_resources
+        at: Location = ("extender", "managedResources")
+        counts = Counter[str]()
+        for index, resource in enumerate(resources):
+            where: Location = (*at, index, "name")
+            counts[resource.name] += 1
+            if not _is_extended_resource(resource.name):
+                message = "is an invalid extended resource name"
+                self._complain(where, message, resource.name, "such as example.com/gpu")
+            elif counts[resource.name] > 1:
+                message = "duplicate extender managed resource name"
+                self._complain(where, message, resource.name)
+        verbs = set(self._config.verbs)
+        if resources and "bind" in verbs and verbs != {"bind"}:
+            message = (
+                "cannot be told to kube-scheduler together with bind: bind is an extender entry "
+                "of its own, and no two entries may name the same resource"
+            )
+            names = [resource.name for resource in resources]
+            self._complain(at, message, names, "leave one of them out")
+
+    def profiles(self) -> None:
+        if not self._config.profiles and self._sound("profiles"):
+            hint = "add a profile that enables a plugin"
+            self._complain(("profiles",), "Required value", [], hint)
+
+    def _need_both(self, at: Location, cert_file: str | None, key_file: str | None) -> None:
+        path = path_of(at)
+        if not self._sound(f"{path}.certFile", f"{path}.keyFile"):
+            return
+        if cert_file and not key_file:
+            self._complain((*at, "keyFile"), "Required value: certFile is set")
+        if key_file and not cert_file:
+            self._complain((*at, "certFile"), "Required value: keyFile is set")
+
+    def _need_readable(self, at: Location, file: str | None) -> None:
+        if not file:
+            return
+        try:
+            with Path(file).open("rb") as opened:
+                opened.read(1)
+        except OSError as error:
+            hint = "~ is not expanded here" if file.startswith("~") else ""
+            reason = error.strerror or type(error).__name__
+            self._complain(at, f"cannot be read: {reason}", file, hint)
+
+    def _sound(self, *paths: str) -> bool:
+        """Whether the file's own values stand at and below all these paths."""
+        return not any(
+            broken == path
+            or broken.startswith((f"{path}.", f"{path}["))
+            or path.startswith(f"{broken}.")
+            for broken in self._broken
+            for path in paths
+        )
+
+    def _complain(self, at: Location, message: str, value: object = None, hint: str = "") -> None:
+        self._findings.complain(at, message, value, hint)
+
+
+def _url_complaint(text: str) -> str:
+    try:
+        url = urlsplit(text)
+        port = url.port
+    except ValueError as error:
+        return str(error)
+    if url.scheme not in {"http", "https"}:
+        return "must start with http:// or https://"
+    if not url.hostname or port == 0:
+        return "names no server"
+    if url.username is not None or url.password is not None:
+        return "must hold no credentials: kube-scheduler proves itself by certificate only"
+    if url.query or url.fragment or set(text) & set(" \\?#"):
+        return "must end with a path: kube-scheduler appends /filter and so on"
+    return ""
+
+
+def _is_extended_resource(name: str) -> bool:
+    """As kube-scheduler judges it.
+
+    Source: kubernetes v1.36 pkg/apis/core/v1/helper/helpers.go IsExtendedResourceName
+    """
+    matched = _QUALIFIED_NAME.fullmatch(name)
+    native = "kubernetes.io/" in name or name.startswith("requests.")
+    return matched is not None and not native and len(matched["domain"]) <= _MAX_DOMAIN

@@ -1,0 +1,233 @@
+"""One YAML document as the JSON it stands for, as kube-scheduler reads its own configuration.
+
+Stricter than a YAML library by habit: a key given twice, a key that is no text, a tag that JSON has
+no word for and an alias that blows up are all refused, each with its line. Knows nothing of what
+the document should contain.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+import yaml
+from pydantic import JsonValue
+
+from kubextend.errors import ConfigError, Issue
+
+__all__ = ["read_document"]
+
+_MAX_BYTES = 1 << 20
+# An alias counts as often as it is used, so ten nested tenfold aliases are past this at once.
+_MAX_NODES = 100_000
+_TAG = "tag:yaml.org,2002:"
+_TOO_DEEP = "nested too deeply"
+
+_Scalars: TypeAlias = dict[str, Callable[[str], JsonValue]]
+
+
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader with the plain values of kube-scheduler's YAML reader.
+
+    Dates stay text, and 12:30 is text and not the sexagesimal 750.
+    """
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  PyYAML's own declaration
+
+
+def _plain(tag: str, pattern: str, first: str) -> None:
+    _Loader.add_implicit_resolver(_TAG + tag, re.compile(pattern), list(first))
+
+
+_plain("bool", r"^(?:yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)$",
+       "yYnNtTfFoO")  # fmt: skip
+_plain("int", r"^[-+]?(?:0|[1-9][0-9]*|0x[0-9a-fA-F]+|0o?[0-7]+|0b[01]+)$", "-+0123456789")
+_plain("float", r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$", "-+.0123456789")
+_Loader.add_implicit_resolver(_TAG + "merge", re.compile(r"^<<$"), ["<"])
+_Loader.add_implicit_resolver(_TAG + "null", re.compile(r"^(?:~|null|Null|NULL|)$"), [*"~nN", ""])
+
+
+def read_document(data: bytes, source: str) -> dict[str, JsonValue]:
+    """The mapping that ``data`` holds.
+
+    Args:
+        data: the file's bytes, YAML or JSON, UTF-8.
+        source: the file's name, for the message.
+
+    Raises: ConfigError: every reason why it cannot be read, each with its line.
+    """
+    root = _compose(data, source)
+    if _expanded_size(root, source) > _MAX_NODES:
+        message = f"aliases expand to more than {_MAX_NODES} values"
+        raise ConfigError([Issue(source, message, None, "write the values out")])
+    reading = _Reading()
+    tree = reading.value(root)
+    if reading.issues:
+        raise ConfigError([Issue(source, issue) for issue in dict.fromkeys(reading.issues)])
+    if not isinstance(tree, dict):
+        message = "expected an object with apiVersion and kind at the top"
+        raise ConfigError([Issue(source, message, tree)])
+    return tree
+
+
+def _compose(data: bytes, source: str) -> yaml.Node:
+    if len(data) > _MAX_BYTES:
+        raise ConfigError([Issue(source, f"{len(data)} bytes, more than {_MAX_BYTES}")])
+    try:
+        root = yaml.compose(data.decode("utf-8-sig"), _Loader)
+    except UnicodeDecodeError as error:
+        raise ConfigError([Issue(source, f"byte {error.start}: not UTF-8")]) from error
+    except yaml.MarkedYAMLError as error:
+        raise ConfigError([Issue(source, _yaml_sentence(error))]) from error
+    except yaml.YAMLError as error:
+        raise ConfigError([Issue(source, " ".join(str(error).split()))]) from error
+    except RecursionError as error:
+        raise ConfigError([Issue(source, _TOO_DEEP)]) from error
+    if root is None:
+        raise ConfigError([Issue(source, "empty")])
+    return root
+
+
+def _yaml_sentence(error: yaml.MarkedYAMLError) -> str:
+    mark = error.problem_mark or error.context_mark
+    what = " ".join(part for part in (error.context, error.problem) if part)
+    return f"line {mark.line + 1}, column {mark.column + 1}: {what}" if mark else what
+
+
+def _expanded_size(root: yaml.Node, source: str) -> int:
+    """How many values there are once every alias is written out."""
+    sizes: dict[int, int] = {}
+    above: set[int] = set()
+
+    def size(node: yaml.Node) -> int:
+        known = sizes.get(id(node))
+        if known is not None:
+            return known
+        if id(node) in above:
+            line = node.start_mark.line + 1
+            raise ConfigError([Issue(source, f"line {line}: an alias inside its own anchor")])
+        above.add(id(node))
+        sizes[id(node)] = total = 1 + sum(size(part) for part in _parts(node))
+        above.discard(id(node))
+        return total
+
+    try:
+        return size(root)
+    except RecursionError as error:
+        raise ConfigError([Issue(source, _TOO_DEEP)]) from error
+
+
+def _parts(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [part for pair in node.value for part in pair]
+    return node.value if isinstance(node, yaml.SequenceNode) else []
+
+
+class _Reading:
+    """Turns composed nodes into JSON values and keeps what was wrong with them."""
+
+    def __init__(self) -> None:
+        self.issues: list[str] = []
+
+    def value(self, node: yaml.Node) -> JsonValue:
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(item) for item in node.value]
+        return self._scalar(node)
+
+    def _mapping(self, node: yaml.MappingNode) -> dict[str, JsonValue]:
+        if node.tag != _TAG + "map":
+            self._refuse(node, f"{node.tag} has no meaning here")
+        merged: dict[str, JsonValue] = {}
+        own: dict[str, JsonValue] = {}
+        lines: dict[str | None, int] = {}
+        for key, value in node.value:
+            if key.tag == _TAG + "merge":
+                merged = self._merged(value) | merged
+                continue
+            name = self._key(key)
+            if name in lines:
+                self._refuse(key, f"key {_shown(key)} is already set in line {lines[name]}")
+            elif name is not None:
+                lines[name] = key.start_mark.line + 1
+                own[name] = self.value(value)
+        return merged | own
+
+    def _key(self, node: yaml.Node) -> str | None:
+        if node.tag != _TAG + "str":
+            self._refuse(node, f"a key must be text, found {_shown(node)}; put it in quotes")
+            return None
+        name = self._scalar(node)
+        return name if isinstance(name, str) else None
+
+    def _merged(self, node: yaml.Node) -> dict[str, JsonValue]:
+        sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        merged: dict[str, JsonValue] = {}
+        for source in sources:
+            if not isinstance(source, yaml.MappingNode):
+                self._refuse(source, "<< takes an object or a list of objects")
+                continue
+            merged = self._mapping(source) | merged
+        return merged
+
+    def _scalar(self, node: yaml.Node) -> JsonValue:
+        read = _SCALARS.get(node.tag)
+        if read is None:
+            self._refuse(node, f"{node.tag} has no meaning here")
+            return None
+        try:
+            return read(node.value)
+        except ValueError:
+            kind = node.tag.removeprefix(_TAG)
+            self._refuse(node, f"cannot read {_shown(node)} as {kind}")
+            return None
+
+    def _refuse(self, node: yaml.Node, what: str) -> None:
+        self.issues.append(f"line {node.start_mark.line + 1}: {what}")
+
+
+def _shown(node: yaml.Node) -> str:
+    return ascii(node.value[:40]) if isinstance(node, yaml.ScalarNode) else "a list or an object"
+
+
+def _text(text: str) -> str:
+    text.encode()  # "\\ud800" is half a character, which no JSON reader takes
+    return text
+
+
+def _integer(text: str) -> int:
+    digits = text.lower().replace("0o", "0").lstrip("+-")
+    sign = -1 if text.startswith("-") else 1
+    if digits.startswith(("0x", "0b")):
+        return sign * int(digits, 0)
+    return sign * int(digits, 8 if digits.startswith("0") else 10)
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if math.isfinite(number):
+        return number
+    raise ValueError(text)
+
+
+def _nothing(text: str) -> None:
+    if text not in {"", "~", "null", "Null", "NULL"}:
+        raise ValueError(text)
+
+
+def _truth(text: str) -> bool:
+    if text.lower() in {"yes", "true", "on"}:
+        return True
+    if text.lower() in {"no", "false", "off"}:
+        return False
+    raise ValueError(text)
+
+
+_SCALARS: _Scalars = {
+    _TAG + "str": _text,
+    _TAG + "null": _nothing,
+    _TAG + "bool": _truth,
+    _TAG + "int": _integer,
+    _TAG + "float": _number,
+}

@@ -1,0 +1,161 @@
+"""One profile's plugins, from point by point and multiPoint to one ordered list a point.
+
+Follows kube-scheduler's expansion to the letter and complains in its sentences.
+
+Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go updatePluginList,
+expandMultiPointPlugins, getValidScoreWeights
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kubextend.config.catalog import Catalog
+from kubextend.config.issues import Findings, Location
+from kubextend.config.model import EnabledPlugin, Plugin, PluginInfo, Plugins
+from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS, PLUGIN_TYPES
+
+__all__ = ["expand"]
+
+_EVERY = "*"
+_MULTI_POINT = "multiPoint"
+
+
+class _Known(NamedTuple):
+    """A plugin of ours that the file enables."""
+
+    at: Location
+    plugin: Plugin
+    info: PluginInfo
+
+    @property
+    def name(self) -> str:
+        return self.plugin.name
+
+
+def expand(
+    plugins: Plugins, at: Location, catalog: Catalog, findings: Findings
+) -> dict[str, tuple[EnabledPlugin, ...]]:
+    """The points that have plugins of ours, each with its plugins in the order of running.
+
+    Args:
+        plugins: as the profile has them.
+        at: where in the file they stand.
+        catalog: what their names mean.
+        findings: takes what is wrong, and what is left to kube-scheduler.
+    """
+    multi = [*_enabled(plugins, _MULTI_POINT, at, catalog, findings)]
+    _refuse_doubles(multi, plugins, findings)
+    points: dict[str, tuple[EnabledPlugin, ...]] = {}
+    for point in PLUGIN_TYPES:
+        known = [*_enabled(plugins, point, at, catalog, findings)]
+        specific = [*_fitting(known, point, findings)]
+        through = [each for each in multi if _reaches(each, point, plugins)]
+        if specific or through:
+            points[point] = _ordered(specific, through, scored=point == "score")
+    return points
+
+
+def _enabled(
+    plugins: Plugins, point: str, at: Location, catalog: Catalog, findings: Findings
+) -> Iterator[_Known]:
+    """The plugins enabled at a point that are ours; the others leave a finding."""
+    plugin_set = plugins.at(point)
+    for index, plugin in enumerate(plugin_set.disabled):
+        _look_at_disabled(plugin.name, (*at, point, "disabled", index, "name"), catalog, findings)
+    for index, plugin in enumerate(plugin_set.enabled):
+        where: Location = (*at, point, "enabled", index)
+        info = catalog.find(plugin.name)
+        if not plugin.name:
+            findings.complain((*where, "name"), "Required value", plugin.name)
+        elif catalog.is_left(plugin.name):
+            findings.leave(plugin.name)
+        elif info is None:
+            _refuse_unknown(plugin.name, (*where, "name"), point, catalog, findings)
+        else:
+            _look_at_weight(plugin, where, catalog, findings)
+            yield _Known((*where, "name"), plugin, info)
+
+
+def _refuse_unknown(
+    name: str, at: Location, point: str, catalog: Catalog, findings: Findings
+) -> None:
+    specific = None if point == _MULTI_POINT else point
+    plugin_type = PLUGIN_TYPES[specific or next(iter(PLUGIN_TYPES))]
+    hint = catalog.hint(name, specific)
+    findings.complain(at, f'{plugin_type} "{name}" does not exist', name, hint)
+
+
+def _look_at_weight(plugin: Plugin, at: Location, catalog: Catalog, findings: Findings) -> None:
+    least = 0 if catalog.of_scheduler else 1
+    if "weight" in plugin.model_fields_set and plugin.weight < least:
+        hint = "kube-scheduler reads 0 as 1; to keep a plugin from running, do not enable it"
+        findings.complain((*at, "weight"), "must be at least 1", plugin.weight, hint)
+
+
+def _look_at_disabled(name: str, at: Location, catalog: Catalog, findings: Findings) -> None:
+    if not name:
+        findings.complain(at, "Required value", name)
+    elif catalog.of_scheduler and (name == _EVERY or catalog.find(name) is None):
+        findings.leave(f"disabled {name}")
+    elif name == _EVERY or catalog.find(name):
+        return
+    elif name in IN_TREE_PLUGINS:
+        findings.note(at, f"{name} is kube-scheduler's own: disabling it here has no effect")
+    else:
+        hint = catalog.hint(name)
+        findings.complain(at, f'plugin "{name}" does not exist', name, hint)
+
+
+def _refuse_doubles(multi: list[_Known], plugins: Plugins, findings: Findings) -> None:
+    seen: set[str] = set()
+    for each in multi:
+        points = [point for point in PLUGIN_TYPES if _registers(each, point, plugins)]
+        if each.name in seen and points:
+            _refuse_double(each, points[0], findings)
+        seen.add(each.name)
+
+
+def _registers(each: _Known, point: str, plugins: Plugins) -> bool:
+    """Whether multiPoint itself puts the plugin there, with no entry of the point's own."""
+    specific = {plugin.name for plugin in plugins.at(point).enabled}
+    return _reaches(each, point, plugins) and each.name not in specific
+
+
+def _fitting(known: list[_Known], point: str, findings: Findings) -> Iterator[_Known]:
+    seen: set[str] = set()
+    for each in known:
+        if point not in each.info.extension_points:
+            message = f'plugin "{each.name}" does not extend {PLUGIN_TYPES[point]} plugin'
+            points = ", ".join(sorted(each.info.extension_points))
+            findings.complain(each.at, message, each.name, f"{each.name} implements: {points}")
+        elif each.name in seen:
+            _refuse_double(each, point, findings)
+        else:
+            seen.add(each.name)
+            yield each
+
+
+def _refuse_double(each: _Known, point: str, findings: Findings) -> None:
+    message = f'plugin "{each.name}" already registered as "{PLUGIN_TYPES[point]}"'
+    findings.complain(each.at, message, each.name, "name it once")
+
+
+def _reaches(each: _Known, point: str, plugins: Plugins) -> bool:
+    disabled = {plugin.name for plugin in plugins.at(point).disabled}
+    return point in each.info.extension_points and not {_EVERY, each.name} & disabled
+
+
+def _ordered(
+    specific: list[_Known], through: list[_Known], *, scored: bool
+) -> tuple[EnabledPlugin, ...]:
+    """Re-configured ones first in their own order, then those through multiPoint, then the rest.
+
+    The weight of the point's own entry counts before that of multiPoint.
+    """
+    own = {each.name: each for each in specific}
+    multi = {each.name: each for each in reversed(through)}
+    order = [name for name in own if name in multi]
+    order += [each.name for each in through if each.name not in own]
+    order += [name for name in own if name not in multi]
+    weights = {name: (own.get(name) or multi[name]).plugin.weight or 1 for name in order}
+    return tuple(EnabledPlugin(name, weights[name] if scored else 1) for name in weights)

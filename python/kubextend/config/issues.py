@@ -1,0 +1,149 @@
+"""What is wrong with a configuration, in its own words: a path, a sentence, a value, a hint."""
+
+import difflib
+import re
+from collections.abc import Collection, Iterator
+from typing import TypeAlias, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from kubextend.errors import Issue
+
+__all__ = ["Findings", "Location", "issues_of", "path_of", "suggestion"]
+
+Location: TypeAlias = tuple[str | int, ...]
+
+_EXPECTED = {
+    "bool_type": "true or false",
+    "dict_type": "an object",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "list_type": "a list",
+    "model_attributes_type": "an object",
+    "model_type": "an object",
+    "string_type": "a string",
+    "tuple_type": "a list",
+}
+_JSON_NAMES = (
+    (bool, "true or false"),
+    (str, "a string"),
+    (int | float, "a number"),
+    (list, "a list"),
+    (dict, "an object"),
+)
+
+
+class Findings:
+    """Collects what one reading of a file brings up.
+
+    Attributes:
+        issues: what is wrong.
+        notes: what was understood and has no effect here.
+    """
+
+    def __init__(self) -> None:
+        self.issues: list[Issue] = []
+        self.notes: list[str] = []
+        self._left: list[str] = []
+
+    def complain(self, at: Location, message: str, value: object = None, hint: str = "") -> None:
+        """Adds an issue."""
+        self.issues.append(Issue(path_of(at), message, value, hint))
+
+    def note(self, at: Location, message: str) -> None:
+        """Adds a note."""
+        self.notes.append(f"{path_of(at)}: {message}")
+
+    def leave(self, name: str) -> None:
+        """Remembers something that is kube-scheduler's business, for the next ``note_left``."""
+        self._left.append(name)
+
+    def note_left(self, at: Location) -> None:
+        """Notes at once all that was left to kube-scheduler since the last time."""
+        if self._left:
+            self.note(at, f"left to kube-scheduler: {', '.join(dict.fromkeys(self._left))}")
+        self._left = []
+
+
+def path_of(location: Location) -> str:
+    """The location as ``profiles[0].plugins.filter``."""
+    path = ""
+    for part in location:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return path.removeprefix(".")
+
+
+def suggestion(wrong: str, known: Collection[str], what: str) -> str:
+    """A hint that names the nearest of ``known``, if one is near, and then all of them."""
+    spelled = {name.casefold(): name for name in known}
+    near = difflib.get_close_matches(wrong.casefold(), spelled, n=1)
+    listed = f"known {what}: {', '.join(sorted(known)) or 'none'}"
+    return f"did you mean {spelled[near[0]]}? {listed}" if near else listed
+
+
+def issues_of(error: ValidationError, model: type[BaseModel], under: Location = ()) -> list[Issue]:
+    """Every complaint of ``error`` about a value that ``model`` was to read.
+
+    Args:
+        error: from validating JSON.
+        model: the class at ``under``.
+        under: where in the file the value stands.
+    """
+    return [_issue(details, model, under) for details in error.errors(include_url=False)]
+
+
+def _issue(details: ErrorDetails, model: type[BaseModel], under: Location) -> Issue:
+    location = details["loc"]
+    path = path_of(under + location)
+    if details["type"] == "extra_forbidden":
+        wrong = str(location[-1])
+        known = _field_names(_model_at(model, location[:-1]))
+        message = f'unknown field "{wrong}"'
+        return Issue(path, message, details["input"], suggestion(wrong, known, "fields"))
+    if details["type"] == "missing":
+        return Issue(path, "Required value")
+    return Issue(path, _sentence(details), details["input"])
+
+
+def _sentence(details: ErrorDetails) -> str:
+    kind, context = details["type"], details.get("ctx", {})
+    if kind in _EXPECTED:
+        return f"expected {_EXPECTED[kind]}, found {_json_name(details['input'])}"
+    if kind == "literal_error":
+        return f"must be {context['expected']}"
+    if kind == "greater_than_equal":
+        return f"must be at least {context['ge']}"
+    if kind == "less_than_equal":
+        return f"must be at most {context['le']}"
+    if kind == "string_too_short":
+        return "must not be empty"
+    return re.sub(r"^(?:Value error|Assertion failed), ", "", details["msg"])
+
+
+def _json_name(value: object) -> str:
+    return next((name for kind, name in _JSON_NAMES if isinstance(value, kind)), "nothing")
+
+
+def _field_names(model: type[BaseModel] | None) -> list[str]:
+    fields = model.model_fields.items() if model else ()
+    return [info.alias or name for name, info in fields]
+
+
+def _model_at(model: type[BaseModel], location: Location) -> type[BaseModel] | None:
+    """The class of the object at a location, None where it is no model."""
+    found: type[BaseModel] | None = model
+    for part in location:
+        if isinstance(part, int) or found is None:
+            continue
+        fields = {info.alias or name: info for name, info in found.model_fields.items()}
+        found = next(_models_in(fields[part].annotation), None) if part in fields else None
+    return found
+
+
+def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models_in(argument)

@@ -1,0 +1,201 @@
+"""From a file, or from nothing, to a checked configuration; every error at once."""
+
+import copy
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pydantic import JsonValue, ValidationError
+
+from kubextend.config.catalog import Catalog
+from kubextend.config.checks import check
+from kubextend.config.document import read_document
+from kubextend.config.issues import Findings, Location, issues_of, suggestion
+from kubextend.config.model import API_VERSION, KIND, ExtenderConfiguration, PluginInfo
+from kubextend.config.resolve import resolve
+from kubextend.config.scheduler_file import (
+    SCHEDULER_API_VERSIONS,
+    SCHEDULER_KIND,
+    extender_tree,
+)
+from kubextend.errors import ConfigError, Issue
+
+__all__ = ["DEFAULT", "load", "parse"]
+
+DEFAULT: Final = """\
+apiVersion: kubextend.dev/v1alpha1
+kind: ExtenderConfiguration
+# Whole nodes come with every request, so no access to the Kubernetes API is needed.
+extender:
+  nodeCacheCapable: false
+profiles:
+- schedulerName: default-scheduler
+  plugins:
+    filter:
+      enabled:
+      - name: HighCommPodFilter
+"""
+
+# A repaired document has no further errors of type; more rounds would mean a fault of ours.
+_ROUNDS = 3
+
+
+def load(
+    path: str | Path | None,
+    *,
+    known: Mapping[str, PluginInfo],
+    overrides: Mapping[str, JsonValue] | None = None,
+) -> ExtenderConfiguration:
+    """The configuration in a file.
+
+    Args:
+        path: an ExtenderConfiguration or a KubeSchedulerConfiguration; None for ``DEFAULT``.
+        known: the plugins there are, by name.
+        overrides: values that count before those of the file, by their path, as
+            ``{"server.port": 9000}``.
+
+    Raises: ConfigError: with every issue of the file.
+    """
+    data = DEFAULT.encode() if path is None else _bytes(Path(path))
+    tree = read_document(data, str(path or "the embedded default"))
+    return parse(tree, known=known, overrides=overrides)
+
+
+def parse(
+    tree: Mapping[str, JsonValue],
+    *,
+    known: Mapping[str, PluginInfo],
+    overrides: Mapping[str, JsonValue] | None = None,
+) -> ExtenderConfiguration:
+    """The configuration that a document's JSON value holds; otherwise like ``load``."""
+    findings = Findings()
+    of_scheduler = tree.get("kind") == SCHEDULER_KIND
+    _check_type(tree, findings)
+    tree = {**tree, "apiVersion": API_VERSION, "kind": KIND}
+    if of_scheduler:
+        tree = extender_tree(tree, findings)
+    config, broken = _typed(_prepared(tree, overrides or {}, findings), findings)
+    later = Findings()
+    resolved = resolve(config.profiles, Catalog(known, of_scheduler=of_scheduler), later)
+    config = config.with_resolved(resolved, (*findings.notes, *later.notes))
+    check(config, later, broken)
+    issues = findings.issues + [issue for issue in later.issues if _adds(issue, broken)]
+    if issues:
+        sections = list(tree)
+        raise ConfigError(sorted(issues, key=lambda issue: _section(issue.path, sections)))
+    return config.with_resolved(resolved, (*findings.notes, *later.notes))
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise ConfigError([Issue(str(path), f"cannot be read: {reason}")]) from error
+
+
+def _check_type(tree: Mapping[str, JsonValue], findings: Findings) -> None:
+    kind, version = tree.get("kind"), tree.get("apiVersion")
+    versions = SCHEDULER_API_VERSIONS if kind == SCHEDULER_KIND else (API_VERSION,)
+    kinds = (KIND, SCHEDULER_KIND)
+    if kind not in kinds:
+        hint = suggestion(str(kind), kinds, "kinds") if kind else f"kind: {KIND}"
+        message = f'no kind "{kind}" is known' if kind else "Required value"
+        findings.complain(("kind",), message, kind, hint)
+    if version not in versions:
+        message = f'no version "{version}" of {kind} is known' if version else "Required value"
+        hint = f"apiVersion: {' or '.join(versions)}"
+        findings.complain(("apiVersion",), message, version, hint)
+
+
+def _prepared(
+    tree: Mapping[str, JsonValue], overrides: Mapping[str, JsonValue], findings: Findings
+) -> dict[str, JsonValue]:
+    """The document with overrides, and with the one default that hangs on another section."""
+    if "cluster" in tree and tree["cluster"] is None and "cluster.kubeconfig" not in overrides:
+        findings.note(("cluster",), "empty, so there is no access to the API; {} switches it on")
+    prepared = {key: _without_nulls(value) for key, value in tree.items() if value is not None}
+    for path, value in overrides.items():
+        _set(prepared, path.split("."), value)
+    extender = prepared.setdefault("extender", {})
+    if isinstance(extender, dict):
+        extender.setdefault("nodeCacheCapable", "cluster" in prepared)
+    return prepared
+
+
+def _without_nulls(value: JsonValue) -> JsonValue:
+    """A copy in which a field set to null is absent, which is what null means to Kubernetes.
+
+    A plugin's arguments stay as they are: what null means there is the plugin's affair.
+    """
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: copy.deepcopy(item) if key == "args" else _without_nulls(item)
+        for key, item in value.items()
+        if item is not None
+    }
+
+
+def _set(tree: dict[str, JsonValue], path: list[str], value: JsonValue) -> None:
+    for key in path[:-1]:
+        below = tree.setdefault(key, {})
+        if not isinstance(below, dict):
+            return
+        tree = below
+    tree[path[-1]] = value
+
+
+def _typed(
+    tree: dict[str, JsonValue], findings: Findings
+) -> tuple[ExtenderConfiguration, frozenset[str]]:
+    """The typed configuration, and the paths at which a default replaced what was wrong."""
+    broken: set[str] = set()
+    for _ in range(_ROUNDS):
+        try:
+            config = ExtenderConfiguration.model_validate_json(json.dumps(tree))
+        except ValidationError as error:
+            issues = issues_of(error, ExtenderConfiguration)
+            findings.issues += issues
+            broken.update(issue.path for issue in issues)
+            for details in error.errors(include_url=False, include_context=False):
+                _repair(tree, details["loc"])
+        else:
+            return config, frozenset(broken)
+    raise ConfigError(findings.issues)
+
+
+def _repair(tree: dict[str, JsonValue], location: Location) -> None:
+    """Takes out what is wrong, so that the rest can still be judged."""
+    value: JsonValue = tree
+    for part in location[:-1]:
+        if isinstance(value, dict):
+            value = value.get(str(part))
+        elif isinstance(value, list) and isinstance(part, int):
+            value = value[part]
+    last = location[-1] if location else ""
+    if isinstance(value, dict):
+        value.pop(str(last), None)
+    elif isinstance(value, list) and isinstance(last, int):
+        value[last] = {}
+
+
+def _section(path: str, sections: list[str]) -> int:
+    name = re.split(r"[.\[]", path, maxsplit=1)[0]
+    return sections.index(name) if name in sections else len(sections)
+
+
+def _adds(issue: Issue, broken: frozenset[str]) -> bool:
+    """Whether an issue says more than what was wrong there in the first place."""
+    if any(
+        issue.path == path or issue.path.startswith((f"{path}.", f"{path}[")) for path in broken
+    ):
+        return False
+    parent = issue.path.rpartition(".")[0]
+    return issue.message != "Required value" or not any(
+        path.rpartition(".")[0] == parent for path in broken
+    )

@@ -1,0 +1,328 @@
+"""The typed configuration: one class per object of the file, fields spelled as in the file.
+
+Says what a field may hold by itself. What fields mean together is in ``checks``, what plugin names
+mean in ``resolve``; reading files is in ``loader``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Annotated, Final, Literal, Protocol, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PlainSerializer,
+    PlainValidator,
+    PrivateAttr,
+)
+from pydantic.alias_generators import to_camel
+
+from kubextend.config.duration import Duration
+
+__all__ = [
+    "API_VERSION",
+    "KIND",
+    "Cluster",
+    "EnabledPlugin",
+    "Extender",
+    "ExtenderConfiguration",
+    "ExtenderTLSConfig",
+    "ManagedResource",
+    "Plugin",
+    "PluginConfig",
+    "PluginInfo",
+    "PluginSet",
+    "Plugins",
+    "ResolvedProfile",
+    "SchedulerProfile",
+    "Server",
+    "ServerTLS",
+    "Verb",
+]
+
+API_VERSION: Final = "kubextend.dev/v1alpha1"
+KIND: Final = "ExtenderConfiguration"
+
+Verb = Literal["filter", "preempt", "prioritize", "bind"]
+
+_BINDING_POINTS = ("reserve", "permit", "preBind", "bind", "postBind")
+_FILTER_POINTS = ("preFilter", "filter", "postFilter")
+_REJECTING_POINTS = ("preFilter", "filter")
+
+
+class PluginInfo(Protocol):
+    """What the configuration has to know of a plugin; the registry of plugins tells it."""
+
+    @property
+    def extension_points(self) -> frozenset[str]:
+        """The points it implements, as the file spells them: ``filter``, ``preScore``."""
+
+    @property
+    def args_model(self) -> type[BaseModel] | None:
+        """What its ``pluginConfig[].args`` must look like; None if it takes none."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnabledPlugin:
+    """A plugin at one extension point.
+
+    Attributes:
+        weight: what its scores are multiplied by; 1 at any other point than score.
+    """
+
+    name: str
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedProfile:
+    """A profile with multiPoint expanded: what runs, in the order in which it runs.
+
+    Attributes:
+        points: for each extension point that has plugins, those plugins in order.
+        args: for each enabled plugin its checked arguments, None where it takes none.
+    """
+
+    scheduler_name: str
+    points: Mapping[str, tuple[EnabledPlugin, ...]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    args: Mapping[str, BaseModel | None] = field(default_factory=lambda: MappingProxyType({}))
+
+    def at(self, point: str) -> tuple[EnabledPlugin, ...]:
+        """The plugins at an extension point; none is no error."""
+        return self.points.get(point, ())
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        alias_generator=to_camel,
+        validate_by_alias=True,
+        validate_by_name=False,
+        serialize_by_alias=True,
+        hide_input_in_errors=True,
+    )
+
+
+def _duration(value: object) -> Duration:
+    if isinstance(value, Duration):
+        return value
+    if isinstance(value, str):
+        return Duration.parse(value)
+    message = f'expected a duration such as "2s" or "1m30s", found {value!r}'
+    raise ValueError(message)
+
+
+def _server_path(path: str) -> str:
+    if not path.startswith("/"):
+        message = "must start with /"
+        raise ValueError(message)
+    if set(path) & set('?#%\\" ') or "//" in path or {".", ".."} & set(path.split("/")):
+        message = "must be a plain path such as /v1"
+        raise ValueError(message)
+    return path
+
+
+_FilePath = Annotated[str | None, AfterValidator(lambda path: path or None)]
+_GoDuration = Annotated[Duration, PlainValidator(_duration), PlainSerializer(str, return_type=str)]
+_Port = Annotated[int, Field(ge=1, le=65535)]
+_Percentage = Annotated[int, Field(ge=0, le=100)]
+
+
+class ServerTLS(_Model):
+    """Certificates of the server; a client CA makes it ask every client for one too."""
+
+    cert_file: _FilePath = None
+    key_file: _FilePath = None
+    client_ca_file: _FilePath = Field(default=None, alias="clientCAFile")
+
+
+class Server(_Model):
+    """Where and how the verbs are served.
+
+    Attributes:
+        path: what the verbs are under; ``/`` makes them ``/filter`` and so on.
+        health_port: a port of its own for livez, readyz and metrics, over plain HTTP.
+        insecure: bind and preempt may be reached from other machines without a certificate.
+    """
+
+    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    port: _Port = 8888
+    path: Annotated[str, AfterValidator(_server_path)] = "/"
+    health_port: _Port | None = None
+    max_body_bytes: Annotated[int, Field(ge=1)] = 512 << 20
+    # kube-scheduler drops an idle connection after 90 s; a server that is first fails a call.
+    keep_alive_seconds: Annotated[int, Field(ge=95)] = 120
+    insecure: bool = False
+    tls: ServerTLS = ServerTLS()
+
+
+class Cluster(_Model):
+    """Access to the Kubernetes API; its presence is what switches the access on."""
+
+    kubeconfig: _FilePath = None
+    context: _FilePath = None
+
+
+class ManagedResource(_Model):
+    """An extended resource: pods that ask for none of those listed are not sent to us."""
+
+    name: str = ""
+    ignored_by_scheduler: bool = False
+
+
+class ExtenderTLSConfig(_Model):
+    """How kube-scheduler checks us and proves itself; the paths are on its machine, not ours."""
+
+    ca_file: _FilePath = None
+    cert_file: _FilePath = None
+    key_file: _FilePath = None
+    server_name: _FilePath = None
+
+
+class Extender(_Model):
+    """What kube-scheduler is told of us, under its own field names.
+
+    Attributes:
+        url_prefix: where kube-scheduler finds us; None: as ``server`` says.
+        node_cache_capable: kube-scheduler sends node names only. On by default with ``cluster``.
+        http_timeout: of filter, prioritize and preempt; bind has a longer one.
+        bind: kubextend binds pods even where no plugin needs it.
+    """
+
+    url_prefix: str | None = None
+    node_cache_capable: bool = False
+    http_timeout: _GoDuration = Duration(2_000_000_000)
+    ignorable: bool = False
+    managed_resources: tuple[ManagedResource, ...] = ()
+    tls_config: ExtenderTLSConfig = ExtenderTLSConfig()
+    bind: bool = False
+
+
+class Plugin(_Model):
+    """A plugin by name; the weight counts at score only, 0 being 1 to kube-scheduler."""
+
+    name: str = ""
+    weight: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] = 0
+
+
+class PluginSet(_Model):
+    """What one extension point adds and leaves out."""
+
+    enabled: tuple[Plugin, ...] = ()
+    disabled: tuple[Plugin, ...] = ()
+
+
+class Plugins(_Model):
+    """The extension points of a profile."""
+
+    pre_enqueue: PluginSet = PluginSet()
+    queue_sort: PluginSet = PluginSet()
+    pre_filter: PluginSet = PluginSet()
+    filter: PluginSet = PluginSet()
+    post_filter: PluginSet = PluginSet()
+    pre_score: PluginSet = PluginSet()
+    score: PluginSet = PluginSet()
+    reserve: PluginSet = PluginSet()
+    permit: PluginSet = PluginSet()
+    pre_bind: PluginSet = PluginSet()
+    bind: PluginSet = PluginSet()
+    post_bind: PluginSet = PluginSet()
+    multi_point: PluginSet = PluginSet()
+    placement_generate: PluginSet = PluginSet()
+    placement_score: PluginSet = PluginSet()
+
+    def at(self, point: str) -> PluginSet:
+        """The set of the point that the file spells so."""
+        name = next(name for name, info in type(self).model_fields.items() if info.alias == point)
+        found: PluginSet = getattr(self, name)
+        return found
+
+
+class PluginConfig(_Model):
+    """Arguments of one plugin, wherever it is enabled."""
+
+    name: str = ""
+    args: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class SchedulerProfile(_Model):
+    """A profile as KubeSchedulerConfiguration has it.
+
+    Attributes:
+        scheduler_name: of the pods it is for; may be left out where there is one profile.
+        percentage_of_nodes_to_score: handed on to kube-scheduler, not read by us.
+    """
+
+    scheduler_name: str | None = None
+    percentage_of_nodes_to_score: _Percentage | None = None
+    plugins: Plugins = Plugins()
+    plugin_config: tuple[PluginConfig, ...] = ()
+
+
+class ExtenderConfiguration(_Model):
+    """All of it. ``config.load`` makes one; ``resolved`` is what the profiles come to."""
+
+    api_version: Literal["kubextend.dev/v1alpha1"] = API_VERSION
+    kind: Literal["ExtenderConfiguration"] = KIND
+    server: Server = Server()
+    cluster: Cluster | None = None
+    extender: Extender = Extender()
+    score_scale: Literal["additive", "strict10"] = "additive"
+    profiles: tuple[SchedulerProfile, ...] = ()
+
+    _resolved: tuple[ResolvedProfile, ...] = PrivateAttr(default=())
+    _notes: tuple[str, ...] = PrivateAttr(default=())
+
+    def with_resolved(self, resolved: tuple[ResolvedProfile, ...], notes: tuple[str, ...]) -> Self:
+        """The same configuration that also knows what its profiles come to."""
+        copy = self.model_copy()
+        copy._resolved = resolved  # noqa: SLF001  of the same class
+        copy._notes = notes  # noqa: SLF001
+        return copy
+
+    @property
+    def resolved(self) -> tuple[ResolvedProfile, ...]:
+        """The profiles in the file's order, every plugin in its place."""
+        return self._resolved
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was read and understood, yet has no effect here; one sentence each."""
+        return self._notes
+
+    @property
+    def scheme(self) -> Literal["http", "https"]:
+        """What the server speaks."""
+        return "https" if self.server.tls.cert_file else "http"
+
+    @property
+    def url_prefix(self) -> str:
+        """Where kube-scheduler finds the verbs, derived from ``server`` unless given."""
+        host = f"[{self.server.host}]" if ":" in self.server.host else self.server.host
+        own = f"{self.scheme}://{host}:{self.server.port}{self.server.path}"
+        return (self.extender.url_prefix or own).rstrip("/")
+
+    @property
+    def verbs(self) -> tuple[Verb, ...]:
+        """The verbs that kube-scheduler has a reason to call."""
+        verbs: list[Verb] = []
+        if self._any_at(_FILTER_POINTS):
+            verbs.append("filter")
+        if self._any_at(_REJECTING_POINTS):
+            verbs.append("preempt")
+        if self._any_at(("score",)):
+            verbs.append("prioritize")
+        if self.extender.bind or self._any_at(_BINDING_POINTS):
+            verbs.append("bind")
+        return tuple(verbs)
+
+    def _any_at(self, points: tuple[str, ...]) -> bool:
+        return any(profile.at(point) for profile in self.resolved for point in points)

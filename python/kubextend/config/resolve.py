@@ -1,0 +1,150 @@
+"""Profiles as they will run: names checked, multiPoint expanded, arguments validated.
+
+Complains in kube-scheduler's own sentences where it has one. Knows plugins only by what it is told
+of them; makes none.
+
+Source: kubernetes v1.36 pkg/scheduler/apis/config/validation/validation.go,
+pkg/scheduler/framework/runtime/framework.go NewFramework
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from pydantic import BaseModel, JsonValue, ValidationError
+
+from kubextend.config.catalog import Catalog
+from kubextend.config.expansion import expand
+from kubextend.config.issues import Findings, Location, issues_of
+from kubextend.config.model import PluginConfig, ResolvedProfile, SchedulerProfile
+
+__all__ = ["DEFAULT_SCHEDULER_NAME", "resolve"]
+
+DEFAULT_SCHEDULER_NAME = "default-scheduler"
+
+
+class _Args(NamedTuple):
+    """The arguments that the file has for a plugin; ``given`` is False where it has none."""
+
+    at: Location
+    raw: Mapping[str, JsonValue]
+    given: bool
+
+
+def resolve(
+    profiles: Sequence[SchedulerProfile], catalog: Catalog, findings: Findings
+) -> tuple[ResolvedProfile, ...]:
+    """The profiles in the file's order; not to be used if ``findings`` has issues."""
+    _check_scheduler_names(profiles, findings)
+    _check_queue_sort(profiles, findings)
+    return tuple(
+        _resolved(("profiles", index), profile, catalog, findings)
+        for index, profile in enumerate(profiles)
+    )
+
+
+def _check_scheduler_names(profiles: Sequence[SchedulerProfile], findings: Findings) -> None:
+    first: dict[str, int] = {}
+    for index, profile in enumerate(profiles):
+        name = profile.scheduler_name
+        at: Location = ("profiles", index, "schedulerName")
+        if name is None and len(profiles) == 1:
+            continue
+        if not name:
+            hint = "the spec.schedulerName of the pods that this profile is for"
+            findings.complain(at, "Required value", name, hint)
+        elif name in first:
+            hint = f"profiles[{first[name]}] has this name already"
+            findings.complain(at, f'Duplicate value: "{name}"', name, hint)
+        else:
+            first[name] = index
+
+
+def _check_queue_sort(profiles: Sequence[SchedulerProfile], findings: Findings) -> None:
+    for index, profile in enumerate(profiles):
+        at: Location = ("profiles", index, "plugins", "queueSort")
+        queue_sort = profile.plugins.queue_sort
+        names = [plugin.name for plugin in queue_sort.enabled]
+        if index == 0 and len(names) > 1:
+            message = "only one queue sort plugin can be enabled"
+            findings.complain((*at, "enabled"), message, names)
+        if queue_sort != profiles[0].plugins.queue_sort:
+            findings.complain(at, "must be the same for all profiles", names)
+
+
+def _resolved(
+    at: Location, profile: SchedulerProfile, catalog: Catalog, findings: Findings
+) -> ResolvedProfile:
+    points = expand(profile.plugins, (*at, "plugins"), catalog, findings)
+    enabled = dict.fromkeys(plugin.name for plugins in points.values() for plugin in plugins)
+    where: Location = (*at, "pluginConfig")
+    found = _args_by_name(where, profile.plugin_config, enabled, catalog, findings)
+    args = {
+        name: _checked(name, found.get(name, _Args(where, {}, given=False)), catalog, findings)
+        for name in enabled
+    }
+    findings.note_left(at)
+    name = profile.scheduler_name or DEFAULT_SCHEDULER_NAME
+    return ResolvedProfile(name, MappingProxyType(points), MappingProxyType(args))
+
+
+def _args_by_name(
+    at: Location,
+    configs: Sequence[PluginConfig],
+    enabled: Mapping[str, None],
+    catalog: Catalog,
+    findings: Findings,
+) -> dict[str, _Args]:
+    found: dict[str, _Args] = {}
+    seen: set[str] = set()
+    for index, config in enumerate(configs):
+        where: Location = (*at, index, "name")
+        if not config.name:
+            findings.complain(where, "Required value", config.name)
+        elif config.name in seen:
+            message = f"repeated config for plugin {config.name}"
+            findings.complain(where, message, config.name, "keep one")
+        elif config.name in enabled:
+            found[config.name] = _Args((*at, index, "args"), config.args, given=True)
+        else:
+            _look_at_unused(where, config.name, catalog, findings)
+        seen.add(config.name)
+    return found
+
+
+def _look_at_unused(at: Location, name: str, catalog: Catalog, findings: Findings) -> None:
+    if catalog.is_left(name):
+        findings.leave(name)
+    elif catalog.of_scheduler or catalog.find(name):
+        findings.note(at, f"{name} is not enabled in this profile: not used")
+    else:
+        findings.complain(at, f'plugin "{name}" does not exist', name, catalog.hint(name))
+
+
+def _checked(name: str, args: _Args, catalog: Catalog, findings: Findings) -> BaseModel | None:
+    info = catalog.find(name)
+    raw = _without_type(name, args, findings)
+    if info is None or info.args_model is None:
+        for field, value in raw.items():
+            findings.complain((*args.at, field), f"{name} takes no arguments", value)
+        return None
+    try:
+        return info.args_model.model_validate_json(json.dumps(raw))
+    except ValidationError as error:
+        if args.given:
+            findings.issues += issues_of(error, info.args_model, args.at)
+            return None
+        for issue in issues_of(error, info.args_model):
+            message = f"{name} needs args.{issue.path}: {issue.message}"
+            findings.complain(args.at, message, hint=f"add an entry with name: {name}")
+        return None
+
+
+def _without_type(name: str, args: _Args, findings: Findings) -> dict[str, JsonValue]:
+    """The arguments without apiVersion and kind, which a KubeSchedulerConfiguration has there."""
+    kind = args.raw.get("kind", f"{name}Args")
+    if kind != f"{name}Args":
+        message = f"args for plugin {name} were not of type {name}Args, got {kind}"
+        findings.complain((*args.at, "kind"), message, kind)
+    return {key: value for key, value in args.raw.items() if key not in {"apiVersion", "kind"}}

@@ -1,0 +1,219 @@
+"""Writes what kube-scheduler has to be given to call kubextend: its own configuration.
+
+The text explains itself to whoever opens it next. Nothing is read or started here.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+
+import yaml
+from pydantic import JsonValue
+
+from kubextend.config.checks import is_wildcard
+from kubextend.config.duration import Duration
+from kubextend.config.issues import Findings
+from kubextend.config.model import Extender, ExtenderConfiguration, Verb
+from kubextend.config.resolve import DEFAULT_SCHEDULER_NAME
+from kubextend.errors import ConfigError
+
+__all__ = ["BIND_TIMEOUT", "LEASE_NAME", "legacy_policy", "scheduler_configuration"]
+
+# Bind has to outlast the wait of a Permit plugin; nothing in kube-scheduler is held up by it.
+BIND_TIMEOUT = Duration.parse("2m")
+# A scheduler of another name than the cluster's first must not stand for election against it.
+LEASE_NAME = "kubextend-scheduler"
+
+_HEADER = """\
+# kube-scheduler 1.25 and later: kube-scheduler --config=THIS_FILE
+# For 1.23 and 1.24 the apiVersion is kubescheduler.config.k8s.io/v1beta3; up to 1.22 there is
+# kubextend scheduler-config --legacy.
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+"""
+_PERCENTAGE = """\
+# Every node is looked at. By default kube-scheduler stops at a sample, which may hold none of the
+# few nodes that a plugin accepts, and its moving window changes the reasons it reports.
+percentageOfNodesToScore: 100
+"""
+_LEASE = f"""\
+# A lease of its own: {DEFAULT_SCHEDULER_NAME} keeps the one named kube-scheduler.
+"""
+_NO_EXTENDERS = """\
+# No profile enables a plugin that kube-scheduler would have to call.
+extenders: []
+"""
+_QUICK = """\
+# The quick verbs. Scheduling is one pod after the other, so the timeout is what a hanging call may
+# cost every pod.
+"""
+_PREEMPT = """\
+# preemptVerb: kube-scheduler's own dry run knows nothing of the filters here and would evict pods
+# for a place that filter then refuses.
+"""
+_WEIGHT = """\
+# weight: 1, because the weights of the plugins are already in the scores.
+"""
+_NAMES = """\
+# nodeCacheCapable: requests carry the names of nodes; kubextend watches the nodes itself.
+"""
+_WHOLE_NODES = """\
+# nodeCacheCapable is false: requests carry whole nodes. kube-scheduler 1.33 and later then scores
+# by resources as if every node were empty (kubernetes/kubernetes#141781). With `cluster` in
+# kubextend's configuration the names are enough.
+"""
+_BIND = """\
+# Bind is an entry of its own: it may take long, and one entry has one timeout.
+# ignorable: false, since an ignored refusal would let kube-scheduler bind the pod all the same.
+"""
+
+
+def scheduler_configuration(
+    config: ExtenderConfiguration,
+    *,
+    kubeconfig: str | None = None,
+    leader_elect: bool | None = None,
+) -> str:
+    """A KubeSchedulerConfiguration v1 that fits the configuration, as YAML with comments.
+
+    Args:
+        config: a checked one.
+        kubeconfig: the path of kube-scheduler's own, as kube-scheduler sees it.
+        leader_elect: None leaves it to kube-scheduler, whose default is true.
+
+    Raises: ConfigError: kube-scheduler could not reach or verify the server.
+    """
+    _refuse_unreachable(config)
+    parts = [_HEADER]
+    if kubeconfig:
+        parts.append(_yaml({"clientConnection": {"kubeconfig": kubeconfig}}))
+    parts.append(_leader_election(config, leader_elect))
+    parts.append(_PERCENTAGE)
+    parts.append(_yaml({"profiles": [_profile(config, index) for index in _indices(config)]}))
+    parts.append(_extenders(config))
+    return "".join(parts)
+
+
+def legacy_policy(config: ExtenderConfiguration) -> str:
+    """A Policy of the same content for kube-scheduler up to 1.22, as JSON.
+
+    Raises: ConfigError: kube-scheduler could not reach or verify the server.
+    """
+    _refuse_unreachable(config)
+    entries: list[JsonValue] = [_legacy(entry) for entry in _entries(config)]
+    policy: dict[str, JsonValue] = {"kind": "Policy", "apiVersion": "v1", "extenders": entries}
+    return json.dumps(policy, indent=2) + "\n"
+
+
+def _refuse_unreachable(config: ExtenderConfiguration) -> None:
+    findings = Findings()
+    extender, server = config.extender, config.server
+    if not extender.url_prefix and is_wildcard(server.host):
+        message = f"Required value: {server.host} is no address that kube-scheduler could call"
+        hint = "set extender.urlPrefix, or give --url-prefix"
+        findings.complain(("extender", "urlPrefix"), message, None, hint)
+    if config.url_prefix.startswith("https:"):
+        _refuse_unverified(config, findings)
+    if findings.issues:
+        raise ConfigError(findings.issues)
+
+
+def _refuse_unverified(config: ExtenderConfiguration, findings: Findings) -> None:
+    tls = config.extender.tls_config
+    hint = "a path on kube-scheduler's machine"
+    if not tls.ca_file:
+        message = "Required value: without a CA kube-scheduler verifies nothing"
+        findings.complain(("extender", "tlsConfig", "caFile"), message, None, hint)
+    if config.server.tls.client_ca_file and not tls.cert_file:
+        message = "Required value: the server asks for a client certificate"
+        for field in ("certFile", "keyFile"):
+            findings.complain(("extender", "tlsConfig", field), message, None, hint)
+
+
+def _leader_election(config: ExtenderConfiguration, leader_elect: bool | None) -> str:
+    if leader_elect is False:
+        return _yaml({"leaderElection": {"leaderElect": False}})
+    names = {profile.scheduler_name for profile in config.resolved}
+    if DEFAULT_SCHEDULER_NAME not in names:
+        election: dict[str, JsonValue] = {"leaderElect": True, "resourceName": LEASE_NAME}
+        return _LEASE + _yaml({"leaderElection": election})
+    return _yaml({"leaderElection": {"leaderElect": True}}) if leader_elect else ""
+
+
+def _indices(config: ExtenderConfiguration) -> range:
+    return range(len(config.resolved))
+
+
+def _profile(config: ExtenderConfiguration, index: int) -> dict[str, JsonValue]:
+    profile: dict[str, JsonValue] = {"schedulerName": config.resolved[index].scheduler_name}
+    percentage = config.profiles[index].percentage_of_nodes_to_score
+    if percentage is not None:
+        profile["percentageOfNodesToScore"] = percentage
+    return profile
+
+
+def _extenders(config: ExtenderConfiguration) -> str:
+    entries = _entries(config)
+    if not entries:
+        return _NO_EXTENDERS
+    return "extenders:\n" + "".join(_comment(entry) + _yaml([entry]) for entry in entries)
+
+
+def _comment(entry: Mapping[str, JsonValue]) -> str:
+    if "bindVerb" in entry:
+        return _BIND
+    comment = _QUICK
+    comment += _PREEMPT if "preemptVerb" in entry else ""
+    comment += _WEIGHT if "prioritizeVerb" in entry else ""
+    return comment + (_NAMES if entry["nodeCacheCapable"] else _WHOLE_NODES)
+
+
+def _entries(config: ExtenderConfiguration) -> list[dict[str, JsonValue]]:
+    """The extender entries, quick verbs first, fields in the order of kube-scheduler's type."""
+    quick = [verb for verb in config.verbs if verb != "bind"]
+    entries = []
+    if quick:
+        timeout, ignorable = config.extender.http_timeout, config.extender.ignorable
+        entries.append(_entry(config, quick, timeout, ignorable=ignorable))
+    if "bind" in config.verbs:
+        entries.append(_entry(config, ["bind"], BIND_TIMEOUT, ignorable=False))
+    return entries
+
+
+def _entry(
+    config: ExtenderConfiguration, verbs: Sequence[Verb], timeout: Duration, *, ignorable: bool
+) -> dict[str, JsonValue]:
+    entry: dict[str, JsonValue] = {"urlPrefix": config.url_prefix}
+    entry |= {f"{verb}Verb": verb for verb in verbs}
+    if "prioritize" in verbs:
+        entry["weight"] = 1
+    if config.url_prefix.startswith("https:"):
+        entry["enableHTTPS"] = True
+        entry["tlsConfig"] = _tls(config.extender)
+    entry["httpTimeout"] = str(timeout)
+    entry["nodeCacheCapable"] = config.extender.node_cache_capable
+    resources = config.extender.managed_resources
+    if resources:
+        entry["managedResources"] = [
+            resource.model_dump(exclude_defaults=True) for resource in resources
+        ]
+    entry["ignorable"] = ignorable
+    return entry
+
+
+def _tls(extender: Extender) -> dict[str, JsonValue]:
+    dumped: dict[str, JsonValue] = extender.tls_config.model_dump(exclude_none=True)
+    return dumped
+
+
+def _legacy(entry: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The entry in the words of a Policy, which counts time in nanoseconds.
+
+    Source: kube-scheduler v0.22 config/v1/legacy_types.go LegacyExtender
+    """
+    legacy = {"enableHttps" if key == "enableHTTPS" else key: entry[key] for key in entry}
+    legacy["httpTimeout"] = Duration.parse(str(entry["httpTimeout"])).nanoseconds
+    return legacy
+
+
+def _yaml(value: Mapping[str, JsonValue] | Sequence[Mapping[str, JsonValue]]) -> str:
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1000)

@@ -1,0 +1,57 @@
+"""A KubeSchedulerConfiguration as the part of an ExtenderConfiguration that it amounts to.
+
+Its profiles name plugins of ours among kube-scheduler's own. Everything else in it is between
+kube-scheduler and its cluster.
+"""
+
+import json
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic.alias_generators import to_camel
+
+from kubextend.config.issues import Findings, issues_of
+from kubextend.config.model import API_VERSION, KIND
+
+__all__ = ["SCHEDULER_API_VERSIONS", "SCHEDULER_KIND", "extender_tree"]
+
+SCHEDULER_KIND = "KubeSchedulerConfiguration"
+SCHEDULER_API_VERSIONS = tuple(
+    f"kubescheduler.config.k8s.io/{version}" for version in ("v1", "v1beta3", "v1beta2", "v1beta1")
+)
+
+
+class _SchedulerFile(BaseModel):
+    """The fields there are; source: kube-scheduler v0.22 to v0.36 config/*/types.go."""
+
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
+
+    api_version: JsonValue = None
+    kind: JsonValue = None
+    parallelism: JsonValue = None
+    leader_election: JsonValue = None
+    client_connection: JsonValue = None
+    healthz_bind_address: JsonValue = None
+    metrics_bind_address: JsonValue = None
+    enable_profiling: JsonValue = None
+    enable_contention_profiling: JsonValue = None
+    percentage_of_nodes_to_score: JsonValue = None
+    pod_initial_backoff_seconds: JsonValue = None
+    pod_max_backoff_seconds: JsonValue = None
+    delay_cache_until_active: JsonValue = None
+    profiles: JsonValue = None
+    extenders: JsonValue = None
+
+
+def extender_tree(tree: Mapping[str, JsonValue], findings: Findings) -> dict[str, JsonValue]:
+    """What an ExtenderConfiguration with the same profiles would hold."""
+    try:
+        _SchedulerFile.model_validate_json(json.dumps(tree))
+    except ValidationError as error:
+        findings.issues += issues_of(error, _SchedulerFile)
+    for field in tree:
+        if field not in {"apiVersion", "kind", "profiles"}:
+            findings.leave(field)
+    findings.note_left((SCHEDULER_KIND,))
+    profiles = tree.get("profiles") or [{}]
+    return {"apiVersion": API_VERSION, "kind": KIND, "profiles": profiles}

@@ -1,0 +1,41 @@
+"""kube-scheduler's extension points and the plugins it is built with: its words, none of ours."""
+
+from typing import Final
+
+__all__ = ["IN_TREE_PLUGINS", "PLUGIN_TYPES"]
+
+# In the order in which kube-scheduler looks at them, so its first complaint is ours too.
+# Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go getExtensionPoints
+PLUGIN_TYPES: Final = {
+    "preFilter": "PreFilterPlugin",
+    "filter": "FilterPlugin",
+    "postFilter": "PostFilterPlugin",
+    "reserve": "ReservePlugin",
+    "preScore": "PreScorePlugin",
+    "score": "ScorePlugin",
+    "preBind": "PreBindPlugin",
+    "bind": "BindPlugin",
+    "postBind": "PostBindPlugin",
+    "permit": "PermitPlugin",
+    "preEnqueue": "PreEnqueuePlugin",
+    "queueSort": "QueueSortPlugin",
+    "placementGenerate": "PlacementGeneratePlugin",
+    "placementScore": "PlacementScorePlugin",
+}
+
+_OF_V1 = """
+    DefaultBinder DefaultPreemption DynamicResources GangScheduling ImageLocality InterPodAffinity
+    NodeAffinity NodeDeclaredFeatures NodeName NodePorts NodeResourcesBalancedAllocation
+    NodeResourcesFit NodeUnschedulable NodeVolumeLimits PodGroupPodsCount PodTopologySpread
+    PrioritySort SchedulingGates TaintToleration TopologyPlacementGenerator VolumeBinding
+    VolumeRestrictions VolumeZone
+"""
+_OF_THE_BETAS = """
+    AzureDiskLimits CinderLimits EBSLimits GCEPDLimits NodeLabel NodePreferAvoidPods
+    NodeResourcesLeastAllocated NodeResourcesMostAllocated RequestedToCapacityRatio SelectorSpread
+    ServiceAffinity
+"""
+
+# Source: kubernetes v1.36 pkg/scheduler/framework/plugins/names/names.go, and the same of 1.19 to
+# 1.25 for what v1beta1 to v1beta3 could name besides.
+IN_TREE_PLUGINS: Final = frozenset((_OF_V1 + _OF_THE_BETAS).split())

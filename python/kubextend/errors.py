@@ -1,0 +1,64 @@
+"""The tree of errors that kubextend raises on purpose; a leaf that anything may import."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kubextend._native import KubextendError, WireError
+
+__all__ = ["ClusterError", "ConfigError", "Issue", "KubextendError", "PluginError", "WireError"]
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One thing that is wrong in a configuration file.
+
+    Attributes:
+        path: where, as ``profiles[0].plugins.filter.enabled[1].name``; empty for the whole file.
+        message: what is wrong.
+        value: what stands there.
+        hint: what would be right; may be empty.
+    """
+
+    path: str
+    message: str
+    value: object = None
+    hint: str = ""
+
+    def __str__(self) -> str:
+        """Path, message and hint on one line."""
+        where = f"{self.path}: " if self.path else ""
+        return f"{where}{self.message}" + (f" ({self.hint})" if self.hint else "")
+
+
+class ConfigError(KubextendError):
+    """Everything that is wrong with a configuration, at once."""
+
+    def __init__(self, issues: Sequence[Issue]) -> None:
+        self.issues = tuple(issues)
+        super().__init__("\n".join(str(issue) for issue in self.issues))
+
+
+class PluginError(KubextendError):
+    """A plugin raised, or answered what it may not.
+
+    Attributes:
+        plugin: its name.
+        extension_point: the framework's name of the method, such as ``Filter``.
+    """
+
+    def __init__(self, plugin: str, extension_point: str, message: str) -> None:
+        self.plugin = plugin
+        self.extension_point = extension_point
+        super().__init__(f'running "{plugin}" {extension_point} plugin: {message}')
+
+
+class ClusterError(KubextendError):
+    """The Kubernetes API refused, or could not be reached.
+
+    Attributes:
+        status: the HTTP status, None where there was no answer.
+    """
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        self.status = status
+        super().__init__(message)

@@ -1,0 +1,89 @@
+"""Log lines of the whole process, as text for people or as JSON for machines; a leaf.
+
+Modules log through ``logging.getLogger(__name__)`` and pass facts as ``extra``; only the command
+calls ``configure``.
+"""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Final, Literal, TypeAlias
+
+__all__ = ["FORMATS", "LEVELS", "Format", "Level", "configure"]
+
+Format: TypeAlias = Literal["text", "json"]
+Level: TypeAlias = Literal["debug", "info", "warning", "error"]
+FORMATS: Final[tuple[Format, ...]] = ("text", "json")
+LEVELS: Final[tuple[Level, ...]] = ("debug", "info", "warning", "error")
+
+_OF_EVERY_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+# uvicorn's own coloured copy of the message.
+_LEFT_OUT = _OF_EVERY_RECORD | {"color_message"}
+
+
+def configure(level: Level = "info", fmt: Format = "text") -> None:
+    """From here on every logger of the process writes its lines to stderr.
+
+    Args:
+        level: the least level that is written.
+        fmt: ``text``, or ``json`` with one object a line.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonLines() if fmt == "json" else _TextLines())
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+
+
+class _JsonLines(logging.Formatter):
+    """``{"time": …, "level": …, "logger": …, "message": …}`` and the record's extra facts."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= {key: value for key, value in _facts(record).items() if key not in line}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        if record.stack_info:
+            line["stack"] = self.formatStack(record.stack_info)
+        return json.dumps(line, default=str, ensure_ascii=False)
+
+
+class _TextLines(logging.Formatter):
+    """``TIME LEVEL logger: message key=value``, one line but for a traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        facts = "".join(f" {key}={_shown(value)}" for key, value in _facts(record).items())
+        # A pod's name or a plugin's text may hold line ends, and must not forge lines of its own.
+        message = "".join(
+            char if char.isprintable() else char.encode("unicode_escape").decode()
+            for char in record.getMessage()
+        )
+        line = f"{_time(record)} {record.levelname:7} {record.name}: {message}{facts}"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        if record.stack_info:
+            line += "\n" + self.formatStack(record.stack_info)
+        return line
+
+
+def _time(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _facts(record: logging.LogRecord) -> dict[str, object]:
+    return {key: value for key, value in vars(record).items() if key not in _LEFT_OUT}
+
+
+def _shown(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    plain = text.isprintable() and text and not set(text) & set(' "=')
+    return text if plain else json.dumps(text)

@@ -1,0 +1,171 @@
+"""What everyone may count: the metrics of one running kubextend; a leaf that anything may import.
+
+Nothing here is shared between two instances of ``Metrics``: each has a registry of its own.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Protocol
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.registry import Collector
+
+__all__ = ["Metrics", "NodeStoreStats"]
+
+_MILLISECOND = 0.001
+# kube-scheduler's scheduling_algorithm_duration_seconds has ExponentialBuckets(0.001, 2, 15)
+# (kubernetes v1.36 pkg/scheduler/metrics/metrics.go). The same halving goes on for five buckets
+# below the millisecond, where most answers of a names-mode verb are.
+_VERB_SECONDS = tuple(_MILLISECOND * 2.0**power for power in range(-5, 15))
+_NODES = (1, 10, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 15_000, 50_000, 100_000)
+_BODY_BYTES = tuple(1024.0 * 4.0**power for power in range(11))
+
+
+class NodeStoreStats(Protocol):
+    """What a node store tells of itself; ``core.NodeStoreStats`` is one."""
+
+    @property
+    def nodes(self) -> int:
+        """Nodes it holds."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of node objects it keeps."""
+
+    @property
+    def hits(self) -> int:
+        """Nodes it recognised since the start."""
+
+    @property
+    def misses(self) -> int:
+        """Nodes it did not recognise since the start."""
+
+
+class Metrics:
+    """Counters and histograms of one running kubextend, and the way to render them.
+
+    Children with their labels bound are kept: ``labels()`` costs as much as the observation.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self._stores = _StoreCollector()
+        self.registry.register(self._stores)
+        self._requests = Counter(
+            "kubextend_verb_requests",
+            "Verb calls by how they ended: ok, error (answered with Error), bad_request, failed.",
+            ("verb", "result"),
+            registry=self.registry,
+        )
+        self._duration = Histogram(
+            "kubextend_verb_duration_seconds",
+            "From the whole body read to the answer ready.",
+            ("verb",),
+            buckets=_VERB_SECONDS,
+            registry=self.registry,
+        )
+        self._nodes = Histogram(
+            "kubextend_verb_nodes",
+            "Nodes in a verb call.",
+            ("verb",),
+            buckets=_NODES,
+            registry=self.registry,
+        )
+        self._body = Histogram(
+            "kubextend_request_body_bytes",
+            "Bytes of a request body.",
+            ("verb",),
+            buckets=_BODY_BYTES,
+            registry=self.registry,
+        )
+        self._refused = Counter(
+            "kubextend_requests_refused",
+            "Requests answered with a status other than 200, by that status.",
+            ("status",),
+            registry=self.registry,
+        )
+        self._plugin_failures = Counter(
+            "kubextend_plugin_failures",
+            "Calls of a plugin that raised or answered what it may not.",
+            ("plugin", "extension_point"),
+            registry=self.registry,
+        )
+        self.pods_woken = Counter(
+            "kubextend_pods_woken",
+            "Rejected pods that a later node change would let pass, and that were activated.",
+            registry=self.registry,
+        )
+        self.requests: Callable[[str, str], Counter] = cache(self._requests.labels)
+        self.duration: Callable[[str], Histogram] = cache(self._duration.labels)
+        self.nodes: Callable[[str], Histogram] = cache(self._nodes.labels)
+        self.body_bytes: Callable[[str], Histogram] = cache(self._body.labels)
+        self.refused: Callable[[str], Counter] = cache(self._refused.labels)
+        self.plugin_failures: Callable[[str, str], Counter] = cache(self._plugin_failures.labels)
+
+    def watch_store(self, store: str, stats: Callable[[], NodeStoreStats]) -> None:
+        """Node, byte, hit and miss counts of a node store are read at every scrape.
+
+        Args:
+            store: the label that tells it apart, ``watched`` or ``request``.
+            stats: asked at every scrape, from any thread.
+        """
+        self._stores.add(store, stats)
+
+    def watch_snapshot(self, synced: Callable[[], bool], age_s: Callable[[], float | None]) -> None:
+        """Whether the watched nodes are listed, and their age, are read at every scrape.
+
+        Args:
+            synced: whether the first list is in.
+            age_s: seconds since the API last said anything; None before it ever did.
+        """
+        self.registry.register(_SnapshotCollector(synced, age_s))
+
+    def render(self) -> tuple[bytes, str]:
+        """Every metric in Prometheus' text format, and its content type. Slow: not on a loop."""
+        return generate_latest(self.registry), CONTENT_TYPE_PLAIN_0_0_4
+
+
+class _StoreCollector(Collector):
+    """Reads the node stores when it is scraped, so that no request has to write a gauge."""
+
+    def __init__(self) -> None:
+        self._stores: dict[str, Callable[[], NodeStoreStats]] = {}
+
+    def add(self, store: str, stats: Callable[[], NodeStoreStats]) -> None:
+        self._stores[store] = stats
+
+    def collect(self) -> Iterator[Metric]:
+        prefix, label = "kubextend_node_store_", ["store"]
+        nodes = GaugeMetricFamily(prefix + "nodes", "Nodes in the store.", labels=label)
+        kept = GaugeMetricFamily(prefix + "bytes", "Bytes of node objects kept.", labels=label)
+        hits = CounterMetricFamily(prefix + "hits", "Nodes that were recognised.", labels=label)
+        misses = CounterMetricFamily(prefix + "misses", "Nodes that were not.", labels=label)
+        for store, read in self._stores.items():
+            stats = read()
+            nodes.add_metric([store], stats.nodes)
+            kept.add_metric([store], stats.bytes)
+            hits.add_metric([store], stats.hits)
+            misses.add_metric([store], stats.misses)
+        yield from (nodes, kept, hits, misses)
+
+
+class _SnapshotCollector(Collector):
+    """Reads the state of the node watch when it is scraped."""
+
+    def __init__(self, synced: Callable[[], bool], age_s: Callable[[], float | None]) -> None:
+        self._synced = synced
+        self._age_s = age_s
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily(
+            "kubextend_node_snapshot_synced", "1 once the nodes are listed.", value=self._synced()
+        )
+        age_s = GaugeMetricFamily(
+            "kubextend_node_snapshot_age_seconds", "Since the API last said anything about nodes."
+        )
+        if (seconds := self._age_s()) is not None:
+            age_s.add_metric([], seconds)
+        yield age_s

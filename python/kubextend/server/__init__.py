@@ -1,0 +1,21 @@
+"""The HTTP server: bytes of a request in, bytes of an answer out, and nothing of scheduling.
+
+Starlette routes, uvicorn listens. What a body means is the verbs' business; here are its limits,
+TLS, health and shutdown.
+"""
+
+from kubextend.server.application import Limits, application, health_application
+from kubextend.server.health import Check, Health
+from kubextend.server.service import Listener, Service
+from kubextend.server.tls import TlsFiles
+
+__all__ = [
+    "Check",
+    "Health",
+    "Limits",
+    "Listener",
+    "Service",
+    "TlsFiles",
+    "application",
+    "health_application",
+]

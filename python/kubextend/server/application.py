@@ -1,0 +1,123 @@
+"""The Starlette application: which path leads to what."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+
+import orjson
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from kubextend.metrics import Metrics
+from kubextend.server.health import Health, health_routes
+from kubextend.server.verb_endpoint import VerbEndpoint
+from kubextend.server.workers import Workers
+from kubextend.verbs import Verbs
+from kubextend.verbs.answer import Verb
+
+__all__ = ["Limits", "application", "health_application"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a request may cost.
+
+    Attributes:
+        body_bytes: larger bodies get 413.
+    """
+
+    body_bytes: int = 512 * 1024 * 1024
+
+
+def application(
+    verbs: Verbs,
+    health: Health,
+    *,
+    path: str = "/",
+    limits: Limits = Limits(),
+    running: Callable[[], AbstractAsyncContextManager[None]] | None = None,
+) -> Starlette:
+    """An ASGI application that serves the verbs under a path, and health and metrics at the root.
+
+    Args:
+        verbs: bytes in, bytes out.
+        health: what readiness depends on.
+        path: the prefix of the verbs.
+        limits: what a request may cost.
+        running: entered when the server starts, left when it has ended its last request.
+    """
+    workers = Workers()
+
+    def endpoint(verb: Verb, answer: Callable[[bytes], bytes]) -> Route:
+        return Route(
+            f"{path.rstrip('/')}/{verb}",
+            VerbEndpoint(
+                verb,
+                answer,
+                workers=workers,
+                metrics=verbs.metrics,
+                most_body_bytes=limits.body_bytes,
+            ),
+            methods=["POST"],
+        )
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        try:
+            if running is None:
+                yield
+            else:
+                async with running():
+                    yield
+        finally:
+            workers.stop()
+
+    routes = [
+        endpoint("filter", verbs.filter),
+        endpoint("prioritize", verbs.prioritize),
+        endpoint("preempt", verbs.preempt),
+        endpoint("bind", verbs.bind),
+        *health_routes(health, verbs.metrics),
+    ]
+    return _starlette(routes, verbs.metrics, lifespan)
+
+
+def health_application(health: Health, metrics: Metrics) -> Starlette:
+    """Health and metrics alone, for probes that have no client certificate."""
+    return _starlette(health_routes(health, metrics), metrics)
+
+
+def _starlette(
+    routes: list[Route],
+    metrics: Metrics,
+    lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]] | None = None,
+) -> Starlette:
+    def on_http_exception(request: Request, error: Exception) -> Response:
+        if not isinstance(error, HTTPException):
+            raise error
+        metrics.refused(str(error.status_code)).inc()
+        return _refusal(request, error)
+
+    listed: list[BaseRoute] = [*routes]
+    app = Starlette(
+        routes=listed, lifespan=lifespan, exception_handlers={HTTPException: on_http_exception}
+    )
+    # A redirect would turn kube-scheduler's POST into a GET.
+    app.router.redirect_slashes = False
+    return app
+
+
+def _refusal(request: Request, error: HTTPException) -> Response:
+    """404 and 405, in the form that every other refusal has."""
+    message = f"{request.method} {request.url.path}: {error.detail}"
+    response = Response(
+        orjson.dumps({"Error": message}), error.status_code, media_type="application/json"
+    )
+    if error.headers and (allowed := error.headers.get("Allow")):
+        response.headers["allow"] = ", ".join(sorted(allowed.split(", ")))
+    if "expect" in request.headers:
+        response.headers["connection"] = "close"
+    return response

@@ -1,0 +1,64 @@
+"""The small answers of every verb, those that name no node."""
+
+from typing import Literal, NamedTuple, TypeAlias
+
+import orjson
+
+__all__ = ["NO_SCORES", "NO_VICTIMS", "Answer", "Verb", "binding", "failure", "filter_error"]
+
+Verb: TypeAlias = Literal["filter", "prioritize", "bind", "preempt"]
+
+_INTERNAL = "kubextend failed internally; its log says where"
+
+
+class Answer(NamedTuple):
+    """What goes back to kube-scheduler, and how the call counts.
+
+    Attributes:
+        body: the JSON.
+        result: ``ok``, or ``error`` where the verb could not do its work.
+    """
+
+    body: bytes
+    result: Literal["ok", "error"] = "ok"
+
+
+# The list has no room for an error, and kube-scheduler adds nothing for a host it does not name.
+NO_SCORES = Answer(b"[]", "error")
+# An empty map ends the preemption; anything else would evict.
+NO_VICTIMS = Answer(b'{"NodeNameToMetaVictims":{}}', "error")
+
+
+def filter_error(text: str) -> Answer:
+    """ExtenderFilterResult that fails the attempt, with every field under its Go name."""
+    result = {
+        "Nodes": None,
+        "NodeNames": None,
+        "FailedNodes": None,
+        "FailedAndUnresolvableNodes": None,
+        "Error": _encodable(text),
+    }
+    return Answer(orjson.dumps(result), "error")
+
+
+def binding(error: str = "") -> Answer:
+    """ExtenderBindingResult; no error text means that the pod is bound."""
+    return Answer(orjson.dumps({"Error": _encodable(error)}), "error" if error else "ok")
+
+
+def failure(verb: Verb) -> bytes:
+    """What a verb answers when kubextend itself failed in the middle of it."""
+    match verb:
+        case "filter":
+            return filter_error(_INTERNAL).body
+        case "prioritize":
+            return NO_SCORES.body
+        case "preempt":
+            return NO_VICTIMS.body
+        case "bind":
+            return binding(_INTERNAL).body
+
+
+def _encodable(text: str) -> str:
+    """The text without lone surrogates, which no JSON writer takes."""
+    return text.encode(errors="replace").decode()

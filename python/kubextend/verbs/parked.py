@@ -1,0 +1,142 @@
+"""Pods that were rejected a moment ago, and what wakes them.
+
+kube-scheduler reacts to a node event within milliseconds and may ask before our own watch has the
+event. The pod is then rejected on stale labels, and parked with no further event to come. So a
+rejection is remembered for a while, and a pod that a later change would let pass is activated.
+"""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kubextend import core
+from kubextend.errors import PluginError
+from kubextend.framework.handle import Activator
+from kubextend.metrics import Metrics
+from kubextend.profile import Profile
+from kubextend.verbs.verdict import filter_known
+
+__all__ = ["ParkedPods"]
+
+_WINDOW_S = 10.0
+# Each pod keeps the node rows of its request alive, and is looked at again at every change.
+_LIMIT = 512
+
+_Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rejected:
+    profile: Profile
+    pod: core.Pod
+    nodes: core.Nodes
+    at_s: float
+
+    @property
+    def key(self) -> _Key:
+        return _key(self.pod)
+
+    def passes_now(self) -> bool:
+        try:
+            passing, _ = filter_known(self.profile, self.pod, self.nodes.latest())
+        except PluginError:
+            return False
+        return passing.any()
+
+
+class ParkedPods:
+    """Remembers rejected pods for ten seconds and activates those whose verdict flips.
+
+    Args:
+        activator: makes kube-scheduler ask about a pod again; None switches all of this off.
+        metrics: what is counted.
+        clock: seconds that only go forward.
+        limit: pods remembered; beyond it the one rejected first is forgotten.
+    """
+
+    def __init__(
+        self,
+        activator: Activator | None,
+        *,
+        metrics: Metrics,
+        clock: Callable[[], float] = time.monotonic,
+        limit: int = _LIMIT,
+    ) -> None:
+        self._activator = activator
+        self._metrics = metrics
+        self._clock = clock
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._pods: OrderedDict[_Key, _Rejected] = OrderedDict()
+        self._changes = 0
+
+    @property
+    def changes(self) -> int:
+        """How often the nodes changed; to be read before they are looked up for a request."""
+        return self._changes
+
+    def remember(self, profile: Profile, pod: core.Pod, nodes: core.Nodes, changes: int) -> None:
+        """The pod was rejected on all of these nodes.
+
+        Args:
+            profile: whose filters rejected it.
+            pod: the pod.
+            nodes: as they were looked up.
+            changes: ``changes`` from before that; where more came since, it is looked at again.
+        """
+        if self._activator is None:
+            return
+        rejected = _Rejected(profile, pod, nodes, self._clock())
+        with self._lock:
+            self._pods.pop(rejected.key, None)
+            self._pods[rejected.key] = rejected
+            if len(self._pods) > self._limit:
+                self._pods.popitem(last=False)
+            overtaken = self._changes != changes
+        if overtaken:
+            self._wake([rejected])
+
+    def forget(self, pod: core.Pod) -> None:
+        """The pod passed somewhere: there is nothing to wake."""
+        with self._lock:
+            self._pods.pop(_key(pod), None)
+
+    def nodes_changed(self) -> None:
+        """Pods that pass since the nodes changed are activated, once; from any thread.
+
+        Runs their filters: whoever calls this for single events should gather them first.
+        """
+        with self._lock:
+            self._changes += 1
+        self._wake(self._recent())
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def _wake(self, candidates: Iterable[_Rejected]) -> None:
+        awake = [rejected for rejected in candidates if rejected.passes_now()]
+        woken = [rejected.pod for rejected in awake if self._take(rejected)]
+        if woken and self._activator is not None:
+            self._activator.activate(woken)
+            self._metrics.pods_woken.inc(len(woken))
+
+    def _recent(self) -> list[_Rejected]:
+        oldest_s = self._clock() - _WINDOW_S
+        with self._lock:
+            while self._pods and next(iter(self._pods.values())).at_s < oldest_s:
+                self._pods.popitem(last=False)
+            return list(self._pods.values())
+
+    def _take(self, rejected: _Rejected) -> bool:
+        """Whether this rejection was still the one remembered; it no longer is."""
+        with self._lock:
+            if self._pods.get(rejected.key) is not rejected:
+                return False
+            del self._pods[rejected.key]
+            return True
+
+
+def _key(pod: core.Pod) -> _Key:
+    return pod.namespace, pod.name, pod.uid

@@ -1,0 +1,55 @@
+"""preempt: kube-scheduler's candidates without those that our own filters would reject.
+
+kube-scheduler tries its victims against its in-tree filters only. A candidate that we reject would
+have its pods evicted for nothing, over and over.
+"""
+
+import logging
+
+from kubextend.errors import PluginError
+from kubextend.metrics import Metrics
+from kubextend.profile import Profiles
+from kubextend.verbs.answer import NO_VICTIMS, Answer
+from kubextend.verbs.stores import Stores
+from kubextend.verbs.verdict import filter_known
+
+__all__ = ["PreemptVerb"]
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class PreemptVerb:
+    """Runs the filters of the pod's profile over every candidate, in an attempt of its own.
+
+    Args:
+        profiles: by scheduler name.
+        stores: where the candidates are looked up.
+        metrics: what is counted.
+    """
+
+    def __init__(self, profiles: Profiles, stores: Stores, *, metrics: Metrics) -> None:
+        self._profiles = profiles
+        self._stores = stores
+        self._metrics = metrics
+
+    def __call__(self, body: bytes) -> Answer:
+        """ExtenderPreemptionResult; empty on any failure, which ends the preemption.
+
+        Raises: WireError: the body cannot be read.
+        """
+        args = self._stores.read_preemption_args(body)
+        if args.pod is None:
+            return NO_VICTIMS
+        self._metrics.nodes("preempt").observe(len(args.nodes))
+        profile = self._profiles.for_pod(args.pod)
+        if profile is None or not profile.filter:
+            return Answer(args.result(args.nodes.everything()))
+        if not self._stores.candidates_can_be_looked_up:
+            return NO_VICTIMS
+        try:
+            passing, _ = filter_known(profile, args.pod, args.nodes)
+        except PluginError as error:
+            self._metrics.plugin_failures(error.plugin, error.extension_point).inc()
+            _LOGGER.error("no preemption: %s", error, exc_info=error)  # noqa: TRY400
+            return NO_VICTIMS
+        return Answer(args.result(passing))

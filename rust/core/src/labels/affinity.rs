@@ -1,0 +1,362 @@
+//! `nodeSelector` and node affinity of pods.
+//!
+//! Source: component-helpers v0.36 scheduling/corev1/nodeaffinity/nodeaffinity.go
+
+use super::LabelLookup;
+use super::fault::{FieldError, FieldErrors};
+use super::requirement::{Operator, Requirement};
+use super::selector::Selector;
+
+/// The only field of a node that Kubernetes lets a term select by.
+const NAME_FIELD: &str = "metadata.name";
+const LABEL_OPERATORS: &str =
+    r#"supported values: "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt""#;
+const FIELD_OPERATORS: &str = r#"supported values: "In", "NotIn""#;
+
+/// One `matchExpressions` or `matchFields` entry as the pod spells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NodeSelectorRequirement {
+    /// A label's key, or a field's name.
+    pub key: String,
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
+    pub operator: String,
+    /// Empty when absent.
+    pub values: Vec<String>,
+}
+
+/// One term of a node selector; an empty term matches no node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NodeSelectorTerm {
+    /// What the labels must meet, all of it.
+    pub match_expressions: Vec<NodeSelectorRequirement>,
+    /// What the fields must meet, all of it.
+    pub match_fields: Vec<NodeSelectorRequirement>,
+}
+
+impl NodeSelectorTerm {
+    fn is_empty(&self) -> bool {
+        self.match_expressions.is_empty() && self.match_fields.is_empty()
+    }
+}
+
+/// What a pod requires of its node, as the pod spells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RequiredNodeAffinity {
+    /// `spec.nodeSelector`.
+    pub node_selector: Vec<(String, String)>,
+    /// `requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms`; `None` where the pod
+    /// has no such object. An empty list matches no node.
+    pub terms: Option<Vec<NodeSelectorTerm>>,
+}
+
+/// What a pod requires of its node, ready to be tried on many nodes.
+///
+/// ```
+/// use kubextend_core::labels::{RequiredAffinity, RequiredNodeAffinity, SortedLabels};
+///
+/// let spelled = RequiredNodeAffinity {
+///     node_selector: vec![("zone".to_owned(), "a".to_owned())],
+///     terms: None,
+/// };
+/// let required = RequiredAffinity::compile(&spelled);
+/// assert!(required.matches("n1", &SortedLabels(&[("zone", "a")])));
+/// assert!(!required.matches("n1", &SortedLabels(&[("zone", "b")])));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequiredAffinity {
+    node_selector: Selector,
+    terms: Option<Vec<Term>>,
+}
+
+impl RequiredAffinity {
+    /// The terms that can match a node: empty ones cannot, nor can those that are not valid.
+    pub fn compile(required: &RequiredNodeAffinity) -> Self {
+        let exact = |(key, value): &(String, String)| {
+            Requirement::unchecked(key.clone(), Operator::Equals, vec![value.clone()])
+        };
+        let valid = |terms: &Vec<NodeSelectorTerm>| {
+            let filled = terms.iter().filter(|term| !term.is_empty());
+            filled
+                .filter_map(|term| Term::compile(term, "").ok())
+                .collect()
+        };
+        Self {
+            node_selector: Selector::new(required.node_selector.iter().map(exact).collect()),
+            terms: required.terms.as_ref().map(valid),
+        }
+    }
+
+    /// Whether the node may have the pod: it meets `nodeSelector` and at least one term, if the
+    /// pod has terms.
+    pub fn matches<L: LabelLookup + ?Sized>(&self, node_name: &str, labels: &L) -> bool {
+        let any = |terms: &Vec<Term>| terms.iter().any(|term| term.matches(node_name, labels));
+        self.node_selector.matches(labels) && self.terms.as_ref().is_none_or(any)
+    }
+
+    /// Whether every node may have the pod.
+    pub fn is_unrestricted(&self) -> bool {
+        self.terms.is_none() && self.node_selector.requirements().is_empty()
+    }
+}
+
+/// A term that a pod prefers, as the pod spells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PreferredTerm {
+    /// 1..100; a term of weight 0 is left out.
+    pub weight: i32,
+    /// The term.
+    pub preference: NodeSelectorTerm,
+}
+
+/// What a pod prefers of its node, ready to be tried on many nodes.
+///
+/// ```
+/// use kubextend_core::labels::{
+///     NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, PreferredTerms, SortedLabels,
+/// };
+///
+/// let ssd = NodeSelectorRequirement {
+///     key: "ssd".into(),
+///     operator: "Exists".into(),
+///     values: vec![],
+/// };
+/// let preference = NodeSelectorTerm { match_expressions: vec![ssd], match_fields: vec![] };
+/// let preferred = PreferredTerms::compile(&[PreferredTerm { weight: 7, preference }]).unwrap();
+/// assert_eq!(preferred.score("n1", &SortedLabels(&[("ssd", "")])), 7);
+/// assert_eq!(preferred.score("n2", &SortedLabels::<&str, &str>(&[])), 0);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PreferredTerms {
+    terms: Vec<(i64, Term)>,
+}
+
+impl PreferredTerms {
+    /// The terms that can match a node: not the empty ones, and not those of weight 0.
+    ///
+    /// # Errors
+    /// Everything that is not valid in the terms left; kube-scheduler schedules no such pod.
+    pub fn compile(preferred: &[PreferredTerm]) -> Result<Self, FieldErrors> {
+        let (mut terms, mut errors) = (Vec::new(), Vec::new());
+        for (i, term) in preferred.iter().enumerate() {
+            if term.weight == 0 || term.preference.is_empty() {
+                continue;
+            }
+            match Term::compile(&term.preference, &format!("[{i}]")) {
+                Ok(compiled) => terms.push((i64::from(term.weight), compiled)),
+                Err(wrong) => errors.extend(wrong.into_vec()),
+            }
+        }
+        FieldErrors::none_in(errors)?;
+        Ok(Self { terms })
+    }
+
+    /// The sum of the weights of the terms that the node meets.
+    pub fn score<L: LabelLookup + ?Sized>(&self, node_name: &str, labels: &L) -> i64 {
+        let met = self
+            .terms
+            .iter()
+            .filter(|(_, term)| term.matches(node_name, labels));
+        met.map(|(weight, _)| weight).sum()
+    }
+
+    /// Whether every node scores 0.
+    pub fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+}
+
+/// A term that is neither empty nor wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Term {
+    expressions: Selector,
+    fields: Vec<FieldRequirement>,
+}
+
+impl Term {
+    fn compile(term: &NodeSelectorTerm, path: &str) -> Result<Self, FieldErrors> {
+        let mut errors = Vec::new();
+        let expressions = compile_all(
+            &term.match_expressions,
+            &format!("{path}.matchExpressions"),
+            expression,
+            &mut errors,
+        );
+        let fields = compile_all(
+            &term.match_fields,
+            &format!("{path}.matchFields"),
+            FieldRequirement::compile,
+            &mut errors,
+        );
+        FieldErrors::none_in(errors)?;
+        Ok(Self {
+            expressions: Selector::new(expressions),
+            fields,
+        })
+    }
+
+    /// A node without a name has no fields, and what is asked of fields is not asked of it.
+    fn matches<L: LabelLookup + ?Sized>(&self, node_name: &str, labels: &L) -> bool {
+        self.expressions.matches(labels)
+            && (node_name.is_empty() || self.fields.iter().all(|field| field.matches(node_name)))
+    }
+}
+
+/// Every entry compiled; what is wrong is added to `errors`.
+fn compile_all<T>(
+    entries: &[NodeSelectorRequirement],
+    path: &str,
+    compile: impl Fn(&NodeSelectorRequirement, &str) -> Result<T, FieldErrors>,
+    errors: &mut Vec<FieldError>,
+) -> Vec<T> {
+    let mut compiled = Vec::with_capacity(entries.len());
+    for (i, entry) in entries.iter().enumerate() {
+        match compile(entry, &format!("{path}[{i}]")) {
+            Ok(requirement) => compiled.push(requirement),
+            Err(wrong) => errors.extend(wrong.into_vec()),
+        }
+    }
+    compiled
+}
+
+fn expression(entry: &NodeSelectorRequirement, path: &str) -> Result<Requirement, FieldErrors> {
+    let operator = match entry.operator.as_str() {
+        "In" => Operator::In,
+        "NotIn" => Operator::NotIn,
+        "Exists" => Operator::Exists,
+        "DoesNotExist" => Operator::DoesNotExist,
+        "Gt" => Operator::GreaterThan,
+        "Lt" => Operator::LessThan,
+        _ => return Err(unsupported(entry, path, LABEL_OPERATORS)),
+    };
+    Requirement::new_at(path, &entry.key, operator, entry.values.clone())
+}
+
+fn unsupported(entry: &NodeSelectorRequirement, path: &str, known: &str) -> FieldErrors {
+    let field = format!("{path}.operator");
+    FieldErrors::one(FieldError::unsupported(field, &entry.operator, known))
+}
+
+/// A field that must be, or must not be, of one value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FieldRequirement {
+    is_name: bool,
+    equal: bool,
+    value: String,
+}
+
+impl FieldRequirement {
+    fn compile(entry: &NodeSelectorRequirement, path: &str) -> Result<Self, FieldErrors> {
+        let equal = match entry.operator.as_str() {
+            "In" => true,
+            "NotIn" => false,
+            _ => return Err(unsupported(entry, path, FIELD_OPERATORS)),
+        };
+        let [value] = entry.values.as_slice() else {
+            let field = format!("{path}.values");
+            let error = FieldError::invalid_list(field, &entry.values, "must have one element");
+            return Err(FieldErrors::one(error));
+        };
+        Ok(Self {
+            is_name: entry.key == NAME_FIELD,
+            equal,
+            value: value.clone(),
+        })
+    }
+
+    /// A field that a node does not have reads as the empty text.
+    fn matches(&self, node_name: &str) -> bool {
+        let found = if self.is_name { node_name } else { "" };
+        (found == self.value) == self.equal
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::Value;
+
+    use super::super::oracle::{items, labels, letters, list, text, texts};
+    use super::*;
+
+    fn requirements(value: &Value) -> Vec<NodeSelectorRequirement> {
+        let read = |entry: &Value| NodeSelectorRequirement {
+            key: text(&entry["key"]),
+            operator: text(&entry["operator"]),
+            values: texts(&entry["values"]),
+        };
+        items(value.clone()).iter().map(read).collect()
+    }
+
+    fn term(value: &Value) -> NodeSelectorTerm {
+        NodeSelectorTerm {
+            match_expressions: requirements(&value["matchExpressions"]),
+            match_fields: requirements(&value["matchFields"]),
+        }
+    }
+
+    fn required(case: &Value) -> RequiredNodeAffinity {
+        let terms = case["terms"].as_array();
+        RequiredNodeAffinity {
+            node_selector: labels(&case["nodeSelector"]).into_iter().collect(),
+            terms: terms.map(|terms| terms.iter().map(term).collect()),
+        }
+    }
+
+    fn preferred(case: &Value) -> Vec<PreferredTerm> {
+        let read = |entry: &Value| PreferredTerm {
+            weight: entry["weight"].as_i64().expect("a number") as i32,
+            preference: term(&entry["preference"]),
+        };
+        items(case["terms"].clone()).iter().map(read).collect()
+    }
+
+    fn nodes() -> Vec<(String, BTreeMap<String, String>)> {
+        let read = |node: &Value| (text(&node["name"]), labels(&node["labels"]));
+        list("affinity", "nodes").iter().map(read).collect()
+    }
+
+    #[test]
+    fn go_and_we_require_the_same_of_nodes() {
+        let nodes = nodes();
+        for case in list("affinity", "required") {
+            let affinity = RequiredAffinity::compile(&required(&case));
+            let matched = nodes
+                .iter()
+                .map(|(name, labels)| affinity.matches(name, labels));
+            assert_eq!(case["matches"], letters(matched), "{case}");
+        }
+    }
+
+    #[test]
+    fn go_and_we_prefer_the_same_nodes_and_refuse_the_same_terms() {
+        let nodes = nodes();
+        for case in list("affinity", "preferred") {
+            match PreferredTerms::compile(&preferred(&case)) {
+                Ok(terms) => {
+                    let scores = nodes.iter().map(|(name, set)| terms.score(name, set));
+                    let scores: Vec<i64> = scores.collect();
+                    assert_eq!(case["scores"], Value::from(scores), "{case}");
+                }
+                Err(error) => assert_eq!(case["error"], error.to_string(), "{case}"),
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_pod_without_selector_and_terms_is_unrestricted() {
+        let selector = vec![("zone".to_owned(), "a".to_owned())];
+        for (node_selector, terms, expected) in [
+            (vec![], None, true),
+            (vec![], Some(vec![]), false),
+            (selector, None, false),
+        ] {
+            let spelled = RequiredNodeAffinity {
+                node_selector,
+                terms,
+            };
+            let compiled = RequiredAffinity::compile(&spelled);
+            assert_eq!(compiled.is_unrestricted(), expected, "{spelled:?}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Labels and what pods ask of them: selectors, node affinity, tolerations, quantities.
+//!
+//! Everything here answers as Go's own code in Kubernetes v1.36 does; `tests/go/oracle` records
+//! those answers. Nothing here reads JSON: the callers bring the parts.
+
+mod affinity;
+mod fault;
+mod lexer;
+#[cfg(test)]
+mod oracle;
+mod parser;
+mod quantity;
+mod quoted;
+mod requirement;
+mod selector;
+mod taints;
+mod validation;
+
+use std::collections::BTreeMap;
+
+pub use affinity::{
+    NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, PreferredTerms, RequiredAffinity,
+    RequiredNodeAffinity,
+};
+pub use fault::{FieldError, FieldErrors, RequirementError, SelectorError};
+pub use quantity::{Quantity, QuantityError};
+pub use requirement::{Operator, Requirement};
+pub use selector::Selector;
+pub use taints::{Taint, Toleration, first_untolerated, tolerates};
+
+/// Labels that a selector can be tried on.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use kubextend_core::labels::LabelLookup;
+///
+/// let labels = BTreeMap::from([("zone".to_owned(), "a".to_owned())]);
+/// assert_eq!(labels.value("zone"), Some("a"));
+/// assert_eq!(labels.value("rack"), None);
+/// ```
+pub trait LabelLookup {
+    /// The value of the label `key`, or `None` where the label is absent.
+    fn value(&self, key: &str) -> Option<&str>;
+}
+
+impl<L: LabelLookup + ?Sized> LabelLookup for &L {
+    fn value(&self, key: &str) -> Option<&str> {
+        (**self).value(key)
+    }
+}
+
+impl LabelLookup for BTreeMap<String, String> {
+    fn value(&self, key: &str) -> Option<&str> {
+        self.get(key).map(String::as_str)
+    }
+}
+
+/// Labels held as pairs in ascending byte order of their keys, each key once.
+///
+/// ```
+/// use kubextend_core::labels::{LabelLookup, SortedLabels};
+///
+/// let labels = SortedLabels(&[("rack", "7"), ("zone", "a")]);
+/// assert_eq!(labels.value("zone"), Some("a"));
+/// ```
+#[derive(Debug)]
+pub struct SortedLabels<'a, K, V>(
+    /// The pairs; the order is the caller's promise.
+    pub &'a [(K, V)],
+);
+
+impl<K, V> Clone for SortedLabels<'_, K, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, V> Copy for SortedLabels<'_, K, V> {}
+
+impl<K: AsRef<str>, V: AsRef<str>> LabelLookup for SortedLabels<'_, K, V> {
+    fn value(&self, key: &str) -> Option<&str> {
+        let found = self.0.binary_search_by(|(k, _)| k.as_ref().cmp(key)).ok()?;
+        Some(self.0[found].1.as_ref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LabelLookup, SortedLabels};
+
+    #[test]
+    fn sorted_pairs_find_every_key_and_no_other() {
+        let pairs: Vec<(String, String)> = (0..50)
+            .map(|i| (format!("key-{i:02}"), format!("value-{i}")))
+            .collect();
+        let labels = SortedLabels(&pairs);
+        for (key, value) in &pairs {
+            assert_eq!(labels.value(key), Some(value.as_str()));
+        }
+        for absent in ["", "key", "key-", "key-0", "key-50", "key-000"] {
+            assert_eq!(labels.value(absent), None, "{absent}");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! The core of kubextend: reads what kube-scheduler sends an extender, keeps nodes, filters them
+//! by label, scores them, writes the answers.
+//!
+//! No Python, no I/O, no clock; every function of it can be called from any thread.
+
+#![forbid(unsafe_code)]
+
+pub mod labels;
+pub mod node;
+pub mod plugins;
+pub mod pod;
+pub mod score;
+pub mod wire;

@@ -1,0 +1,159 @@
+//! One bit for each node.
+
+use std::ops::{BitAnd, BitOr, BitXor, Not};
+
+/// A set of positions `0..len`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mask {
+    words: Vec<u64>,
+    len: usize,
+}
+
+impl Mask {
+    /// All bits the same.
+    pub fn filled(len: usize, bit: bool) -> Self {
+        let word = if bit { u64::MAX } else { 0 };
+        Self {
+            words: vec![word; len.div_ceil(64)],
+            len,
+        }
+        .trimmed()
+    }
+
+    /// The bit of each position as `bit` says.
+    pub fn from_fn(len: usize, mut bit: impl FnMut(usize) -> bool) -> Self {
+        let words = (0..len.div_ceil(64))
+            .map(|word| {
+                let from = word * 64;
+                (from..len.min(from + 64))
+                    .fold(0, |bits, i| bits | u64::from(bit(i)) << (i - from))
+            })
+            .collect();
+        Self { words, len }
+    }
+
+    /// Only the bits of these positions; those behind the end are left out.
+    pub(crate) fn of_indices(len: usize, indices: &[u32]) -> Self {
+        let mut mask = Self::filled(len, false);
+        for &at in indices.iter().filter(|&&at| (at as usize) < len) {
+            mask.words[at as usize / 64] |= 1 << (at % 64);
+        }
+        mask
+    }
+
+    /// Bits behind the end stay clear, so that words can be compared and counted whole.
+    fn trimmed(mut self) -> Self {
+        if let (Some(last), used @ 1..) = (self.words.last_mut(), self.len % 64) {
+            *last &= (1 << used) - 1;
+        }
+        self
+    }
+
+    /// How many positions there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no position at all.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bit of a position; false behind the end.
+    pub fn get(&self, at: usize) -> bool {
+        self.words
+            .get(at / 64)
+            .is_some_and(|word| word >> (at % 64) & 1 == 1)
+    }
+
+    /// How many bits are set.
+    pub fn count(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether any bit is set.
+    pub fn any(&self) -> bool {
+        self.words.iter().any(|&word| word != 0)
+    }
+
+    /// The positions of the set bits, ascending.
+    pub fn indices(&self) -> impl Iterator<Item = usize> + '_ {
+        self.words.iter().enumerate().flat_map(|(at, &word)| {
+            std::iter::successors(Some(word), |rest| Some(rest & (rest - 1)))
+                .take_while(|&rest| rest != 0)
+                .map(move |rest| at * 64 + rest.trailing_zeros() as usize)
+        })
+    }
+
+    fn zip(&self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
+        assert_eq!(self.len, other.len, "masks of the same nodes");
+        Self {
+            words: self
+                .words
+                .iter()
+                .zip(&other.words)
+                .map(|(&a, &b)| combine(a, b))
+                .collect(),
+            len: self.len,
+        }
+    }
+}
+
+impl BitAnd for &Mask {
+    type Output = Mask;
+    fn bitand(self, other: Self) -> Mask {
+        self.zip(other, |a, b| a & b)
+    }
+}
+
+impl BitOr for &Mask {
+    type Output = Mask;
+    fn bitor(self, other: Self) -> Mask {
+        self.zip(other, |a, b| a | b)
+    }
+}
+
+impl BitXor for &Mask {
+    type Output = Mask;
+    fn bitxor(self, other: Self) -> Mask {
+        self.zip(other, |a, b| a ^ b)
+    }
+}
+
+impl Not for &Mask {
+    type Output = Mask;
+    fn not(self) -> Mask {
+        Mask {
+            words: self.words.iter().map(|word| !word).collect(),
+            len: self.len,
+        }
+        .trimmed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_mask_is_a_list_of_booleans(
+            pairs in proptest::collection::vec(any::<(bool, bool)>(), 0..200)
+        ) {
+            let mask = |pick: fn(&(bool, bool)) -> bool| {
+                Mask::from_fn(pairs.len(), |i| pick(&pairs[i]))
+            };
+            let (a, b) = (mask(|p| p.0), mask(|p| p.1));
+            prop_assert_eq!(&a & &b, mask(|p| p.0 & p.1));
+            prop_assert_eq!(&a | &b, mask(|p| p.0 | p.1));
+            prop_assert_eq!(&a ^ &b, mask(|p| p.0 ^ p.1));
+            prop_assert_eq!(!&a, mask(|p| !p.0));
+            let set: Vec<_> = (0..pairs.len()).filter(|&i| pairs[i].0).collect();
+            prop_assert_eq!(a.count(), set.len());
+            prop_assert_eq!(a.any(), !set.is_empty());
+            prop_assert_eq!(a.indices().collect::<Vec<_>>(), set);
+            prop_assert_eq!(&a | &!&a, Mask::filled(pairs.len(), true));
+        }
+    }
+}

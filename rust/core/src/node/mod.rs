@@ -1,0 +1,21 @@
+//! Nodes: parsed once, kept, read through immutable snapshots.
+
+mod mask;
+mod record;
+mod rows;
+mod selection;
+mod snapshot;
+mod source;
+mod store;
+mod strings;
+
+pub use mask::Mask;
+pub use record::{Labels, Node};
+pub use selection::Nodes;
+pub use source::Body;
+pub use store::{NodeStore, NodeStoreStats};
+
+pub(crate) use snapshot::Snapshot;
+pub(crate) use source::Span;
+pub(crate) use store::{Fresh, Relisted};
+pub(crate) use strings::Strings;

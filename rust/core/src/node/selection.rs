@@ -1,0 +1,172 @@
+//! The nodes of one request, in its order.
+
+use std::sync::Arc;
+
+use super::mask::Mask;
+use super::record::Node;
+use super::snapshot::{Snapshot, node_matches};
+use crate::labels::{PreferredTerms, RequiredAffinity, Selector, first_untolerated};
+use crate::pod::Pod;
+
+/// Where a position's node is: a row of the snapshot, a node of the request's own, or nowhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slot(u32);
+
+const KIND: u32 = 3 << 30;
+const OWN: u32 = 1 << 30;
+const UNKNOWN: u32 = 2 << 30;
+
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Row(u32),
+    Own(usize),
+    Unknown(usize),
+}
+
+impl Slot {
+    pub(crate) fn row(row: u32) -> Self {
+        Self(row)
+    }
+
+    fn place(self) -> Place {
+        match self.0 & KIND {
+            OWN => Place::Own((self.0 & !KIND) as usize),
+            UNKNOWN => Place::Unknown((self.0 & !KIND) as usize),
+            _ => Place::Row(self.0),
+        }
+    }
+}
+
+/// The nodes of one request as they stood when it was read; position `i` is its `i`-th node.
+#[derive(Debug, Clone, Default)]
+pub struct Nodes {
+    snapshot: Arc<Snapshot>,
+    slots: Vec<Slot>,
+    own: Vec<Arc<Node>>,
+    unknown: Vec<Arc<str>>,
+}
+
+impl Nodes {
+    pub(crate) fn over(snapshot: Arc<Snapshot>, capacity: usize) -> Self {
+        Self {
+            snapshot,
+            slots: Vec::with_capacity(capacity),
+            own: Vec::new(),
+            unknown: Vec::new(),
+        }
+    }
+
+    pub(crate) fn push_row(&mut self, row: u32) {
+        self.slots.push(Slot::row(row));
+    }
+
+    pub(crate) fn push_own(&mut self, node: Arc<Node>) {
+        self.slots.push(Slot(OWN | self.own.len() as u32));
+        self.own.push(node);
+    }
+
+    /// Looks a name up; a name that the snapshot does not hold is kept as unknown.
+    pub(crate) fn push_name(&mut self, name: &str) {
+        let last = match self.slots.last().map(|slot| slot.place()) {
+            Some(Place::Row(row)) => Some(row),
+            _ => None,
+        };
+        if let Some(row) = self.snapshot.find(name, last) {
+            self.push_row(row);
+        } else {
+            self.slots.push(Slot(UNKNOWN | self.unknown.len() as u32));
+            self.unknown.push(name.into());
+        }
+    }
+
+    /// The same names, looked up in another snapshot; nodes of the request's own stay as they are.
+    pub(crate) fn looked_up_in(&self, snapshot: Arc<Snapshot>) -> Self {
+        let mut latest = Self::over(snapshot, self.len());
+        for (at, slot) in self.slots.iter().enumerate() {
+            match slot.place() {
+                Place::Own(own) => latest.push_own(self.own[own].clone()),
+                _ => latest.push_name(self.name(at)),
+            }
+        }
+        latest
+    }
+
+    /// How many positions there are.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether the request named no node.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The node of a position; None where its name is not in the store.
+    pub fn node(&self, at: usize) -> Option<&Node> {
+        match self.slots[at].place() {
+            Place::Row(row) => self.snapshot.stored(row).map(|stored| &*stored.node),
+            Place::Own(own) => Some(&self.own[own]),
+            Place::Unknown(_) => None,
+        }
+    }
+
+    /// The name of a position.
+    pub fn name(&self, at: usize) -> &str {
+        match self.slots[at].place() {
+            Place::Unknown(unknown) => &self.unknown[unknown],
+            _ => self.node(at).map_or("", Node::name),
+        }
+    }
+
+    /// How many names the store knew.
+    pub fn known_count(&self) -> usize {
+        self.slots.len() - self.unknown.len()
+    }
+
+    /// The bit of each position as `test` says of its node; false where there is none.
+    pub fn mask_of(&self, test: impl Fn(&Node) -> bool) -> Mask {
+        Mask::from_fn(self.len(), |at| self.node(at).is_some_and(&test))
+    }
+
+    /// Positions whose name the store knows.
+    pub fn known(&self) -> Mask {
+        self.mask_of(|_| true)
+    }
+
+    /// Known nodes whose labels satisfy the selector.
+    pub fn matches(&self, selector: &Selector) -> Mask {
+        let rows = self.snapshot.matching_rows(selector);
+        Mask::from_fn(self.len(), |at| match self.slots[at].place() {
+            Place::Row(row) => rows.get(row as usize),
+            Place::Own(own) => node_matches(&self.own[own], selector),
+            Place::Unknown(_) => false,
+        })
+    }
+
+    /// Nodes of which the pod tolerates every `NoSchedule` and `NoExecute` taint.
+    pub fn tolerated_by(&self, pod: &Pod) -> Mask {
+        self.mask_of(|node| first_untolerated(node.taints(), &pod.tolerations).is_none())
+    }
+
+    /// Nodes that satisfy the pod's nodeSelector and required node affinity.
+    pub fn affine_to(&self, pod: &Pod) -> Mask {
+        let required = RequiredAffinity::compile(&pod.required);
+        self.mask_of(|node| required.matches(node.name(), node.labels()))
+    }
+
+    /// The sum of the weights of the pod's preferred terms that each node matches.
+    ///
+    /// # Errors
+    /// A term that cannot be parsed, as in kube-scheduler's `PreScore`.
+    pub fn preferred_by(&self, pod: &Pod) -> Result<Vec<i64>, crate::labels::FieldErrors> {
+        let preferred = PreferredTerms::compile(&pod.preferred)?;
+        Ok(self.map_or(0, |node| preferred.score(node.name(), node.labels())))
+    }
+
+    /// One value a position; `absent` where there is no node.
+    pub fn map_or<'a, T: Clone>(&'a self, absent: T, value: impl Fn(&'a Node) -> T) -> Vec<T> {
+        (0..self.len())
+            .map(|at| self.node(at).map_or_else(|| absent.clone(), &value))
+            .collect()
+    }
+}

@@ -1,0 +1,97 @@
+//! The store as it stood at one moment.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ahash::RandomState;
+
+use super::mask::Mask;
+use super::record::Node;
+use super::rows::{Rows, Stored};
+use crate::labels::Selector;
+
+pub(crate) type Index = HashMap<Arc<str>, u32, RandomState>;
+
+/// Immutable: what a request read against it stays true for that request.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    pub(crate) rows: Rows,
+    pub(crate) by_name: Arc<Index>,
+    pub(crate) masks: Arc<MaskCache>,
+}
+
+impl Snapshot {
+    pub(crate) fn stored(&self, row: u32) -> Option<&Arc<Stored>> {
+        self.rows.get(row)
+    }
+
+    /// The row of a name. Lists come in the same order again and again, so the row after the
+    /// last one found is tried first.
+    pub(crate) fn find(&self, name: &str, after: Option<u32>) -> Option<u32> {
+        let next = after.map_or(0, |row| row + 1);
+        if self.rows.get(next).is_some_and(|stored| stored.node.name() == name) {
+            return Some(next);
+        }
+        self.by_name.get(name).copied()
+    }
+
+    /// Which rows a selector matches.
+    pub(crate) fn matching_rows(&self, selector: &Selector) -> Arc<Mask> {
+        self.masks.get(selector, &self.rows)
+    }
+}
+
+/// How many selectors' answers are kept; plugins bring few, and they are cheap to find again.
+const MOST_SELECTORS: usize = 64;
+
+/// Answers of selectors over the rows, shared by all snapshots in which no label differs.
+#[derive(Debug, Default)]
+pub(crate) struct MaskCache(Mutex<HashMap<Selector, Arc<Mask>, RandomState>>);
+
+impl MaskCache {
+    fn get(&self, selector: &Selector, rows: &Rows) -> Arc<Mask> {
+        if let Some(known) = self.lock().get(selector) {
+            return known.clone();
+        }
+        let mask = Arc::new(Mask::from_fn(rows.end(), |row| {
+            matches(rows, row as u32, selector)
+        }));
+        let mut masks = self.lock();
+        if masks.len() >= MOST_SELECTORS {
+            masks.clear();
+        }
+        masks.insert(selector.clone(), mask.clone());
+        mask
+    }
+
+    /// The same answers where only the labels of `changed` rows differ.
+    pub(crate) fn updated(&self, rows: &Rows, changed: &[u32]) -> Self {
+        let changed = Mask::of_indices(rows.end(), changed);
+        let known = self.lock();
+        let masks = known.iter().map(|(selector, old)| {
+            let mask = Mask::from_fn(rows.end(), |row| {
+                if changed.get(row) {
+                    matches(rows, row as u32, selector)
+                } else {
+                    old.get(row)
+                }
+            });
+            (selector.clone(), Arc::new(mask))
+        });
+        Self(Mutex::new(masks.collect()))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Selector, Arc<Mask>, RandomState>> {
+        // Whole entries are inserted, so a panic elsewhere leaves nothing half done here.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn matches(rows: &Rows, row: u32, selector: &Selector) -> bool {
+    rows.get(row)
+        .is_some_and(|stored| node_matches(&stored.node, selector))
+}
+
+pub(crate) fn node_matches(node: &Node, selector: &Selector) -> bool {
+    selector.matches(node.labels())
+}

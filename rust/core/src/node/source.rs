@@ -1,0 +1,107 @@
+//! The bytes that nodes came in, kept where they must be recognised again.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A request's bytes, whoever owns them.
+#[derive(Clone)]
+pub struct Body(Arc<dyn AsRef<[u8]> + Send + Sync>);
+
+impl Body {
+    /// Shares `bytes` for as long as anything read from them is kept.
+    pub fn new(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(bytes))
+    }
+
+    /// The bytes themselves.
+    pub fn bytes(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Body({} bytes)", self.bytes().len())
+    }
+}
+
+/// A range of a body.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: u32,
+    pub(crate) len: u32,
+}
+
+impl Span {
+    /// `end` and so `start` fit: a body of more than 4 GiB is refused before it is read.
+    pub(crate) fn between(start: usize, end: usize) -> Self {
+        Self {
+            start: start as u32,
+            len: (end - start) as u32,
+        }
+    }
+
+    pub(crate) fn start(self) -> usize {
+        self.start as usize
+    }
+
+    pub(crate) fn end(self) -> usize {
+        self.start as usize + self.len as usize
+    }
+
+    pub(crate) fn of(self, bytes: &[u8]) -> &[u8] {
+        &bytes[self.start()..self.end()]
+    }
+}
+
+/// A body that holds the bytes of one node or of many.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    body: Body,
+    /// How many of its bytes belong to nodes that are still stored. Only the writer changes it.
+    alive: AtomicU64,
+}
+
+impl Segment {
+    pub(crate) fn new(body: Body) -> Arc<Self> {
+        Arc::new(Self {
+            body,
+            alive: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.body.bytes().len() as u64
+    }
+
+    pub(crate) fn grow(&self, bytes: u32) {
+        self.alive.fetch_add(u64::from(bytes), Ordering::Relaxed);
+    }
+
+    /// What is left alive after `bytes` fewer.
+    pub(crate) fn shrink(&self, bytes: u32) -> u64 {
+        self.alive.fetch_sub(u64::from(bytes), Ordering::Relaxed) - u64::from(bytes)
+    }
+}
+
+/// Where a node's bytes are.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) span: Span,
+}
+
+impl Source {
+    /// The node's bytes, in a segment of their own.
+    pub(crate) fn copied(bytes: &[u8]) -> Self {
+        Self {
+            segment: Segment::new(Body::new(bytes.to_vec())),
+            span: Span::between(0, bytes.len()),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.span.of(self.segment.body.bytes())
+    }
+}

@@ -1,0 +1,386 @@
+//! The one writer of nodes, and the snapshots it publishes.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ahash::HashSet;
+use arc_swap::ArcSwap;
+
+use super::record::Node;
+use super::rows::{Rows, Stored};
+use super::selection::Nodes;
+use super::snapshot::{Index, MaskCache, Snapshot};
+use super::source::{Body, Segment, Source, Span};
+use super::strings::Strings;
+
+/// Requests between two looks for nodes that have not been seen for a while.
+const SWEEP_EVERY: u32 = 256;
+
+/// Requests after which a node that none of them brought is dropped.
+const FORGOTTEN_AFTER: u32 = 4096;
+
+/// Parsed nodes, kept: one writer, any number of readers on immutable snapshots.
+///
+/// Filled either by a watch (`Relisted`, `applied`, `deleted`) or by the full-mode requests read
+/// against it. Once a watch filled it, no request changes it.
+#[derive(Debug)]
+pub struct NodeStore {
+    writer: Mutex<Writer>,
+    strings: Mutex<Strings>,
+    published: ArcSwap<Snapshot>,
+    /// The writer has something that is not published yet. Set under the writer's lock.
+    stale: AtomicBool,
+    generation: AtomicU32,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    max_bytes: u64,
+}
+
+/// What a store holds, and how often it knew what it was shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeStoreStats {
+    /// Stored nodes.
+    pub nodes: u64,
+    /// Bytes of node objects kept to be recognised.
+    pub bytes: u64,
+    /// Nodes recognised by their bytes or known by name, since the start.
+    pub hits: u64,
+    /// Nodes that were new, changed or unknown, since the start.
+    pub misses: u64,
+}
+
+/// A node that a full-mode request brought and the store did not recognise.
+#[derive(Debug)]
+pub(crate) struct Fresh {
+    pub(crate) node: Arc<Node>,
+    pub(crate) span: Span,
+}
+
+/// A whole list in the making.
+#[derive(Debug, Default)]
+pub(crate) struct Relisted(pub(crate) Vec<Node>);
+
+impl NodeStore {
+    /// An empty store that keeps at most `max_bytes` of node objects for full mode.
+    pub fn new(max_bytes: u64) -> Self {
+        Self {
+            writer: Mutex::default(),
+            strings: Mutex::default(),
+            published: ArcSwap::default(),
+            stale: AtomicBool::new(false),
+            generation: AtomicU32::new(0),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            max_bytes,
+        }
+    }
+
+    /// Every node of the store.
+    pub fn nodes(&self) -> Nodes {
+        let snapshot = self.snapshot();
+        let mut nodes = Nodes::over(snapshot.clone(), snapshot.by_name.len());
+        for (row, _) in snapshot.rows.iter() {
+            nodes.push_row(row);
+        }
+        nodes
+    }
+
+    /// The same names as the store knows them now; nodes of a request's own stay as they are.
+    pub fn latest(&self, nodes: &Nodes) -> Nodes {
+        nodes.looked_up_in(self.snapshot())
+    }
+
+    /// What it holds and how often it knew.
+    pub fn stats(&self) -> NodeStoreStats {
+        let writer = self.lock();
+        NodeStoreStats {
+            nodes: writer.by_name.len() as u64,
+            bytes: writer.bytes,
+            hits: self.hits.load(Ordering::Relaxed),
+            misses: self.misses.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether a node of this name is stored.
+    pub fn contains(&self, name: &str) -> bool {
+        self.snapshot().by_name.contains_key(name)
+    }
+
+    /// The store as it is now: what was written before this call is in it.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        if self.stale.load(Ordering::Acquire) {
+            let mut writer = self.lock();
+            if self.stale.swap(false, Ordering::AcqRel) {
+                self.published.store(Arc::new(writer.publish()));
+            }
+        }
+        self.published.load_full()
+    }
+
+    pub(crate) fn with_strings<T>(&self, work: impl FnOnce(&mut Strings) -> T) -> T {
+        work(&mut self.strings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn next_generation(&self) -> u32 {
+        self.generation.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(crate) fn count(&self, hits: usize, misses: usize) {
+        self.hits.fetch_add(hits as u64, Ordering::Relaxed);
+        self.misses.fetch_add(misses as u64, Ordering::Relaxed);
+    }
+
+    /// Keeps what a full-mode request brought anew; its whole body has proved valid.
+    pub(crate) fn merge(&self, body: &Body, fresh: &[Fresh], generation: u32) {
+        let size: u64 = fresh.iter().map(|fresh| u64::from(fresh.span.len)).sum();
+        if fresh.is_empty() || size > self.max_bytes {
+            return;
+        }
+        let mut writer = self.lock();
+        if writer.watched {
+            return;
+        }
+        // Copying most of a body into fresh memory costs more than reading it did.
+        let adopt = 2 * size >= body.bytes().len() as u64;
+        let segment = adopt.then(|| writer.adopt(body, size as u32));
+        for Fresh { node, span } in fresh {
+            let source = match &segment {
+                Some(segment) => Source {
+                    segment: segment.clone(),
+                    span: *span,
+                },
+                None => writer.copy_in(span.of(body.bytes())),
+            };
+            writer.put(node.clone(), Some(source), generation);
+        }
+        writer.sweep(generation);
+        writer.shrink_to(self.max_bytes);
+        self.stale.store(true, Ordering::Release);
+    }
+
+    /// Holds exactly these nodes from now on. True if anything that plugins read changed.
+    pub(crate) fn replace(&self, listed: Relisted) -> bool {
+        let mut writer = self.lock();
+        writer.become_watched();
+        let changed = writer.replace(listed);
+        self.stale.store(true, Ordering::Release);
+        changed
+    }
+
+    /// Takes an added or modified node. True if anything that plugins read changed.
+    pub(crate) fn applied(&self, node: Node) -> bool {
+        let mut writer = self.lock();
+        writer.become_watched();
+        let changed = writer.put_if_changed(node).1;
+        self.stale.fetch_or(changed, Ordering::AcqRel);
+        changed
+    }
+
+    /// Forgets a node. True if it was there.
+    pub(crate) fn deleted(&self, name: &str) -> bool {
+        let mut writer = self.lock();
+        writer.become_watched();
+        let changed = writer.remove_named(name);
+        self.stale.fetch_or(changed, Ordering::AcqRel);
+        changed
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The store's private state; nothing of it is seen before it is published.
+#[derive(Debug, Default)]
+struct Writer {
+    rows: Rows,
+    by_name: Arc<Index>,
+    masks: Arc<MaskCache>,
+    /// Rows whose labels differ from what the published masks say.
+    relabelled: Vec<u32>,
+    free: Vec<u32>,
+    bytes: u64,
+    watched: bool,
+    swept: u32,
+}
+
+impl Writer {
+    fn publish(&mut self) -> Snapshot {
+        if !self.relabelled.is_empty() {
+            self.masks = Arc::new(self.masks.updated(&self.rows, &self.relabelled));
+            self.relabelled.clear();
+        }
+        Snapshot {
+            rows: self.rows.clone(),
+            by_name: self.by_name.clone(),
+            masks: self.masks.clone(),
+        }
+    }
+
+    fn become_watched(&mut self) {
+        if !self.watched {
+            let rows: Vec<u32> = self.rows.iter().map(|(row, _)| row).collect();
+            for row in rows {
+                self.remove(row);
+            }
+            self.watched = true;
+        }
+    }
+
+    fn adopt(&mut self, body: &Body, alive: u32) -> Arc<Segment> {
+        let segment = Segment::new(body.clone());
+        // All of it at once: a name that comes twice must not make it look half dead meanwhile.
+        segment.grow(alive);
+        self.bytes += segment.size();
+        segment
+    }
+
+    fn copy_in(&mut self, bytes: &[u8]) -> Source {
+        let source = Source::copied(bytes);
+        source.segment.grow(source.span.len);
+        self.bytes += source.segment.size();
+        source
+    }
+
+    fn put(&mut self, node: Arc<Node>, source: Option<Source>, seen: u32) -> u32 {
+        let row = self.row_for(&node);
+        let labels_stay = self
+            .rows
+            .get(row)
+            .is_some_and(|old| old.node.labels() == node.labels());
+        if !labels_stay {
+            self.relabelled.push(row);
+        }
+        let stored = Stored {
+            node,
+            source,
+            seen: AtomicU32::new(seen),
+        };
+        let old = self.rows.set(row, Some(Arc::new(stored)));
+        self.release(old.as_deref());
+        row
+    }
+
+    fn put_if_changed(&mut self, node: Node) -> (u32, bool) {
+        if let Some(&row) = self.by_name.get(node.name()) {
+            if self.rows.get(row).is_some_and(|old| *old.node == node) {
+                return (row, false);
+            }
+        }
+        (self.put(Arc::new(node), None, 0), true)
+    }
+
+    fn row_for(&mut self, node: &Node) -> u32 {
+        if let Some(&row) = self.by_name.get(node.name()) {
+            return row;
+        }
+        let row = self.free.pop().unwrap_or(self.by_name.len() as u32);
+        Arc::make_mut(&mut self.by_name).insert(node.shared_name().clone(), row);
+        row
+    }
+
+    fn remove_named(&mut self, name: &str) -> bool {
+        let row = self.by_name.get(name).copied();
+        row.map(|row| self.remove(row)).is_some()
+    }
+
+    fn remove(&mut self, row: u32) {
+        let Some(old) = self.rows.set(row, None) else {
+            return;
+        };
+        Arc::make_mut(&mut self.by_name).remove(old.node.name());
+        self.free.push(row);
+        self.relabelled.push(row);
+        self.release(Some(&old));
+    }
+
+    fn replace(&mut self, listed: Relisted) -> bool {
+        let mut changed = false;
+        let mut present = HashSet::default();
+        for node in listed.0 {
+            let (row, differs) = self.put_if_changed(node);
+            present.insert(row);
+            changed |= differs;
+        }
+        let rows = self.rows.iter().map(|(row, _)| row);
+        let gone: Vec<u32> = rows.filter(|row| !present.contains(row)).collect();
+        for &row in &gone {
+            self.remove(row);
+        }
+        changed || !gone.is_empty()
+    }
+
+    /// Gives up a node's bytes; a segment of which less than half is alive is given up with them.
+    fn release(&mut self, old: Option<&Stored>) {
+        let Some(source) = old.and_then(|old| old.source.as_ref()) else {
+            return;
+        };
+        let alive = source.segment.shrink(source.span.len);
+        if 2 * alive < source.segment.size() {
+            self.copy_out(&source.segment);
+            self.bytes -= source.segment.size();
+        }
+    }
+
+    fn copy_out(&mut self, segment: &Arc<Segment>) {
+        let holds = |stored: &Stored| {
+            let source = stored.source.as_ref();
+            source.is_some_and(|source| Arc::ptr_eq(&source.segment, segment))
+        };
+        let survivors: Vec<(u32, Arc<Stored>)> = self
+            .rows
+            .iter()
+            .filter(|(_, stored)| holds(stored))
+            .map(|(row, stored)| (row, stored.clone()))
+            .collect();
+        for (row, stored) in survivors {
+            let source = stored.source.as_ref().map(|old| self.copy_in(old.bytes()));
+            let moved = Stored {
+                node: stored.node.clone(),
+                source,
+                seen: AtomicU32::new(stored.seen.load(Ordering::Relaxed)),
+            };
+            self.rows.set(row, Some(Arc::new(moved)));
+        }
+    }
+
+    /// Drops nodes that no request has brought for a while.
+    fn sweep(&mut self, generation: u32) {
+        if generation.wrapping_sub(self.swept) < SWEEP_EVERY {
+            return;
+        }
+        self.swept = generation;
+        let forgotten: Vec<u32> = self
+            .rows
+            .iter()
+            .filter(|(_, stored)| {
+                let seen = stored.seen.load(Ordering::Relaxed);
+                // Another request may have seen it in a later generation than this one's.
+                (generation.wrapping_sub(seen) as i32) > FORGOTTEN_AFTER as i32
+            })
+            .map(|(row, _)| row)
+            .collect();
+        for row in forgotten {
+            self.remove(row);
+        }
+    }
+
+    /// Drops the least recently seen nodes until their bytes are within the limit.
+    fn shrink_to(&mut self, max_bytes: u64) {
+        if self.bytes <= max_bytes {
+            return;
+        }
+        let mut by_age: Vec<(u32, u32)> = self
+            .rows
+            .iter()
+            .map(|(row, stored)| (stored.seen.load(Ordering::Relaxed), row))
+            .collect();
+        by_age.sort_unstable();
+        for (_, row) in by_age {
+            if self.bytes <= max_bytes {
+                break;
+            }
+            self.remove(row);
+        }
+    }
+}

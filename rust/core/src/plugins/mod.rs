@@ -1,0 +1,117 @@
+//! Plugins that run without the interpreter, one file each and one line in the table below.
+//!
+//! An enum dispatches them: a call costs no pointer chase, and the table is the list of what
+//! there is.
+
+mod high_comm_pod_filter;
+mod label_match;
+mod rdma_aware;
+
+pub use high_comm_pod_filter::HighCommPodFilter;
+pub use label_match::{FilterRule, LabelMatch, ScoreRule};
+pub use rdma_aware::RdmaAware;
+
+use crate::labels::Selector;
+use crate::node::Nodes;
+use crate::pod::Pod;
+use crate::wire::Rejection;
+
+/// The Filter extension point over all nodes at once.
+pub trait Filter: Send + Sync {
+    /// The nodes that may not run the pod, and why; empty when all may.
+    fn filter(&self, pod: &Pod, nodes: &Nodes) -> Vec<Rejection>;
+}
+
+/// The Score extension point over all nodes at once.
+pub trait Score: Send + Sync {
+    /// 0..=100 for each node.
+    fn score(&self, pod: &Pod, nodes: &Nodes) -> Vec<i64>;
+}
+
+macro_rules! native_plugins {
+    ($($(#[$doc:meta])* $plugin:ident { $($point:ident)+ } $(by $make:expr)?;)+) => {
+        /// A plugin of the core.
+        #[derive(Debug, Clone)]
+        #[non_exhaustive]
+        pub enum NativePlugin {
+            $($(#[$doc])* $plugin($plugin),)+
+        }
+
+        impl NativePlugin {
+            /// Every native plugin that takes no arguments.
+            pub const NAMED: &[&str] = &[$($(named!($plugin, $make),)?)+];
+
+            /// A plugin that takes no arguments, by its name.
+            pub fn named(name: &str) -> Option<Self> {
+                match name {
+                    $($(stringify!($plugin) => Some(Self::$plugin($make)),)?)+
+                    _ => None,
+                }
+            }
+
+            /// Its name in a configuration.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$plugin(_) => stringify!($plugin),)+
+                }
+            }
+
+            /// It as a Filter plugin, if it is one.
+            pub fn as_filter(&self) -> Option<&dyn Filter> {
+                match self {
+                    $(Self::$plugin(plugin) => point!(Filter, plugin, $($point)+),)+
+                }
+            }
+
+            /// It as a Score plugin, if it is one.
+            pub fn as_score(&self) -> Option<&dyn Score> {
+                match self {
+                    $(Self::$plugin(plugin) => point!(Score, plugin, $($point)+),)+
+                }
+            }
+        }
+    };
+}
+
+macro_rules! named {
+    ($plugin:ident, $make:expr) => {
+        stringify!($plugin)
+    };
+}
+
+/// The plugin under a trait if it lists that extension point.
+macro_rules! point {
+    (Filter, $plugin:ident, Filter $($rest:ident)*) => { Some($plugin) };
+    (Score, $plugin:ident, Score $($rest:ident)*) => { Some($plugin) };
+    ($wanted:ident, $plugin:ident, $other:ident $($rest:ident)*) => {
+        point!($wanted, $plugin, $($rest)*)
+    };
+    ($wanted:ident, $plugin:ident,) => {{
+        let _ = $plugin;
+        None
+    }};
+}
+
+native_plugins! {
+    /// Chatty pods go to nodes with RDMA.
+    HighCommPodFilter { Filter } by HighCommPodFilter::default();
+    /// Only pods that say they are chatty, only on nodes with RDMA.
+    RdmaAware { Filter } by RdmaAware::default();
+    /// Both ideas by configuration, and a score for each matching selector.
+    LabelMatch { Filter Score };
+}
+
+/// A selector of the core's own, known to be right.
+fn built_in(text: &str) -> Selector {
+    Selector::parse(text).expect("a selector written in this crate")
+}
+
+/// Rejects the nodes that `selector` does not match, whatever is evicted from them.
+fn reject_unless(selector: &Selector, reason: &str, nodes: &Nodes) -> Option<Rejection> {
+    let rejected = !&nodes.matches(selector);
+    rejected.any().then(|| Rejection {
+        nodes: rejected,
+        reason: reason.to_owned().into(),
+        unresolvable: true,
+    })
+}

@@ -1,0 +1,142 @@
+//! Raw scores brought into the range that kube-scheduler expects of a plugin.
+
+use super::divide::Divisor;
+
+/// Scales `scores` so that the highest becomes `max`; `reverse` then makes it the lowest.
+///
+/// Without a score above 0 nothing is scaled: `reverse` makes every score `max`. Arithmetic is
+/// Go's: 64 bits that wrap, division towards zero.
+///
+/// Source: kubernetes v1.36 `pkg/scheduler/framework/plugins/helper/normalize_score.go`
+///
+/// ```
+/// use kubextend_core::score::normalize;
+///
+/// let mut scores = [0, 3, 9];
+/// normalize(&mut scores, 100, false);
+/// assert_eq!(scores, [0, 33, 100]);
+///
+/// let mut taints = [0, 3, 9];
+/// normalize(&mut taints, 100, true);
+/// assert_eq!(taints, [100, 67, 0]);
+/// ```
+pub fn normalize(scores: &mut [i64], max: i64, reverse: bool) {
+    let (lowest, highest) = scores
+        .iter()
+        .fold((0, 0), |(low, high), &s| (s.min(low), s.max(high)));
+    if highest == 0 {
+        if reverse {
+            scores.fill(max);
+        }
+        return;
+    }
+    match small_divisor(lowest, highest, max) {
+        Some(divisor) => scale(scores, max, reverse, |product| divisor.quotient(product)),
+        None => scale(scores, max, reverse, |product| product / highest),
+    }
+}
+
+/// A fast divisor, where every product lies within its limit.
+fn small_divisor(lowest: i64, highest: i64, max: i64) -> Option<Divisor> {
+    let within = |product: i64| (0..=Divisor::LIMIT).contains(&product);
+    let largest = max.checked_mul(highest)?;
+    (lowest == 0 && within(largest)).then(|| Divisor::new(highest))?
+}
+
+fn scale(scores: &mut [i64], max: i64, reverse: bool, divide: impl Fn(i64) -> i64) {
+    let scaled = |score: i64| divide(max.wrapping_mul(score));
+    if reverse {
+        for score in scores {
+            *score = max.wrapping_sub(scaled(*score));
+        }
+    } else {
+        for score in scores {
+            *score = scaled(*score);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::normalize;
+
+    const FULL: i64 = i64::MAX;
+
+    #[test]
+    fn scores_are_scaled_as_the_contract_says() {
+        for (scores, max, scaled, reversed) in [
+            (&[][..], 100, &[][..], &[][..]),
+            (&[0, 0], 100, &[0, 0], &[100, 100]),
+            (&[-5, 0], 100, &[-5, 0], &[100, 100]),
+            (&[-5, -1], 100, &[-5, -1], &[100, 100]),
+            (&[7], 100, &[100], &[0]),
+            (&[0, 1, 2, 3], 100, &[0, 33, 66, 100], &[100, 67, 34, 0]),
+            (&[100, 99, 1], 100, &[100, 99, 1], &[0, 1, 99]),
+            (&[1000, 999, 9], 100, &[100, 99, 0], &[0, 1, 100]),
+            (&[3, 2], 10, &[10, 6], &[0, 4]),
+            (&[3, 2], 0, &[0, 0], &[0, 0]),
+            (&[3, 2], -10, &[-10, -6], &[0, -4]),
+            // Division goes towards zero.
+            (&[-1, 3], 100, &[-33, 100], &[133, 0]),
+            (&[-7, 3], 10, &[-23, 10], &[33, 0]),
+            // 100 * (2^63-1) wraps to -100, 100 * -2^63 to 0, 2 * 2^62 to -2^63.
+            (&[FULL], 100, &[0], &[100]),
+            (&[FULL, i64::MIN], 100, &[0, 0], &[100, 100]),
+            (&[1 << 62, 1 << 61], 2, &[-2, 1], &[4, 1]),
+        ] {
+            assert_eq!(normalized(scores, max, false), scaled, "{scores:?} {max}");
+            assert_eq!(
+                normalized(scores, max, true),
+                reversed,
+                "{scores:?} {max} reversed"
+            );
+        }
+    }
+
+    fn normalized(scores: &[i64], max: i64, reverse: bool) -> Vec<i64> {
+        let mut scores = scores.to_vec();
+        normalize(&mut scores, max, reverse);
+        scores
+    }
+
+    /// The rule of contract and Go, one score at a time; `as i64` wraps as Go does.
+    fn slow(scores: &[i64], max: i64, reverse: bool) -> Vec<i64> {
+        let highest = scores.iter().copied().fold(0, i64::max);
+        let one = |&score: &i64| match (highest, reverse) {
+            (0, false) => score,
+            (0, true) => max,
+            (_, false) => (i128::from(max) * i128::from(score)) as i64 / highest,
+            (_, true) => {
+                let scaled = (i128::from(max) * i128::from(score)) as i64 / highest;
+                (i128::from(max) - i128::from(scaled)) as i64
+            }
+        };
+        scores.iter().map(one).collect()
+    }
+
+    fn a_score() -> impl Strategy<Value = i64> {
+        prop_oneof![4 => 0..=100_i64, 2 => 0..=1_i64 << 33, 1 => -100..=100_i64, 1 => any::<i64>()]
+    }
+
+    proptest! {
+        #[test]
+        fn scores_are_those_of_the_slow_rule(
+            scores in prop::collection::vec(a_score(), 0..40),
+            max in prop_oneof![4 => Just(100), 1 => 0..=10_000_000_i64, 1 => any::<i64>()],
+            reverse: bool,
+        ) {
+            prop_assert_eq!(normalized(&scores, max, reverse), slow(&scores, max, reverse));
+        }
+
+        #[test]
+        fn scores_that_kube_scheduler_takes_stay_in_its_range(
+            scores in prop::collection::vec(0..=1_000_000_i64, 1..40), reverse: bool,
+        ) {
+            let scaled = normalized(&scores, 100, reverse);
+            prop_assert!(scaled.iter().all(|score| (0..=100).contains(score)));
+            prop_assert_eq!(scaled, slow(&scores, 100, reverse));
+        }
+    }
+}

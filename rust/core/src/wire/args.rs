@@ -1,0 +1,310 @@
+//! `ExtenderArgs`: a filter or prioritize request, and its answers.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::cursor::{Cursor, RawString, Result};
+use super::decode::{Decode, Slice, decode_field, field};
+use super::error::{Problem, Step, WireError};
+use super::node::WireNode;
+use super::pod::WirePod;
+use super::write;
+use crate::node::{Body, Fresh, Mask, Node, NodeStore, Nodes, Snapshot, Span, Strings};
+use crate::pod::Pod;
+
+/// A filter or prioritize request.
+#[derive(Debug)]
+pub struct ExtenderArgs {
+    body: Body,
+    pod: Option<Arc<Pod>>,
+    nodes: Option<Arc<Nodes>>,
+    /// What stands for each node in the answer: its object in full mode, its name in names mode.
+    spans: Vec<Span>,
+    names_mode: bool,
+}
+
+/// Some nodes, and why they are rejected.
+#[derive(Debug, Clone)]
+pub struct Rejection {
+    /// One bit a node.
+    pub nodes: Mask,
+    /// Short and stable: kube-scheduler counts equal ones together.
+    pub reason: Cow<'static, str>,
+    /// `FailedAndUnresolvableNodes`; else `FailedNodes`, where preemption may help.
+    pub unresolvable: bool,
+}
+
+impl ExtenderArgs {
+    /// The pod; None where it was null or absent.
+    pub fn pod(&self) -> Option<&Arc<Pod>> {
+        self.pod.as_ref()
+    }
+
+    /// The nodes; None where `Nodes` and `NodeNames` were both null or absent.
+    pub fn nodes(&self) -> Option<&Arc<Nodes>> {
+        self.nodes.as_ref()
+    }
+
+    /// Whether the nodes came as names.
+    pub fn names_mode(&self) -> bool {
+        self.names_mode
+    }
+
+    /// `ExtenderFilterResult`: a node that no rejection names is kept, as it came in; the first
+    /// rejection that names a node gives its reason.
+    pub fn filter_result(&self, rejections: &[Rejection]) -> Vec<u8> {
+        let names = |at: usize| self.host(at);
+        write::filter_result(
+            self.body.bytes(),
+            &self.spans,
+            self.names_mode,
+            self.nodes.is_some(),
+            rejections,
+            &names,
+        )
+    }
+
+    /// `HostPriorityList`: one score a node, in the request's order.
+    pub fn prioritize_result(&self, scores: &[i64]) -> Vec<u8> {
+        write::host_priorities(scores, |at| self.host(at))
+    }
+
+    fn host(&self, at: usize) -> write::JsonString<'_> {
+        if self.names_mode {
+            let span = self.spans[at];
+            return write::JsonString::Raw(span.of(self.body.bytes()));
+        }
+        write::JsonString::Text(self.nodes.as_ref().map_or("", |nodes| nodes.name(at)))
+    }
+}
+
+/// Reads a filter or prioritize request.
+///
+/// Full mode recognises unchanged nodes in `store` by their bytes and keeps there what is new;
+/// names are looked up in `watched`, or else in `store`.
+///
+/// # Errors
+/// The body is not one JSON value of the right shape; nothing of it is kept.
+pub fn read_args(
+    body: Body,
+    store: Option<&NodeStore>,
+    watched: Option<&NodeStore>,
+) -> Result<ExtenderArgs> {
+    let bytes = body.bytes();
+    if u32::try_from(bytes.len()).is_err() {
+        return Err(WireError::new(u32::MAX as usize, Problem::TooLong));
+    }
+    let mut cursor = Cursor::new(bytes);
+    let mut wire = WireArgs::new(store);
+    wire.decode(&mut cursor)?;
+    cursor.finish()?;
+    let pod = wire.pod.map(|pod| Arc::new(Pod::from(pod)));
+    let (nodes, spans, names_mode) = match (wire.nodes, wire.names) {
+        // kube-scheduler's own order: NodeNames decide only where there are no Nodes.
+        (Some(items), _) => {
+            let (nodes, spans) = items.into_nodes(&body, store);
+            (Some(nodes), spans, false)
+        }
+        (None, Some(names)) => {
+            let (nodes, spans) = looked_up(&cursor, names, watched.or(store))?;
+            (Some(nodes), spans, true)
+        }
+        (None, None) => (None, Vec::new(), false),
+    };
+    Ok(ExtenderArgs {
+        pod,
+        nodes: nodes.map(Arc::new),
+        spans,
+        names_mode,
+        body,
+    })
+}
+
+fn looked_up(
+    cursor: &Cursor<'_>,
+    names: Slice<RawString>,
+    store: Option<&NodeStore>,
+) -> Result<(Nodes, Vec<Span>)> {
+    let names = names.into_vec();
+    let mut nodes = Nodes::over(store.map(NodeStore::snapshot).unwrap_or_default(), names.len());
+    let mut spans = Vec::with_capacity(names.len());
+    for name in names {
+        nodes.push_name(&cursor.text(name)?);
+        spans.push(name.span);
+    }
+    if let Some(store) = store {
+        let known = nodes.known_count();
+        store.count(known, nodes.len() - known);
+    }
+    Ok((nodes, spans))
+}
+
+/// The request as Go's decoder leaves it.
+struct WireArgs<'a, 's> {
+    pod: Option<WirePod<'a>>,
+    nodes: Option<Items<'s>>,
+    names: Option<Slice<RawString>>,
+    store: Option<&'s NodeStore>,
+}
+
+impl<'a, 's> WireArgs<'a, 's> {
+    fn new(store: Option<&'s NodeStore>) -> Self {
+        Self {
+            pod: None,
+            nodes: None,
+            names: None,
+            store,
+        }
+    }
+
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        cursor
+            .object(|cursor, key| match field(&key, &["Pod", "Nodes", "NodeNames"]) {
+                Some("Pod") => decode_field(cursor, "Pod", &mut self.pod),
+                Some("NodeNames") => decode_field(cursor, "NodeNames", &mut self.names),
+                Some("Nodes") => self
+                    .decode_nodes(cursor)
+                    .map_err(|error| error.inside(Step::Field("Nodes"))),
+                _ => cursor.skip_value(),
+            })
+            .map(drop)
+    }
+
+    fn decode_nodes(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        if cursor.null()? {
+            self.nodes = None;
+            return Ok(());
+        }
+        let items = self.nodes.get_or_insert_with(|| Items::new(self.store));
+        cursor
+            .object(|cursor, key| match field(&key, &["items"]) {
+                Some(name) => items
+                    .decode(cursor)
+                    .map_err(|error| error.inside(Step::Field(name))),
+                None => cursor.skip_value(),
+            })
+            .map(drop)
+    }
+}
+
+/// The nodes of a full-mode request while they are read.
+struct Items<'s> {
+    store: Option<&'s NodeStore>,
+    snapshot: Arc<Snapshot>,
+    generation: u32,
+    found: Vec<Item>,
+    strings: Strings,
+}
+
+#[derive(Debug)]
+struct Item {
+    span: Span,
+    node: ItemNode,
+}
+
+#[derive(Debug)]
+enum ItemNode {
+    Known(u32),
+    Fresh(Arc<Node>),
+}
+
+impl<'s> Items<'s> {
+    fn new(store: Option<&'s NodeStore>) -> Self {
+        Self {
+            snapshot: store.map(NodeStore::snapshot).unwrap_or_default(),
+            generation: store.map_or(0, NodeStore::next_generation),
+            store,
+            found: Vec::new(),
+            strings: Strings::default(),
+        }
+    }
+
+    fn decode<'a>(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        let before = self.found.len();
+        let list = cursor.list(|cursor, _| {
+            if before > 0 {
+                return cursor.fail(Problem::GivenTwice);
+            }
+            let item = self.item(cursor)?;
+            self.found.push(item);
+            Ok(())
+        })?;
+        if !list || self.found.len() == before {
+            self.found.clear();
+        }
+        Ok(())
+    }
+
+    fn item(&mut self, cursor: &mut Cursor<'_>) -> Result<Item> {
+        let start = cursor.pos();
+        let node = if let Some((row, len)) = self.recognise(cursor.rest()) {
+            cursor.pass_known(len)?;
+            ItemNode::Known(row)
+        } else {
+            let mut wire = WireNode::default();
+            wire.decode(cursor)?;
+            ItemNode::Fresh(Arc::new(self.parsed(wire)))
+        };
+        Ok(Item {
+            span: Span::between(start, cursor.pos()),
+            node,
+        })
+    }
+
+    /// The stored node whose very bytes stand at the start of `rest`, and how many they are.
+    ///
+    /// Stored bytes are one whole object, so whatever follows them follows the object.
+    fn recognise(&self, rest: &[u8]) -> Option<(u32, usize)> {
+        let last = self.found.last().and_then(|item| match item.node {
+            ItemNode::Known(row) => Some(row),
+            ItemNode::Fresh(_) => None,
+        });
+        let row = self.snapshot.find(leading_name(rest)?, last)?;
+        let stored = self.snapshot.stored(row)?;
+        let bytes = stored.source.as_ref()?.bytes();
+        if !rest.starts_with(bytes) {
+            return None;
+        }
+        stored.seen.store(self.generation, Ordering::Relaxed);
+        Some((row, bytes.len()))
+    }
+
+    fn parsed(&mut self, wire: WireNode<'_>) -> Node {
+        match self.store {
+            Some(store) => store.with_strings(|strings| Node::from_wire(wire, strings)),
+            None => Node::from_wire(wire, &mut self.strings),
+        }
+    }
+
+    fn into_nodes(self, body: &Body, store: Option<&NodeStore>) -> (Nodes, Vec<Span>) {
+        let mut nodes = Nodes::over(self.snapshot, self.found.len());
+        let mut spans = Vec::with_capacity(self.found.len());
+        let mut fresh = Vec::new();
+        for Item { span, node } in self.found {
+            spans.push(span);
+            match node {
+                ItemNode::Known(row) => nodes.push_row(row),
+                ItemNode::Fresh(node) => {
+                    if !node.name().is_empty() {
+                        let node = node.clone();
+                        fresh.push(Fresh { node, span });
+                    }
+                    nodes.push_own(node);
+                }
+            }
+        }
+        if let Some(store) = store {
+            store.count(nodes.len() - fresh.len(), fresh.len());
+            store.merge(body, &fresh, self.generation);
+        }
+        (nodes, spans)
+    }
+}
+
+/// The name of a node whose object begins as Go writes it.
+fn leading_name(object: &[u8]) -> Option<&str> {
+    let rest = object.strip_prefix(br#"{"metadata":{"name":""#)?;
+    let end = memchr::memchr(b'"', rest)?;
+    std::str::from_utf8(&rest[..end]).ok()
+}

@@ -1,0 +1,62 @@
+//! `ExtenderBindingArgs`: a bind request.
+
+use std::borrow::Cow;
+
+use super::cursor::{Cursor, Result};
+use super::decode::{Decode, decode_struct};
+
+/// Which pod to bind, and to which node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BindingArgs {
+    /// `PodName`
+    pub pod_name: String,
+    /// `PodNamespace`
+    pub pod_namespace: String,
+    /// `PodUID`
+    pub pod_uid: String,
+    /// `Node`
+    pub node: String,
+}
+
+#[derive(Debug, Default)]
+struct WireBinding<'a> {
+    pod_name: Cow<'a, str>,
+    pod_namespace: Cow<'a, str>,
+    pod_uid: Cow<'a, str>,
+    node: Cow<'a, str>,
+}
+
+impl<'a> Decode<'a> for WireBinding<'a> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        decode_struct!(cursor, {
+            "PodName" => self.pod_name,
+            "PodNamespace" => self.pod_namespace,
+            "PodUID" => self.pod_uid,
+            "Node" => self.node,
+        })
+        .map(drop)
+    }
+}
+
+/// Reads a bind request.
+///
+/// # Errors
+/// The body is not one JSON value of the right shape.
+///
+/// ```
+/// let body = br#"{"PodName":"p","PodNamespace":"ml","PodUID":"u-1","Node":"n1"}"#;
+/// assert_eq!(kubextend_core::wire::read_binding_args(body)?.node, "n1");
+/// # Ok::<(), kubextend_core::wire::WireError>(())
+/// ```
+pub fn read_binding_args(body: &[u8]) -> Result<BindingArgs> {
+    let mut cursor = Cursor::new(body);
+    let mut wire = WireBinding::default();
+    wire.decode(&mut cursor)?;
+    cursor.finish()?;
+    Ok(BindingArgs {
+        pod_name: wire.pod_name.into_owned(),
+        pod_namespace: wire.pod_namespace.into_owned(),
+        pod_uid: wire.pod_uid.into_owned(),
+        node: wire.node.into_owned(),
+    })
+}

@@ -1,0 +1,614 @@
+//! A position in a body, and the moves that JSON's grammar allows from it.
+//!
+//! Every byte is looked at once: what is read is checked while it is read, what is skipped is
+//! checked while it is skipped. Nothing here recurses, so no body can exhaust the stack.
+
+use std::borrow::Cow;
+
+use super::error::{Found, Problem, Step, WireError};
+use crate::node::Span;
+
+/// How deep objects and lists may be nested. Go's encoding/json stops at 10,000; a Node or a Pod
+/// never comes near 128.
+pub const MAX_DEPTH: u32 = 128;
+
+pub(crate) type Result<T> = std::result::Result<T, WireError>;
+
+#[derive(Debug)]
+pub(crate) struct Cursor<'a> {
+    bytes: &'a [u8],
+    pos: usize,
+    depth: u32,
+    utf8_checked: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self {
+            bytes,
+            pos: 0,
+            depth: 0,
+            utf8_checked: 0,
+        }
+    }
+
+    pub(crate) fn pos(&self) -> usize {
+        self.pos
+    }
+
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.pos..]
+    }
+
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    pub(crate) fn fail<T>(&self, problem: Problem) -> Result<T> {
+        Err(WireError::new(self.pos, problem))
+    }
+
+    fn found(&self) -> Found {
+        self.bytes
+            .get(self.pos)
+            .map_or(Found::End, |&byte| Found::Byte(byte))
+    }
+
+    pub(crate) fn wrong_type<T>(&self, expected: &'static str) -> Result<T> {
+        match self.found() {
+            Found::End => self.fail(Problem::Truncated),
+            found => self.fail(Problem::WrongType { expected, found }),
+        }
+    }
+
+    fn unexpected<T>(&self) -> Result<T> {
+        match self.found() {
+            Found::End => self.fail(Problem::Truncated),
+            found => self.fail(Problem::Unexpected(found)),
+        }
+    }
+
+    fn skip_white_space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.bytes.get(self.pos) {
+            self.pos += 1;
+        }
+    }
+
+    /// The first byte of the next value or punctuation, white space passed.
+    pub(crate) fn peek(&mut self) -> Option<u8> {
+        self.skip_white_space();
+        self.bytes.get(self.pos).copied()
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<()> {
+        if self.peek() == Some(byte) {
+            self.pos += 1;
+            return Ok(());
+        }
+        self.unexpected()
+    }
+
+    /// Moves over `null` if it stands here.
+    pub(crate) fn null(&mut self) -> Result<bool> {
+        if self.peek() == Some(b'n') {
+            self.literal(b"null")?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Moves over bytes already known to be a whole, valid value.
+    pub(crate) fn pass_known(&mut self, len: usize) -> Result<()> {
+        self.check_utf8_up_to(self.pos)?;
+        self.pos += len;
+        self.utf8_checked = self.pos;
+        Ok(())
+    }
+
+    /// Checks that nothing but white space is left, and that all of the body is UTF-8.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        if self.peek().is_some() {
+            return self.fail(Problem::TrailingData);
+        }
+        self.check_utf8_up_to(self.bytes.len())
+    }
+
+    fn check_utf8_up_to(&mut self, end: usize) -> Result<()> {
+        let from = self.utf8_checked;
+        if let Err(error) = simdutf8::compat::from_utf8(&self.bytes[from..end]) {
+            return Err(WireError::new(from + error.valid_up_to(), Problem::NotUtf8));
+        }
+        self.utf8_checked = end;
+        Ok(())
+    }
+
+    fn enter(&mut self) -> Result<()> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return self.fail(Problem::TooDeep(MAX_DEPTH));
+        }
+        self.pos += 1;
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        self.depth -= 1;
+        self.pos += 1;
+    }
+
+    /// Hands every key of an object to `field`, which must move over its value.
+    ///
+    /// False where `null` stood in the object's place.
+    pub(crate) fn object(
+        &mut self,
+        mut field: impl FnMut(&mut Self, Cow<'a, str>) -> Result<()>,
+    ) -> Result<bool> {
+        match self.peek() {
+            Some(b'{') => self.enter()?,
+            Some(b'n') => return self.null().map(|_| false),
+            _ => return self.wrong_type("an object"),
+        }
+        if self.peek() == Some(b'}') {
+            self.leave();
+            return Ok(true);
+        }
+        loop {
+            if self.peek() != Some(b'"') {
+                return self.unexpected();
+            }
+            let key = self.string_here()?;
+            self.expect(b':')?;
+            field(self, key)?;
+            match self.peek() {
+                Some(b',') => self.pos += 1,
+                Some(b'}') => {
+                    self.leave();
+                    return Ok(true);
+                }
+                _ => return self.unexpected(),
+            }
+        }
+    }
+
+    /// Calls `element` at each element of a list with its index; it must move over the element.
+    ///
+    /// False where `null` stood in the list's place.
+    pub(crate) fn list(
+        &mut self,
+        mut element: impl FnMut(&mut Self, usize) -> Result<()>,
+    ) -> Result<bool> {
+        match self.peek() {
+            Some(b'[') => self.enter()?,
+            Some(b'n') => return self.null().map(|_| false),
+            _ => return self.wrong_type("a list"),
+        }
+        if self.peek() == Some(b']') {
+            self.leave();
+            return Ok(true);
+        }
+        for index in 0.. {
+            self.skip_white_space();
+            element(self, index).map_err(|error| error.inside(Step::Index(index)))?;
+            match self.peek() {
+                Some(b',') => self.pos += 1,
+                Some(b']') => {
+                    self.leave();
+                    break;
+                }
+                _ => return self.unexpected(),
+            }
+        }
+        Ok(true)
+    }
+
+    /// The string that stands here, or None for `null`.
+    pub(crate) fn string(&mut self) -> Result<Option<Cow<'a, str>>> {
+        match self.peek() {
+            Some(b'"') => self.string_here().map(Some),
+            Some(b'n') => self.null().map(|_| None),
+            _ => self.wrong_type("a string"),
+        }
+    }
+
+    /// The string that stands here as it is written, or None for `null`.
+    pub(crate) fn raw_string(&mut self) -> Result<Option<RawString>> {
+        match self.peek() {
+            Some(b'"') => self.raw_string_here().map(Some),
+            Some(b'n') => self.null().map(|_| None),
+            _ => self.wrong_type("a string"),
+        }
+    }
+
+    fn raw_string_here(&mut self) -> Result<RawString> {
+        let start = self.pos + 1;
+        let escaped = self.skip_string()?;
+        Ok(RawString {
+            span: Span::between(start, self.pos - 1),
+            escaped,
+        })
+    }
+
+    /// The text that a string of this body stands for.
+    pub(crate) fn text(&self, raw: RawString) -> Result<Cow<'a, str>> {
+        let text = std::str::from_utf8(raw.span.of(self.bytes)).map_err(|error| {
+            WireError::new(raw.span.start() + error.valid_up_to(), Problem::NotUtf8)
+        })?;
+        Ok(if raw.escaped {
+            Cow::Owned(unescape(text))
+        } else {
+            Cow::Borrowed(text)
+        })
+    }
+
+    fn string_here(&mut self) -> Result<Cow<'a, str>> {
+        let raw = self.raw_string_here()?;
+        self.text(raw)
+    }
+
+    /// Moves over a string; true if it holds an escape.
+    fn skip_string(&mut self) -> Result<bool> {
+        self.pos += 1;
+        let mut escaped = false;
+        loop {
+            self.pos += plain_prefix(&self.bytes[self.pos..]);
+            match self.bytes.get(self.pos) {
+                Some(b'"') => {
+                    self.pos += 1;
+                    return Ok(escaped);
+                }
+                Some(b'\\') => {
+                    escaped = true;
+                    self.skip_escape()?;
+                }
+                _ => return self.unexpected(),
+            }
+        }
+    }
+
+    fn skip_escape(&mut self) -> Result<()> {
+        self.pos += 1;
+        match self.bytes.get(self.pos) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.pos += 1,
+            Some(b'u') => {
+                self.pos += 1;
+                for _ in 0..4 {
+                    match self.bytes.get(self.pos) {
+                        Some(byte) if byte.is_ascii_hexdigit() => self.pos += 1,
+                        _ => return self.unexpected(),
+                    }
+                }
+            }
+            _ => return self.unexpected(),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn boolean(&mut self) -> Result<Option<bool>> {
+        match self.peek() {
+            Some(b't') => self.literal(b"true").map(|()| Some(true)),
+            Some(b'f') => self.literal(b"false").map(|()| Some(false)),
+            Some(b'n') => self.null().map(|_| None),
+            _ => self.wrong_type("a boolean"),
+        }
+    }
+
+    /// A literal integer, as Go wants it: no fraction, no exponent, within `T`.
+    pub(crate) fn integer<T: TryFrom<i64>>(&mut self) -> Result<Option<T>> {
+        match self.peek() {
+            Some(b'-' | b'0'..=b'9') => {}
+            Some(b'n') => return self.null().map(|_| None),
+            _ => return self.wrong_type("an integer"),
+        }
+        let start = self.pos;
+        self.skip_number()?;
+        std::str::from_utf8(&self.bytes[start..self.pos])
+            .ok()
+            .and_then(|text| text.parse::<i64>().ok())
+            .and_then(|wide| T::try_from(wide).ok())
+            .map(Some)
+            .ok_or_else(|| {
+                let bits = u32::try_from(8 * size_of::<T>()).unwrap_or(u32::MAX);
+                WireError::new(start, Problem::NotAnInteger(bits))
+            })
+    }
+
+    fn literal(&mut self, word: &'static [u8]) -> Result<()> {
+        for &byte in word {
+            if self.bytes.get(self.pos) != Some(&byte) {
+                return self.unexpected();
+            }
+            self.pos += 1;
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<()> {
+        let start = self.pos;
+        while let Some(b'0'..=b'9') = self.bytes.get(self.pos) {
+            self.pos += 1;
+        }
+        if self.pos == start {
+            return self.unexpected();
+        }
+        Ok(())
+    }
+
+    fn skip_number(&mut self) -> Result<()> {
+        if self.bytes.get(self.pos) == Some(&b'-') {
+            self.pos += 1;
+        }
+        if self.bytes.get(self.pos) == Some(&b'0') {
+            self.pos += 1;
+        } else {
+            self.digits()?;
+        }
+        if self.bytes.get(self.pos) == Some(&b'.') {
+            self.pos += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.bytes.get(self.pos) {
+            self.pos += 1;
+            if let Some(b'+' | b'-') = self.bytes.get(self.pos) {
+                self.pos += 1;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    /// Moves over one value of any kind.
+    pub(crate) fn skip_value(&mut self) -> Result<()> {
+        let outside = self.depth;
+        // One bit a level, the innermost lowest: is it an object?
+        let mut objects: u128 = 0;
+        loop {
+            match self.peek() {
+                Some(b'"') => {
+                    self.skip_string()?;
+                }
+                Some(b'{') => {
+                    self.enter()?;
+                    if self.peek() != Some(b'}') {
+                        objects = objects << 1 | 1;
+                        self.skip_key()?;
+                        continue;
+                    }
+                    self.leave();
+                }
+                Some(b'[') => {
+                    self.enter()?;
+                    if self.peek() != Some(b']') {
+                        objects <<= 1;
+                        continue;
+                    }
+                    self.leave();
+                }
+                Some(b'-' | b'0'..=b'9') => self.skip_number()?,
+                Some(b't') => self.literal(b"true")?,
+                Some(b'f') => self.literal(b"false")?,
+                Some(b'n') => self.literal(b"null")?,
+                _ => return self.unexpected(),
+            }
+            loop {
+                if self.depth == outside {
+                    return Ok(());
+                }
+                let in_object = objects & 1 == 1;
+                match self.peek() {
+                    Some(b',') => {
+                        self.pos += 1;
+                        if in_object {
+                            self.skip_key()?;
+                        }
+                        break;
+                    }
+                    Some(b'}') if in_object => {}
+                    Some(b']') if !in_object => {}
+                    _ => return self.unexpected(),
+                }
+                self.leave();
+                objects >>= 1;
+            }
+        }
+    }
+
+    fn skip_key(&mut self) -> Result<()> {
+        if self.peek() != Some(b'"') {
+            return self.unexpected();
+        }
+        self.skip_string()?;
+        self.expect(b':')
+    }
+}
+
+/// A string as it is written in a body; by default the empty one, which stands nowhere.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct RawString {
+    /// What is between the quotes.
+    pub(crate) span: Span,
+    pub(crate) escaped: bool,
+}
+
+/// How many bytes from the start are neither a quote, nor a backslash, nor a control character.
+fn plain_prefix(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = ONES << 7;
+    let zero_bytes = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
+    let mut len = 0;
+    for chunk in bytes.chunks_exact(8) {
+        let word = u64::from_le_bytes(chunk.try_into().expect("chunks of 8"));
+        // Bytes below 0x20 borrow in the subtraction; the lowest flagged byte is always a true one.
+        let control = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
+        let special =
+            control | zero_bytes(word ^ (ONES * 0x22)) | zero_bytes(word ^ (ONES * 0x5c));
+        if special != 0 {
+            return len + (special.trailing_zeros() / 8) as usize;
+        }
+        len += 8;
+    }
+    let tail = bytes[len..]
+        .iter()
+        .take_while(|&&byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
+        .count();
+    len + tail
+}
+
+/// The text of a string whose escapes are known to be well formed.
+///
+/// A surrogate without its other half becomes U+FFFD, as Go's encoding/json reads it.
+fn unescape(raw: &str) -> String {
+    let mut text = String::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
+        text.push_str(&rest[..at]);
+        let (decoded, used) = unescape_one(&rest[at + 1..]);
+        text.push(decoded);
+        rest = &rest[at + 1 + used..];
+    }
+    text.push_str(rest);
+    text
+}
+
+/// The character of the escape whose backslash stood before `rest`, and its length.
+fn unescape_one(rest: &str) -> (char, usize) {
+    match rest.as_bytes()[0] {
+        b'b' => ('\u{8}', 1),
+        b'f' => ('\u{c}', 1),
+        b'n' => ('\n', 1),
+        b'r' => ('\r', 1),
+        b't' => ('\t', 1),
+        b'u' => unescape_unicode(rest),
+        other => (other as char, 1),
+    }
+}
+
+fn unescape_unicode(rest: &str) -> (char, usize) {
+    let hex = |at: usize| {
+        rest.get(at..at + 4)
+            .and_then(|digits| u32::from_str_radix(digits, 16).ok())
+    };
+    let first = hex(1).expect("four hexadecimal digits, checked when it was scanned");
+    if let Some(plain) = char::from_u32(first) {
+        return (plain, 5);
+    }
+    let second = rest.get(5..7).filter(|&mark| mark == "\\u").and_then(|_| hex(7));
+    match (first, second) {
+        (0xd800..0xdc00, Some(low @ 0xdc00..0xe000)) => {
+            let code = 0x1_0000 + ((first - 0xd800) << 10) + (low - 0xdc00);
+            (char::from_u32(code).unwrap_or('\u{fffd}'), 11)
+        }
+        _ => ('\u{fffd}', 5),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn skip(body: &[u8]) -> Result<()> {
+        let mut cursor = Cursor::new(body);
+        cursor.skip_value()?;
+        cursor.finish()
+    }
+
+    #[test]
+    fn skipping_accepts_exactly_what_serde_json_accepts_up_to_the_depth_limit() {
+        let cases: [&[u8]; 24] = [
+            b"{}",
+            b"[]",
+            b"[1,]",
+            b"{\"a\":}",
+            b"{\"a\" 1}",
+            b"{\"a\":1,}",
+            b"[1 2]",
+            b"01",
+            b"-",
+            b"-0",
+            b"1.",
+            b"1e+",
+            b"1e5",
+            b"\"\\x\"",
+            b"\"\\u12g4\"",
+            b"\"a\tb\"",
+            b"tru",
+            b"nul",
+            b" [ { \"a\" : [ null , true ] } ] ",
+            b"[}",
+            b"{]",
+            b"\"unfinished",
+            b"",
+            b"\xef\xbb\xbf{}",
+        ];
+        for case in cases {
+            let ours = skip(case).is_ok();
+            let theirs = serde_json::from_slice::<serde::de::IgnoredAny>(case).is_ok();
+            assert_eq!(ours, theirs, "{}", String::from_utf8_lossy(case));
+        }
+    }
+
+    #[test]
+    fn depth_is_limited_and_never_recurses() {
+        let nested = |open: &str, close: &str, times: usize| {
+            let mut body = open.repeat(times);
+            body.push('1');
+            body.push_str(&close.repeat(times));
+            body.into_bytes()
+        };
+        assert!(skip(&nested("[", "]", 128)).is_ok());
+        for body in [nested("[", "]", 129), nested("[{\"\":", "}]", 50_000)] {
+            let error = skip(&body).expect_err("too deep");
+            assert_eq!(error.problem(), &Problem::TooDeep(MAX_DEPTH));
+        }
+    }
+
+    #[test]
+    fn plain_prefix_stops_at_quotes_backslashes_and_controls_only() {
+        for byte in 0..=255u8 {
+            for at in 0..20 {
+                let mut text = vec![b'a'; 24];
+                text[at] = byte;
+                let special = byte < 0x20 || byte == b'"' || byte == b'\\';
+                assert_eq!(plain_prefix(&text), if special { at } else { 24 });
+            }
+        }
+    }
+
+    #[test]
+    fn escapes_become_the_text_that_go_reads() {
+        let cases = [
+            (r#""\u00e9\ud83d\ude00""#, "é😀"),
+            (r#""\ud83d""#, "\u{fffd}"),
+            (r#""\ud83d\u0041""#, "\u{fffd}A"),
+            (r#""\ude00\ud83d""#, "\u{fffd}\u{fffd}"),
+            (r#""\u003c\/\"\\\b\f\n\r\t""#, "</\"\\\u{8}\u{c}\n\r\t"),
+        ];
+        for (body, expected) in cases {
+            let text = Cursor::new(body.as_bytes()).string().expect("valid");
+            assert_eq!(text.as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn integers_are_literal_and_within_their_width() {
+        let read = |body: &str| Cursor::new(body.as_bytes()).integer::<i32>();
+        assert_eq!(read("-2147483648").expect("fits"), Some(i32::MIN));
+        assert_eq!(read("null").expect("null"), None);
+        for body in ["2147483648", "3.0", "1e1", "\"3\"", "true"] {
+            assert!(read(body).is_err(), "{body}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn skipping_agrees_with_serde_json_on_mangled_json(
+            mut body in proptest::collection::vec(
+                proptest::sample::select(b"{}[]\",:\\ u0123456789abtrfalsenul.-+eE\n".to_vec()), 0..24),
+            prefix in proptest::sample::select(vec!["", "[", "{\"a\":", "[{\"b\":[", "\""]),
+        ) {
+            let mut whole = prefix.as_bytes().to_vec();
+            whole.append(&mut body);
+            let theirs = serde_json::from_slice::<serde::de::IgnoredAny>(&whole).is_ok();
+            proptest::prop_assert_eq!(skip(&whole).is_ok(), theirs);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Reading into a value that may hold something already, as Go's encoding/json does.
+//!
+//! A key that comes twice decodes over what the first left: structs and maps merge, list elements
+//! are decoded over the old ones, `null` leaves a struct or a string alone and empties a pointer, a
+//! list or a map. Source: Go 1.26 encoding/json decode.go, tried against it (tests/data/corpus).
+
+use std::borrow::Cow;
+
+use super::cursor::{Cursor, RawString, Result};
+use super::error::Step;
+
+pub(crate) trait Decode<'a> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()>;
+}
+
+impl<'a> Decode<'a> for Cow<'a, str> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        if let Some(text) = cursor.string()? {
+            *self = text;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Decode<'a> for RawString {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        if let Some(raw) = cursor.raw_string()? {
+            *self = raw;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Decode<'a> for bool {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        if let Some(value) = cursor.boolean()? {
+            *self = value;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Decode<'a> for i64 {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        if let Some(value) = cursor.integer()? {
+            *self = value;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Decode<'a> for i32 {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        if let Some(value) = cursor.integer()? {
+            *self = value;
+        }
+        Ok(())
+    }
+}
+
+/// A Go pointer.
+impl<'a, T: Decode<'a> + Default> Decode<'a> for Option<T> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        if cursor.null()? {
+            *self = None;
+            return Ok(());
+        }
+        self.get_or_insert_with(T::default).decode(cursor)
+    }
+}
+
+/// A Go slice: shortening keeps the elements behind its end, and growing back shows them again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Slice<T> {
+    elements: Vec<T>,
+    len: usize,
+}
+
+impl<T> Default for Slice<T> {
+    fn default() -> Self {
+        Self {
+            elements: Vec::new(),
+            len: 0,
+        }
+    }
+}
+
+impl<T> Slice<T> {
+    pub(crate) fn into_vec(mut self) -> Vec<T> {
+        self.elements.truncate(self.len);
+        self.elements
+    }
+
+    fn clear(&mut self) {
+        self.elements.clear();
+        self.len = 0;
+    }
+}
+
+impl<'a, T: Decode<'a> + Default> Decode<'a> for Slice<T> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        let mut read = 0;
+        let list = cursor.list(|cursor, index| {
+            if index == self.elements.len() {
+                self.elements.push(T::default());
+            }
+            read = index + 1;
+            self.elements[index].decode(cursor)
+        })?;
+        if !list || read == 0 {
+            self.clear();
+        }
+        self.len = read;
+        Ok(())
+    }
+}
+
+/// A Go map, in the order in which its keys came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Map<'a, T> {
+    entries: Vec<(Cow<'a, str>, T)>,
+}
+
+impl<T> Default for Map<'_, T> {
+    fn default() -> Self {
+        Self {
+            entries: Vec::new(),
+        }
+    }
+}
+
+impl<'a, T> Map<'a, T> {
+    /// Each key once, with the value that came last, sorted by key.
+    pub(crate) fn into_sorted(mut self) -> Vec<(Cow<'a, str>, T)> {
+        if !self.entries.is_sorted_by(|a, b| a.0 < b.0) {
+            // The sort is stable, so the last of equal keys is the one to keep.
+            self.entries.sort_by(|a, b| a.0.cmp(&b.0));
+            self.entries.reverse();
+            self.entries.dedup_by(|later, kept| later.0 == kept.0);
+            self.entries.reverse();
+        }
+        self.entries
+    }
+}
+
+impl<'a, T: Decode<'a> + Default> Decode<'a> for Map<'a, T> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        let object = cursor.object(|cursor, key| {
+            let mut value = T::default();
+            value.decode(cursor)?;
+            self.entries.push((key, value));
+            Ok(())
+        })?;
+        if !object {
+            self.entries.clear();
+        }
+        Ok(())
+    }
+}
+
+/// The Go field that a key names: exactly, or else by Unicode case folding.
+pub(crate) fn field(key: &str, names: &[&'static str]) -> Option<&'static str> {
+    names
+        .iter()
+        .find(|&&name| name == key)
+        .or_else(|| names.iter().find(|&&name| folds_to(key, name)))
+        .copied()
+}
+
+/// Two letters beyond ASCII fold to ASCII ones: the long s and the Kelvin sign.
+fn folds_to(key: &str, name: &str) -> bool {
+    if key.is_ascii() {
+        return key.eq_ignore_ascii_case(name);
+    }
+    let folded = key.chars().map(|letter| match letter {
+        '\u{17f}' => 's',
+        '\u{212a}' => 'k',
+        other => other.to_ascii_lowercase(),
+    });
+    folded.eq(name.chars().map(|letter| letter.to_ascii_lowercase()))
+}
+
+/// Reads a struct: a known key's value into its field, everything else passed over.
+macro_rules! decode_struct {
+    ($cursor:expr, { $($name:literal => $target:expr),+ $(,)? }) => {
+        $cursor.object(|cursor, key| {
+            match $crate::wire::decode::field(&key, &[$($name),+]) {
+                $(Some($name) => $crate::wire::decode::decode_field(cursor, $name, &mut $target),)+
+                _ => cursor.skip_value(),
+            }
+        })
+    };
+}
+pub(crate) use decode_struct;
+
+pub(crate) fn decode_field<'a>(
+    cursor: &mut Cursor<'a>,
+    name: &'static str,
+    target: &mut impl Decode<'a>,
+) -> Result<()> {
+    target
+        .decode(cursor)
+        .map_err(|error| error.inside(Step::Field(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strings(bodies: &[&'static str]) -> Vec<String> {
+        let mut slice = Slice::<Cow<str>>::default();
+        for body in bodies {
+            slice.decode(&mut Cursor::new(body.as_bytes())).expect("valid");
+        }
+        slice.into_vec().into_iter().map(Cow::into_owned).collect()
+    }
+
+    #[test]
+    fn a_list_that_comes_again_is_decoded_over_the_old_elements() {
+        assert_eq!(strings(&[r#"["a","b","c"]"#, r#"["x",null]"#]), ["x", "b"]);
+        // Go keeps what lies behind a slice's end and shows it when the slice grows again.
+        assert_eq!(
+            strings(&[r#"["a","b","c"]"#, r#"["x"]"#, "[null,null,null]"]),
+            ["x", "b", "c"]
+        );
+        assert_eq!(strings(&[r#"["a"]"#, "[]", "[null]"]), [""]);
+        assert_eq!(strings(&[r#"["a"]"#, "null", "[null]"]), [""]);
+    }
+
+    #[test]
+    fn maps_unite_and_the_last_value_of_a_key_counts() {
+        let mut map = Map::<Cow<str>>::default();
+        for body in [r#"{"b":"1","a":"2"}"#, r#"{"b":"3","c":null}"#] {
+            map.decode(&mut Cursor::new(body.as_bytes())).expect("valid");
+        }
+        let entries = map.into_sorted();
+        let entries: Vec<_> = entries.iter().map(|(k, v)| (&**k, &**v)).collect();
+        assert_eq!(entries, [("a", "2"), ("b", "3"), ("c", "")]);
+    }
+
+    #[test]
+    fn keys_match_in_any_case_that_unicode_folds() {
+        let names = ["Nodes", "NodeNames", "kind"];
+        for (key, expected) in [
+            ("Nodes", Some("Nodes")),
+            ("nodenames", Some("NodeNames")),
+            ("NODE\u{17f}", Some("Nodes")),
+            ("\u{212a}ind", Some("kind")),
+            ("node", None),
+            ("nödes", None),
+        ] {
+            assert_eq!(field(key, &names), expected, "{key}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What can be wrong with a body, and where.
+
+use std::fmt;
+
+/// One step on the way from the top of a body to the value that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// A field of an object, by its Go name.
+    Field(&'static str),
+    /// An element of a list.
+    Index(usize),
+}
+
+/// Why a value could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The body ends inside a value.
+    #[error("the body ends too early")]
+    Truncated,
+    /// A byte that JSON does not allow at this place.
+    #[error("unexpected {0}")]
+    Unexpected(Found),
+    /// A value of another kind than the field's.
+    #[error("expected {expected}, found {found}")]
+    WrongType {
+        /// What the field holds.
+        expected: &'static str,
+        /// What stands there.
+        found: Found,
+    },
+    /// A number that is not an integer, or not one of the field's width.
+    #[error("expected an integer of {0} bits")]
+    NotAnInteger(u32),
+    /// A string that is not a resource quantity.
+    #[error("not a quantity: {0}")]
+    NotAQuantity(String),
+    /// Objects and lists inside each other beyond [`MAX_DEPTH`](super::MAX_DEPTH).
+    #[error("nested deeper than {0} levels")]
+    TooDeep(u32),
+    /// Bytes that are not UTF-8.
+    #[error("not UTF-8")]
+    NotUtf8,
+    /// Something other than white space behind the body's one value.
+    #[error("unexpected data behind the end of the JSON value")]
+    TrailingData,
+    /// Nodes given twice cannot be echoed byte for byte.
+    #[error("given twice, so that the nodes could not be sent back as they came in")]
+    GivenTwice,
+    /// More bytes than positions of 32 bits can name.
+    #[error("longer than 4 GiB")]
+    TooLong,
+    /// A list or an event of a watch that lacks what makes it usable.
+    #[error("{0}")]
+    Unusable(&'static str),
+}
+
+/// What was found where something else was expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// The first byte of a value or a stray one.
+    Byte(u8),
+    /// The end of the body.
+    End,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::End => f.write_str("the end of the body"),
+            Self::Byte(b'{') => f.write_str("an object"),
+            Self::Byte(b'[') => f.write_str("a list"),
+            Self::Byte(b'"') => f.write_str("a string"),
+            Self::Byte(b't' | b'f') => f.write_str("a boolean"),
+            Self::Byte(b'n') => f.write_str("null"),
+            Self::Byte(b'-' | b'0'..=b'9') => f.write_str("a number"),
+            Self::Byte(byte) if byte.is_ascii_graphic() => write!(f, "'{}'", *byte as char),
+            Self::Byte(byte) => write!(f, "byte 0x{byte:02x}"),
+        }
+    }
+}
+
+/// A body that cannot be read: at which byte, in which field, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WireError {
+    offset: usize,
+    steps: Vec<Step>,
+    problem: Problem,
+}
+
+impl WireError {
+    pub(crate) fn new(offset: usize, problem: Problem) -> Self {
+        Self {
+            offset,
+            steps: Vec::new(),
+            problem,
+        }
+    }
+
+    /// The same error, one level further out.
+    pub(crate) fn inside(mut self, step: Step) -> Self {
+        self.steps.push(step);
+        self
+    }
+
+    /// The position in the body, in bytes.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// What is wrong there.
+    pub fn problem(&self) -> &Problem {
+        &self.problem
+    }
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "byte {}: ", self.offset)?;
+        for (i, step) in self.steps.iter().rev().enumerate() {
+            match step {
+                Step::Field(name) if i == 0 => f.write_str(name)?,
+                Step::Field(name) => write!(f, ".{name}")?,
+                Step::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        if !self.steps.is_empty() {
+            f.write_str(": ")?;
+        }
+        self.problem.fmt(f)
+    }
+}
+
+impl std::error::Error for WireError {}

@@ -1,0 +1,21 @@
+//! The extender's JSON: requests as spans over their bytes, answers written once.
+//!
+//! Only this module knows JSON. Nothing it reads becomes a document tree.
+
+pub(crate) mod args;
+mod binding;
+pub(crate) mod cursor;
+pub(crate) mod decode;
+mod error;
+pub(crate) mod node;
+pub(crate) mod pod;
+mod preemption;
+mod watch;
+mod write;
+
+pub use args::{ExtenderArgs, Rejection, read_args};
+pub use binding::{BindingArgs, read_binding_args};
+pub use cursor::MAX_DEPTH;
+pub use error::{Found, Problem, Step, WireError};
+pub use watch::{ListPage, Relist, WatchEvent, apply};
+pub use preemption::{PreemptionArgs, Victims, read_preemption_args};

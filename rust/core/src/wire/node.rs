@@ -1,0 +1,116 @@
+//! Reading a v1.Node: the fields that plugins read, the rest passed over.
+
+use std::borrow::Cow;
+
+use super::cursor::{Cursor, Result};
+use super::decode::{Decode, Map, Slice, decode_struct};
+use super::error::{Problem, WireError};
+use crate::labels::Quantity;
+
+#[derive(Debug, Default)]
+pub(crate) struct WireNode<'a> {
+    pub(crate) metadata: NodeMeta<'a>,
+    pub(crate) spec: NodeSpec<'a>,
+    pub(crate) status: NodeStatus<'a>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct NodeMeta<'a> {
+    pub(crate) name: Cow<'a, str>,
+    pub(crate) resource_version: Cow<'a, str>,
+    pub(crate) labels: Map<'a, Cow<'a, str>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct NodeSpec<'a> {
+    pub(crate) unschedulable: bool,
+    pub(crate) taints: Slice<WireTaint<'a>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct WireTaint<'a> {
+    pub(crate) key: Cow<'a, str>,
+    pub(crate) value: Cow<'a, str>,
+    pub(crate) effect: Cow<'a, str>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct NodeStatus<'a> {
+    pub(crate) allocatable: Map<'a, WireQuantity>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct WireQuantity(pub(crate) Quantity);
+
+impl<'a> Decode<'a> for WireNode<'a> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        decode_struct!(cursor, {
+            "metadata" => self.metadata,
+            "spec" => self.spec,
+            "status" => self.status,
+        })
+        .map(drop)
+    }
+}
+
+impl<'a> Decode<'a> for NodeMeta<'a> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        decode_struct!(cursor, {
+            "name" => self.name,
+            "resourceVersion" => self.resource_version,
+            "labels" => self.labels,
+        })
+        .map(drop)
+    }
+}
+
+impl<'a> Decode<'a> for NodeSpec<'a> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        decode_struct!(cursor, {
+            "unschedulable" => self.unschedulable,
+            "taints" => self.taints,
+        })
+        .map(drop)
+    }
+}
+
+impl<'a> Decode<'a> for WireTaint<'a> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        decode_struct!(cursor, {
+            "key" => self.key,
+            "value" => self.value,
+            "effect" => self.effect,
+        })
+        .map(drop)
+    }
+}
+
+impl<'a> Decode<'a> for NodeStatus<'a> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        decode_struct!(cursor, { "allocatable" => self.allocatable }).map(drop)
+    }
+}
+
+/// Reads the raw text of any value, as the Go type's own unmarshaller does: a bare number is fine,
+/// an escape inside a string is not.
+impl<'a> Decode<'a> for WireQuantity {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        cursor.peek();
+        let start = cursor.pos();
+        cursor.skip_value()?;
+        let raw = &cursor.bytes()[start..cursor.pos()];
+        if raw == b"null" {
+            self.0 = Quantity::default();
+            return Ok(());
+        }
+        let inner = match raw {
+            [b'"', inner @ .., b'"'] => inner,
+            bare => bare,
+        };
+        let text = String::from_utf8_lossy(inner);
+        self.0 = Quantity::parse(text.trim()).map_err(|error| {
+            WireError::new(start, Problem::NotAQuantity(error.to_string()))
+        })?;
+        Ok(())
+    }
+}

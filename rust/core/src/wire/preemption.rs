@@ -1,0 +1,215 @@
+//! `ExtenderPreemptionArgs`: the candidates of a preemption, and which of them may stay.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::cursor::{Cursor, Result};
+use super::decode::{Decode, Map, Slice, decode_struct};
+use super::pod::WirePod;
+use super::write;
+use crate::node::{Mask, NodeStore, Nodes};
+use crate::pod::Pod;
+
+/// A preempt request.
+#[derive(Debug)]
+pub struct PreemptionArgs {
+    pod: Option<Arc<Pod>>,
+    nodes: Arc<Nodes>,
+    victims: Vec<Victims>,
+}
+
+/// The pods that would be evicted from one candidate.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Victims {
+    /// Their UIDs, in the request's order: kube-scheduler takes the first for the most important.
+    pub uids: Vec<String>,
+    /// How many disruption budgets their eviction breaks.
+    pub pdb_violations: i64,
+}
+
+impl PreemptionArgs {
+    /// The preemptor; None where it was null or absent.
+    pub fn pod(&self) -> Option<&Arc<Pod>> {
+        self.pod.as_ref()
+    }
+
+    /// The candidates, ordered by name as Go writes them.
+    pub fn nodes(&self) -> &Arc<Nodes> {
+        &self.nodes
+    }
+
+    /// The victims of each candidate.
+    pub fn victims(&self) -> &[Victims] {
+        &self.victims
+    }
+
+    /// `ExtenderPreemptionResult`: the kept candidates with their victims, in the one form that
+    /// every kube-scheduler reads; never a null, which would bring it down.
+    pub fn result(&self, kept: &Mask) -> Vec<u8> {
+        let mut out = br#"{"NodeNameToMetaVictims":{"#.to_vec();
+        for (i, at) in kept.indices().enumerate() {
+            write::separate(&mut out, i > 0);
+            write::string(&mut out, self.nodes.name(at));
+            self.victims[at].write(&mut out);
+        }
+        out.extend_from_slice(b"}}");
+        out
+    }
+}
+
+impl Victims {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#":{"Pods":["#);
+        for (i, uid) in self.uids.iter().enumerate() {
+            write::separate(out, i > 0);
+            out.extend_from_slice(br#"{"UID":"#);
+            write::string(out, uid);
+            out.push(b'}');
+        }
+        out.extend_from_slice(br#"],"NumPDBViolations":"#);
+        write::integer(out, self.pdb_violations);
+        out.push(b'}');
+    }
+}
+
+#[derive(Default)]
+struct WirePreemption<'a> {
+    pod: Option<WirePod<'a>>,
+    victims: Map<'a, Option<WireVictims<VictimPod<'a>>>>,
+    meta_victims: Map<'a, Option<WireVictims<MetaPod<'a>>>>,
+}
+
+struct WireVictims<P> {
+    pods: Slice<Option<P>>,
+    pdb_violations: i64,
+}
+
+impl<P> Default for WireVictims<P> {
+    fn default() -> Self {
+        Self {
+            pods: Slice::default(),
+            pdb_violations: 0,
+        }
+    }
+}
+
+/// A victim as a whole pod, of which the UID is all that matters.
+#[derive(Default)]
+struct VictimPod<'a> {
+    metadata: VictimMeta<'a>,
+}
+
+#[derive(Default)]
+struct VictimMeta<'a> {
+    uid: Cow<'a, str>,
+}
+
+#[derive(Default)]
+struct MetaPod<'a> {
+    uid: Cow<'a, str>,
+}
+
+impl<'a> Decode<'a> for WirePreemption<'a> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        decode_struct!(cursor, {
+            "Pod" => self.pod,
+            "NodeNameToVictims" => self.victims,
+            "NodeNameToMetaVictims" => self.meta_victims,
+        })
+        .map(drop)
+    }
+}
+
+impl<'a, P: Decode<'a> + Default> Decode<'a> for WireVictims<P> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        decode_struct!(cursor, {
+            "Pods" => self.pods,
+            "NumPDBViolations" => self.pdb_violations,
+        })
+        .map(drop)
+    }
+}
+
+impl<'a> Decode<'a> for VictimPod<'a> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        decode_struct!(cursor, { "metadata" => self.metadata }).map(drop)
+    }
+}
+
+impl<'a> Decode<'a> for VictimMeta<'a> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        decode_struct!(cursor, { "uid" => self.uid }).map(drop)
+    }
+}
+
+impl<'a> Decode<'a> for MetaPod<'a> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        decode_struct!(cursor, { "UID" => self.uid }).map(drop)
+    }
+}
+
+trait Victim {
+    fn uid(self) -> String;
+}
+
+impl Victim for VictimPod<'_> {
+    fn uid(self) -> String {
+        self.metadata.uid.into_owned()
+    }
+}
+
+impl Victim for MetaPod<'_> {
+    fn uid(self) -> String {
+        self.uid.into_owned()
+    }
+}
+
+impl<P: Victim> From<WireVictims<P>> for Victims {
+    fn from(wire: WireVictims<P>) -> Self {
+        let pods = wire.pods.into_vec().into_iter().flatten();
+        Self {
+            uids: pods.map(Victim::uid).collect(),
+            pdb_violations: wire.pdb_violations,
+        }
+    }
+}
+
+/// Candidates by name; one whose victims are null is none.
+fn candidates<P: Victim>(
+    map: Map<'_, Option<WireVictims<P>>>,
+) -> impl Iterator<Item = (Cow<'_, str>, Victims)> {
+    map.into_sorted()
+        .into_iter()
+        .filter_map(|(name, victims)| Some((name, victims?.into())))
+}
+
+/// Reads a preempt request; the candidates are looked up in `watched`, or else in `store`.
+///
+/// # Errors
+/// The body is not one JSON value of the right shape.
+pub fn read_preemption_args(
+    body: &[u8],
+    store: Option<&NodeStore>,
+    watched: Option<&NodeStore>,
+) -> Result<PreemptionArgs> {
+    let mut cursor = Cursor::new(body);
+    let mut wire = WirePreemption::default();
+    wire.decode(&mut cursor)?;
+    cursor.finish()?;
+    let mut found: Vec<_> = candidates(wire.meta_victims).collect();
+    if found.is_empty() {
+        found = candidates(wire.victims).collect();
+    }
+    let snapshot = watched.or(store).map(NodeStore::snapshot);
+    let mut nodes = Nodes::over(snapshot.unwrap_or_default(), found.len());
+    let mut victims = Vec::with_capacity(found.len());
+    for (name, of_node) in found {
+        nodes.push_name(&name);
+        victims.push(of_node);
+    }
+    Ok(PreemptionArgs {
+        pod: wire.pod.map(|pod| Arc::new(pod.into())),
+        nodes: Arc::new(nodes),
+        victims,
+    })
+}

@@ -1,0 +1,125 @@
+//! `ExtenderArgs`
+
+use std::sync::Arc;
+
+use kubextend_core::node::{Body, NodeStore};
+use kubextend_core::wire::{self, ExtenderArgs, Rejection};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyBytes;
+
+use crate::error::Unreadable;
+use crate::int64;
+use crate::mask::PyMask;
+use crate::nodes::PyNodes;
+use crate::pod::PyPod;
+use crate::store::PyNodeStore;
+
+#[pyclass(name = "ExtenderArgs", module = "kubextend.core", frozen)]
+pub(crate) struct PyExtenderArgs {
+    args: ExtenderArgs,
+    store: Option<Arc<NodeStore>>,
+}
+
+#[pyfunction]
+#[pyo3(signature = (body, store = None, *, watched = None))]
+pub(crate) fn read_args(
+    py: Python<'_>,
+    body: PyBackedBytes,
+    store: Option<&PyNodeStore>,
+    watched: Option<&PyNodeStore>,
+) -> Result<PyExtenderArgs, Unreadable> {
+    let store = store.map(|store| &store.0);
+    let watched = watched.map(|store| &store.0);
+    let args = py.detach(|| {
+        let store = store.map(|store| &**store);
+        wire::read_args(Body::new(body), store, watched.map(|store| &**store))
+    })?;
+    Ok(PyExtenderArgs {
+        args,
+        store: watched.or(store).cloned(),
+    })
+}
+
+impl PyExtenderArgs {
+    fn nodes_len(&self) -> usize {
+        self.args.nodes().map_or(0, |nodes| nodes.len())
+    }
+
+    fn rejection(&self, nodes: &PyMask, reason: &str, unresolvable: bool) -> PyResult<Rejection> {
+        nodes.expect_len(self.nodes_len())?;
+        Ok(Rejection {
+            nodes: nodes.0.clone(),
+            reason: reason.to_owned().into(),
+            unresolvable,
+        })
+    }
+
+    fn written<'py>(&self, py: Python<'py>, rejections: &[Rejection]) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &py.detach(|| self.args.filter_result(rejections)))
+    }
+}
+
+#[pymethods]
+impl PyExtenderArgs {
+    #[getter]
+    fn pod(&self) -> Option<PyPod> {
+        self.args.pod().cloned().map(PyPod)
+    }
+
+    #[getter]
+    fn nodes(&self) -> Option<PyNodes> {
+        self.args.nodes().cloned().map(|nodes| PyNodes {
+            nodes,
+            store: self.store.clone(),
+        })
+    }
+
+    #[getter]
+    fn names_mode(&self) -> bool {
+        self.args.names_mode()
+    }
+
+    #[pyo3(signature = (kept, reason, unresolvable = true))]
+    fn filter_result<'py>(
+        &self,
+        py: Python<'py>,
+        kept: &PyMask,
+        reason: &str,
+        unresolvable: bool,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let rejected = PyMask(!&kept.0);
+        let rejection = self.rejection(&rejected, reason, unresolvable)?;
+        Ok(self.written(py, &[rejection]))
+    }
+
+    fn filter_answer<'py>(
+        &self,
+        py: Python<'py>,
+        rejections: Vec<(PyRef<'py, PyMask>, String, bool)>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        if rejections.len() >= usize::from(u16::MAX) {
+            return Err(PyValueError::new_err("more than 65,534 rejections"));
+        }
+        let rejections = rejections
+            .iter()
+            .map(|(nodes, reason, unresolvable)| self.rejection(nodes, reason, *unresolvable))
+            .collect::<PyResult<Vec<_>>>()?;
+        Ok(self.written(py, &rejections))
+    }
+
+    fn prioritize_result<'py>(
+        &self,
+        py: Python<'py>,
+        scores: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let scores = int64::from_python(scores)?;
+        if scores.len() != self.nodes_len() {
+            let message = format!("{} scores for {} nodes", scores.len(), self.nodes_len());
+            return Err(PyValueError::new_err(message));
+        }
+        let answer = py.detach(|| self.args.prioritize_result(&scores));
+        Ok(PyBytes::new(py, &answer))
+    }
+}

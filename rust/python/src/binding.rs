@@ -1,0 +1,37 @@
+//! `BindingArgs`
+
+use kubextend_core::wire::{self, BindingArgs};
+use pyo3::prelude::*;
+
+use crate::error::Unreadable;
+
+#[pyclass(name = "BindingArgs", module = "kubextend.core", frozen)]
+pub(crate) struct PyBindingArgs(BindingArgs);
+
+#[pyfunction]
+pub(crate) fn read_binding_args(body: &[u8]) -> Result<PyBindingArgs, Unreadable> {
+    Ok(PyBindingArgs(wire::read_binding_args(body)?))
+}
+
+#[pymethods]
+impl PyBindingArgs {
+    #[getter]
+    fn pod_name(&self) -> &str {
+        &self.0.pod_name
+    }
+
+    #[getter]
+    fn pod_namespace(&self) -> &str {
+        &self.0.pod_namespace
+    }
+
+    #[getter]
+    fn pod_uid(&self) -> &str {
+        &self.0.pod_uid
+    }
+
+    #[getter]
+    fn node(&self) -> &str {
+        &self.0.node
+    }
+}

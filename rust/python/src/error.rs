@@ -1,0 +1,41 @@
+//! How the core's errors reach Python.
+
+use kubextend_core::wire::WireError;
+use pyo3::exceptions::PyException;
+use pyo3::{PyErr, create_exception};
+
+create_exception!(
+    kubextend.errors,
+    KubextendError,
+    PyException,
+    "The root of every error that kubextend raises on purpose."
+);
+
+pub(crate) use wire::WireError as PyWireError;
+
+mod wire {
+    use super::KubextendError;
+    use pyo3::create_exception;
+
+    create_exception!(
+        kubextend.errors,
+        WireError,
+        KubextendError,
+        "A body that cannot be read: at which byte, in which field, and what was expected."
+    );
+}
+
+/// A [`WireError`] on its way out.
+pub(crate) struct Unreadable(WireError);
+
+impl From<WireError> for Unreadable {
+    fn from(error: WireError) -> Self {
+        Self(error)
+    }
+}
+
+impl From<Unreadable> for PyErr {
+    fn from(error: Unreadable) -> Self {
+        PyWireError::new_err(error.0.to_string())
+    }
+}

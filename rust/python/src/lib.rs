@@ -1,0 +1,47 @@
+//! kubextend-core as the Python module `kubextend._native`: names, and nothing that decides.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod binding;
+mod error;
+mod int64;
+mod mask;
+mod nodes;
+mod plugin;
+mod pod;
+mod preemption;
+mod score;
+mod selector;
+mod store;
+
+/// The native core of kubextend.
+#[pyo3::pymodule(name = "_native")]
+mod native {
+    #[pymodule_export]
+    use crate::args::{PyExtenderArgs, read_args};
+    #[pymodule_export]
+    use crate::binding::{PyBindingArgs, read_binding_args};
+    #[pymodule_export]
+    use crate::error::{KubextendError, PyWireError};
+    #[pymodule_export]
+    use crate::mask::PyMask;
+    #[pymodule_export]
+    use crate::nodes::PyNodes;
+    #[pymodule_export]
+    use crate::plugin::PyNativePlugin;
+    #[pymodule_export]
+    use crate::pod::PyPod;
+    #[pymodule_export]
+    use crate::preemption::{PyPreemptionArgs, read_preemption_args};
+    #[pymodule_export]
+    use crate::score::{normalize, weigh};
+    #[pymodule_export]
+    use crate::selector::PySelector;
+    #[pymodule_export]
+    use crate::store::{PyListPage, PyNodeStore, PyNodeStoreStats, PyRelist, PyWatchEvent};
+
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

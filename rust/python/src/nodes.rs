@@ -1,0 +1,117 @@
+//! `Nodes`
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kubextend_core::node::{Mask, Node, NodeStore, Nodes};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyString};
+
+use crate::mask::PyMask;
+use crate::pod::PyPod;
+use crate::{int64, selector};
+
+#[pyclass(name = "Nodes", module = "kubextend.core", frozen)]
+pub(crate) struct PyNodes {
+    pub(crate) nodes: Arc<Nodes>,
+    /// Where their names were looked up.
+    pub(crate) store: Option<Arc<NodeStore>>,
+}
+
+#[pymethods]
+impl PyNodes {
+    #[getter]
+    fn names<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(py, (0..self.nodes.len()).map(|at| self.nodes.name(at)))
+    }
+
+    #[getter]
+    fn known(&self) -> PyMask {
+        PyMask(self.nodes.known())
+    }
+
+    #[getter]
+    fn unschedulable(&self) -> PyMask {
+        PyMask(self.nodes.mask_of(Node::unschedulable))
+    }
+
+    #[getter]
+    fn taints(&self) -> Vec<Vec<(&str, &str, &str)>> {
+        self.nodes.map_or(Vec::new(), |node| {
+            let taints = node.taints().iter();
+            taints.map(|t| (&*t.key, &*t.value, &*t.effect)).collect()
+        })
+    }
+
+    fn everything(&self) -> PyMask {
+        PyMask(Mask::filled(self.nodes.len(), true))
+    }
+
+    fn nothing(&self) -> PyMask {
+        PyMask(Mask::filled(self.nodes.len(), false))
+    }
+
+    fn matches(&self, py: Python<'_>, selector: &Bound<'_, PyAny>) -> PyResult<PyMask> {
+        let selector = selector::from_python(selector)?;
+        Ok(PyMask(py.detach(|| self.nodes.matches(&selector))))
+    }
+
+    fn tolerated_by(&self, py: Python<'_>, pod: &PyPod) -> PyMask {
+        PyMask(py.detach(|| self.nodes.tolerated_by(&pod.0)))
+    }
+
+    fn affine_to(&self, py: Python<'_>, pod: &PyPod) -> PyMask {
+        PyMask(py.detach(|| self.nodes.affine_to(&pod.0)))
+    }
+
+    fn preferred_by<'py>(&self, py: Python<'py>, pod: &PyPod) -> PyResult<Bound<'py, PyAny>> {
+        let scores = py
+            .detach(|| self.nodes.preferred_by(&pod.0))
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        int64::view(py, &scores)
+    }
+
+    fn labels<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyList>> {
+        let mut known: HashMap<*const u8, Bound<'py, PyString>> = HashMap::new();
+        let values: Vec<Option<Bound<'py, PyString>>> = (0..self.nodes.len())
+            .map(|at| {
+                let value = self.nodes.node(at)?.label(key)?;
+                let text = known.entry(value.as_ptr());
+                Some(text.or_insert_with(|| PyString::new(py, value)).clone())
+            })
+            .collect();
+        PyList::new(py, values)
+    }
+
+    fn allocatable<'py>(&self, py: Python<'py>, resource: &str) -> PyResult<Bound<'py, PyAny>> {
+        let milli = resource == "cpu";
+        let values = py.detach(|| {
+            self.nodes.map_or(0, |node| match node.allocatable(resource) {
+                Some(quantity) if milli => quantity.milli_value(),
+                Some(quantity) => quantity.value(),
+                None => 0,
+            })
+        });
+        int64::view(py, &values)
+    }
+
+    fn latest(&self, py: Python<'_>) -> Self {
+        let nodes = match &self.store {
+            Some(store) => Arc::new(py.detach(|| store.latest(&self.nodes))),
+            None => self.nodes.clone(),
+        };
+        Self {
+            nodes,
+            store: self.store.clone(),
+        }
+    }
+
+    fn __len__(&self) -> usize {
+        self.nodes.len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Nodes: {}>", self.nodes.len())
+    }
+}

@@ -1,0 +1,98 @@
+//! `NativePlugin`
+
+use kubextend_core::plugins::{FilterRule, LabelMatch, NativePlugin, ScoreRule};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::int64;
+use crate::mask::PyMask;
+use crate::nodes::PyNodes;
+use crate::pod::PyPod;
+use crate::selector::parse;
+
+#[pyclass(name = "NativePlugin", module = "kubextend.core", frozen)]
+pub(crate) struct PyNativePlugin(NativePlugin);
+
+#[pymethods]
+impl PyNativePlugin {
+    #[staticmethod]
+    fn named(name: &str) -> PyResult<Self> {
+        NativePlugin::named(name).map(Self).ok_or_else(|| {
+            let known = NativePlugin::NAMED.join(", ");
+            PyValueError::new_err(format!("no native plugin {name:?}; there are {known}"))
+        })
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (filters = Vec::new(), scores = Vec::new()))]
+    fn label_match(
+        filters: Vec<(String, String, String)>,
+        scores: Vec<(String, String, i64)>,
+    ) -> PyResult<Self> {
+        let filter = |(pod, node, reason): (String, String, String)| {
+            Ok(FilterRule {
+                pod: parse(&pod)?,
+                node: parse(&node)?,
+                reason,
+            })
+        };
+        let score = |(pod, node, score): (String, String, i64)| {
+            Ok(ScoreRule {
+                pod: parse(&pod)?,
+                node: parse(&node)?,
+                score,
+            })
+        };
+        let filters = filters.into_iter().map(filter).collect::<PyResult<_>>()?;
+        let scores = scores.into_iter().map(score).collect::<PyResult<_>>()?;
+        Ok(Self(NativePlugin::LabelMatch(LabelMatch::new(filters, scores))))
+    }
+
+    #[getter]
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    #[getter]
+    fn extension_points(&self) -> Vec<&'static str> {
+        let filter = self.0.as_filter().map(|_| "filter");
+        filter.into_iter().chain(self.0.as_score().map(|_| "score")).collect()
+    }
+
+    fn filter_nodes(
+        &self,
+        py: Python<'_>,
+        pod: &PyPod,
+        nodes: &PyNodes,
+    ) -> PyResult<Vec<(PyMask, String, bool)>> {
+        let filter = self.0.as_filter().ok_or_else(|| self.lacks("Filter"))?;
+        let rejections = py.detach(|| filter.filter(&pod.0, &nodes.nodes));
+        Ok(rejections
+            .into_iter()
+            .map(|r| (PyMask(r.nodes), r.reason.into_owned(), r.unresolvable))
+            .collect())
+    }
+
+    fn score_nodes<'py>(
+        &self,
+        py: Python<'py>,
+        pod: &PyPod,
+        nodes: &PyNodes,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let score = self.0.as_score().ok_or_else(|| self.lacks("Score"))?;
+        let scores = py.detach(|| score.score(&pod.0, &nodes.nodes));
+        int64::view(py, &scores)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<NativePlugin {}>", self.0.name())
+    }
+}
+
+impl PyNativePlugin {
+    fn lacks(&self, point: &str) -> PyErr {
+        // The scheduler's own sentence.
+        let name = self.0.name();
+        PyValueError::new_err(format!("plugin {name:?} does not extend {point}Plugin plugin"))
+    }
+}

@@ -1,0 +1,110 @@
+//! `Pod`
+
+use std::sync::Arc;
+
+use kubextend_core::labels::{NodeSelectorRequirement, NodeSelectorTerm};
+use kubextend_core::pod::Pod;
+use pyo3::prelude::*;
+use pyo3::types::{IntoPyDict, PyDict};
+
+use crate::selector;
+
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+#[pyclass(name = "Pod", module = "kubextend.core", frozen)]
+pub(crate) struct PyPod(pub(crate) Arc<Pod>);
+
+type Requirement = (String, String, Vec<String>);
+
+#[pymethods]
+impl PyPod {
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    #[getter]
+    fn namespace(&self) -> &str {
+        &self.0.namespace
+    }
+
+    #[getter]
+    fn uid(&self) -> &str {
+        &self.0.uid
+    }
+
+    #[getter]
+    fn scheduler_name(&self) -> &str {
+        match &*self.0.scheduler_name {
+            "" => DEFAULT_SCHEDULER,
+            name => name,
+        }
+    }
+
+    #[getter]
+    fn node_name(&self) -> &str {
+        &self.0.node_name
+    }
+
+    #[getter]
+    fn priority(&self) -> Option<i32> {
+        self.0.priority
+    }
+
+    #[getter]
+    fn labels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        dict(py, &self.0.labels)
+    }
+
+    #[getter]
+    fn annotations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        dict(py, &self.0.annotations)
+    }
+
+    #[getter]
+    fn node_selector<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        dict(py, &self.0.required.node_selector)
+    }
+
+    #[getter]
+    fn tolerations(&self) -> Vec<(&str, &str, &str, &str)> {
+        let tolerations = self.0.tolerations.iter();
+        tolerations
+            .map(|t| (&*t.key, &*t.operator, &*t.value, &*t.effect))
+            .collect()
+    }
+
+    #[getter]
+    fn required_terms(&self) -> Option<Vec<(Vec<Requirement>, Vec<Requirement>)>> {
+        let terms = self.0.required.terms.as_ref()?;
+        Some(terms.iter().map(term).collect())
+    }
+
+    fn matches(&self, selector: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let selector = selector::from_python(selector)?;
+        Ok(selector.matches(&self.0.label_lookup()))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Pod {}/{}>", self.0.namespace, self.0.name)
+    }
+}
+
+fn dict<'py>(py: Python<'py>, sorted: &[(String, String)]) -> PyResult<Bound<'py, PyDict>> {
+    sorted
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.as_str()))
+        .into_py_dict(py)
+}
+
+fn term(term: &NodeSelectorTerm) -> (Vec<Requirement>, Vec<Requirement>) {
+    (
+        requirements(&term.match_expressions),
+        requirements(&term.match_fields),
+    )
+}
+
+fn requirements(of_term: &[NodeSelectorRequirement]) -> Vec<Requirement> {
+    let tuple = |r: &NodeSelectorRequirement| (r.key.clone(), r.operator.clone(), r.values.clone());
+    of_term.iter().map(tuple).collect()
+}

@@ -1,0 +1,67 @@
+//! `PreemptionArgs`
+
+use std::sync::Arc;
+
+use kubextend_core::node::NodeStore;
+use kubextend_core::wire::{self, PreemptionArgs};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::error::Unreadable;
+use crate::mask::PyMask;
+use crate::nodes::PyNodes;
+use crate::pod::PyPod;
+use crate::store::PyNodeStore;
+
+#[pyclass(name = "PreemptionArgs", module = "kubextend.core", frozen)]
+pub(crate) struct PyPreemptionArgs {
+    args: PreemptionArgs,
+    store: Option<Arc<NodeStore>>,
+}
+
+#[pyfunction]
+#[pyo3(signature = (body, store = None, *, watched = None))]
+pub(crate) fn read_preemption_args(
+    py: Python<'_>,
+    body: &[u8],
+    store: Option<&PyNodeStore>,
+    watched: Option<&PyNodeStore>,
+) -> Result<PyPreemptionArgs, Unreadable> {
+    let store = watched.or(store).map(|store| &store.0);
+    let args = py.detach(|| {
+        wire::read_preemption_args(body, store.map(|store| &**store), None)
+    })?;
+    Ok(PyPreemptionArgs {
+        args,
+        store: store.cloned(),
+    })
+}
+
+#[pymethods]
+impl PyPreemptionArgs {
+    #[getter]
+    fn pod(&self) -> Option<PyPod> {
+        self.args.pod().cloned().map(PyPod)
+    }
+
+    #[getter]
+    fn nodes(&self) -> PyNodes {
+        PyNodes {
+            nodes: self.args.nodes().clone(),
+            store: self.store.clone(),
+        }
+    }
+
+    #[getter]
+    fn victims(&self) -> Vec<(Vec<String>, i64)> {
+        let victims = self.args.victims().iter();
+        victims
+            .map(|of_node| (of_node.uids.clone(), of_node.pdb_violations))
+            .collect()
+    }
+
+    fn result<'py>(&self, py: Python<'py>, kept: &PyMask) -> PyResult<Bound<'py, PyBytes>> {
+        kept.expect_len(self.args.nodes().len())?;
+        Ok(PyBytes::new(py, &self.args.result(&kept.0)))
+    }
+}

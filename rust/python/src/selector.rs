@@ -1,0 +1,50 @@
+//! `Selector`
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use kubextend_core::labels::Selector;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+#[pyclass(name = "Selector", module = "kubextend.core", frozen, eq)]
+#[derive(Clone, PartialEq)]
+pub(crate) struct PySelector(pub(crate) Selector);
+
+#[pymethods]
+impl PySelector {
+    #[new]
+    fn new(text: &str) -> PyResult<Self> {
+        parse(text).map(Self)
+    }
+
+    fn matches(&self, labels: BTreeMap<String, String>) -> bool {
+        self.0.matches(&labels)
+    }
+
+    fn __str__(&self) -> String {
+        self.0.to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Selector({:?})", self.0.to_string())
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.0.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+pub(crate) fn parse(text: &str) -> PyResult<Selector> {
+    Selector::parse(text).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// A compiled selector or its text.
+pub(crate) fn from_python(selector: &Bound<'_, PyAny>) -> PyResult<Selector> {
+    match selector.cast::<PySelector>() {
+        Ok(compiled) => Ok(compiled.get().0.clone()),
+        Err(_) => parse(selector.extract()?),
+    }
+}

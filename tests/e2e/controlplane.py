@@ -1,0 +1,162 @@
+"""A real control plane on loopback: etcd and kube-apiserver, built from the pinned Go module.
+
+There is no kubelet and no controller: a pod counts as placed when spec.nodeName is set, nothing
+taints a node, and nothing finishes the deletion of a namespace.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.certificates import Authority, write_signing_key
+from e2e.kubeapi import Api
+from e2e.workbench import Program, Workbench, until
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULE = Path(__file__).with_name("tools")
+BINARIES = ROOT / "build" / "e2e-tools"
+PACKAGES = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+}
+USERS = {
+    "admin": ("admin-token", "system:masters"),
+    "system:kube-scheduler": ("scheduler-token", "system:authenticated"),
+    "kubextend": ("kubextend-token", "system:authenticated"),
+}
+START_TIMEOUT_S = 90.0
+
+
+def build_binaries(into: Path = BINARIES) -> Path:
+    """Leave etcd, kube-apiserver and kube-scheduler of the pinned versions in a folder.
+
+    Raises: RuntimeError: there is no Go toolchain; CalledProcessError: the build fails.
+    """
+    stamp = into / "pinned.sha256"
+    pinned = hashlib.sha256((MODULE / "go.mod").read_bytes() + (MODULE / "go.sum").read_bytes())
+    built = stamp.exists() and stamp.read_text() == pinned.hexdigest()
+    if built and all((into / name).exists() for name in PACKAGES):
+        return into
+    go = shutil.which("go")
+    if go is None:
+        message = "the e2e tests build kube-scheduler: a Go toolchain has to be on the PATH"
+        raise RuntimeError(message)
+    into.mkdir(parents=True, exist_ok=True)
+    for name, package in PACKAGES.items():
+        command = [go, "build", "-trimpath", "-ldflags=-s -w", "-o", into / name, package]
+        subprocess.run(
+            command,
+            cwd=MODULE,
+            env={**os.environ, "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"},
+            check=True,
+        )
+    stamp.write_text(pinned.hexdigest())
+    return into
+
+
+@dataclass(frozen=True)
+class Server:
+    """One running kube-apiserver."""
+
+    url: str
+    program: Program
+
+
+class ControlPlane:
+    """etcd and one kube-apiserver that keeps its address when it is started again."""
+
+    def __init__(self, bench: Workbench, binaries: Path) -> None:
+        self.bench = bench
+        self.binaries = binaries
+        self._folder = bench.folder
+        self.authority = Authority(bench.folder / "pki")
+        self._serving = self.authority.issue("kube-apiserver")
+        self._signing = write_signing_key(bench.folder / "pki" / "service-account.key")
+        self._tokens = bench.folder / "tokens.csv"
+        lines = [f'{token},{user},{user},"{group}"' for user, (token, group) in USERS.items()]
+        self._tokens.write_text("\n".join(lines) + "\n")
+        self._etcd_url = f"http://127.0.0.1:{bench.free_port()}"
+        self._start_etcd()
+        self._port = bench.free_port()
+        self._servers = 0
+        self.url = f"https://127.0.0.1:{self._port}"
+        self.api = Api(self.url, self.authority.cert, USERS["admin"][0])
+        self._server = self.start_server(self._port)
+
+    def close(self) -> None:
+        self.api.close()
+
+    def kubeconfig(self, user: str, url: str | None = None) -> Path:
+        """Write the kubeconfig of one user."""
+        path = self._folder / f"{user.replace(':', '-')}.kubeconfig"
+        cluster = {"server": url or self.url, "certificate-authority": str(self.authority.cert)}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "e2e", "cluster": cluster}],
+            "users": [{"name": user, "user": {"token": USERS[user][0]}}],
+            "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": user}}],
+            "current-context": "e2e",
+        }
+        path.write_text(json.dumps(config, indent=1))
+        return path
+
+    def break_server(self) -> None:
+        """Kill kube-apiserver: every connection and watch ends at once."""
+        self.bench.end(self._server.program, signal.SIGKILL)
+
+    def restart_server(self) -> None:
+        """Start kube-apiserver again where it was."""
+        self._server = self.start_server(self._port)
+
+    def second_server(self) -> Api:
+        """Start one more kube-apiserver on the same etcd."""
+        server = self.start_server(self.bench.free_port())
+        return Api(server.url, self.authority.cert, USERS["admin"][0])
+
+    def start_server(self, port: int) -> Server:
+        self._servers += 1
+        command = [
+            self.binaries / "kube-apiserver",
+            f"--etcd-servers={self._etcd_url}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            f"--secure-port={port}",
+            f"--tls-cert-file={self._serving.cert}",
+            f"--tls-private-key-file={self._serving.key}",
+            f"--cert-dir={self._folder / 'apiserver'}",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={self._signing}",
+            f"--service-account-signing-key-file={self._signing}",
+            "--authorization-mode=RBAC",
+            f"--token-auth-file={self._tokens}",
+            "--endpoint-reconciler-type=none",
+            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+        ]
+        program = self.bench.start(f"kube-apiserver-{port}", *command)
+        url = f"https://127.0.0.1:{port}"
+        with Api(url, self.authority.cert, USERS["admin"][0]) as api:
+            until(api.is_ready, "kube-apiserver is ready", START_TIMEOUT_S, program=program)
+        return Server(url, program)
+
+    def _start_etcd(self) -> None:
+        peers = f"http://127.0.0.1:{self.bench.free_port()}"
+        self.bench.start(
+            "etcd",
+            self.binaries / "etcd",
+            f"--data-dir={self._folder / 'etcd'}",
+            f"--listen-client-urls={self._etcd_url}",
+            f"--advertise-client-urls={self._etcd_url}",
+            f"--listen-peer-urls={peers}",
+            f"--initial-advertise-peer-urls={peers}",
+            f"--initial-cluster=default={peers}",
+            "--unsafe-no-fsync",
+            "--log-level=warn",
+        )

@@ -1,0 +1,190 @@
+"""A small client of kube-apiserver, and the objects that the tests put there."""
+
+import json
+import ssl
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+
+Object = dict[str, Any]
+WRITERS = 6
+POOL_LABEL = "e2e.kubextend.dev/pool"
+RDMA_LABEL = "node.kubernetes.io/rdma-enabled"
+MERGE = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+class Api:
+    """Requests as one user. Every refusal is an httpx.HTTPStatusError that tells the reason."""
+
+    def __init__(self, url: str, ca: Path, token: str) -> None:
+        self._client = httpx.Client(
+            base_url=url,
+            verify=ssl.create_default_context(cafile=str(ca)),
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=30.0,
+            trust_env=False,
+        )
+        self._writers = ThreadPoolExecutor(WRITERS)
+
+    def close(self) -> None:
+        self._writers.shutdown()
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        content_type: str = "application/json",
+        **query: str,
+    ) -> Object:
+        content = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": content_type}
+        answer = self._client.request(method, path, content=content, headers=headers, params=query)
+        if answer.is_error:
+            message = f"{method} {path}: {answer.status_code} {answer.text}"
+            raise httpx.HTTPStatusError(message, request=answer.request, response=answer)
+        return dict(answer.json())
+
+    def is_ready(self) -> bool:
+        try:
+            return self._client.get("/readyz").is_success
+        except httpx.TransportError:
+            return False
+
+    def create_all(self, path: str, objects: Iterable[Object]) -> list[Object]:
+        """Create objects over several connections, in any order; answers come in theirs."""
+        return list(self._writers.map(lambda body: self.call("POST", path, body), objects))
+
+    def items(self, path: str, **query: str) -> list[Object]:
+        return list(self.call("GET", path, **query)["items"])
+
+    # Namespaces and pods
+
+    def create_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> str:
+        metadata = {"name": name, "labels": dict(labels or {})}
+        self.call("POST", "/api/v1/namespaces", {"metadata": metadata})
+        return name
+
+    def create_pods(self, namespace: str, pods: Iterable[Object]) -> list[Object]:
+        return self.create_all(f"/api/v1/namespaces/{namespace}/pods", pods)
+
+    def pods(self, namespace: str, **query: str) -> list[Object]:
+        return self.items(f"/api/v1/namespaces/{namespace}/pods", **query)
+
+    def pod(self, namespace: str, name: str) -> Object:
+        return self.call("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
+
+    def delete_pods(self, namespace: str) -> None:
+        """Delete them all at once; without a kubelet a grace period would never end."""
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        self.call("DELETE", path, {"gracePeriodSeconds": 0})
+
+    # Nodes
+
+    def create_nodes(self, nodes: Iterable[Object]) -> list[Object]:
+        return self.create_all("/api/v1/nodes", nodes)
+
+    def label_node(self, name: str, labels: Mapping[str, str | None]) -> Object:
+        """Set labels; None takes one away."""
+        patch = {"metadata": {"labels": dict(labels)}}
+        return self.call("PATCH", f"/api/v1/nodes/{name}", patch, MERGE)
+
+    def label_nodes(self, names: Iterable[str], labels: Mapping[str, str | None]) -> None:
+        list(self._writers.map(lambda name: self.label_node(name, labels), names))
+
+    def delete_node(self, name: str) -> None:
+        self.call("DELETE", f"/api/v1/nodes/{name}", {"gracePeriodSeconds": 0})
+
+
+class NodePool:
+    """Nodes that one test has for itself: its pods select them, so others' nodes do not count."""
+
+    _made: int = 0
+    _lock = threading.Lock()
+
+    def __init__(self, api: Api, name: str, size: int, cpu: str = "32") -> None:
+        self._api = api
+        self.name = name
+        self.names = [f"{name}-{i:04}" for i in range(size)]
+        self._labelled: set[str] = set()
+        api.create_nodes(node(n, {POOL_LABEL: name}, cpu) for n in self.names)
+
+    def enable_rdma(self, *names: str) -> None:
+        """Label exactly these nodes and no other as able to do RDMA."""
+        self.label_only(RDMA_LABEL, "true", *names)
+
+    def label_only(self, key: str, value: str, *names: str) -> None:
+        """Let exactly these nodes carry the label."""
+        now = {n for n in self._labelled if n.startswith(f"{key}|")}
+        want = {f"{key}|{n}" for n in names}
+        self._api.label_nodes((n.split("|")[1] for n in now - want), {key: None})
+        self._api.label_nodes((n.split("|")[1] for n in want - now), {key: value})
+        self._labelled = (self._labelled - now) | want
+
+    def delete(self) -> None:
+        selector = f"{POOL_LABEL}={self.name}"
+        self._api.call("DELETE", "/api/v1/nodes", labelSelector=selector)
+
+
+def node(name: str, labels: Mapping[str, str] | None = None, cpu: str = "32") -> Object:
+    """Make a ready node with room for 500 pods."""
+    capacity = {"cpu": cpu, "memory": "64Gi", "pods": "500", "ephemeral-storage": "100Gi"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
+        "status": {
+            "capacity": capacity,
+            "allocatable": capacity,
+            "conditions": [{"type": "Ready", "status": "True", "reason": "E2E"}],
+        },
+    }
+
+
+def pod(
+    name: str,
+    scheduler: str,
+    pool: str,
+    labels: Mapping[str, str] | None = None,
+    *,
+    cpu: str = "10m",
+    priority_class: str = "",
+    node_name: str = "",
+) -> Object:
+    """Make a pod for one scheduler and one pool; with a node name it is placed already."""
+    spec: Object = {
+        "schedulerName": scheduler,
+        "terminationGracePeriodSeconds": 0,
+        "nodeSelector": {POOL_LABEL: pool},
+        "containers": [
+            {"name": "c", "image": "registry.invalid/none", "resources": {"requests": {"cpu": cpu}}}
+        ],
+    }
+    if priority_class:
+        spec["priorityClassName"] = priority_class
+    if node_name:
+        spec["nodeName"] = node_name
+    return {"metadata": {"name": name, "labels": dict(labels or {})}, "spec": spec}
+
+
+def placed_on(pods: Sequence[Object]) -> dict[str, str]:
+    """Node of each pod that has one, by the pod's name."""
+    return {p["metadata"]["name"]: n for p in pods if (n := p["spec"].get("nodeName"))}
+
+
+def condition(pod: Object, kind: str) -> Object:
+    """Return one condition of a pod, empty while it has none."""
+    conditions = pod.get("status", {}).get("conditions") or []
+    return next((c for c in conditions if c["type"] == kind), {})

@@ -1,0 +1,226 @@
+"""kubextend and a kube-scheduler behind which it stands, for one scheduler name.
+
+kube-scheduler always runs with the very configuration that ``kubextend scheduler-config`` wrote.
+"""
+
+import json
+import signal
+import ssl
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from e2e.certificates import Authority
+from e2e.controlplane import USERS, ControlPlane
+from e2e.kubeapi import Object
+from e2e.workbench import Program, until
+
+KUBEXTEND = Path(sys.executable).with_name("kubextend")
+START_TIMEOUT_S = 60.0
+NO_RDMA = "Node does not support RDMA"
+HIGH_COMM = {"high-comm": "yes"}
+WANTS_FAST = {"disk": "fast"}
+DISK_LABEL = "e2e.kubextend.dev/disk"
+PLUGINS = ("HighCommPodFilter", "LabelMatch")
+LABEL_MATCH = {
+    "scores": [{"podSelector": "disk=fast", "nodeSelector": f"{DISK_LABEL}=ssd", "score": 100}]
+}
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How kube-scheduler calls kubextend."""
+
+    names: bool = True
+    tls: bool = False
+    binds: bool = False
+
+    def __str__(self) -> str:
+        nodes = "names" if self.names else "full"
+        scheme = "https" if self.tls else "http"
+        return f"{nodes}-{scheme}-{'binder' if self.binds else 'no-binder'}"
+
+
+@dataclass
+class Samples:
+    """One reading of a /metrics page."""
+
+    text: str
+    _families: list[Object] = field(default_factory=list)
+
+    def total(self, name: str, **labels: str) -> float:
+        """Sum of the samples with this name and these labels."""
+        return sum(
+            sample.value
+            for family in text_string_to_metric_families(self.text)
+            for sample in family.samples
+            if sample.name == name and labels.items() <= sample.labels.items()
+        )
+
+
+def run_kubextend(*arguments: str | Path) -> str:
+    """Run one kubextend command to its end and return what it printed.
+
+    Raises: AssertionError: it failed; the message is what it said.
+    """
+    done = subprocess.run(
+        [KUBEXTEND, *arguments], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, f"kubextend {arguments}: {done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+class Stack:
+    """Both programs of one test, and what they count."""
+
+    def __init__(
+        self, control_plane: ControlPlane, name: str, mode: Mode, *, scheduler: bool = True
+    ) -> None:
+        self.scheduler_name = name
+        self.mode = mode
+        self._plane = control_plane
+        self._bench = control_plane.bench
+        self._folder = self._bench.folder / name
+        self._folder.mkdir()
+        self._port = self._bench.free_port()
+        self._certificates = Authority(self._folder / "pki", name) if mode.tls else None
+        self.url = f"{'https' if mode.tls else 'http'}://127.0.0.1:{self._port}"
+        self.config = self._folder / "kubextend.yaml"
+        self.config.write_text(json.dumps(self._extender_configuration(), indent=1))
+        self.client = self._client()
+        self._kubextend = self._start_kubextend()
+        self._scheduler = self._start_scheduler() if scheduler else None
+
+    def close(self) -> None:
+        """End both programs."""
+        for program in (self._scheduler, self._kubextend):
+            if program is not None:
+                self._bench.end(program, signal.SIGKILL)
+        self.client.close()
+
+    def kill_kubextend(self) -> None:
+        """Take kubextend away without a warning."""
+        self._bench.end(self._kubextend, signal.SIGKILL)
+
+    def stop_kubextend(self) -> int:
+        """Ask kubextend to end and return its exit status."""
+        return self._bench.end(self._kubextend)
+
+    def start_kubextend(self) -> None:
+        """Start kubextend again, as its container would be, without waiting for it."""
+        self._kubextend = self._launch_kubextend()
+
+    def is_ready(self) -> bool:
+        try:
+            return self.client.get("/readyz").is_success
+        except httpx.TransportError:
+            return False
+
+    def post(self, verb: str, body: Mapping[str, object]) -> Object:
+        """Call a verb as kube-scheduler does."""
+        answer = self.client.post(f"/{verb}", json=body)
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    def counts(self) -> Samples:
+        return Samples(self.client.get("/metrics").raise_for_status().text)
+
+    def calls(self, verb: str) -> int:
+        """How often kube-scheduler called a verb since kubextend was started."""
+        return int(self.counts().total("kubextend_verb_duration_seconds_count", verb=verb))
+
+    def scheduler_counts(self) -> Samples:
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        url = f"https://127.0.0.1:{self._scheduler_port}/metrics"
+        return Samples(httpx.get(url, verify=context, trust_env=False).raise_for_status().text)
+
+    def _start_kubextend(self) -> Program:
+        program = self._launch_kubextend()
+        until(self.is_ready, "kubextend is ready", START_TIMEOUT_S, program=program)
+        return program
+
+    def _launch_kubextend(self) -> Program:
+        name = f"kubextend-{self.scheduler_name}"
+        return self._bench.start(name, KUBEXTEND, "serve", "--config", self.config)
+
+    def _start_scheduler(self) -> Program:
+        written = self._folder / "kube-scheduler.yaml"
+        kubeconfig = self._plane.kubeconfig("system:kube-scheduler")
+        options: list[str | Path] = ["--kubeconfig", kubeconfig, "--no-leader-elect"]
+        if self.mode.binds:
+            options.append("--bind")
+        written.write_text(
+            run_kubextend("scheduler-config", "--config", self.config, *options)
+        )
+        self._scheduler_port = self._bench.free_port()
+        program = self._bench.start(
+            f"kube-scheduler-{self.scheduler_name}",
+            self._plane.binaries / "kube-scheduler",
+            f"--config={written}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={self._scheduler_port}",
+            "--authorization-always-allow-paths=/readyz,/metrics",
+            "-v=2",
+        )
+        until(self._scheduler_is_ready, "kube-scheduler is ready", START_TIMEOUT_S, program=program)
+        return program
+
+    def _scheduler_is_ready(self) -> bool:
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        url = f"https://127.0.0.1:{self._scheduler_port}/readyz"
+        try:
+            return httpx.get(url, verify=context, trust_env=False).is_success
+        except httpx.TransportError:
+            return False
+
+    def _client(self) -> httpx.Client:
+        if self._certificates is None:
+            return httpx.Client(base_url=self.url, trust_env=False, timeout=30.0)
+        context = ssl.create_default_context(cafile=str(self._certificates.cert))
+        pair = self._certificates.issue("client")
+        context.load_cert_chain(pair.cert, pair.key)
+        return httpx.Client(base_url=self.url, verify=context, trust_env=False, timeout=30.0)
+
+    def _extender_configuration(self) -> Object:
+        extender: Object = {"nodeCacheCapable": self.mode.names, "bind": self.mode.binds}
+        server: Object = {"host": "127.0.0.1", "port": self._port}
+        if self._certificates is not None:
+            ca = str(self._certificates.cert)
+            own, caller = self._certificates.issue("server"), self._certificates.issue("scheduler")
+            server["tls"] = {
+                "certFile": str(own.cert),
+                "keyFile": str(own.key),
+                "clientCAFile": ca,
+            }
+            extender["tlsConfig"] = {
+                "caFile": ca,
+                "certFile": str(caller.cert),
+                "keyFile": str(caller.key),
+            }
+        config: Object = {
+            "apiVersion": "kubextend.dev/v1alpha1",
+            "kind": "ExtenderConfiguration",
+            "server": server,
+            "extender": extender,
+            "profiles": [_profile(self.scheduler_name, PLUGINS)],
+        }
+        if self.mode.names or self.mode.binds:
+            config["cluster"] = {"kubeconfig": str(self._plane.kubeconfig("kubextend"))}
+        return config
+
+
+def _profile(scheduler_name: str, plugins: Sequence[str]) -> Object:
+    return {
+        "schedulerName": scheduler_name,
+        "plugins": {"multiPoint": {"enabled": [{"name": name} for name in plugins]}},
+        "pluginConfig": [{"name": "LabelMatch", "args": LABEL_MATCH}],
+    }

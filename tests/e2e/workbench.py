@@ -1,0 +1,125 @@
+"""Runs the processes of a test: free ports, logs in files, each ended by its own pid."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Self, TypeVar
+
+LOG_TAIL_BYTES = 6000
+STOP_TIMEOUT_S = 10.0
+
+T = TypeVar("T")
+
+
+class Program:
+    """One running program and the file that holds all it says."""
+
+    def __init__(self, name: str, command: Sequence[str | Path], log: Path) -> None:
+        self.name = name
+        self.log = log
+        launcher = [sys.executable, "-ES", str(Path(__file__).with_name("with_parent.py"))]
+        with log.open("ab") as out:
+            self._process = subprocess.Popen(
+                [*launcher, str(os.getpid()), *map(str, command)],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def end(self, with_signal: signal.Signals = signal.SIGTERM) -> int:
+        """End it and return its exit status; what ignores the signal is killed."""
+        if self.is_running():
+            self._process.send_signal(with_signal)
+        try:
+            return self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+
+    def tail(self) -> str:
+        """Return the end of the log."""
+        return self.log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
+
+
+class Workbench:
+    """Starts programs in a folder of their own and ends them all at the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.programs: list[Program] = []
+        self._ports: set[int] = set()
+
+    def start(self, name: str, *command: str | Path) -> Program:
+        """Start a program; its log continues the one of an earlier run of that name."""
+        program = Program(name, command, self.folder / f"{name}.log")
+        self.programs.append(program)
+        return program
+
+    def end(self, program: Program, with_signal: signal.Signals = signal.SIGTERM) -> int:
+        """End one program and forget it."""
+        self.programs.remove(program)
+        return program.end(with_signal)
+
+    def free_port(self) -> int:
+        """Return a loopback port that nothing listens on, a different one each time."""
+        while True:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                port: int = probe.getsockname()[1]
+            if port not in self._ports:
+                self._ports.add(port)
+                return port
+
+    def __enter__(self) -> Self:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for program in reversed(self.programs):
+            program.end(signal.SIGKILL)
+        self.programs.clear()
+
+
+def until(
+    probe: Callable[[], T],
+    what: str,
+    timeout_s: float = 30.0,
+    every_s: float = 0.05,
+    program: Program | None = None,
+) -> T:
+    """Return the first true answer of the probe.
+
+    Raises: TimeoutError: none came in time, or the program the probe asks has ended.
+    """
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if answer := probe():
+            return answer
+        if program is not None and not program.is_running():
+            message = f"{program.name} ended before {what}:\n{program.tail()}"
+            raise TimeoutError(message)
+        time.sleep(every_s)
+    message = f"not {what} within {timeout_s} s"
+    raise TimeoutError(message)
+
+
+@contextlib.contextmanager
+def within(limit_s: float, what: str) -> Iterator[None]:
+    """Fail when the block takes longer than its limit."""
+    start = time.monotonic()
+    yield
+    took_s = time.monotonic() - start
+    assert took_s <= limit_s, f"{what} took {took_s:.2f} s, more than {limit_s} s"

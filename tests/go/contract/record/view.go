@@ -1,0 +1,141 @@
+package main
+
+import (
+	v1 "k8s.io/api/core/v1"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+)
+
+// argsView holds of a decoded request what kubextend shows of it.
+type argsView struct {
+	Pod       *podView   `json:"pod"`
+	Nodes     []nodeView `json:"nodes"`
+	NodeNames []string   `json:"nodeNames"`
+}
+
+type podView struct {
+	Name          string            `json:"name"`
+	Namespace     string            `json:"namespace"`
+	UID           string            `json:"uid"`
+	Labels        map[string]string `json:"labels"`
+	Annotations   map[string]string `json:"annotations"`
+	SchedulerName string            `json:"schedulerName"`
+	NodeName      string            `json:"nodeName"`
+	Priority      *int32            `json:"priority"`
+	NodeSelector  map[string]string `json:"nodeSelector"`
+	// Key, operator, value, effect.
+	Tolerations   [][4]string `json:"tolerations"`
+	RequiredTerms []termView  `json:"requiredTerms"`
+}
+
+type termView struct {
+	Expressions []requirementView `json:"expressions"`
+	Fields      []requirementView `json:"fields"`
+}
+
+type requirementView struct {
+	Key      string   `json:"key"`
+	Operator string   `json:"operator"`
+	Values   []string `json:"values"`
+}
+
+type nodeView struct {
+	Name   string            `json:"name"`
+	Labels map[string]string `json:"labels"`
+	// Key, value, effect.
+	Taints        [][3]string             `json:"taints"`
+	Unschedulable bool                    `json:"unschedulable"`
+	Allocatable   map[string]quantityView `json:"allocatable"`
+}
+
+type quantityView struct {
+	Value      int64 `json:"value"`
+	MilliValue int64 `json:"milliValue"`
+}
+
+func viewArgs(args *extenderv1.ExtenderArgs) any {
+	view := argsView{Pod: viewPod(args.Pod)}
+	if args.Nodes != nil {
+		view.Nodes = []nodeView{}
+		for _, node := range args.Nodes.Items {
+			view.Nodes = append(view.Nodes, viewNode(&node))
+		}
+	}
+	if args.NodeNames != nil {
+		view.NodeNames = present(*args.NodeNames)
+	}
+	return view
+}
+
+func viewPod(pod *v1.Pod) *podView {
+	if pod == nil {
+		return nil
+	}
+	view := &podView{
+		Name:          pod.Name,
+		Namespace:     pod.Namespace,
+		UID:           string(pod.UID),
+		Labels:        presentMap(pod.Labels),
+		Annotations:   presentMap(pod.Annotations),
+		SchedulerName: pod.Spec.SchedulerName,
+		NodeName:      pod.Spec.NodeName,
+		Priority:      pod.Spec.Priority,
+		NodeSelector:  presentMap(pod.Spec.NodeSelector),
+		Tolerations:   [][4]string{},
+	}
+	for _, t := range pod.Spec.Tolerations {
+		view.Tolerations = append(view.Tolerations,
+			[4]string{t.Key, string(t.Operator), t.Value, string(t.Effect)})
+	}
+	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil {
+		if required := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
+			view.RequiredTerms = []termView{}
+			for _, term := range required.NodeSelectorTerms {
+				view.RequiredTerms = append(view.RequiredTerms, termView{
+					Expressions: viewRequirements(term.MatchExpressions),
+					Fields:      viewRequirements(term.MatchFields),
+				})
+			}
+		}
+	}
+	return view
+}
+
+func viewRequirements(requirements []v1.NodeSelectorRequirement) []requirementView {
+	views := []requirementView{}
+	for _, r := range requirements {
+		views = append(views, requirementView{r.Key, string(r.Operator), present(r.Values)})
+	}
+	return views
+}
+
+func viewNode(node *v1.Node) nodeView {
+	view := nodeView{
+		Name:          node.Name,
+		Labels:        presentMap(node.Labels),
+		Taints:        [][3]string{},
+		Unschedulable: node.Spec.Unschedulable,
+		Allocatable:   map[string]quantityView{},
+	}
+	for _, t := range node.Spec.Taints {
+		view.Taints = append(view.Taints, [3]string{t.Key, t.Value, string(t.Effect)})
+	}
+	for name, quantity := range node.Status.Allocatable {
+		view.Allocatable[string(name)] = quantityView{quantity.Value(), quantity.MilliValue()}
+	}
+	return view
+}
+
+// An absent map and an empty one are the same to whoever looks something up.
+func presentMap(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}
+
+func present(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}

@@ -1,0 +1,379 @@
+"""A Kubernetes API of nodes and pods on loopback whose every fault is asked for by the test.
+
+Written from the API's published conventions (list, continue, watch, bookmarks, Status), not from
+what the code under test does.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections import Counter, deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Fault = Callable[["Request"], bool] if TYPE_CHECKING else object
+Object = dict[str, Any]
+
+
+def status_of(code: int, reason: str, message: str) -> Object:
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": code,
+    }
+
+
+@dataclass
+class ScriptedApi:
+    """Nodes with their history, pods, counters, and faults that wait for their request.
+
+    ``faults[kind]`` holds what meets the next requests of a kind (list, watch, bind, get, patch),
+    one each; a fault answers and returns True, or returns False and lets the request pass.
+    """
+
+    nodes: dict[str, Object] = field(default_factory=dict)
+    pods: dict[str, Object] = field(default_factory=dict)
+    faults: dict[str, deque[Fault]] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    requests: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
+    times: list[tuple[str, float]] = field(default_factory=list)
+    watch_s: float | None = None
+    latency_s: float = 0.0
+    token: str | None = None
+    version: int = 100
+    oldest: int = 100
+    history: list[tuple[int, str, Object]] = field(default_factory=list)
+    silent: bool = False
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        self.changed = threading.Condition()
+        self._server: ThreadingHTTPServer | None = None
+        self._sockets: set[socket.socket] = set()
+        self._epoch = 0
+        if not self.port:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                self.port = probe.getsockname()[1]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def up(self) -> None:
+        api = self
+
+        class Handler(Request):
+            server_api = api
+
+        self._server = _Server(("127.0.0.1", self.port), Handler)
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def down(self) -> None:
+        """The process is gone: its port refuses, its connections are reset."""
+        server, self._server = self._server, None
+        with self.changed:
+            self._epoch += 1
+            self.changed.notify_all()
+        if server is None:
+            return
+        server.shutdown()
+        for connection in list(self._sockets):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        server.server_close()
+
+    def fail(self, kind: str, *faults: Fault) -> None:
+        self.faults.setdefault(kind, deque()).extend(faults)
+
+    def put_node(self, name: str, **labels: str) -> None:
+        with self.changed:
+            self.version += 1
+            event = "MODIFIED" if name in self.nodes else "ADDED"
+            node = _node(name, self.version, labels)
+            self.nodes[name] = node
+            self.history.append((self.version, event, node))
+            self.changed.notify_all()
+
+    def delete_node(self, name: str) -> None:
+        with self.changed:
+            self.version += 1
+            node = self.nodes.pop(name)
+            node = _node(name, self.version, node["metadata"]["labels"])
+            self.history.append((self.version, "DELETED", node))
+            self.changed.notify_all()
+
+    def bookmark(self) -> None:
+        """Nodes did not change, but other objects did: the version of every watch moves on."""
+        with self.changed:
+            self.version += 1
+            mark = {
+                "kind": "Node",
+                "apiVersion": "v1",
+                "metadata": {"resourceVersion": str(self.version)},
+            }
+            self.history.append((self.version, "BOOKMARK", mark))
+            self.changed.notify_all()
+
+    def compact(self) -> None:
+        """Versions before now are gone; open watches go on."""
+        with self.changed:
+            self.version += 1
+            self.oldest = self.version
+
+    def end_watches(self) -> None:
+        with self.changed:
+            self._epoch += 1
+            self.changed.notify_all()
+
+    def put_pod(self, name: str, uid: str, node: str | None = None) -> None:
+        self.pods[name] = {
+            "kind": "Pod",
+            "apiVersion": "v1",
+            "metadata": {"name": name, "namespace": "default", "uid": uid},
+            "spec": {"nodeName": node} if node else {},
+        }
+
+
+def _node(name: str, version: int, labels: dict[str, str]) -> Object:
+    return {
+        "kind": "Node",
+        "apiVersion": "v1",
+        "metadata": {
+            "name": name,
+            "uid": f"uid-{name}",
+            "resourceVersion": str(version),
+            "labels": labels,
+        },
+        "spec": {},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
+    }
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 512
+    allow_reuse_address = True
+
+    def handle_error(self, *_: object) -> None:
+        """A client that goes away is part of the tests."""
+
+
+class Request(BaseHTTPRequestHandler):
+    """One connection; public names are what faults may use."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server_api: ScriptedApi
+    body: bytes
+
+    def setup(self) -> None:
+        super().setup()
+        self.server_api._sockets.add(self.connection)
+
+    def finish(self) -> None:
+        with suppress(OSError):
+            super().finish()
+        self.server_api._sockets.discard(self.connection)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+    def do_GET(self) -> None:  # noqa: N802
+        self._serve("GET")
+
+    def do_POST(self) -> None:  # noqa: N802
+        self._serve("POST")
+
+    def do_PATCH(self) -> None:  # noqa: N802
+        self._serve("PATCH")
+
+    def _serve(self, method: str) -> None:
+        api = self.server_api
+        self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        split = urlsplit(self.path)
+        self.query = {key: values[-1] for key, values in parse_qs(split.query).items()}
+        self.parts = split.path.strip("/").split("/")
+        kind = self._kind(method)
+        with api.changed:
+            api.counts[kind] += 1
+            api.requests.append((kind, self.path, dict(self.headers.items()), self.body))
+            api.times.append((kind, time.monotonic()))
+            waiting = api.faults.get(kind)
+            fault = waiting.popleft() if waiting else None
+        if api.latency_s:
+            time.sleep(api.latency_s)
+        if api.token is not None and self.headers.get("Authorization") != f"Bearer {api.token}":
+            self.refuse(401, "Unauthorized", "Unauthorized")
+            return
+        if fault is not None and fault(self):
+            return
+        getattr(self, f"answer_{kind}")()
+
+    def _kind(self, method: str) -> str:
+        if self.parts[-1] == "nodes":
+            return "watch" if self.query.get("watch") else "list"
+        return {"POST": "bind", "GET": "get", "PATCH": "patch"}[method]
+
+    def send(self, code: int, document: Object, **headers: str) -> None:
+        body = json.dumps(document).encode()
+        self.send_response(code)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def refuse(self, code: int, reason: str, message: str, **headers: str) -> None:
+        self.send(code, status_of(code, reason, message), **headers)
+
+    def cut(self) -> None:
+        """The connection is gone, without an answer."""
+        self.close_connection = True
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+    def answer_list(self) -> None:
+        api = self.server_api
+        with api.changed:
+            names = sorted(api.nodes)
+            version = api.version
+            start = int(self.query.get("continue", "0"))
+            limit = int(self.query.get("limit", "0")) or len(names)
+            items = [api.nodes[name] for name in names[start : start + limit]]
+        more = start + limit < len(names)
+        metadata = {"resourceVersion": str(version)}
+        if more:
+            metadata |= {
+                "continue": str(start + limit),
+                "remainingItemCount": str(len(names) - start - limit),
+            }
+        self.send(
+            200, {"kind": "NodeList", "apiVersion": "v1", "metadata": metadata, "items": items}
+        )
+
+    def answer_watch(self) -> None:
+        api = self.server_api
+        seen = int(self.query["resourceVersion"])
+        if seen < api.oldest:
+            self.refuse(410, "Expired", f"too old resource version: {seen} ({api.oldest})")
+            return
+        self.open_watch()
+        asked_s = float(self.query.get("timeoutSeconds", "1800"))
+        ends = time.monotonic() + (asked_s if api.watch_s is None else api.watch_s)
+        epoch = api._epoch
+        while True:
+            with api.changed:
+                due = [entry for entry in api.history if entry[0] > seen]
+                left_s = ends - time.monotonic()
+                if left_s <= 0 or api._epoch != epoch:
+                    break
+                if not due or api.silent:
+                    api.changed.wait(left_s)
+                    continue
+            for version, kind, node in due:
+                self.event(kind, node)
+                seen = version
+        self.end_watch()
+
+    def open_watch(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+
+    def event(self, kind: str, document: Object) -> None:
+        self.chunk(json.dumps({"type": kind, "object": document}).encode() + b"\n")
+
+    def chunk(self, data: bytes) -> None:
+        self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
+
+    def end_watch(self) -> None:
+        with suppress(OSError):
+            self.wfile.write(b"0\r\n\r\n")
+
+    def answer_get(self) -> None:
+        pod = self.server_api.pods.get(self.parts[5])
+        if pod is None:
+            self.refuse(404, "NotFound", f'pods "{self.parts[5]}" not found')
+            return
+        self.send(200, pod)
+
+    def answer_bind(self) -> None:
+        name = self.parts[5]
+        binding = json.loads(self.body)
+        with self.server_api.changed:
+            failure = self._bind(name, binding)
+        if failure is None:
+            self.send(201, {"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201})
+        else:
+            self.refuse(*failure)
+
+    def _bind(self, name: str, binding: Object) -> tuple[int, str, str] | None:
+        pod = self.server_api.pods.get(name)
+        if pod is None:
+            return 404, "NotFound", f'pods "{name}" not found'
+        conflict = f'Operation cannot be fulfilled on pods/binding "{name}": '
+        uid = pod["metadata"]["uid"]
+        if binding["metadata"].get("uid") not in {None, "", uid}:
+            return 409, "Conflict", f"{conflict}Precondition failed: UID in precondition"
+        if pod["spec"].get("nodeName"):
+            return 409, "Conflict", f"{conflict}pod {name} is already assigned to node"
+        pod["spec"]["nodeName"] = binding["target"]["name"]
+        pod["bindings"] = pod.get("bindings", 0) + 1
+        return None
+
+    def answer_patch(self) -> None:
+        pod = self.server_api.pods.get(self.parts[5])
+        if pod is None:
+            self.refuse(404, "NotFound", f'pods "{self.parts[5]}" not found')
+            return
+        self.send(200, pod)
+
+
+def refusing(code: int, reason: str, message: str = "", **headers: str) -> Fault:
+    """A fault: this status, once."""
+
+    def fault(request: Request) -> bool:
+        request.refuse(code, reason, message or reason, **headers)
+        return True
+
+    return fault
+
+
+def gone_event(request: Request) -> bool:
+    """A fault: the watch opens, and its first event says that the version is gone."""
+    request.open_watch()
+    request.event("ERROR", status_of(410, "Expired", "too old resource version"))
+    request.end_watch()
+    return True
+
+
+def lost_answer(request: Request) -> bool:
+    """A fault: the request takes effect, and its answer never arrives."""
+    binding = json.loads(request.body)
+    with request.server_api.changed:
+        request._bind(request.parts[5], binding)
+    request.cut()
+    return True
+
+
+def lost_request(request: Request) -> bool:
+    """A fault: the connection breaks before the request takes effect."""
+    request.cut()
+    return True

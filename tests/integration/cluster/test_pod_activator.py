@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from scripted_api import Request, ScriptedApi, lost_request, refusing
+
+from kubextend.cluster import Activator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kubextend.cluster.client import Cluster
+    from kubextend.core import Pod
+
+
+@dataclass
+class Parked:
+    """What the activator reads of a pod."""
+
+    name: str
+    namespace: str = "default"
+
+    @property
+    def uid(self) -> str:
+        return f"uid-{self.name}"
+
+
+def parked(*names: str) -> list[Pod]:
+    return [Parked(name) for name in names]  # type: ignore[misc]
+
+
+@pytest.fixture
+def activator(cluster: Cluster) -> Iterator[Activator]:
+    made = Activator(cluster)
+    yield made
+    made.stop()
+
+
+def test_a_parked_pod_gets_a_condition_of_ours_and_keeps_the_others(
+    api: ScriptedApi, activator: Activator, eventually: Callable[..., None]
+) -> None:
+    api.put_pod("web", "uid-web")
+    activator.activate(parked("web"))
+    eventually(lambda: activator.stats.patched == 1)
+    _, path, headers, body = api.requests[-1]
+    assert path == "/api/v1/namespaces/default/pods/web/status"
+    assert headers["Content-Type"] == "application/strategic-merge-patch+json"
+    patch = json.loads(body)
+    assert patch["metadata"] == {"uid": "uid-web"}
+    (condition,) = patch["status"]["conditions"]
+    assert condition["type"] == "kubextend.dev/Activated"
+    assert condition["status"] == "True"
+    assert condition["reason"] == "NodesChanged"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", condition["lastTransitionTime"])
+
+
+def test_a_pod_is_patched_at_most_once_a_second_and_every_patch_is_a_change(
+    api: ScriptedApi, activator: Activator, eventually: Callable[..., None]
+) -> None:
+    api.put_pod("web", "uid-web")
+    for _ in range(50):
+        activator.activate(parked("web"))
+        time.sleep(0.002)
+    eventually(lambda: activator.stats.patched == 2)
+    time.sleep(0.2)
+    times = [at for kind, at in api.times if kind == "patch"]
+    assert len(times) == 2
+    assert times[1] - times[0] >= 0.95
+    bodies = [body for kind, _, _, body in api.requests if kind == "patch"]
+    messages = [json.loads(body)["status"]["conditions"][0]["message"] for body in bodies]
+    assert messages[0] != messages[1]
+
+
+def test_many_pods_are_patched_within_the_rate(
+    api: ScriptedApi, cluster: Cluster, eventually: Callable[..., None]
+) -> None:
+    names = [f"pod-{number}" for number in range(40)]
+    for name in names:
+        api.put_pod(name, f"uid-{name}")
+    activator = Activator(cluster, rate=20, burst=10)
+    began = time.monotonic()
+    activator.activate(parked(*names))
+    assert time.monotonic() - began < 0.1
+    eventually(lambda: activator.stats.patched == 40)
+    took_s = time.monotonic() - began
+    activator.stop()
+    assert 1.4 < took_s < 2.5
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (404, 'pods "web" not found'),
+        (409, "the UID in the precondition does not match"),
+        (422, 'Pod "web" is invalid: metadata.uid: Invalid value: "x": field is immutable'),
+    ],
+)
+def test_a_pod_that_is_gone_is_left_alone(
+    api: ScriptedApi,
+    activator: Activator,
+    eventually: Callable[..., None],
+    code: int,
+    message: str,
+) -> None:
+    api.put_pod("web", "uid-web")
+    api.fail("patch", refusing(code, "Gone", message))
+    activator.activate(parked("web"))
+    eventually(lambda: activator.stats.gone == 1)
+    assert api.counts["patch"] == 1
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [refusing(500, "InternalError"), refusing(429, "TooMany", Retry_After="1"), lost_request],
+)
+def test_a_fault_that_passes_delays_the_patch(
+    api: ScriptedApi,
+    activator: Activator,
+    eventually: Callable[..., None],
+    fault: Callable[[Request], bool],
+) -> None:
+    api.put_pod("web", "uid-web")
+    api.fail("patch", fault)
+    activator.activate(parked("web"))
+    eventually(lambda: activator.stats.patched == 1)
+    assert api.counts["patch"] == 2
+
+
+def test_a_refusal_for_good_is_counted_and_said_once(
+    api: ScriptedApi,
+    activator: Activator,
+    eventually: Callable[..., None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    api.fail("patch", *[refusing(403, "Forbidden", "cannot patch pods/status")] * 3)
+    activator.activate(parked("a", "b", "c"))
+    eventually(lambda: activator.stats.failed == 3)
+    assert [record.getMessage() for record in caplog.records] == [
+        "pods cannot be woken: PATCH /api/v1/namespaces/default/pods/a/status:"
+        " 403 cannot patch pods/status"
+    ]
+
+
+def test_a_slow_api_never_makes_the_caller_wait(
+    api: ScriptedApi, activator: Activator, eventually: Callable[..., None]
+) -> None:
+    api.latency_s = 0.5
+    api.put_pod("web", "uid-web")
+    began = time.monotonic()
+    for _ in range(100):
+        activator.activate(parked("web", "other"))
+    assert time.monotonic() - began < 0.2
+    eventually(lambda: activator.stats.patched + activator.stats.gone >= 2)
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "web?dryRun=All", "UPPER"])
+def test_what_is_no_name_is_not_sent(api: ScriptedApi, activator: Activator, name: str) -> None:
+    activator.activate(parked(name))
+    assert activator.stats.dropped == 1
+    assert api.counts["patch"] == 0

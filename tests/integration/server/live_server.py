@@ -1,0 +1,215 @@
+"""A server on a free loopback port, what it serves, and ways to speak to it byte by byte."""
+
+import contextlib
+import json
+import queue
+import socket
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kubextend import core
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.plugin import Rejection
+from kubextend.framework.status import Status
+from kubextend.metrics import Metrics
+from kubextend.profile import Profile, Profiles
+from kubextend.server import Health, Limits, Listener, Service, TlsFiles, application
+from kubextend.verbs import Verbs
+
+DATA = Path(__file__).parents[2] / "data"
+VERBS = ("filter", "prioritize", "preempt", "bind")
+NO_RDMA = "Node does not support RDMA"
+
+
+class NeedsRdma:
+    """Rejects nodes without the label; fails on demand, for the pods that say so."""
+
+    name = "NeedsRdma"
+
+    def filter_nodes(
+        self, _state: CycleState, pod: core.Pod, nodes: core.Nodes
+    ) -> Sequence[Rejection]:
+        fail_on_demand(pod)
+        return [Rejection(~nodes.matches("rdma=true"), Status.unresolvable(NO_RDMA))]
+
+
+class LikesRdma:
+    """Scores nodes with the label."""
+
+    name = "LikesRdma"
+
+    def score_nodes(self, _state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Sequence[int]:
+        fail_on_demand(pod)
+        return [100 if fits else 0 for fits in nodes.matches("rdma=true")]
+
+
+class DiesError(BaseException):
+    """What a panic of the core looks like to Python."""
+
+
+class Bindings:
+    """A binder that keeps what it was asked; fails on demand."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[str, str, str, str]] = []
+
+    def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        if name == "dies":
+            raise DiesError
+        self.made.append((namespace, name, uid, node))
+
+
+def fail_on_demand(pod: core.Pod) -> None:
+    match pod.labels.get("then"):
+        case "raise":
+            message = "at 0x7f3a"
+            raise RuntimeError(message)
+        case "die":
+            raise DiesError
+        case "exit":
+            raise SystemExit(3)
+
+
+def some_verbs(watched: Any = None, *, ignorable: bool = False) -> Verbs:
+    """Verbs with a filter, a score plugin and a binder, for the default scheduler."""
+    profile = Profile("default-scheduler", filter=[NeedsRdma()], score=[(LikesRdma(), 1)])
+    return Verbs(
+        Profiles([profile]),
+        request_store=core.NodeStore(),
+        watched=watched,
+        binder=Bindings(),
+        ignorable=ignorable,
+        metrics=Metrics(),
+    )
+
+
+@contextlib.contextmanager
+def serving(
+    verbs: Verbs,
+    *,
+    health: Health | None = None,
+    limits: Limits | None = None,
+    path: str = "/",
+    tls: TlsFiles | None = None,
+    keep_alive_s: int = 120,
+) -> Iterator[str]:
+    """The URL of a server that runs on a thread until the block ends."""
+    health = health or Health()
+    app = application(verbs, health, path=path, limits=limits or Limits())
+    announced: queue.Queue[str] = queue.Queue()
+    service = Service(
+        Listener(app, "127.0.0.1", 0, keep_alive_s=keep_alive_s, tls=tls),
+        health,
+        announce=lambda urls: announced.put(urls[0]),
+    )
+    thread = threading.Thread(target=service.run)
+    thread.start()
+    try:
+        yield announced.get(timeout=10)
+    finally:
+        service.stop()
+        service.stop()
+        thread.join(timeout=10)
+        assert not thread.is_alive()
+
+
+def port_of(url: str) -> int:
+    return int(url.rstrip("/").rpartition(":")[2])
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An HTTP/1.1 answer as it came."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def error(self) -> str:
+        text: str = json.loads(self.body)["Error"]
+        return text
+
+
+class Connection:
+    """One TCP connection, on which every byte is written by hand."""
+
+    def __init__(self, url: str, timeout_s: float = 10.0) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port_of(url)), timeout_s)
+        self._read = self.socket.makefile("rb")
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._read.close()
+        self.socket.close()
+
+    def send(self, *pieces: bytes) -> None:
+        for piece in pieces:
+            self.socket.sendall(piece)
+
+    def post(self, path: str, body: bytes, **headers: str) -> Answer:
+        self.send(head("POST", path, **{"Content-Length": str(len(body))} | headers), body)
+        return self.answer()
+
+    def get(self, path: str) -> Answer:
+        self.send(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        return self.answer()
+
+    def answer(self) -> Answer:
+        """The next answer, read by its Content-Length alone."""
+        status_line = self._read.readline()
+        if not status_line:
+            raise EOFError
+        headers: dict[str, str] = {}
+        while (line := self._read.readline()) not in {b"\r\n", b""}:
+            name, _, value = line.decode().partition(":")
+            assert name.lower() not in headers
+            headers[name.lower()] = value.strip()
+        body = self._read.read(int(headers["content-length"]))
+        return Answer(int(status_line.split()[1]), headers, body)
+
+    def is_closed(self) -> bool:
+        """Whether the server has hung up, without a byte more."""
+        try:
+            return self._read.read(1) == b""
+        except ConnectionResetError:
+            return True
+
+
+def head(method: str, path: str, **headers: str) -> bytes:
+    fields = {"Host": "x", "Content-Type": "application/json"} | headers
+    lines = [f"{method} {path} HTTP/1.1", *(f"{key}: {value}" for key, value in fields.items())]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def pod(**labels: str) -> dict[str, Any]:
+    metadata = {"name": "p", "namespace": "ml", "uid": "u", "labels": labels}
+    return {"metadata": metadata, "spec": {}}
+
+
+def node(name: str, **labels: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": {}}
+
+
+NODES = [node("good", rdma="true"), node("plain")]
+BINDING = {"PodName": "p", "PodNamespace": "ml", "PodUID": "u", "Node": "good"}
+
+
+def request(verb: str, of: object = ..., nodes: Sequence[object] = NODES) -> bytes:
+    """A full-mode request of a verb, as kube-scheduler sends it."""
+    asked = pod() if of is ... else of
+    if verb == "bind":
+        return json.dumps(BINDING).encode()
+    if verb == "preempt":
+        victims = {"Pods": [{"metadata": {"uid": "v"}}], "NumPDBViolations": 0}
+        candidates = {"good": victims, "plain": victims}
+        return json.dumps({"Pod": asked, "NodeNameToVictims": candidates}).encode()
+    return json.dumps({"Pod": asked, "Nodes": {"items": list(nodes)}, "NodeNames": None}).encode()

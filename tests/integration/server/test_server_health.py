@@ -1,0 +1,55 @@
+import pytest
+from live_server import Connection, request, serving, some_verbs
+
+from kubextend.server import Check, Health
+
+
+def test_alive_and_ready_from_the_start_where_nothing_is_waited_for(url: str) -> None:
+    with Connection(url) as connection:
+        for path in ("/livez", "/readyz"):
+            answer = connection.get(path)
+            assert (answer.status, answer.body) == (200, b"ok")
+            assert answer.headers["content-type"].startswith("text/plain")
+
+
+def test_verbose_lists_every_check_as_kubernetes_components_do(url: str) -> None:
+    with Connection(url) as connection:
+        assert connection.get("/readyz?verbose").body.decode() == (
+            "[+]ping ok\n[+]shutdown ok\nreadyz check passed\n"
+        )
+        assert connection.get("/livez?verbose=1").body == b"[+]ping ok\nlivez check passed\n"
+
+
+def test_a_check_that_fails_is_named_with_its_reason_and_leaves_us_alive() -> None:
+    reason = ["the nodes are not listed yet"]
+    health = Health([Check("node-sync", lambda: reason[0])])
+    with serving(some_verbs(), health=health) as url, Connection(url) as connection:
+        for query in ("", "?verbose"):
+            answer = connection.get(f"/readyz{query}")
+            assert answer.status == 503
+            assert answer.body.decode() == (
+                "[+]ping ok\n[-]node-sync failed: the nodes are not listed yet\n"
+                "[+]shutdown ok\nreadyz check failed\n"
+            )
+        assert connection.get("/livez").status == 200
+        assert connection.post("/filter", request("filter")).status == 200
+        reason[0] = ""
+        assert connection.get("/readyz").status == 200
+
+
+def test_not_ready_from_the_moment_of_shutting_down_but_alive() -> None:
+    health = Health()
+    with serving(some_verbs(), health=health) as url, Connection(url) as connection:
+        health.shut_down()
+        answer = connection.get("/readyz")
+        assert answer.status == 503
+        assert b"[-]shutdown failed: kubextend is shutting down\n" in answer.body
+        assert connection.get("/livez").status == 200
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics"])
+def test_a_head_request_is_answered_without_a_body(url: str, path: str) -> None:
+    with Connection(url) as connection:
+        connection.send(f"HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        status_line = connection.socket.recv(17)
+        assert status_line == b"HTTP/1.1 200 OK\r\n"

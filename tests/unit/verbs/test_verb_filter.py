@@ -1,0 +1,272 @@
+import json
+from typing import Any
+
+import pytest
+from verb_world import (
+    NO_RDMA,
+    RDMA,
+    Activator,
+    Breaks,
+    Clock,
+    Needs,
+    Watched,
+    counted,
+    full_request,
+    names_request,
+    node,
+    pod,
+    verbs_of,
+    watch_event,
+)
+
+from kubextend import core
+from kubextend.errors import WireError
+from kubextend.framework.status import Status
+from kubextend.verbs import Verbs
+
+UNKNOWN = "node is not in kubextend's node cache"
+
+
+def answer(verbs: Verbs, body: bytes) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(verbs.filter(body))
+    assert set(result) == {
+        "Nodes",
+        "NodeNames",
+        "FailedNodes",
+        "FailedAndUnresolvableNodes",
+        "Error",
+    }
+    return result
+
+
+def rejected(result: dict[str, Any]) -> dict[str, str]:
+    return (result["FailedNodes"] or {}) | (result["FailedAndUnresolvableNodes"] or {})
+
+
+def test_full_mode_keeps_the_very_node_that_came_in_and_lists_every_other_one() -> None:
+    good, bad = node("good", RDMA), node("bad")
+    result = answer(verbs_of([Needs()]), full_request([good, bad]))
+    assert result["Nodes"]["items"] == [good]
+    assert result["FailedAndUnresolvableNodes"] == {"bad": NO_RDMA}
+    assert result["Error"] == ""
+
+
+def test_names_mode_keeps_names_and_lists_every_other_one() -> None:
+    watched = Watched().listing(node("good", RDMA), node("bad"))
+    result = answer(verbs_of([Needs()], watched=watched), names_request(["bad", "good"]))
+    assert result["NodeNames"] == ["good"]
+    assert result["Nodes"] is None
+    assert result["FailedAndUnresolvableNodes"] == {"bad": NO_RDMA}
+
+
+@pytest.mark.parametrize(
+    ("status", "field"),
+    [
+        (Status.unschedulable("full"), "FailedNodes"),
+        (Status.unresolvable("full"), "FailedAndUnresolvableNodes"),
+    ],
+)
+def test_the_status_decides_whether_preemption_may_help(status: Status, field: str) -> None:
+    result = answer(verbs_of([Needs(status=status)]), full_request([node("n")]))
+    assert result[field] == {"n": "full"}
+    assert rejected(result) == {"n": "full"}
+
+
+def test_the_first_filter_that_rejects_a_node_gives_the_reason() -> None:
+    filters = [Needs("a=1", Status.unresolvable("no a")), Needs("b=1", Status.unresolvable("no b"))]
+    nodes = [node("both", {"a": "1", "b": "1"}), node("a", {"a": "1"}), node("none")]
+    result = answer(verbs_of(filters), full_request(nodes))
+    assert rejected(result) == {"a": "no b", "none": "no a"}
+
+
+def test_at_most_eight_texts_go_out() -> None:
+    filters = [
+        Needs(f"k{number}", Status.unresolvable(f"no k{number}"), name=f"N{number}")
+        for number in range(12)
+    ]
+    nodes = [
+        node(f"n{missing}", {f"k{number}": "" for number in range(12) if number != missing})
+        for missing in range(12)
+    ]
+    result = rejected(answer(verbs_of(filters), full_request(nodes)))
+    assert set(result) == {f"n{missing}" for missing in range(12)}
+    assert len(set(result.values())) == 8
+    assert result["n0"] == "no k0"
+
+
+PASSED_THROUGH = [
+    ("a pod of another scheduler", [Needs()], pod(scheduler="other")),
+    ("a profile without filters", [], pod()),
+]
+
+
+@pytest.mark.parametrize(("why", "filters", "of"), PASSED_THROUGH)
+def test_what_no_filter_is_for_passes_untouched(why: str, filters: list[Any], of: object) -> None:
+    del why
+    nodes = [node("a"), node("b", RDMA)]
+    verbs = verbs_of(filters)
+    assert answer(verbs, full_request(nodes, of))["Nodes"]["items"] == nodes
+    assert answer(verbs, names_request(["x", "y"], of))["NodeNames"] == ["x", "y"]
+    unsynced = verbs_of(filters, watched=Watched(synced=False))
+    assert answer(unsynced, names_request(["x", "y"], of))["NodeNames"] == ["x", "y"]
+
+
+ERRORS = [
+    (
+        "both null",
+        None,
+        b'{"Pod":{},"Nodes":null,"NodeNames":null}',
+        "the request has neither Nodes nor NodeNames",
+    ),
+    ("nothing at all", None, b"{}", "the request has neither Nodes nor NodeNames"),
+    ("null", None, b"null", "the request has neither Nodes nor NodeNames"),
+    ("no pod", None, names_request(["a"], None), "the request has no Pod"),
+    ("no pod, full", None, full_request([node("a")], None), "the request has no Pod"),
+    ("no cache", None, names_request(["a"]), "nodeCacheCapable: false"),
+    ("no cache", None, names_request(["a"]), "configure `cluster`"),
+    ("not synced", Watched(synced=False), names_request(["a"]), "not listed the nodes yet"),
+]
+
+
+@pytest.mark.parametrize(("why", "watched", "body", "text"), ERRORS)
+def test_what_cannot_be_decided_is_an_error_and_never_a_rejection(
+    why: str, watched: Watched | None, body: bytes, text: str
+) -> None:
+    del why
+    verbs = verbs_of([Needs()], watched=watched)
+    result = answer(verbs, body)
+    assert text in result["Error"]
+    assert rejected(result) == {}
+    assert result["Nodes"] is None
+    assert result["NodeNames"] is None
+    assert counted(verbs, "kubextend_verb_requests_total", verb="filter", result="error") == 1
+
+
+def test_full_mode_is_served_before_the_first_sync() -> None:
+    verbs = verbs_of([Needs()], watched=Watched(synced=False))
+    result = answer(verbs, full_request([node("good", RDMA)]))
+    assert result["Nodes"]["items"] == [node("good", RDMA)]
+
+
+def test_a_full_request_never_overwrites_what_was_watched() -> None:
+    watched = Watched().listing(node("n"))
+    verbs = verbs_of([Needs()], watched=watched)
+    answer(verbs, full_request([node("n", RDMA), node("m", RDMA)]))
+    assert rejected(answer(verbs, names_request(["n"]))) == {"n": NO_RDMA}
+    assert "m" not in watched.store
+
+
+def test_unknown_names_are_rejected_where_a_known_node_passes() -> None:
+    watched = Watched().listing(node("good", RDMA), node("bad"))
+    result = answer(verbs_of([Needs()], watched=watched), names_request(["new", "good", "bad"]))
+    assert result["NodeNames"] == ["good"]
+    assert rejected(result) == {"new": UNKNOWN, "bad": NO_RDMA}
+
+
+def test_an_unknown_name_that_a_filter_would_let_pass_is_still_rejected() -> None:
+    watched = Watched().listing(node("good"))
+    result = answer(verbs_of([Needs("!rdma")], watched=watched), names_request(["new", "good"]))
+    assert result["NodeNames"] == ["good"]
+    assert rejected(result) == {"new": UNKNOWN}
+
+
+def test_unknown_names_are_an_error_for_ten_seconds_where_no_known_node_passes() -> None:
+    clock = Clock()
+    watched = Watched().listing(node("bad"))
+    verbs = verbs_of([Needs()], watched=watched, clock=clock)
+    body = names_request(["bad", "new"])
+    for at_s, is_error in [(0.0, True), (9.9, True), (10.0, False), (300.0, False)]:
+        clock.now_s = 1000.0 + at_s
+        result = answer(verbs, body)
+        assert bool(result["Error"]) is is_error
+        assert rejected(result) == ({} if is_error else {"new": UNKNOWN, "bad": NO_RDMA})
+
+
+def test_a_name_first_seen_where_others_passed_has_used_its_ten_seconds() -> None:
+    clock = Clock()
+    watched = Watched().listing(node("good", RDMA))
+    verbs = verbs_of([Needs()], watched=watched, clock=clock)
+    assert not answer(verbs, names_request(["good", "new"]))["Error"]
+    clock.now_s += 11
+    assert rejected(answer(verbs, names_request(["new"]))) == {"new": UNKNOWN}
+
+
+def test_a_node_is_known_as_soon_as_the_watch_brings_it() -> None:
+    watched = Watched().listing()
+    verbs = verbs_of([Needs()], watched=watched)
+    assert answer(verbs, names_request(["new"]))["Error"]
+    watched.store.apply(watch_event("ADDED", node("new", RDMA)))
+    assert answer(verbs, names_request(["new"]))["NodeNames"] == ["new"]
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("at 0x7f3a"), ValueError(), KeyError("k"), StopIteration()]
+)
+def test_a_failing_filter_fails_the_attempt_and_is_named(error: BaseException) -> None:
+    verbs = verbs_of([Needs(), Breaks(error)])
+    result = answer(verbs, full_request([node("good", RDMA)]))
+    assert '"Breaks"' in result["Error"]
+    assert "0x7f3a" not in result["Error"]
+    assert rejected(result) == {}
+    failures = counted(
+        verbs, "kubextend_plugin_failures_total", plugin="Breaks", extension_point="Filter"
+    )
+    assert failures == 1
+
+
+def test_a_failing_filter_rejects_everything_where_the_scheduler_ignores_errors() -> None:
+    verbs = verbs_of([Breaks()], ignorable=True)
+    texts = set()
+    for _ in range(2):
+        result = answer(verbs, full_request([node("a"), node("b", RDMA)]))
+        assert result["Error"] == ""
+        assert result["Nodes"]["items"] == []
+        assert set(result["FailedAndUnresolvableNodes"]) == {"a", "b"}
+        texts |= set(result["FailedAndUnresolvableNodes"].values())
+    assert texts == {'Filter plugin "Breaks" failed'}
+
+
+@pytest.mark.parametrize("body", [b"", b"[", b"[]", b'{"Pod":3}', b'{"Pod":{},"NodeNames":[1]}'])
+def test_what_cannot_be_read_raises_and_is_counted(body: bytes) -> None:
+    verbs = verbs_of([Needs()])
+    with pytest.raises(WireError):
+        verbs.filter(body)
+    labels = {"verb": "filter", "result": "bad_request"}
+    assert counted(verbs, "kubextend_verb_requests_total", **labels) == 1
+
+
+def test_no_nodes_in_give_no_nodes_out() -> None:
+    result = answer(verbs_of([Needs()]), full_request([]))
+    assert result["Nodes"]["items"] == []
+    assert result["Error"] == ""
+
+
+def test_a_lower_case_request_of_an_old_scheduler_is_served() -> None:
+    body = json.dumps({"pod": pod(), "nodes": {"items": [node("good", RDMA), node("bad")]}})
+    result = answer(verbs_of([Needs()]), body.encode())
+    assert [kept["metadata"]["name"] for kept in result["Nodes"]["items"]] == ["good"]
+    assert rejected(result) == {"bad": NO_RDMA}
+
+
+def test_calls_and_nodes_are_counted() -> None:
+    verbs = verbs_of([Needs()], request_store=core.NodeStore())
+    answer(verbs, full_request([node("a"), node("b")]))
+    assert counted(verbs, "kubextend_verb_requests_total", verb="filter", result="ok") == 1
+    assert counted(verbs, "kubextend_verb_nodes_sum", verb="filter") == 2
+
+
+def test_a_pod_rejected_on_stale_labels_is_woken_when_a_node_changes() -> None:
+    activator = Activator()
+    watched = Watched().listing(node("n"), node("m"))
+    verbs = verbs_of([Needs()], watched=watched, activator=activator)
+    answer(verbs, names_request(["n"], pod("waiting")))
+    verbs.nodes_changed()
+    assert activator.woken == []
+    watched.store.apply(watch_event("MODIFIED", node("m", RDMA)))
+    verbs.nodes_changed()
+    assert activator.woken == []
+    watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
+    verbs.nodes_changed()
+    verbs.nodes_changed()
+    assert activator.woken == ["waiting"]
+    assert counted(verbs, "kubextend_pods_woken_total") == 1

@@ -1,0 +1,145 @@
+import threading
+
+from verb_world import (
+    RDMA,
+    Activator,
+    Breaks,
+    Clock,
+    Needs,
+    Watched,
+    full_request,
+    names_request,
+    node,
+    pod,
+    verbs_of,
+    watch_event,
+)
+
+from kubextend import core
+from kubextend.metrics import Metrics
+from kubextend.profile import Profile
+from kubextend.verbs.parked import ParkedPods
+
+
+def nodes_of(watched: Watched, *names: str) -> tuple[core.Pod, core.Nodes]:
+    args = core.read_args(names_request(names), watched=watched.store)
+    assert args.pod is not None
+    assert args.nodes is not None
+    return args.pod, args.nodes
+
+
+def test_a_pod_is_forgotten_after_ten_seconds() -> None:
+    for waited_s, woken in [(9.9, ["pod"]), (10.1, [])]:
+        clock, activator = Clock(), Activator()
+        watched = Watched().listing(node("n"))
+        verbs = verbs_of([Needs()], watched=watched, activator=activator, clock=clock)
+        verbs.filter(names_request(["n"]))
+        clock.now_s += waited_s
+        watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
+        verbs.nodes_changed()
+        assert activator.woken == woken
+
+
+def test_a_pod_that_passed_meanwhile_is_not_woken() -> None:
+    activator = Activator()
+    watched = Watched().listing(node("n"), node("good", RDMA))
+    verbs = verbs_of([Needs()], watched=watched, activator=activator)
+    verbs.filter(names_request(["n"]))
+    verbs.filter(names_request(["n", "good"]))
+    watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
+    verbs.nodes_changed()
+    assert activator.woken == []
+
+
+def test_only_the_last_of_many_rejections_counts() -> None:
+    activator = Activator()
+    watched = Watched().listing(node("n"), node("m"))
+    verbs = verbs_of([Needs()], watched=watched, activator=activator)
+    verbs.filter(names_request(["n"]))
+    verbs.filter(names_request(["m"]))
+    watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
+    verbs.nodes_changed()
+    assert activator.woken == []
+
+
+def test_a_node_that_becomes_known_wakes_the_pod_too() -> None:
+    clock, activator = Clock(), Activator()
+    watched = Watched().listing(node("n"))
+    verbs = verbs_of([Needs()], watched=watched, activator=activator, clock=clock)
+    verbs.filter(names_request(["n", "new"]))
+    clock.now_s += 11
+    verbs.filter(names_request(["n", "new"]))
+    watched.store.apply(watch_event("ADDED", node("new", RDMA)))
+    verbs.nodes_changed()
+    assert activator.woken == ["pod"]
+
+
+def test_a_full_mode_rejection_is_not_remembered() -> None:
+    activator = Activator()
+    watched = Watched().listing(node("n"))
+    verbs = verbs_of([Needs()], watched=watched, activator=activator)
+    verbs.filter(full_request([node("n")]))
+    watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
+    verbs.nodes_changed()
+    assert activator.woken == []
+
+
+def test_a_change_between_lookup_and_rejection_is_not_lost() -> None:
+    activator = Activator()
+    watched = Watched().listing(node("n"))
+    parked = ParkedPods(activator, metrics=Metrics())
+    changes = parked.changes
+    waiting, nodes = nodes_of(watched, "n")
+    watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
+    parked.nodes_changed()
+    parked.remember(Profile("default-scheduler", filter=[Needs()]), waiting, nodes, changes)
+    assert activator.woken == ["pod"]
+    assert len(parked) == 0
+
+
+def test_a_filter_that_fails_now_wakes_nobody() -> None:
+    activator = Activator()
+    watched = Watched().listing(node("n"))
+    parked = ParkedPods(activator, metrics=Metrics())
+    waiting, nodes = nodes_of(watched, "n")
+    parked.remember(Profile("default-scheduler", filter=[Breaks()]), waiting, nodes, 0)
+    parked.nodes_changed()
+    assert activator.woken == []
+    assert len(parked) == 1
+
+
+def test_the_pods_remembered_are_bounded_and_the_oldest_goes_first() -> None:
+    activator = Activator()
+    watched = Watched().listing(node("n"))
+    parked = ParkedPods(activator, metrics=Metrics(), limit=2)
+    profile = Profile("default-scheduler", filter=[Needs()])
+    for name in ("first", "second", "third"):
+        args = core.read_args(names_request(["n"], pod(name)), watched=watched.store)
+        assert args.pod is not None
+        assert args.nodes is not None
+        parked.remember(profile, args.pod, args.nodes, 0)
+    watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
+    parked.nodes_changed()
+    assert activator.woken == ["second", "third"]
+
+
+def test_without_an_activator_nothing_is_remembered() -> None:
+    watched = Watched().listing(node("n"))
+    parked = ParkedPods(None, metrics=Metrics())
+    waiting, nodes = nodes_of(watched, "n")
+    parked.remember(Profile("default-scheduler", filter=[Needs()]), waiting, nodes, 0)
+    assert len(parked) == 0
+
+
+def test_a_pod_is_woken_once_however_many_threads_see_the_change() -> None:
+    activator = Activator()
+    watched = Watched().listing(node("n"))
+    verbs = verbs_of([Needs()], watched=watched, activator=activator)
+    verbs.filter(names_request(["n"]))
+    watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
+    threads = [threading.Thread(target=verbs.nodes_changed) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert activator.woken == ["pod"]

@@ -1,0 +1,130 @@
+import json
+import logging
+
+import pytest
+from verb_world import (
+    RDMA,
+    Breaks,
+    Scores,
+    Watched,
+    counted,
+    full_request,
+    names_request,
+    node,
+    pod,
+    verbs_of,
+)
+
+from kubextend.errors import WireError
+from kubextend.verbs import Verbs
+
+NODES = [node("good", RDMA), node("plain")]
+
+
+def scores(verbs: Verbs, body: bytes) -> dict[str, int]:
+    """Host to score; every host once."""
+    listed = json.loads(verbs.prioritize(body))
+    hosts = {entry["Host"]: entry["Score"] for entry in listed}
+    assert len(hosts) == len(listed)
+    return hosts
+
+
+# The answer is round(sum(weight * score) / 10), halves away from zero (design.md, extension points).
+ADDITIVE = [
+    ([(100, 1)], 10),
+    ([(50, 1)], 5),
+    ([(5, 1)], 1),
+    ([(4, 1)], 0),
+    ([(100, 3)], 30),
+    ([(100, 1), (50, 2)], 20),
+    ([(7, 1), (8, 1)], 2),
+]
+
+
+@pytest.mark.parametrize(("parts", "expected"), ADDITIVE)
+def test_weighted_scores_add_up_to_points_of_ten(
+    parts: list[tuple[int, int]], expected: int
+) -> None:
+    verbs = verbs_of(scores=[(Scores(score), weight) for score, weight in parts])
+    assert scores(verbs, full_request(NODES)) == {"good": expected, "plain": 0}
+
+
+def test_strict10_stays_within_ten_whatever_the_weights() -> None:
+    verbs = verbs_of(scores=[(Scores(100), 7), (Scores(100), 5)], score_scale="strict10")
+    assert scores(verbs, full_request(NODES)) == {"good": 10, "plain": 0}
+
+
+def test_names_mode_scores_what_is_watched() -> None:
+    watched = Watched().listing(*NODES)
+    verbs = verbs_of(scores=[(Scores(100), 1)], watched=watched)
+    names = ["plain", "unknown", "good"]
+    assert scores(verbs, names_request(names)) == {"plain": 0, "unknown": 0, "good": 10}
+
+
+NOTHING_TO_SAY = [
+    ("no score plugin", [], full_request(NODES)),
+    ("another scheduler", [(Scores(9), 1)], full_request(NODES, pod(scheduler="other"))),
+]
+
+
+@pytest.mark.parametrize(("why", "plugins", "body"), NOTHING_TO_SAY)
+def test_where_there_is_nothing_to_say_the_list_is_empty(
+    why: str, plugins: list[tuple[Scores, int]], body: bytes
+) -> None:
+    del why
+    verbs = verbs_of(scores=plugins)
+    assert verbs.prioritize(body) == b"[]"
+    assert counted(verbs, "kubextend_verb_requests_total", verb="prioritize", result="ok") == 1
+
+
+UNDECIDABLE = [
+    ("both null", None, b'{"Pod":{},"Nodes":null,"NodeNames":null}'),
+    ("no pod", None, names_request(["a"], None)),
+    ("no cache", None, names_request(["a"])),
+    ("not synced", Watched(synced=False), names_request(["a"])),
+]
+
+
+@pytest.mark.parametrize(("why", "watched", "body"), UNDECIDABLE)
+def test_what_cannot_be_decided_adds_nothing_and_counts_as_an_error(
+    why: str, watched: Watched | None, body: bytes
+) -> None:
+    del why
+    verbs = verbs_of(scores=[(Scores(100), 1)], watched=watched)
+    assert verbs.prioritize(body) == b"[]"
+    assert counted(verbs, "kubextend_verb_requests_total", verb="prioritize", result="error") == 1
+
+
+def test_a_failing_plugin_is_left_out_named_counted_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    verbs = verbs_of(scores=[(Scores(100), 1), (Breaks(), 5), (Scores(50), 2)])
+    with caplog.at_level(logging.ERROR, "kubextend"):
+        assert scores(verbs, full_request(NODES)) == {"good": 20, "plain": 0}
+    assert '"Breaks"' in caplog.text
+    failures = counted(
+        verbs, "kubextend_plugin_failures_total", plugin="Breaks", extension_point="Score"
+    )
+    assert failures == 1
+
+
+@pytest.mark.parametrize("score", [-1, 101, 10**30])
+def test_a_plugin_that_leaves_its_range_is_left_out(score: int) -> None:
+    wild = Scores(score, name="Wild")
+    verbs = verbs_of(scores=[(wild, 1), (Scores(100), 1)])
+    assert scores(verbs, full_request(NODES)) == {"good": 10, "plain": 0}
+    failures = counted(
+        verbs, "kubextend_plugin_failures_total", plugin="Wild", extension_point="Score"
+    )
+    assert failures == 1
+
+
+def test_where_every_plugin_fails_the_list_is_empty() -> None:
+    verbs = verbs_of(scores=[(Breaks(), 1)])
+    assert verbs.prioritize(full_request(NODES)) == b"[]"
+    assert counted(verbs, "kubextend_verb_requests_total", verb="prioritize", result="error") == 1
+
+
+def test_what_cannot_be_read_raises() -> None:
+    with pytest.raises(WireError):
+        verbs_of().prioritize(b"{")

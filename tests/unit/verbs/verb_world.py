@@ -1,0 +1,180 @@
+"""What the tests of the verbs are made of: bodies as kube-scheduler sends them, and stand-ins."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kubextend import core
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.plugin import Rejection
+from kubextend.framework.status import Status
+from kubextend.metrics import Metrics
+from kubextend.profile import Profile, Profiles
+from kubextend.verbs import Verbs
+
+RDMA = {"rdma": "true"}
+NO_RDMA = "Node does not support RDMA"
+
+
+def pod(
+    name: str = "pod", labels: Mapping[str, str] | None = None, scheduler: str | None = None
+) -> dict[str, Any]:
+    spec = {} if scheduler is None else {"schedulerName": scheduler}
+    metadata = {"name": name, "namespace": "ml", "uid": f"uid-of-{name}", "labels": labels or {}}
+    return {"metadata": metadata, "spec": spec}
+
+
+def node(name: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": labels or {}}, "spec": {}, "status": {}}
+
+
+def names_request(names: Sequence[str], of: object = ...) -> bytes:
+    asked = pod() if of is ... else of
+    return json.dumps({"Pod": asked, "Nodes": None, "NodeNames": list(names)}).encode()
+
+
+def full_request(nodes: Iterable[object], of: object = ...) -> bytes:
+    asked = pod() if of is ... else of
+    listed = {"metadata": {}, "items": list(nodes)}
+    return json.dumps({"Pod": asked, "Nodes": listed, "NodeNames": None}).encode()
+
+
+def preempt_request(victims: Mapping[str, Sequence[str]], of: object = ...) -> bytes:
+    """A names-mode request; each node's victims by UID, one PDB violation for each node."""
+    meta = {
+        name: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 1}
+        for name, uids in victims.items()
+    }
+    asked = pod() if of is ... else of
+    return json.dumps(
+        {"Pod": asked, "NodeNameToVictims": None, "NodeNameToMetaVictims": meta}
+    ).encode()
+
+
+def full_preempt_request(victims: Mapping[str, Sequence[str]]) -> bytes:
+    """The same with the victims as whole pods, as nodeCacheCapable: false has it."""
+    whole = {
+        name: {"Pods": [{"metadata": {"name": uid, "uid": uid}} for uid in uids]}
+        | {"NumPDBViolations": 1}
+        for name, uids in victims.items()
+    }
+    return json.dumps(
+        {"Pod": pod(), "NodeNameToVictims": whole, "NodeNameToMetaVictims": None}
+    ).encode()
+
+
+def node_list(nodes: Iterable[object]) -> bytes:
+    return json.dumps(
+        {
+            "kind": "NodeList",
+            "apiVersion": "v1",
+            "metadata": {"resourceVersion": "1"},
+            "items": list(nodes),
+        }
+    ).encode()
+
+
+def watch_event(kind: str, of: object) -> bytes:
+    return json.dumps({"type": kind, "object": of}).encode()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@dataclass
+class Watched:
+    """A node source that is fed by hand."""
+
+    synced: bool = True
+    store: core.NodeStore = field(default_factory=core.NodeStore)
+
+    def age_s(self) -> float | None:
+        return 0.0
+
+    def listing(self, *nodes: object) -> "Watched":
+        self.store.replace(node_list(nodes))
+        return self
+
+
+@dataclass
+class Binder:
+    error: BaseException | None = None
+    bound: list[tuple[str, str, str, str]] = field(default_factory=list)
+
+    def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        if self.error is not None:
+            raise self.error
+        self.bound.append((namespace, name, uid, node))
+
+
+@dataclass
+class Activator:
+    woken: list[str] = field(default_factory=list)
+
+    def activate(self, pods: Iterable[core.Pod]) -> None:
+        self.woken += [pod.name for pod in pods]
+
+
+@dataclass
+class Needs:
+    """Rejects nodes that do not match a selector."""
+
+    selector: str = "rdma=true"
+    status: Status = field(default_factory=lambda: Status.unresolvable(NO_RDMA))
+    name: str = "Needs"
+
+    def filter_nodes(
+        self, _state: CycleState, _pod: core.Pod, nodes: core.Nodes
+    ) -> Sequence[Rejection]:
+        return [Rejection(~nodes.matches(self.selector), self.status)]
+
+
+@dataclass
+class Breaks:
+    """Raises wherever it is called."""
+
+    error: BaseException = field(default_factory=lambda: RuntimeError("0x7f3a is broken"))
+    name: str = "Breaks"
+
+    def filter_nodes(
+        self, _state: CycleState, _pod: core.Pod, _nodes: core.Nodes
+    ) -> Sequence[Rejection]:
+        raise self.error
+
+    def score_nodes(self, _state: CycleState, _pod: core.Pod, _nodes: core.Nodes) -> Sequence[int]:
+        raise self.error
+
+
+@dataclass
+class Scores:
+    """Scores nodes that match a selector."""
+
+    score: int
+    selector: str = "rdma=true"
+    name: str = "Scores"
+
+    def score_nodes(self, _state: CycleState, _pod: core.Pod, nodes: core.Nodes) -> Sequence[int]:
+        return [self.score if fits else 0 for fits in nodes.matches(self.selector)]
+
+
+def verbs_of(
+    filters: Sequence[Any] = (),
+    scores: Sequence[tuple[Any, int]] = (),
+    **joined: Any,
+) -> Verbs:
+    """Verbs of one profile for the default scheduler."""
+    profile = Profile("default-scheduler", filter=filters, score=scores)
+    joined.setdefault("request_store", core.NodeStore())
+    joined.setdefault("metrics", Metrics())
+    return Verbs(Profiles([profile]), **joined)
+
+
+def counted(verbs: Verbs, name: str, **labels: str) -> float:
+    """The value of a metric; 0 where nothing was ever counted."""
+    return verbs.metrics.registry.get_sample_value(name, labels) or 0.0
