@@ -196,8 +196,12 @@ class Relist:
 
         Raises: WireError: not a NodeList; nothing of the page is kept.
         """
-    def commit(self) -> None:
-        """Replace the whole content of the store at once: what was not listed is gone."""
+    def commit(self) -> bool:
+        """Replace the whole content of the store at once: what was not listed is gone.
+
+        Returns: whether anything that plugins read changed.
+        Raises: RuntimeError: it was committed before.
+        """
 
 @final
 class NodeStore:
@@ -298,8 +302,8 @@ class NativePlugin:
         """
     @staticmethod
     def label_match(
-        filters: Sequence[tuple[str, str, str]] = (),
-        scores: Sequence[tuple[str, str, int]] = (),
+        filters: Sequence[tuple[str, str, str]] = ...,
+        scores: Sequence[tuple[str, str, int]] = ...,
     ) -> NativePlugin:
         """``(pod selector, node selector, reason)`` filters, ``(…, …, score)`` scores.
 

@@ -283,7 +283,7 @@ def _load(
 def _known_plugins() -> "Mapping[str, PluginInfo]":
     from kubextend.plugins import IN_TREE
 
-    return IN_TREE.known()
+    return IN_TREE
 
 
 def _read(file: Path) -> bytes:

@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
-__all__ = ["Metrics", "NodeStoreStats"]
+__all__ = ["Metrics", "NodeStoreStats", "Snapshot"]
 
 _MILLISECOND = 0.001
 # kube-scheduler's scheduling_algorithm_duration_seconds has ExponentialBuckets(0.001, 2, 15)
@@ -41,6 +41,17 @@ class NodeStoreStats(Protocol):
     @property
     def misses(self) -> int:
         """Nodes it did not recognise since the start."""
+
+
+class Snapshot(Protocol):
+    """How good the watched nodes are; ``framework.handle.NodeSource`` is one."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether the first list is in."""
+
+    def age_s(self) -> float | None:
+        """Seconds since the API last said anything; None before it ever did."""
 
 
 class Metrics:
@@ -114,14 +125,9 @@ class Metrics:
         """
         self._stores.add(store, stats)
 
-    def watch_snapshot(self, synced: Callable[[], bool], age_s: Callable[[], float | None]) -> None:
-        """Whether the watched nodes are listed, and their age, are read at every scrape.
-
-        Args:
-            synced: whether the first list is in.
-            age_s: seconds since the API last said anything; None before it ever did.
-        """
-        self.registry.register(_SnapshotCollector(synced, age_s))
+    def watch_snapshot(self, snapshot: Snapshot) -> None:
+        """Whether the watched nodes are listed, and their age, are read at every scrape."""
+        self.registry.register(_SnapshotCollector(snapshot))
 
     def render(self) -> tuple[bytes, str]:
         """Every metric in Prometheus' text format, and its content type. Slow: not on a loop."""
@@ -155,17 +161,18 @@ class _StoreCollector(Collector):
 class _SnapshotCollector(Collector):
     """Reads the state of the node watch when it is scraped."""
 
-    def __init__(self, synced: Callable[[], bool], age_s: Callable[[], float | None]) -> None:
-        self._synced = synced
-        self._age_s = age_s
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
 
     def collect(self) -> Iterator[Metric]:
         yield GaugeMetricFamily(
-            "kubextend_node_snapshot_synced", "1 once the nodes are listed.", value=self._synced()
+            "kubextend_node_snapshot_synced",
+            "1 once the nodes are listed.",
+            value=self._snapshot.synced,
         )
-        age_s = GaugeMetricFamily(
+        age = GaugeMetricFamily(
             "kubextend_node_snapshot_age_seconds", "Since the API last said anything about nodes."
         )
-        if (seconds := self._age_s()) is not None:
-            age_s.add_metric([], seconds)
-        yield age_s
+        if (age_s := self._snapshot.age_s()) is not None:
+            age.add_metric([], age_s)
+        yield age

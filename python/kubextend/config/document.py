@@ -133,12 +133,12 @@ class _Reading:
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node)
         if isinstance(node, yaml.SequenceNode):
+            self._need_tag(node, "seq")
             return [self.value(item) for item in node.value]
         return self._scalar(node)
 
     def _mapping(self, node: yaml.MappingNode) -> dict[str, JsonValue]:
-        if node.tag != _TAG + "map":
-            self._refuse(node, f"{node.tag} has no meaning here")
+        self._need_tag(node, "map")
         merged: dict[str, JsonValue] = {}
         own: dict[str, JsonValue] = {}
         lines: dict[str | None, int] = {}
@@ -182,6 +182,10 @@ class _Reading:
             kind = node.tag.removeprefix(_TAG)
             self._refuse(node, f"cannot read {_shown(node)} as {kind}")
             return None
+
+    def _need_tag(self, node: yaml.Node, kind: str) -> None:
+        if node.tag != _TAG + kind:
+            self._refuse(node, f"{node.tag} has no meaning here")
 
     def _refuse(self, node: yaml.Node, what: str) -> None:
         self.issues.append(f"line {node.start_mark.line + 1}: {what}")

@@ -18,6 +18,7 @@ __all__ = ["expand"]
 
 _EVERY = "*"
 _MULTI_POINT = "multiPoint"
+_WEIGHED = ("score", "placementScore")
 
 
 class _Known(NamedTuple):
@@ -51,7 +52,7 @@ def expand(
         specific = [*_fitting(known, point, findings)]
         through = [each for each in multi if _reaches(each, point, plugins)]
         if specific or through:
-            points[point] = _ordered(specific, through, scored=point == "score")
+            points[point] = _ordered(specific, through, scored=point in _WEIGHED)
     return points
 
 

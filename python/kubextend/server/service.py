@@ -131,6 +131,12 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         self.accepting.set()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        if self.force_exit:
+            # uvicorn leaves the application no chance to end what it started.
+            await self.lifespan.shutdown()
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         # uvicorn raises the signal again at its end, and the process would not exit with 0.

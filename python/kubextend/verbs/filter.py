@@ -87,7 +87,17 @@ class FilterVerb:
         try:
             passing, outcome = filter_known(profile, pod, nodes)
         except PluginError as error:
-            return self._plugin_failed(error, args, nodes)
+            self._metrics.plugin_failures(error.plugin, error.extension_point).inc()
+            _LOGGER.error("%s", error, exc_info=error)  # noqa: TRY400
+            # Only the name goes out: a text that varies makes kube-scheduler ask for ever.
+            failed = f'{error.extension_point} plugin "{error.plugin}" failed'
+            return self._failed(failed, args, nodes)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            # A panic of the core: not even that may place a pod on an ignored Error.
+            _LOGGER.exception("filter failed")
+            return self._failed("kubextend failed internally", args, nodes)
         unknown = ~nodes.known
         if unknown.any() and self._too_new(nodes, unknown) and not passing.any():
             return filter_error(_NOT_SEEN_YET)
@@ -101,16 +111,10 @@ class FilterVerb:
         names = nodes.names
         return self._unknown.any_new(names[row] for row in unknown.indices())
 
-    def _plugin_failed(
-        self, error: PluginError, args: core.ExtenderArgs, nodes: core.Nodes
-    ) -> Answer:
-        self._metrics.plugin_failures(error.plugin, error.extension_point).inc()
-        _LOGGER.error("%s", error, exc_info=error)
-        # Only the name goes out: a text that varies makes kube-scheduler ask again and again.
-        failed = f'{error.extension_point} plugin "{error.plugin}" failed'
+    def _failed(self, text: str, args: core.ExtenderArgs, nodes: core.Nodes) -> Answer:
         if not self._ignorable:
-            return filter_error(f"{failed}; kubextend's log says how")
-        return Answer(args.filter_answer([(nodes.everything(), failed, True)]), "error")
+            return filter_error(f"{text}; kubextend's log says how")
+        return Answer(args.filter_answer([(nodes.everything(), text, True)]), "error")
 
 
 def _entries(unknown: core.Mask, rejections: Sequence[Rejection]) -> Iterator[_Entry]:

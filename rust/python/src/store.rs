@@ -16,7 +16,7 @@ pub(crate) struct PyNodeStore(pub(crate) Arc<NodeStore>);
 #[pymethods]
 impl PyNodeStore {
     #[new]
-    #[pyo3(signature = (max_bytes = 512 << 20))]
+    #[pyo3(signature = (max_bytes = 536_870_912))]
     fn new(max_bytes: u64) -> Self {
         Self(Arc::new(NodeStore::new(max_bytes)))
     }

@@ -20,7 +20,8 @@ from urllib.parse import parse_qs, urlsplit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Fault = Callable[["Request"], bool] if TYPE_CHECKING else object
+    Fault = Callable[["Request"], bool]
+
 Object = dict[str, Any]
 
 
@@ -193,13 +194,13 @@ class Request(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         """Quiet."""
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         self._serve("GET")
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:
         self._serve("POST")
 
-    def do_PATCH(self) -> None:  # noqa: N802
+    def do_PATCH(self) -> None:
         self._serve("PATCH")
 
     def _serve(self, method: str) -> None:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
@@ -16,7 +16,7 @@ from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
-from kubextend.server import Health, Limits, Listener, Service, TlsFiles, application
+from kubextend.server import Health, Limits, Listener, Service, application
 from kubextend.verbs import Verbs
 
 DATA = Path(__file__).parents[2] / "data"
@@ -77,7 +77,7 @@ def some_verbs(watched: Any = None, *, ignorable: bool = False) -> Verbs:
     """Verbs with a filter, a score plugin and a binder, for the default scheduler."""
     profile = Profile("default-scheduler", filter=[NeedsRdma()], score=[(LikesRdma(), 1)])
     return Verbs(
-        Profiles([profile]),
+        Profiles.of([profile]),
         request_store=core.NodeStore(),
         watched=watched,
         binder=Bindings(),
@@ -93,15 +93,14 @@ def serving(
     health: Health | None = None,
     limits: Limits | None = None,
     path: str = "/",
-    tls: TlsFiles | None = None,
-    keep_alive_s: int = 120,
+    **listening: Any,
 ) -> Iterator[str]:
     """The URL of a server that runs on a thread until the block ends."""
     health = health or Health()
     app = application(verbs, health, path=path, limits=limits or Limits())
     announced: queue.Queue[str] = queue.Queue()
     service = Service(
-        Listener(app, "127.0.0.1", 0, keep_alive_s=keep_alive_s, tls=tls),
+        Listener(app, "127.0.0.1", 0, **listening),
         health,
         announce=lambda urls: announced.put(urls[0]),
     )
@@ -139,9 +138,10 @@ class Connection:
 
     def __init__(self, url: str, timeout_s: float = 10.0) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port_of(url)), timeout_s)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._read = self.socket.makefile("rb")
 
-    def __enter__(self) -> "Connection":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -138,8 +138,7 @@ def test_a_refused_body_without_end_is_cut_off() -> None:
         connection.send(head("POST", "/filter", **{"Content-Length": str(10**12)}))
         assert connection.answer().status == 413
         with pytest.raises(OSError, match=r"reset|Broken pipe|Connection aborted"):
-            for _ in range(1000):
-                connection.send(b" " * 1_000_000)
+            connection.send(*[b" " * 1_000_000] * 1000)
 
 
 @pytest.mark.parametrize(
@@ -176,10 +175,8 @@ def test_a_head_without_end_is_refused() -> None:
         for start in (b"POST /filter HTTP/1.1\r\nX: ", b"POST /", b"GET /livez HTTP/1.1\r\n"):
             with Connection(url) as connection:
                 connection.send(start)
-                with pytest.raises((OSError, AssertionError)):
-                    for _ in range(100):
-                        connection.send(b"x" * 100_000)
-                    assert connection.answer().status in {400, 431}
+                with pytest.raises(OSError, match=r"reset|Broken pipe|Connection aborted"):
+                    connection.send(*[b"x" * 100_000] * 1000)
             with Connection(url) as connection:
                 assert connection.get("/livez").status == 200
 

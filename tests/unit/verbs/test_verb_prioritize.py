@@ -29,7 +29,7 @@ def scores(verbs: Verbs, body: bytes) -> dict[str, int]:
     return hosts
 
 
-# The answer is round(sum(weight * score) / 10), halves away from zero (design.md, extension points).
+# The answer is round(sum(weight * score) / 10), halves away from zero.
 ADDITIVE = [
     ([(100, 1)], 10),
     ([(50, 1)], 5),
@@ -114,7 +114,7 @@ def test_a_plugin_that_leaves_its_range_is_left_out(score: int) -> None:
     verbs = verbs_of(scores=[(wild, 1), (Scores(100), 1)])
     assert scores(verbs, full_request(NODES)) == {"good": 10, "plain": 0}
     failures = counted(
-        verbs, "kubextend_plugin_failures_total", plugin="Wild", extension_point="Score"
+        verbs, "kubextend_plugin_failures_total", plugin="Wild", extension_point="NormalizeScore"
     )
     assert failures == 1
 

@@ -172,7 +172,7 @@ def verbs_of(
     profile = Profile("default-scheduler", filter=filters, score=scores)
     joined.setdefault("request_store", core.NodeStore())
     joined.setdefault("metrics", Metrics())
-    return Verbs(Profiles([profile]), **joined)
+    return Verbs(Profiles.of([profile]), **joined)
 
 
 def counted(verbs: Verbs, name: str, **labels: str) -> float:

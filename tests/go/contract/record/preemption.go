@@ -65,7 +65,7 @@ func bindingSamples() []sample {
 		{name: "binding", body: `{"PodName":"p","PodNamespace":"ns","PodUID":"u","Node":"n"}`},
 		{name: "lower case", body: `{"podName":"p","podNamespace":"ns","podUID":"u","node":"n"}`},
 		{name: "upper case", body: `{"PODNAME":"p","PODNAMESPACE":"ns","PODUID":"u","NODE":"n"}`},
-		{name: "long s", body: `{"PodName` + `pace":"x","PodName` + "\u017f" + `pace":"ns"}`},
+		{name: "long s", body: `{"PodName` + "\u017f" + `pace":"ns","NodeName":"x"}`},
 		{name: "escapes in keys", body: `{"\u0050odName":"p","Nod\u0065":"n"}`},
 		{name: "escapes in values", body: `{"PodName":"a\"\\\/\b\f\n\r\t\u00e9\ud834\udd1e"}`},
 		{name: "a lone surrogate", body: `{"PodName":"a\ud834b"}`},

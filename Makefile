@@ -1,0 +1,85 @@
+# Every task of the project; CI runs `make test`.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+
+PYTHON ?= python3
+BIN := .venv/bin
+RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock pyproject.toml
+GO_TOOLS := build/e2e-tools/etcd build/e2e-tools/kube-apiserver build/e2e-tools/kube-scheduler
+
+.PHONY: help
+help: ## list these tasks
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  \1\t\2/' | expand -t 16
+
+.PHONY: demo
+demo: build ## start the server, send it recorded requests of every verb, print what it decides
+	$(BIN)/python deploy/demo/demo.py
+
+.PHONY: test
+test: lint test-rust test-python e2e ## everything that CI runs
+
+.PHONY: build
+build: build/installed ## make the virtual environment and install kubextend into it
+
+build/environment: requirements-dev.lock
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed, this is " + sys.version'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	mkdir -p build && touch $@
+
+build/installed: build/environment $(RUST_SOURCES)
+	$(BIN)/maturin develop --release --locked
+	touch $@
+
+.PHONY: lint
+lint: build ## formatting, lints, types, stubs, and the rules of the architecture
+	cargo fmt --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	! cargo tree --locked -p kubextend-core --edges normal | grep pyo3
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest kubextend._native --allowlist tests/stubtest-allowlist.txt
+	$(BIN)/lint-imports --no-cache
+	cd tests/go && test -z "$$(gofmt -l .)" && go vet ./...
+
+.PHONY: test-rust
+test-rust: ## tests of the core
+	cargo test --locked -p kubextend-core
+
+.PHONY: test-python
+test-python: build ## unit, property, contract and integration tests
+	$(BIN)/python -m pytest --ignore=tests/e2e
+
+.PHONY: e2e
+e2e: build $(GO_TOOLS) ## etcd, kube-apiserver and kube-scheduler against kubextend
+	$(BIN)/python -m pytest tests/e2e
+
+.PHONY: e2e-tools
+e2e-tools: $(GO_TOOLS) ## build the pinned etcd, kube-apiserver and kube-scheduler
+
+$(GO_TOOLS) &: tests/e2e/tools/go.mod tests/e2e/tools/go.sum
+	$(BIN)/python -m tests.e2e.controlplane
+	touch $(GO_TOOLS)
+
+.PHONY: bench
+bench: build ## the core and the verbs beside orjson, as ratios
+	$(BIN)/python -m pytest benches --benchmark-only
+
+.PHONY: format
+format: build ## write the formatting that lint checks
+	cargo fmt
+	$(BIN)/ruff format
+	gofmt -w tests/go
+
+.PHONY: lock
+lock: build/environment ## pin the newest versions that pyproject.toml and Cargo.toml allow
+	cargo update
+	$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes \
+		--no-header --group tools pyproject.toml --output-file requirements-dev.lock
+
+.PHONY: clean
+clean: ## remove everything that was built
+	rm -rf .venv build target python/kubextend/*.so

@@ -1,0 +1,1 @@
+"""What a plugin author reads: no HTTP, no Kubernetes client."""

@@ -1,0 +1,66 @@
+"""Status and Code, as kube-scheduler's framework has them.
+
+Source: kube-scheduler v0.36 framework/interface.go
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Self
+
+__all__ = ["Code", "Status"]
+
+
+class Code(IntEnum):
+    """What a plugin says of a pod on a node; the numbers are those of the framework."""
+
+    SUCCESS = 0
+    ERROR = 1
+    UNSCHEDULABLE = 2
+    UNSCHEDULABLE_AND_UNRESOLVABLE = 3
+    WAIT = 4
+    SKIP = 5
+    PENDING = 6
+
+
+_REJECTING = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A Code and why.
+
+    Attributes:
+        code: what is said.
+        reason: goes out to kube-scheduler, which counts equal ones together; keep it short and
+            stable, without numbers that change.
+        detail: for the log and for explanations; may vary.
+    """
+
+    code: Code
+    reason: str = ""
+    detail: str = ""
+
+    @classmethod
+    def success(cls) -> Self:
+        """The pod may run here."""
+        return cls(Code.SUCCESS)
+
+    @classmethod
+    def unschedulable(cls, reason: str, detail: str = "") -> Self:
+        """The pod may not run here now; evicting pods may help."""
+        return cls(Code.UNSCHEDULABLE, reason, detail)
+
+    @classmethod
+    def unresolvable(cls, reason: str, detail: str = "") -> Self:
+        """The pod may not run here, whatever is evicted."""
+        return cls(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason, detail)
+
+    @property
+    def is_success(self) -> bool:
+        """Whether nothing stands in the way."""
+        return self.code is Code.SUCCESS
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether the pod may not run here, as opposed to a failure to say."""
+        return self.code in _REJECTING

@@ -1,0 +1,91 @@
+"""LabelMatch: filter and score nodes by their labels, as the configuration says."""
+
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+from kubextend import core
+from kubextend.plugins.native import NativeFilter, NativeScore
+
+__all__ = ["FilterRule", "LabelMatch", "LabelMatchArgs", "ScoreRule"]
+
+_MAX_NODE_SCORE = 100
+
+
+def _parses(selector: str) -> str:
+    core.Selector(selector)
+    return selector
+
+
+_Selector = Annotated[str, AfterValidator(_parses)]
+
+
+class _Rule(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=False
+    )
+
+
+class FilterRule(_Rule):
+    """When the pod matches one selector, nodes must match another.
+
+    Attributes:
+        pod_selector: labels.Parse grammar; empty for every pod.
+        node_selector: what nodes need.
+        reason: what a rejected node is told; keep it short and free of changing numbers.
+    """
+
+    pod_selector: _Selector = ""
+    node_selector: _Selector
+    reason: str = Field(min_length=1)
+
+
+class ScoreRule(_Rule):
+    """A matching node gets a score more.
+
+    Attributes:
+        pod_selector: for which pods; empty for every pod.
+        node_selector: which nodes.
+        score: 0..100.
+    """
+
+    pod_selector: _Selector = ""
+    node_selector: _Selector
+    score: int = Field(ge=0, le=_MAX_NODE_SCORE)
+
+
+class LabelMatchArgs(_Rule):
+    """The rules of a LabelMatch.
+
+    Attributes:
+        filters: a node is rejected by the first that it fails.
+        scores: add up, to 100 at most.
+    """
+
+    filters: tuple[FilterRule, ...] = ()
+    scores: tuple[ScoreRule, ...] = ()
+
+    @model_validator(mode="after")
+    def _scores_stay_in_range(self) -> Self:
+        total = sum(rule.score for rule in self.scores)
+        if total > _MAX_NODE_SCORE:
+            message = (
+                f"the scores add up to {total}; a node that matches all of them must stay within "
+                f"{_MAX_NODE_SCORE}: use smaller scores and a weight for the plugin"
+            )
+            raise ValueError(message)
+        return self
+
+
+class LabelMatch(NativeFilter, NativeScore):
+    """Filters and scores by label selectors; rejected nodes are not worth a preemption."""
+
+    name = "LabelMatch"
+    Args = LabelMatchArgs
+
+    def __init__(self, args: LabelMatchArgs) -> None:
+        self._native = core.NativePlugin.label_match(
+            [(rule.pod_selector, rule.node_selector, rule.reason) for rule in args.filters],
+            [(rule.pod_selector, rule.node_selector, rule.score) for rule in args.scores],
+        )

@@ -1,0 +1,187 @@
+"""How long the reflector waits after what; the cluster is a script and no time passes."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from kubextend.cluster import Reflector, RefusedError, UnreachableError
+from kubextend.cluster import reflector as reflector_module
+from kubextend.cluster.call import Call
+from kubextend.core import NodeStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kubextend.cluster.client import Cluster
+
+CALL = Call("GET", "/api/v1/nodes", 1.0)
+LIST = b'{"kind":"NodeList","metadata":{"resourceVersion":"7"},"items":[]}'
+NODE = b'{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"8"}}}'
+ERROR = b'{"type":"ERROR","object":{"kind":"Status","code":%d,"message":"no"}}'
+AWAY = UnreachableError(CALL, "refused")
+
+
+class Latest(random.Random):
+    """Jitter that always waits as long as it may."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return max(a, b)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Script:
+    """Answers lists and watches in turn; a watch is its lines, after some seconds."""
+
+    host = "scripted"
+
+    def __init__(self, clock: Clock, *steps: object) -> None:
+        self._clock = clock
+        self._steps = list(steps)
+        self.calls: list[Call] = []
+
+    def _next(self, call: Call) -> object:
+        self.calls.append(call)
+        step = self._steps.pop(0)
+        if isinstance(step, BaseException):
+            raise step
+        return step
+
+    def request(self, call: Call) -> bytes:
+        return cast("bytes", self._next(call))
+
+    def stream(self, call: Call) -> ScriptedWatch:
+        lasts_s, lines = cast("tuple[float, list[bytes]]", self._next(call))
+        return ScriptedWatch(self._clock, lasts_s, lines)
+
+
+class ScriptedWatch:
+    def __init__(self, clock: Clock, lasts_s: float, lines: list[bytes]) -> None:
+        self._clock = clock
+        self._lasts_s = lasts_s
+        self._lines = lines
+
+    def batches(self) -> Iterator[list[bytes]]:
+        if self._lines:
+            yield self._lines
+        self._clock.now += self._lasts_s
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def refused(status: int, retry_after_s: float | None = None) -> RefusedError:
+    return RefusedError(CALL, status, "no", retry_after_s)
+
+
+def pauses_of(*steps: object) -> tuple[list[float], Script, Reflector]:
+    clock = Clock()
+    script = Script(clock, *steps)
+    reflector = Reflector(cast("Cluster", script), NodeStore(), clock=clock, rng=Latest())
+    pauses = []
+    for _ in steps:
+        pauses.append(reflector._attempt())
+        clock.now += pauses[-1]
+    return pauses, script, reflector
+
+
+@pytest.mark.parametrize(
+    ("steps", "pauses"),
+    [
+        ([AWAY] * 6, [0.5, 1, 2, 3, 3, 3]),
+        ([refused(500)] * 8, [0.5, 1, 2, 4, 8, 16, 30, 30]),
+        ([refused(503)] * 5, [0.5, 1, 2, 3, 3]),
+        ([refused(429, 5.0)] * 5, [5, 5, 5, 5, 8]),
+        ([AWAY] * 5 + [refused(403)] * 2, [0.5, 1, 2, 3, 3, 0.5, 1]),
+        ([LIST, refused(410), LIST, refused(410), LIST], [0, 0, 0, 0.5, 0]),
+        ([LIST, (45.0, [NODE]), (45.0, [NODE])], [0, 0, 0]),
+        ([LIST, (0.25, []), (0.25, [NODE])], [0, 0.75, 0.75]),
+        ([LIST, AWAY, AWAY, (1.0, [NODE]), AWAY], [0, 0.5, 1, 0, 0.5]),
+        ([LIST, (0.0, [ERROR % 410]), LIST], [0, 0, 0]),
+        ([LIST, (0.0, [ERROR % 500]), (0.0, [ERROR % 500])], [0, 0.5, 1]),
+        ([b"<html>", b"<html>", LIST], [0.5, 1, 0]),
+    ],
+    ids=[
+        "the API is away",
+        "server errors",
+        "a gateway with nothing behind it",
+        "Retry-After",
+        "away, then starting up",
+        "gone twice",
+        "watches that last",
+        "watches that end at once",
+        "a watch that works ends the streak",
+        "gone, as an event",
+        "server errors, as events",
+        "not a list",
+    ],
+)
+def test_each_failure_has_its_pace(steps: list[object], pauses: list[float]) -> None:
+    assert pauses_of(*steps)[0] == pauses
+
+
+def test_an_event_and_then_410_for_ever_lists_ever_more_slowly() -> None:
+    steps: list[object] = [LIST, (0.0, [NODE, ERROR % 410])] * 10
+    pauses, _, _ = pauses_of(*steps)
+    assert pauses[1::2] == [0, 0.5, 1, 2, 4, 8, 16, 30, 30, 30]
+
+
+def test_an_error_event_that_is_not_410_resumes_where_it_was() -> None:
+    _, script, reflector = pauses_of(LIST, (0.0, [NODE, ERROR % 500]), (45.0, []))
+    assert [call.query.get("resourceVersion") for call in script.calls] == [None, "7", "8"]
+    assert reflector.stats.lists == 1
+
+
+def test_whole_watches_without_a_bookmark_lead_to_a_list() -> None:
+    steps: list[object] = [LIST, (45.0, []), (45.0, []), (45.0, []), LIST]
+    _, script, reflector = pauses_of(*steps)
+    assert reflector.stats.lists == 2
+    assert "watch" not in script.calls[-1].query
+
+
+def test_short_watches_without_an_event_do_not() -> None:
+    assert pauses_of(LIST, *[(2.0, [])] * 20)[2].stats.lists == 1
+
+
+def test_the_age_is_the_time_since_the_api_said_anything() -> None:
+    _, _, reflector = pauses_of(LIST, (45.0, [NODE]), AWAY, AWAY)
+    assert reflector.age_s() == pytest.approx(45.0 + 0.5 + 1.0)
+    assert reflector.last_error == "GET /api/v1/nodes: refused"
+    assert reflector.synced
+
+
+def test_a_list_without_a_version_is_not_taken() -> None:
+    pauses, _, reflector = pauses_of(b'{"kind":"NodeList","metadata":{},"items":[]}')
+    assert pauses == [0.5]
+    assert not reflector.synced
+
+
+@pytest.mark.parametrize(
+    ("steps", "warnings"),
+    [
+        ([AWAY] * 5, 1),
+        ([LIST, AWAY, (45.0, [NODE]), AWAY, (45.0, [NODE])], 0),
+        ([LIST, AWAY, AWAY, AWAY, (45.0, [NODE])], 1),
+        ([LIST, refused(410), LIST, (45.0, [NODE])], 0),
+    ],
+    ids=["down at the start", "hiccups", "an outage", "a compaction"],
+)
+def test_an_outage_is_said_once_and_a_hiccup_not_at_all(
+    steps: list[object], warnings: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    pauses_of(*steps)
+    assert [record.levelname for record in caplog.records].count("WARNING") == warnings
+
+
+def test_the_silence_limit_is_beyond_the_longest_watch() -> None:
+    assert reflector_module.WATCH_S[1] < reflector_module.WATCH_SILENCE_S
+    assert reflector_module.WATCH_SILENCE_S + 5 <= 60

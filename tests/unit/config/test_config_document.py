@@ -1,0 +1,128 @@
+"""A YAML document becomes the JSON that kube-scheduler's reader (sigs.k8s.io/yaml) makes of it."""
+
+import pytest
+
+from kubextend.config.document import read_document
+from kubextend.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a: 1", 1),
+        ("a: -0x1F", -31),
+        ("a: 0o17", 15),
+        ("a: 017", 15),
+        ("a: 1e3", 1000.0),
+        ("a: .5", 0.5),
+        ("a: yes", True),
+        ("a: Off", False),
+        ("a: ~", None),
+        ("a:", None),
+        ("a: 12:30", "12:30"),
+        ("a: 2026-11-21", "2026-11-21"),
+        ("a: =", "="),
+        ('a: "1"', "1"),
+        ("a: !!str 1", "1"),
+        ("a: !!int '1'", 1),
+        ("a: [1, {b: c}]", [1, {"b": "c"}]),
+        ('{"a": {"b": [true, null]}}', {"b": [True, None]}),
+        ("---\na: 1\n", 1),
+        ("\ufeffa: 1", 1),
+    ],
+)
+def test_a_value_is_read_as_json(text: str, value: object) -> None:
+    assert read_document(text.encode(), "f.yaml") == {"a": value}
+
+
+def test_aliases_and_merges_are_written_out() -> None:
+    text = "base: &base {a: 1, b: 2}\none: *base\ntwo: {b: 3, <<: *base}\n"
+    assert read_document(text.encode(), "f.yaml") == {
+        "base": {"a": 1, "b": 2},
+        "one": {"a": 1, "b": 2},
+        "two": {"a": 1, "b": 3},
+    }
+
+
+_BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{this}: &{this} [{', '.join([f'*{above}'] * 10)}]\n"
+    for above, this in zip("abcdefgh", "bcdefghi", strict=True)
+)
+_MERGE_BOMB = "a: &a {k: x}\n" + "".join(
+    f"{this}: &{this} {{<<: [{', '.join([f'*{above}'] * 10)}]}}\n"
+    for above, this in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "issues"),
+    [
+        ("", ["f.yaml: empty"]),
+        ("# only a comment", ["f.yaml: empty"]),
+        ("- a", ["f.yaml: expected an object with apiVersion and kind at the top"]),
+        ("a: 1\nb: 2\na: 3", ["f.yaml: line 3: key 'a' is already set in line 1"]),
+        (
+            "a: {b: 1, b: 2}\nc: 1\nc: 2",
+            [
+                "f.yaml: line 1: key 'b' is already set in line 1",
+                "f.yaml: line 3: key 'c' is already set in line 2",
+            ],
+        ),
+        ("1: a", ["f.yaml: line 1: a key must be text, found '1'; put it in quotes"]),
+        ("on: a", ["f.yaml: line 1: a key must be text, found 'on'; put it in quotes"]),
+        (
+            "? [a]\n: b",
+            ["f.yaml: line 1: a key must be text, found a list or an object; put it in quotes"],
+        ),
+        (
+            "a: !!python/object/apply:os.system [x]",
+            ["f.yaml: line 1: tag:yaml.org,2002:python/object/apply:os.system has no meaning here"],
+        ),
+        (
+            "a: !!binary aGk=",
+            ["f.yaml: line 1: tag:yaml.org,2002:binary has no meaning here"],
+        ),
+        ("a: !!int x", ["f.yaml: line 1: cannot read 'x' as int"]),
+        ("a: 1e999", ["f.yaml: line 1: cannot read '1e999' as float"]),
+        ('a: "\\ud800"', ["f.yaml: line 1: cannot read '\\ud800' as str"]),
+        ("a: {<<: 1}", ["f.yaml: line 1: << takes an object or a list of objects"]),
+        ("a: [1", ["f.yaml: line 1, column 6: while parsing a flow sequence expected ',' or ']'"]),
+        (
+            "a: 1\n---\nb: 2",
+            [
+                (
+                    "f.yaml: line 2, column 1: expected a single document in the stream "
+                    "but found another document"
+                )
+            ],
+        ),
+        ("a: *b", ["f.yaml: line 1, column 4: found undefined alias 'b'"]),
+        ("a: &a [*a]", ["f.yaml: line 1: an alias inside its own anchor"]),
+        ("a: " + "[" * 5000, ["f.yaml: nested too deeply"]),
+        (
+            _BOMB,
+            ["f.yaml: aliases expand to more than 100000 values (write the values out)"],
+        ),
+        (
+            _MERGE_BOMB,
+            ["f.yaml: aliases expand to more than 100000 values (write the values out)"],
+        ),
+    ],
+)
+def test_a_document_that_json_cannot_say_is_refused_with_its_line(
+    text: str, issues: list[str]
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_document(text.encode(), "f.yaml")
+    shown = [str(issue).split(", but got")[0] for issue in caught.value.issues]
+    assert shown == issues
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^f\.yaml: byte 3: not UTF-8$"):
+        read_document(b"a: \xff", "f.yaml")
+
+
+def test_a_file_beyond_a_mebibyte_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^f\.yaml: 1048577 bytes, more than 1048576$"):
+        read_document(b"#" * 1_048_577, "f.yaml")

@@ -1,0 +1,79 @@
+"""Expected values are those of Go's time.ParseDuration and Duration.String."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubextend.config import Duration
+
+NS_PER_S = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "nanoseconds"),
+    [
+        ("0", 0),
+        ("2s", 2 * NS_PER_S),
+        ("1m30s", 90 * NS_PER_S),
+        ("1.5h", 5400 * NS_PER_S),
+        ("500ms", NS_PER_S // 2),
+        (".5s", NS_PER_S // 2),
+        ("1.s", NS_PER_S),
+        ("1us", 1000),
+        ("1\u00b5s", 1000),
+        ("1\u03bcs", 1000),
+        ("3ns", 3),
+        ("1.0000000019s", NS_PER_S + 1),
+        ("-1m", -60 * NS_PER_S),
+        ("+5s", 5 * NS_PER_S),
+        ("2562047h47m16.854775807s", 2**63 - 1),
+        ("-9223372036854775808ns", -(2**63)),
+    ],
+)
+def test_a_duration_is_read_as_go_reads_it(text: str, nanoseconds: int) -> None:
+    assert Duration.parse(text) == Duration(nanoseconds)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", 'time: invalid duration ""'),
+        ("-", 'time: invalid duration "-"'),
+        ("abc", 'time: invalid duration "abc"'),
+        (".s", 'time: invalid duration ".s"'),
+        ("1s 2m", 'time: unknown unit "s " in duration "1s 2m"'),
+        ("2", 'time: missing unit in duration "2"'),
+        ("1m2", 'time: missing unit in duration "1m2"'),
+        ("2d", 'time: unknown unit "d" in duration "2d"'),
+        ("3000000h", 'time: invalid duration "3000000h"'),
+        ("9" * 5000 + "s", f'time: invalid duration "{"9" * 5000}s"'),
+    ],
+)
+def test_a_duration_is_refused_in_the_words_of_go(text: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=r"^time: ") as caught:
+        Duration.parse(text)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [
+        (0, "0s"),
+        (1, "1ns"),
+        (1100, "1.1\u00b5s"),
+        (2_200_000, "2.2ms"),
+        (3_300_000_000, "3.3s"),
+        (120 * NS_PER_S, "2m0s"),
+        (4 * 60 * NS_PER_S + 5 * NS_PER_S, "4m5s"),
+        (5 * 3600 * NS_PER_S + 6 * 60 * NS_PER_S + 7_001_000_000, "5h6m7.001s"),
+        (-90 * NS_PER_S, "-1m30s"),
+        (2**63 - 1, "2562047h47m16.854775807s"),
+    ],
+)
+def test_a_duration_is_printed_as_go_prints_it(nanoseconds: int, text: str) -> None:
+    assert str(Duration(nanoseconds)) == text
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_what_is_printed_is_read_back(nanoseconds: int) -> None:
+    assert Duration.parse(str(Duration(nanoseconds))).nanoseconds == nanoseconds

@@ -1,0 +1,682 @@
+"""What is wrong with a configuration is said with path, sentence, value and hint, all at once."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from config_world import KNOWN, Refusal, document, filter_profile
+
+from kubextend import config
+from kubextend.errors import ConfigError, Issue
+
+FILTERS = "known filter plugins: HighCommPodFilter, LabelMatch, RdmaAware, test-plugin"
+PLUGINS = f"known plugins: {', '.join(sorted(KNOWN))}"
+EXTENDER_FIELDS = (
+    "known fields: bind, httpTimeout, ignorable, managedResources, nodeCacheCapable, tlsConfig, "
+    "urlPrefix"
+)
+ZERO_WEIGHT = "kube-scheduler reads 0 as 1; to keep a plugin from running, do not enable it"
+OPEN_HOST = (
+    "set server.tls.certFile, keyFile and clientCAFile, or accept anyone with server.insecure: true"
+)
+URL_HINT = "such as http://127.0.0.1:8888 or https://kubextend.example.svc:8888"
+SPLIT = (
+    "cannot be told to kube-scheduler together with bind: bind is an extender entry of its own, "
+    "and no two entries may name the same resource"
+)
+
+
+def plugins(**points: Any) -> dict[str, Any]:
+    return document(profiles=[{"plugins": points}])
+
+
+def enabled(*entries: Any) -> dict[str, Any]:
+    return {"enabled": list(entries)}
+
+
+def named(*names: str) -> dict[str, Any]:
+    return enabled(*({"name": name} for name in names))
+
+
+def configured(name: str, entries: list[Any], point: str = "filter") -> dict[str, Any]:
+    return document(profiles=[{"plugins": {point: named(name)}, "pluginConfig": entries}])
+
+
+FIELDS = {
+    "unknown field, one near": (
+        document(extender={"nodeCacheCapabel": False}),
+        Issue(
+            "extender.nodeCacheCapabel",
+            'unknown field "nodeCacheCapabel"',
+            False,
+            f"did you mean nodeCacheCapable? {EXTENDER_FIELDS}",
+        ),
+    ),
+    "field in another case": (
+        document(extender={"URLPrefix": "http://x"}),
+        Issue(
+            "extender.URLPrefix",
+            'unknown field "URLPrefix"',
+            "http://x",
+            f"did you mean urlPrefix? {EXTENDER_FIELDS}",
+        ),
+    ),
+    "field in snake case": (
+        document(server={"health_port": 1}),
+        Issue(
+            "server.health_port",
+            'unknown field "health_port"',
+            1,
+            "did you mean healthPort? known fields: healthPort, host, insecure, keepAliveSeconds, "
+            "maxBodyBytes, path, port, tls",
+        ),
+    ),
+    "unknown field, none near": (
+        document(cluster={"token": "x"}),
+        Issue(
+            "cluster.token",
+            'unknown field "token"',
+            "x",
+            "known fields: context, kubeconfig",
+        ),
+    ),
+    "unknown extension point": (
+        plugins(fliter=named("HighCommPodFilter")),
+        Issue(
+            "profiles[0].plugins.fliter",
+            'unknown field "fliter"',
+            named("HighCommPodFilter"),
+            "did you mean filter? known fields: bind, filter, multiPoint, permit, "
+            "placementGenerate, placementScore, postBind, postFilter, preBind, preEnqueue, "
+            "preFilter, preScore, queueSort, reserve, score",
+        ),
+    ),
+    "text for a number": (
+        document(server={"port": "8888"}),
+        Issue("server.port", "expected a whole number, found a string", "8888"),
+    ),
+    "fraction for a number": (
+        document(server={"port": 88.5}),
+        Issue("server.port", "expected a whole number, found a number", 88.5),
+    ),
+    "number for a truth": (
+        document(extender={"ignorable": 1}),
+        Issue("extender.ignorable", "expected true or false, found a number", 1),
+    ),
+    "truth for a text": (
+        document(server={"host": True}),
+        Issue("server.host", "expected a string, found true or false", True),
+    ),
+    "list for an object": (
+        document(server=[]),
+        Issue("server", "expected an object, found a list", []),
+    ),
+    "object for a list": (
+        plugins(filter={"enabled": {"name": "HighCommPodFilter"}}),
+        Issue(
+            "profiles[0].plugins.filter.enabled",
+            "expected a list, found an object",
+            {"name": "HighCommPodFilter"},
+        ),
+    ),
+    "name for a plugin entry": (
+        plugins(filter={"enabled": ["HighCommPodFilter"]}),
+        Issue(
+            "profiles[0].plugins.filter.enabled[0]",
+            "expected an object, found a string",
+            "HighCommPodFilter",
+        ),
+    ),
+    "nothing for a plugin entry": (
+        plugins(filter={"enabled": [None]}),
+        Issue("profiles[0].plugins.filter.enabled[0]", "expected an object, found nothing"),
+    ),
+    "port 0": (document(server={"port": 0}), Issue("server.port", "must be at least 1", 0)),
+    "port too high": (
+        document(server={"port": 65536}),
+        Issue("server.port", "must be at most 65535", 65536),
+    ),
+    "health port too high": (
+        document(server={"healthPort": 70000}),
+        Issue("server.healthPort", "must be at most 65535", 70000),
+    ),
+    "keep-alive shorter than kube-scheduler's": (
+        document(server={"keepAliveSeconds": 90}),
+        Issue("server.keepAliveSeconds", "must be at least 95", 90),
+    ),
+    "no body allowed": (
+        document(server={"maxBodyBytes": 0}),
+        Issue("server.maxBodyBytes", "must be at least 1", 0),
+    ),
+    "empty host": (
+        document(server={"host": ""}),
+        Issue("server.host", "must not be empty", ""),
+    ),
+    "relative path": (
+        document(server={"path": "v1"}),
+        Issue("server.path", "must start with /", "v1"),
+    ),
+    "path with a query": (
+        document(server={"path": "/v1?x"}),
+        Issue("server.path", "must be a plain path such as /v1", "/v1?x"),
+    ),
+    "path that goes up": (
+        document(server={"path": "/a/../b"}),
+        Issue("server.path", "must be a plain path such as /v1", "/a/../b"),
+    ),
+    "score scale": (
+        document(scoreScale="strict"),
+        Issue("scoreScale", "must be 'additive' or 'strict10'", "strict"),
+    ),
+    "timeout without a unit": (
+        document(extender={"httpTimeout": 2}),
+        Issue("extender.httpTimeout", 'expected a duration such as "2s" or "1m30s", found 2', 2),
+    ),
+    "timeout in no unit of Go": (
+        document(extender={"httpTimeout": "2sec"}),
+        Issue("extender.httpTimeout", 'time: unknown unit "sec" in duration "2sec"', "2sec"),
+    ),
+    "percentage": (
+        document(profiles=[filter_profile("RdmaAware", percentageOfNodesToScore=101)]),
+        Issue("profiles[0].percentageOfNodesToScore", "must be at most 100", 101),
+    ),
+}
+
+TYPES = {
+    "no kind": (
+        {"apiVersion": "kubextend.dev/v1alpha1", "profiles": [filter_profile("RdmaAware")]},
+        Issue("kind", "Required value", None, "kind: ExtenderConfiguration"),
+    ),
+    "another kind": (
+        {**document(), "kind": "Policy"},
+        Issue(
+            "kind",
+            'no kind "Policy" is known',
+            "Policy",
+            "known kinds: ExtenderConfiguration, KubeSchedulerConfiguration",
+        ),
+    ),
+    "no version": (
+        {"kind": "ExtenderConfiguration", "profiles": [filter_profile("RdmaAware")]},
+        Issue("apiVersion", "Required value", None, "apiVersion: kubextend.dev/v1alpha1"),
+    ),
+    "another version": (
+        {**document(), "apiVersion": "kubextend.dev/v1"},
+        Issue(
+            "apiVersion",
+            'no version "kubextend.dev/v1" of ExtenderConfiguration is known',
+            "kubextend.dev/v1",
+            "apiVersion: kubextend.dev/v1alpha1",
+        ),
+    ),
+    "a version of kube-scheduler that is gone": (
+        {
+            "apiVersion": "kubescheduler.config.k8s.io/v1alpha2",
+            "kind": "KubeSchedulerConfiguration",
+        },
+        Issue(
+            "apiVersion",
+            'no version "kubescheduler.config.k8s.io/v1alpha2" of KubeSchedulerConfiguration '
+            "is known",
+            "kubescheduler.config.k8s.io/v1alpha2",
+            "apiVersion: kubescheduler.config.k8s.io/v1 or kubescheduler.config.k8s.io/v1beta3 or "
+            "kubescheduler.config.k8s.io/v1beta2 or kubescheduler.config.k8s.io/v1beta1",
+        ),
+    ),
+}
+
+# The sentences are kube-scheduler's: validation.go, framework.go of kubernetes v1.36.
+PROFILES = {
+    "no profile": (
+        document(profiles=[]),
+        Issue("profiles", "Required value", [], "add a profile that enables a plugin"),
+    ),
+    "two profiles, one without a name": (
+        document(profiles=[filter_profile("RdmaAware", schedulerName="a"), {}]),
+        Issue(
+            "profiles[1].schedulerName",
+            "Required value",
+            None,
+            "the spec.schedulerName of the pods that this profile is for",
+        ),
+    ),
+    "an empty name": (
+        document(profiles=[filter_profile("RdmaAware", schedulerName="")]),
+        Issue(
+            "profiles[0].schedulerName",
+            "Required value",
+            "",
+            "the spec.schedulerName of the pods that this profile is for",
+        ),
+    ),
+    "one name twice": (
+        document(profiles=[{"schedulerName": "a"}, {"schedulerName": "a"}]),
+        Issue(
+            "profiles[1].schedulerName",
+            'Duplicate value: "a"',
+            "a",
+            "profiles[0] has this name already",
+        ),
+    ),
+    "unknown plugin, one near": (
+        plugins(filter=named("RdmaAware", "HighComPodFilter")),
+        Issue(
+            "profiles[0].plugins.filter.enabled[1].name",
+            'FilterPlugin "HighComPodFilter" does not exist',
+            "HighComPodFilter",
+            f"did you mean HighCommPodFilter? {FILTERS}",
+        ),
+    ),
+    "unknown plugin, none near": (
+        plugins(permit=named("Quorum")),
+        Issue(
+            "profiles[0].plugins.permit.enabled[0].name",
+            'PermitPlugin "Quorum" does not exist',
+            "Quorum",
+            "known permit plugins: Gang, test-plugin",
+        ),
+    ),
+    "unknown plugin at no point in particular": (
+        plugins(multiPoint=named("Quorum")),
+        Issue(
+            "profiles[0].plugins.multiPoint.enabled[0].name",
+            'PreFilterPlugin "Quorum" does not exist',
+            "Quorum",
+            PLUGINS,
+        ),
+    ),
+    "an in-tree plugin": (
+        plugins(filter=named("NodeAffinity")),
+        Issue(
+            "profiles[0].plugins.filter.enabled[0].name",
+            'FilterPlugin "NodeAffinity" does not exist',
+            "NodeAffinity",
+            "NodeAffinity is kube-scheduler's own and runs there; leave it out here",
+        ),
+    ),
+    "a plugin without a name": (
+        plugins(filter=enabled({"weight": 2})),
+        Issue("profiles[0].plugins.filter.enabled[0].name", "Required value", ""),
+    ),
+    "a plugin at the wrong point": (
+        plugins(score=named("HighCommPodFilter")),
+        Issue(
+            "profiles[0].plugins.score.enabled[0].name",
+            'plugin "HighCommPodFilter" does not extend ScorePlugin plugin',
+            "HighCommPodFilter",
+            "HighCommPodFilter implements: filter",
+        ),
+    ),
+    "a plugin twice at a point": (
+        plugins(filter=named("RdmaAware", "RdmaAware")),
+        Issue(
+            "profiles[0].plugins.filter.enabled[1].name",
+            'plugin "RdmaAware" already registered as "FilterPlugin"',
+            "RdmaAware",
+            "name it once",
+        ),
+    ),
+    "a plugin twice at multiPoint": (
+        plugins(multiPoint=named("RdmaAware", "LabelMatch", "RdmaAware")),
+        Issue(
+            "profiles[0].plugins.multiPoint.enabled[2].name",
+            'plugin "RdmaAware" already registered as "FilterPlugin"',
+            "RdmaAware",
+            "name it once",
+        ),
+    ),
+    "weight 0": (
+        plugins(score=enabled({"name": "LabelMatch", "weight": 0})),
+        Issue("profiles[0].plugins.score.enabled[0].weight", "must be at least 1", 0, ZERO_WEIGHT),
+    ),
+    "weight below 0": (
+        plugins(multiPoint=enabled({"name": "LabelMatch", "weight": -3})),
+        Issue(
+            "profiles[0].plugins.multiPoint.enabled[0].weight",
+            "must be at least 1",
+            -3,
+            ZERO_WEIGHT,
+        ),
+    ),
+    "weight beyond int32": (
+        plugins(score=enabled({"name": "LabelMatch", "weight": 2**31})),
+        Issue("profiles[0].plugins.score.enabled[0].weight", "must be at most 2147483647", 2**31),
+    ),
+    "an unknown plugin disabled": (
+        plugins(multiPoint=named("LabelMatch"), score={"disabled": [{"name": "LabelMach"}]}),
+        Issue(
+            "profiles[0].plugins.score.disabled[0].name",
+            'plugin "LabelMach" does not exist',
+            "LabelMach",
+            f"did you mean LabelMatch? {PLUGINS}",
+        ),
+    ),
+    "two queue sort plugins": (
+        plugins(queueSort=named("SortA", "SortB")),
+        Issue(
+            "profiles[0].plugins.queueSort.enabled",
+            "only one queue sort plugin can be enabled",
+            ["SortA", "SortB"],
+        ),
+    ),
+    "queue sort not the same everywhere": (
+        document(
+            profiles=[
+                {"schedulerName": "a", "plugins": {"queueSort": named("SortA")}},
+                {"schedulerName": "b", "plugins": {"queueSort": named("SortB")}},
+            ]
+        ),
+        Issue("profiles[1].plugins.queueSort", "must be the same for all profiles", ["SortB"]),
+    ),
+    "arguments twice": (
+        configured("LabelMatch", [{"name": "LabelMatch"}, {"name": "LabelMatch"}]),
+        Issue(
+            "profiles[0].pluginConfig[1].name",
+            "repeated config for plugin LabelMatch",
+            "LabelMatch",
+            "keep one",
+        ),
+    ),
+    "arguments of an unknown plugin": (
+        configured("LabelMatch", [{"name": "LabelMatches"}]),
+        Issue(
+            "profiles[0].pluginConfig[0].name",
+            'plugin "LabelMatches" does not exist',
+            "LabelMatches",
+            f"did you mean LabelMatch? {PLUGINS}",
+        ),
+    ),
+    "arguments of nobody": (
+        configured("LabelMatch", [{"args": {}}]),
+        Issue("profiles[0].pluginConfig[0].name", "Required value", ""),
+    ),
+    "arguments with an unknown field": (
+        configured("LabelMatch", [{"name": "LabelMatch", "args": {"filter": []}}]),
+        Issue(
+            "profiles[0].pluginConfig[0].args.filter",
+            'unknown field "filter"',
+            [],
+            "did you mean filters? known fields: filters, limit",
+        ),
+    ),
+    "arguments with a wrong type far down": (
+        configured(
+            "LabelMatch",
+            [{"name": "LabelMatch", "args": {"filters": [{"nodeSelector": "a"}, {}]}}],
+        ),
+        Issue("profiles[0].pluginConfig[0].args.filters[1].nodeSelector", "Required value"),
+    ),
+    "arguments for a plugin that takes none": (
+        configured("RdmaAware", [{"name": "RdmaAware", "args": {"label": "x"}}]),
+        Issue("profiles[0].pluginConfig[0].args.label", "RdmaAware takes no arguments", "x"),
+    ),
+    "arguments that a plugin needs, entry missing": (
+        configured("Needy", [], "score"),
+        Issue(
+            "profiles[0].pluginConfig",
+            "Needy needs args.endpoint: Required value",
+            None,
+            "add an entry with name: Needy",
+        ),
+    ),
+    "arguments of another kind": (
+        configured("LabelMatch", [{"name": "LabelMatch", "args": {"kind": "RdmaAwareArgs"}}]),
+        Issue(
+            "profiles[0].pluginConfig[0].args.kind",
+            "args for plugin LabelMatch were not of type LabelMatchArgs, got RdmaAwareArgs",
+            "RdmaAwareArgs",
+        ),
+    ),
+}
+
+TOGETHER = {
+    "names mode without the API": (
+        document(extender={"nodeCacheCapable": True}),
+        Issue(
+            "extender.nodeCacheCapable",
+            "needs cluster: kube-scheduler would send names, and nobody their nodes",
+            True,
+            "add cluster: {}, or set nodeCacheCapable: false",
+        ),
+    ),
+    "bind without the API": (
+        document(extender={"bind": True}),
+        Issue(
+            "cluster",
+            "Required value: bind writes to the Kubernetes API",
+            None,
+            "add cluster: {}",
+        ),
+    ),
+    "a plugin that needs bind without the API": (
+        plugins(permit=named("Gang")),
+        Issue(
+            "cluster",
+            "Required value: bind writes to the Kubernetes API",
+            None,
+            "add cluster: {}",
+        ),
+    ),
+    "preempt open to other machines": (
+        document(server={"host": "0.0.0.0"}),
+        Issue(
+            "server.host",
+            "other machines can reach it, so preempt must ask for client certificates",
+            "0.0.0.0",
+            OPEN_HOST,
+        ),
+    ),
+    "bind and preempt open to other machines": (
+        document(server={"host": "kubextend.example"}, cluster={}, extender={"bind": True}),
+        Issue(
+            "server.host",
+            "other machines can reach it, so preempt and bind must ask for client certificates",
+            "kubextend.example",
+            OPEN_HOST,
+        ),
+    ),
+    "one port for two": (
+        document(server={"port": 9000, "healthPort": 9000}),
+        Issue(
+            "server.healthPort",
+            "must not be the port of the verbs",
+            9000,
+            "null serves health and metrics on server.port",
+        ),
+    ),
+    "kubeconfig that is not there": (
+        document(cluster={"kubeconfig": "/nowhere/config"}),
+        Issue("cluster.kubeconfig", "cannot be read: No such file or directory", "/nowhere/config"),
+    ),
+    "kubeconfig in the home directory": (
+        document(cluster={"kubeconfig": "~/.kube/config"}),
+        Issue(
+            "cluster.kubeconfig",
+            "cannot be read: No such file or directory",
+            "~/.kube/config",
+            "~ is not expanded here",
+        ),
+    ),
+    "kubeconfig that is a directory": (
+        document(cluster={"kubeconfig": "/"}),
+        Issue("cluster.kubeconfig", "cannot be read: Is a directory", "/"),
+    ),
+    "https without a CA": (
+        document(extender={"urlPrefix": "https://kubextend:8888"}),
+        Issue(
+            "extender.urlPrefix",
+            "https needs tlsConfig.caFile: without a CA kube-scheduler verifies nothing",
+            "https://kubextend:8888",
+            "set extender.tlsConfig.caFile to a path on kube-scheduler's machine",
+        ),
+    ),
+    "no scheme": (
+        document(extender={"urlPrefix": "127.0.0.1:8888"}),
+        Issue(
+            "extender.urlPrefix",
+            "must start with http:// or https://",
+            "127.0.0.1:8888",
+            URL_HINT,
+        ),
+    ),
+    "no host": (
+        document(extender={"urlPrefix": "http:///v1"}),
+        Issue("extender.urlPrefix", "names no server", "http:///v1", URL_HINT),
+    ),
+    "a port that is none": (
+        document(extender={"urlPrefix": "http://a:99999"}),
+        Issue("extender.urlPrefix", "Port out of range 0-65535", "http://a:99999", URL_HINT),
+    ),
+    "credentials": (
+        document(extender={"urlPrefix": "http://me:secret@a"}),
+        Issue(
+            "extender.urlPrefix",
+            "must hold no credentials: kube-scheduler proves itself by certificate only",
+            "http://me:secret@a",
+            URL_HINT,
+        ),
+    ),
+    "a query": (
+        document(extender={"urlPrefix": "http://a/?b=c"}),
+        Issue(
+            "extender.urlPrefix",
+            "must end with a path: kube-scheduler appends /filter and so on",
+            "http://a/?b=c",
+            URL_HINT,
+        ),
+    ),
+    "client certificate without its key": (
+        document(extender={"tlsConfig": {"certFile": "/etc/tls.crt"}}),
+        Issue("extender.tlsConfig.keyFile", "Required value: certFile is set"),
+    ),
+    "client key without its certificate": (
+        document(extender={"tlsConfig": {"keyFile": "/etc/tls.key"}}),
+        Issue("extender.tlsConfig.certFile", "Required value: keyFile is set"),
+    ),
+    "no time at all": (
+        document(extender={"httpTimeout": "0s"}),
+        Issue("extender.httpTimeout", "must be more than 0", "0s", "kube-scheduler reads 0s as 5s"),
+    ),
+    "less than no time": (
+        document(extender={"httpTimeout": "-1m30s"}),
+        Issue(
+            "extender.httpTimeout", "must be more than 0", "-1m30s", "kube-scheduler reads 0s as 5s"
+        ),
+    ),
+    "a resource of Kubernetes itself": (
+        document(extender={"managedResources": [{"name": "cpu"}]}),
+        Issue(
+            "extender.managedResources[0].name",
+            "is an invalid extended resource name",
+            "cpu",
+            "such as example.com/gpu",
+        ),
+    ),
+    "a resource twice": (
+        document(extender={"managedResources": [{"name": "a.b/c"}, {"name": "a.b/c"}]}),
+        Issue(
+            "extender.managedResources[1].name",
+            "duplicate extender managed resource name",
+            "a.b/c",
+        ),
+    ),
+    "managed resources and bind": (
+        document(cluster={}, extender={"managedResources": [{"name": "a.b/c"}], "bind": True}),
+        Issue("extender.managedResources", SPLIT, ["a.b/c"], "leave one of them out"),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("tree", "issue"),
+    [
+        pytest.param(*case, id=name)
+        for table in (FIELDS, TYPES, PROFILES, TOGETHER)
+        for name, case in table.items()
+    ],
+)
+def test_one_mistake_is_one_issue_with_path_sentence_value_and_hint(
+    refusal: Refusal, tree: dict[str, Any], issue: Issue
+) -> None:
+    assert refusal(tree) == (issue,)
+
+
+def test_every_mistake_of_a_file_is_reported_at_once_in_the_order_of_its_sections(
+    refusal: Refusal,
+) -> None:
+    tree = {
+        "kind": "ExtenderConfig",
+        "server": {"port": "80", "foo": 1, "host": "0.0.0.0"},
+        "extender": {"nodeCacheCapable": True, "httpTimeout": "0s"},
+        "profiles": [
+            {
+                "plugins": {
+                    "filter": enabled(
+                        {"nam": "x"}, "RdmaAware", {"name": "Rdma"}, {"name": "RdmaAware"}
+                    ),
+                    "score": enabled({"name": "LabelMatch", "weight": 0}),
+                },
+                "pluginConfig": [{"name": "LabelMatch", "args": {"limit": "x", "foo": 1}}],
+            },
+            {"schedulerName": "b", "plugins": []},
+        ],
+        "scoreScale": "x",
+    }
+    assert [issue.path for issue in refusal(tree)] == [
+        "kind",
+        "server.port",
+        "server.foo",
+        "server.host",
+        "extender.nodeCacheCapable",
+        "extender.httpTimeout",
+        "profiles[0].plugins.filter.enabled[0].nam",
+        "profiles[0].plugins.filter.enabled[1]",
+        "profiles[1].plugins",
+        "profiles[0].schedulerName",
+        "profiles[0].plugins.filter.enabled[2].name",
+        "profiles[0].plugins.score.enabled[0].weight",
+        "profiles[0].pluginConfig[0].args.limit",
+        "profiles[0].pluginConfig[0].args.foo",
+        "scoreScale",
+        "apiVersion",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("present", "tls", "paths"),
+    [
+        (["certFile"], {"certFile"}, ["server.tls.keyFile"]),
+        (["keyFile"], {"keyFile"}, ["server.tls.certFile"]),
+        (["clientCAFile"], {"clientCAFile"}, ["server.tls.clientCAFile"]),
+        ([], {"certFile", "keyFile"}, ["server.tls.certFile", "server.tls.keyFile"]),
+        (["certFile", "keyFile"], {"certFile", "keyFile", "clientCAFile"},
+         ["server.tls.clientCAFile"]),
+        (["certFile", "keyFile", "clientCAFile"], {"certFile", "keyFile", "clientCAFile"}, []),
+    ],
+)  # fmt: skip
+def test_tls_files_come_in_pairs_and_can_be_read(
+    tmp_path: Path, present: list[str], tls: set[str], paths: list[str]
+) -> None:
+    for name in present:
+        (tmp_path / name).write_text("x")
+    files = {name: str(tmp_path / name) for name in sorted(tls)}
+    tree = document(server={"tls": files})
+    found: list[str] = []
+    try:
+        config.parse(tree, known=KNOWN)
+    except ConfigError as error:
+        found = [issue.path for issue in error.issues]
+    assert found == paths
+
+
+def test_a_file_that_cannot_be_read_is_named() -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.load("/nowhere/kubextend.yaml", known=KNOWN)
+    assert str(caught.value) == "/nowhere/kubextend.yaml: cannot be read: No such file or directory"
+
+
+def test_json_is_yaml_enough(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(document()))
+    assert config.load(file, known=KNOWN).verbs == ("filter", "preempt")
