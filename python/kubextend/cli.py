@@ -6,6 +6,7 @@ quick. An expected error is a line on stderr and exit code 1, a wrong option exi
 # ruff: noqa: PLC0415  the imports inside functions are what keeps --help quick
 
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
 
-from kubextend import __version__
+from kubextend import __version__, logs
 from kubextend.errors import ConfigError, Issue, KubextendError
 
 if TYPE_CHECKING:
@@ -70,23 +71,25 @@ _config_option = click.option(
 @click.option("--host", help="Address to listen on.  [default: from the file, else 127.0.0.1]")
 @click.option("--port", type=click.IntRange(1, 65535), help="[default: from the file, else 8888]")
 @click.option("--kubeconfig", help="Use the Kubernetes API with this file.")
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]))
-@click.option("--log-format", type=click.Choice(["text", "json"]))
+@click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True)
+@click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True)
 def serve(  # noqa: PLR0913  one argument for each option
     *,
     config_file: Path | None,
     host: str | None,
     port: int | None,
     kubeconfig: str | None,
-    log_level: Literal["debug", "info", "warning", "error"] | None,
-    log_format: Literal["text", "json"] | None,
+    log_level: logs.Level,
+    log_format: logs.Format,
 ) -> None:
     """Answer kube-scheduler until a signal ends it."""
-    from kubextend import app, logs
+    from kubextend import app
 
     given = {"server.host": host, "server.port": port, "cluster.kubeconfig": kubeconfig}
     config = _load(config_file, {path: value for path, value in given.items() if value is not None})
-    logs.configure(log_level or "info", log_format or "text")
+    logs.configure(log_level, log_format)
+    for note in config.notes:
+        logging.getLogger(__name__).info(note)
     app.serve(config)
 
 

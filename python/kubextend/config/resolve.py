@@ -136,7 +136,8 @@ def _checked(name: str, args: _Args, catalog: Catalog, findings: Findings) -> Ba
             findings.issues += issues_of(error, info.args_model, args.at)
             return None
         for issue in issues_of(error, info.args_model):
-            message = f"{name} needs args.{issue.path}: {issue.message}"
+            needed = f"args.{issue.path}".removesuffix(".")
+            message = f"{name} needs {needed}: {issue.message}"
             findings.complain(args.at, message, hint=f"add an entry with name: {name}")
         return None
 

@@ -1,6 +1,8 @@
 //! kubextend-core as the Python module `kubextend._native`: names, and nothing that decides.
 
 #![forbid(unsafe_code)]
+// pyo3 hands converted arguments over by value.
+#![allow(clippy::needless_pass_by_value)]
 
 mod args;
 mod binding;

@@ -87,11 +87,12 @@ impl PyNodes {
     fn allocatable<'py>(&self, py: Python<'py>, resource: &str) -> PyResult<Bound<'py, PyAny>> {
         let milli = resource == "cpu";
         let values = py.detach(|| {
-            self.nodes.map_or(0, |node| match node.allocatable(resource) {
-                Some(quantity) if milli => quantity.milli_value(),
-                Some(quantity) => quantity.value(),
-                None => 0,
-            })
+            self.nodes
+                .map_or(0, |node| match node.allocatable(resource) {
+                    Some(quantity) if milli => quantity.milli_value(),
+                    Some(quantity) => quantity.value(),
+                    None => 0,
+                })
         });
         int64::view(py, &values)
     }

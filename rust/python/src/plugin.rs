@@ -45,7 +45,9 @@ impl PyNativePlugin {
         };
         let filters = filters.into_iter().map(filter).collect::<PyResult<_>>()?;
         let scores = scores.into_iter().map(score).collect::<PyResult<_>>()?;
-        Ok(Self(NativePlugin::LabelMatch(LabelMatch::new(filters, scores))))
+        Ok(Self(NativePlugin::LabelMatch(LabelMatch::new(
+            filters, scores,
+        ))))
     }
 
     #[getter]
@@ -56,7 +58,10 @@ impl PyNativePlugin {
     #[getter]
     fn extension_points(&self) -> Vec<&'static str> {
         let filter = self.0.as_filter().map(|_| "filter");
-        filter.into_iter().chain(self.0.as_score().map(|_| "score")).collect()
+        filter
+            .into_iter()
+            .chain(self.0.as_score().map(|_| "score"))
+            .collect()
     }
 
     fn filter_nodes(
@@ -93,6 +98,8 @@ impl PyNativePlugin {
     fn lacks(&self, point: &str) -> PyErr {
         // The scheduler's own sentence.
         let name = self.0.name();
-        PyValueError::new_err(format!("plugin {name:?} does not extend {point}Plugin plugin"))
+        PyValueError::new_err(format!(
+            "plugin {name:?} does not extend {point}Plugin plugin"
+        ))
     }
 }

@@ -28,9 +28,7 @@ pub(crate) fn read_preemption_args(
     watched: Option<&PyNodeStore>,
 ) -> Result<PyPreemptionArgs, Unreadable> {
     let store = watched.or(store).map(|store| &store.0);
-    let args = py.detach(|| {
-        wire::read_preemption_args(body, store.map(|store| &**store), None)
-    })?;
+    let args = py.detach(|| wire::read_preemption_args(body, store.map(|store| &**store), None))?;
     Ok(PyPreemptionArgs {
         args,
         store: store.cloned(),

@@ -102,8 +102,9 @@ func (g generator) spec() object {
 }
 
 func (g generator) status() object {
-	resources := object{{"cpu", "31850m"}, {"memory", raw("135036473344")}, {"pods", raw("110")}}
-	resources = append(resources, g.maybe("nvidia.com/gpu", "8")...)
+	// Go reads a quantity's bytes as they are: an escape in one is an error.
+	resources := object{{"cpu", raw(`"31850m"`)}, {"memory", raw("135036473344")}, {"pods", raw("110")}}
+	resources = append(resources, g.maybe("nvidia.com/gpu", raw(`"8"`))...)
 	condition := object{{"type", "Ready"}, {"status", "True"}, {"message", g.text(20)}, {"lastHeartbeatTime", "2026-11-21T01:48:35Z"}}
 	image := object{{"names", []any{g.text(30), g.text(3)}}, {"sizeBytes", raw("123456789")}}
 	status := g.maybe("allocatable", resources)

@@ -214,6 +214,7 @@ class Request(BaseHTTPRequestHandler):
             api.counts[kind] += 1
             api.requests.append((kind, self.path, dict(self.headers.items()), self.body))
             api.times.append((kind, time.monotonic()))
+            self.epoch = api._epoch
             waiting = api.faults.get(kind)
             fault = waiting.popleft() if waiting else None
         if api.latency_s:
@@ -277,12 +278,11 @@ class Request(BaseHTTPRequestHandler):
         self.open_watch()
         asked_s = float(self.query.get("timeoutSeconds", "1800"))
         ends = time.monotonic() + (asked_s if api.watch_s is None else api.watch_s)
-        epoch = api._epoch
         while True:
             with api.changed:
                 due = [entry for entry in api.history if entry[0] > seen]
                 left_s = ends - time.monotonic()
-                if left_s <= 0 or api._epoch != epoch:
+                if left_s <= 0 or api._epoch != self.epoch:
                     break
                 if not due or api.silent:
                     api.changed.wait(left_s)

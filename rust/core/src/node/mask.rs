@@ -25,8 +25,7 @@ impl Mask {
         let words = (0..len.div_ceil(64))
             .map(|word| {
                 let from = word * 64;
-                (from..len.min(from + 64))
-                    .fold(0, |bits, i| bits | u64::from(bit(i)) << (i - from))
+                (from..len.min(from + 64)).fold(0, |bits, i| bits | u64::from(bit(i)) << (i - from))
             })
             .collect();
         Self { words, len }
@@ -68,7 +67,10 @@ impl Mask {
 
     /// How many bits are set.
     pub fn count(&self) -> usize {
-        self.words.iter().map(|word| word.count_ones() as usize).sum()
+        self.words
+            .iter()
+            .map(|word| word.count_ones() as usize)
+            .sum()
     }
 
     /// Whether any bit is set.

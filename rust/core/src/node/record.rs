@@ -28,7 +28,10 @@ impl LabelLookup for Labels {
 
 impl Labels {
     fn get(&self, key: &str) -> Option<&Arc<str>> {
-        let at = self.0.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
+        let at = self
+            .0
+            .binary_search_by(|(known, _)| (**known).cmp(key))
+            .ok()?;
         Some(&self.0[at].1)
     }
 }
@@ -45,7 +48,13 @@ impl Node {
                     .map(|(key, value)| (strings.intern(key), strings.intern(value)))
                     .collect(),
             ),
-            taints: wire.spec.taints.into_vec().into_iter().map(Taint::from).collect(),
+            taints: wire
+                .spec
+                .taints
+                .into_vec()
+                .into_iter()
+                .map(Taint::from)
+                .collect(),
             unschedulable: wire.spec.unschedulable,
             allocatable: allocatable
                 .iter()

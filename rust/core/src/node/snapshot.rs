@@ -29,7 +29,11 @@ impl Snapshot {
     /// last one found is tried first.
     pub(crate) fn find(&self, name: &str, after: Option<u32>) -> Option<u32> {
         let next = after.map_or(0, |row| row + 1);
-        if self.rows.get(next).is_some_and(|stored| stored.node.name() == name) {
+        if self
+            .rows
+            .get(next)
+            .is_some_and(|stored| stored.node.name() == name)
+        {
             return Some(next);
         }
         self.by_name.get(name).copied()

@@ -17,7 +17,7 @@ use super::strings::Strings;
 const SWEEP_EVERY: u32 = 256;
 
 /// Requests after which a node that none of them brought is dropped.
-const FORGOTTEN_AFTER: u32 = 4096;
+const FORGOTTEN_AFTER: i32 = 4096;
 
 /// Parsed nodes, kept: one writer, any number of readers on immutable snapshots.
 ///
@@ -262,10 +262,9 @@ impl Writer {
     }
 
     fn put_if_changed(&mut self, node: Node) -> (u32, bool) {
-        if let Some(&row) = self.by_name.get(node.name()) {
-            if self.rows.get(row).is_some_and(|old| *old.node == node) {
-                return (row, false);
-            }
+        let same = |&row: &u32| self.rows.get(row).is_some_and(|old| *old.node == node);
+        if let Some(row) = self.by_name.get(node.name()).copied().filter(same) {
+            return (row, false);
         }
         (self.put(Arc::new(node), None, 0), true)
     }
@@ -356,7 +355,7 @@ impl Writer {
             .filter(|(_, stored)| {
                 let seen = stored.seen.load(Ordering::Relaxed);
                 // Another request may have seen it in a later generation than this one's.
-                (generation.wrapping_sub(seen) as i32) > FORGOTTEN_AFTER as i32
+                generation.wrapping_sub(seen).cast_signed() > FORGOTTEN_AFTER
             })
             .map(|(row, _)| row)
             .collect();

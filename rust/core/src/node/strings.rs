@@ -50,7 +50,9 @@ mod tests {
     #[test]
     fn strings_that_no_node_names_are_dropped() {
         let mut strings = Strings::default();
-        let kept: Vec<_> = (0..100).map(|i| strings.intern(&format!("kept-{i}"))).collect();
+        let kept: Vec<_> = (0..100)
+            .map(|i| strings.intern(&format!("kept-{i}")))
+            .collect();
         for i in 0..10 * SMALLEST_PURGE {
             strings.intern(&format!("passing-{i}"));
         }

@@ -127,7 +127,10 @@ fn looked_up(
     store: Option<&NodeStore>,
 ) -> Result<(Nodes, Vec<Span>)> {
     let names = names.into_vec();
-    let mut nodes = Nodes::over(store.map(NodeStore::snapshot).unwrap_or_default(), names.len());
+    let mut nodes = Nodes::over(
+        store.map(NodeStore::snapshot).unwrap_or_default(),
+        names.len(),
+    );
     let mut spans = Vec::with_capacity(names.len());
     for name in names {
         nodes.push_name(&cursor.text(name)?);
@@ -160,14 +163,16 @@ impl<'a, 's> WireArgs<'a, 's> {
 
     fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
         cursor
-            .object(|cursor, key| match field(&key, &["Pod", "Nodes", "NodeNames"]) {
-                Some("Pod") => decode_field(cursor, "Pod", &mut self.pod),
-                Some("NodeNames") => decode_field(cursor, "NodeNames", &mut self.names),
-                Some("Nodes") => self
-                    .decode_nodes(cursor)
-                    .map_err(|error| error.inside(Step::Field("Nodes"))),
-                _ => cursor.skip_value(),
-            })
+            .object(
+                |cursor, key| match field(&key, &["Pod", "Nodes", "NodeNames"]) {
+                    Some("Pod") => decode_field(cursor, "Pod", &mut self.pod),
+                    Some("NodeNames") => decode_field(cursor, "NodeNames", &mut self.names),
+                    Some("Nodes") => self
+                        .decode_nodes(cursor)
+                        .map_err(|error| error.inside(Step::Field("Nodes"))),
+                    _ => cursor.skip_value(),
+                },
+            )
             .map(drop)
     }
 
@@ -220,7 +225,7 @@ impl<'s> Items<'s> {
         }
     }
 
-    fn decode<'a>(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+    fn decode(&mut self, cursor: &mut Cursor<'_>) -> Result<()> {
         let before = self.found.len();
         let list = cursor.list(|cursor, _| {
             if before > 0 {

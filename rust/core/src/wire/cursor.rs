@@ -57,14 +57,14 @@ impl<'a> Cursor<'a> {
     pub(crate) fn wrong_type<T>(&self, expected: &'static str) -> Result<T> {
         match self.found() {
             Found::End => self.fail(Problem::Truncated),
-            found => self.fail(Problem::WrongType { expected, found }),
+            found @ Found::Byte(_) => self.fail(Problem::WrongType { expected, found }),
         }
     }
 
     fn unexpected<T>(&self) -> Result<T> {
         match self.found() {
             Found::End => self.fail(Problem::Truncated),
-            found => self.fail(Problem::Unexpected(found)),
+            found @ Found::Byte(_) => self.fail(Problem::Unexpected(found)),
         }
     }
 
@@ -439,8 +439,7 @@ fn plain_prefix(bytes: &[u8]) -> usize {
         let word = u64::from_le_bytes(chunk.try_into().expect("chunks of 8"));
         // Bytes below 0x20 borrow in the subtraction; the lowest flagged byte is always a true one.
         let control = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
-        let special =
-            control | zero_bytes(word ^ (ONES * 0x22)) | zero_bytes(word ^ (ONES * 0x5c));
+        let special = control | zero_bytes(word ^ (ONES * 0x22)) | zero_bytes(word ^ (ONES * 0x5c));
         if special != 0 {
             return len + (special.trailing_zeros() / 8) as usize;
         }
@@ -491,7 +490,10 @@ fn unescape_unicode(rest: &str) -> (char, usize) {
     if let Some(plain) = char::from_u32(first) {
         return (plain, 5);
     }
-    let second = rest.get(5..7).filter(|&mark| mark == "\\u").and_then(|_| hex(7));
+    let second = rest
+        .get(5..7)
+        .filter(|&mark| mark == "\\u")
+        .and_then(|_| hex(7));
     match (first, second) {
         (0xd800..0xdc00, Some(low @ 0xdc00..0xe000)) => {
             let code = 0x1_0000 + ((first - 0xd800) << 10) + (low - 0xdc00);

@@ -210,7 +210,9 @@ mod tests {
     fn strings(bodies: &[&'static str]) -> Vec<String> {
         let mut slice = Slice::<Cow<str>>::default();
         for body in bodies {
-            slice.decode(&mut Cursor::new(body.as_bytes())).expect("valid");
+            slice
+                .decode(&mut Cursor::new(body.as_bytes()))
+                .expect("valid");
         }
         slice.into_vec().into_iter().map(Cow::into_owned).collect()
     }
@@ -231,7 +233,8 @@ mod tests {
     fn maps_unite_and_the_last_value_of_a_key_counts() {
         let mut map = Map::<Cow<str>>::default();
         for body in [r#"{"b":"1","a":"2"}"#, r#"{"b":"3","c":null}"#] {
-            map.decode(&mut Cursor::new(body.as_bytes())).expect("valid");
+            map.decode(&mut Cursor::new(body.as_bytes()))
+                .expect("valid");
         }
         let entries = map.into_sorted();
         let entries: Vec<_> = entries.iter().map(|(k, v)| (&**k, &**v)).collect();

@@ -17,5 +17,5 @@ pub use args::{ExtenderArgs, Rejection, read_args};
 pub use binding::{BindingArgs, read_binding_args};
 pub use cursor::MAX_DEPTH;
 pub use error::{Found, Problem, Step, WireError};
-pub use watch::{ListPage, Relist, WatchEvent, apply};
 pub use preemption::{PreemptionArgs, Victims, read_preemption_args};
+pub use watch::{ListPage, Relist, WatchEvent, apply};

@@ -108,9 +108,8 @@ impl<'a> Decode<'a> for WireQuantity {
             bare => bare,
         };
         let text = String::from_utf8_lossy(inner);
-        self.0 = Quantity::parse(text.trim()).map_err(|error| {
-            WireError::new(start, Problem::NotAQuantity(error.to_string()))
-        })?;
+        self.0 = Quantity::parse(text.trim())
+            .map_err(|error| WireError::new(start, Problem::NotAQuantity(error.to_string())))?;
         Ok(())
     }
 }

@@ -141,7 +141,11 @@ fn answer_size(spans: &[Span], verdicts: &[u16], rejections: &[Rejection]) -> us
 /// Copies the kept spans, each with `quotes` bytes on either side.
 fn kept_spans(out: &mut Vec<u8>, body: &[u8], spans: &[Span], verdicts: &[u16], quotes: usize) {
     let mut list = CopiedList::new(out, body);
-    for (span, _) in spans.iter().zip(verdicts).filter(|(_, verdict)| **verdict == KEPT) {
+    for (span, _) in spans
+        .iter()
+        .zip(verdicts)
+        .filter(|(_, verdict)| **verdict == KEPT)
+    {
         if *span == Span::default() {
             list.push_empty_string();
         } else {
@@ -170,14 +174,13 @@ impl<'a> CopiedList<'a> {
     }
 
     fn push(&mut self, start: usize, end: usize) {
-        if let Some((_, to)) = &mut self.run {
-            if *to + 1 == start && self.body[*to] == b',' {
-                *to = end;
-                return;
+        match &mut self.run {
+            Some((_, to)) if *to + 1 == start && self.body[*to] == b',' => *to = end,
+            _ => {
+                self.end_run();
+                self.run = Some((start, end));
             }
         }
-        self.end_run();
-        self.run = Some((start, end));
     }
 
     /// A null in a list of names is an empty name, and stands nowhere to be copied from.

@@ -256,6 +256,7 @@ func nodeFields() []sample {
 		{name: "node: spec an array", body: withNode(`{"metadata":{"name":"n"},"spec":[]}`)},
 		{name: "node: status a string", body: withNode(`{"metadata":{"name":"n"},"status":"x"}`)},
 		{name: "node: no name", body: withNodeMeta(`"labels":{"a":"b"}`)},
+		{name: "node: resourceVersion a number", body: withNodeMeta(`"name":"n","resourceVersion":5`)},
 		{name: "node: name null", body: withNodeMeta(`"name":null`)},
 		{name: "node: name a number", body: withNodeMeta(`"name":5`)},
 		{name: "node: name an array", body: withNodeMeta(`"name":["n"]`)},

@@ -93,7 +93,7 @@ func recorded[T any](samples []sample, view func(*T) any) []byte {
 
 type preemptionView struct {
 	Pod *podView `json:"pod"`
-	// Whichever of the two maps is not empty: kube-scheduler sends one.
+	// Of whichever map is not empty: kube-scheduler sends one. A node with null offers nothing.
 	Candidates map[string]victimsView `json:"candidates"`
 }
 
@@ -105,30 +105,22 @@ type victimsView struct {
 func viewPreemption(args *extenderv1.ExtenderPreemptionArgs) any {
 	view := preemptionView{Pod: viewPod(args.Pod), Candidates: map[string]victimsView{}}
 	for node, victims := range args.NodeNameToVictims {
-		v := victimsView{UIDs: []string{}}
-		if victims != nil {
-			v.PDBViolations = victims.NumPDBViolations
-			for _, pod := range victims.Pods {
-				if pod == nil {
-					v.UIDs = append(v.UIDs, "")
-				} else {
-					v.UIDs = append(v.UIDs, string(pod.UID))
-				}
-			}
+		if victims == nil {
+			continue
+		}
+		v := victimsView{UIDs: []string{}, PDBViolations: victims.NumPDBViolations}
+		for _, pod := range victims.Pods {
+			v.UIDs = append(v.UIDs, string(pod.UID))
 		}
 		view.Candidates[node] = v
 	}
 	for node, victims := range args.NodeNameToMetaVictims {
-		v := victimsView{UIDs: []string{}}
-		if victims != nil {
-			v.PDBViolations = victims.NumPDBViolations
-			for _, pod := range victims.Pods {
-				if pod == nil {
-					v.UIDs = append(v.UIDs, "")
-				} else {
-					v.UIDs = append(v.UIDs, pod.UID)
-				}
-			}
+		if victims == nil {
+			continue
+		}
+		v := victimsView{UIDs: []string{}, PDBViolations: victims.NumPDBViolations}
+		for _, pod := range victims.Pods {
+			v.UIDs = append(v.UIDs, pod.UID)
 		}
 		view.Candidates[node] = v
 	}
