@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"reflect"
@@ -186,7 +187,7 @@ func checkFilter(t *testing.T, r request) {
 			kept = append(kept, n)
 		}
 	}
-	checkKeys(t, answer)
+	checkKeys(t, answer, result)
 	if result.Error != "" {
 		t.Fatalf("Error: %s", result.Error)
 	}
@@ -203,16 +204,21 @@ func checkFilter(t *testing.T, r request) {
 	}
 }
 
-func checkKeys(t *testing.T, answer []byte) {
+// checkKeys wants every field of the result type by its very name, and no other.
+func checkKeys(t *testing.T, answer []byte, result any) {
 	t.Helper()
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(answer, &fields); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error"} {
-		if _, ok := fields[key]; !ok {
-			t.Errorf("the answer has no %s", key)
-		}
+	got := slices.Sorted(maps.Keys(fields))
+	want := []string{}
+	for i := range reflect.TypeOf(result).NumField() {
+		want = append(want, reflect.TypeOf(result).Field(i).Name)
+	}
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("the answer has the fields %q, want %q", got, want)
 	}
 }
 
@@ -258,14 +264,22 @@ func checkKeptNodes(t *testing.T, answer []byte, result extenderv1.ExtenderFilte
 func checkPrioritize(t *testing.T, r request) {
 	t.Helper()
 	pod := r.decodedPod(t)
-	var got extenderv1.HostPriorityList
-	call(t, "prioritize", r.body(), &got)
-	want := extenderv1.HostPriorityList{}
+	var result extenderv1.HostPriorityList
+	call(t, "prioritize", r.body(), &result)
+	// To kube-scheduler a host that is not listed has 0.
+	got, want := map[string]int64{}, map[string]int64{}
 	for _, n := range r.nodes {
-		want = append(want, extenderv1.HostPriority{Host: n.decoded.Name, Score: score(pod, &n.decoded)})
+		got[n.decoded.Name] = 0
+		want[n.decoded.Name] = score(pod, &n.decoded)
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %d scores, want %d; the first are %v and %v", len(got), len(want), got[:min(5, len(got))], want[:min(5, len(want))])
+	for _, host := range result {
+		got[host.Host] += host.Score
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %d scores, not the %d expected; the first are %v", len(result), len(want), result[:min(5, len(result))])
+	}
+	if len(result) > 0 && len(result) != len(r.nodes) {
+		t.Errorf("%d of %d nodes have a score", len(result), len(r.nodes))
 	}
 }
 
@@ -330,7 +344,10 @@ func TestTheRecordedBodiesThemselvesAreAnswered(t *testing.T) {
 					"preempt":    &extenderv1.ExtenderPreemptionResult{},
 					"bind":       &extenderv1.ExtenderBindingResult{},
 				}[verb]
-				call(t, verb, readWire(t, mode, name), into)
+				answer := call(t, verb, readWire(t, mode, name), into)
+				if verb != "prioritize" {
+					checkKeys(t, answer, reflect.ValueOf(into).Elem().Interface())
+				}
 				switch result := into.(type) {
 				case *extenderv1.ExtenderFilterResult:
 					if result.Error != "" || len(result.FailedAndUnresolvableNodes) == 0 {

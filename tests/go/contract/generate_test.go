@@ -76,14 +76,17 @@ func (g generator) node(i int) object {
 
 func (g generator) labels() object {
 	labels := g.texts(6)
-	for key, values := range map[string][]string{
-		rdmaLabel: {"true", "true", "false", "TRUE", ""},
-		"zone":    {"a", "b", "c", "<&>", ""},
-		"disk":    {"ssd", "hdd"},
-		"cores":   {"8", "16", "many"},
+	for _, known := range []struct {
+		key    string
+		values []string
+	}{
+		{rdmaLabel, []string{"true", "true", "false", "TRUE", ""}},
+		{"zone", []string{"a", "b", "c", "<&>", ""}},
+		{"disk", []string{"ssd", "hdd"}},
+		{"cores", []string{"8", "16", "many"}},
 	} {
 		if g.IntN(3) > 0 {
-			labels = append(labels, field{key, values[g.IntN(len(values))]})
+			labels = append(labels, field{known.key, known.values[g.IntN(len(known.values))]})
 		}
 	}
 	return g.shuffled(labels)

@@ -80,9 +80,9 @@ impl Mask {
 
     /// The positions of the set bits, ascending.
     pub fn indices(&self) -> impl Iterator<Item = usize> + '_ {
-        self.words.iter().enumerate().flat_map(|(at, &word)| {
-            std::iter::successors(Some(word), |rest| Some(rest & (rest - 1)))
-                .take_while(|&rest| rest != 0)
+        let set = |word: u64| (word != 0).then_some(word);
+        self.words.iter().enumerate().flat_map(move |(at, &word)| {
+            std::iter::successors(set(word), move |rest| set(rest & (rest - 1)))
                 .map(move |rest| at * 64 + rest.trailing_zeros() as usize)
         })
     }
