@@ -96,7 +96,7 @@ def serve(  # noqa: PLR0913  one argument for each option
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path))
 def check(file: Path) -> None:
-    """Say what FILE would run, or everything that is wrong with it."""
+    """Say what FILE would run, or all that is wrong."""
     config = _load(file)
     for line in _summary(config):
         click.echo(line)
@@ -126,7 +126,7 @@ def scheduler_config(  # noqa: PLR0913  one argument for each option
     kubeconfig: str | None,
     leader_elect: bool | None,
 ) -> None:
-    """Write the configuration that makes kube-scheduler call kubextend."""
+    """Write what kube-scheduler needs to call kubextend."""
     from kubextend.config.scheduler import legacy_policy, scheduler_configuration
 
     if legacy and (kubeconfig or leader_elect is not None):
@@ -167,7 +167,7 @@ _request_argument = click.argument(
 def filter_nodes(
     request_file: Path, config_file: Path | None, nodes_file: Path | None, output: _Output
 ) -> None:
-    """Answer a recorded filter request with no server: who is kept, who not, and why."""
+    """Answer a recorded filter request, with no server."""
     recording = _Recording.read(request_file, config_file, nodes_file)
     answer = recording.verbs.filter(recording.body)
     result: dict[str, Any] = json.loads(answer)
@@ -189,15 +189,15 @@ def filter_nodes(
 def prioritize(
     request_file: Path, config_file: Path | None, nodes_file: Path | None, output: _Output
 ) -> None:
-    """Answer a recorded prioritize request with no server: the score of every node."""
+    """Answer a recorded prioritize request, with no server."""
     recording = _Recording.read(request_file, config_file, nodes_file)
     answer = recording.verbs.prioritize(recording.body)
     if output == "json":
         click.echo(answer)
         return
-    scores = [(host["Host"], host["Score"]) for host in json.loads(answer) or ()]
-    best_first = sorted(scores, key=lambda score: -score[1])
-    _print_table(("NODE", "SCORE"), [(host, str(score)) for host, score in best_first])
+    scores = {host["Host"]: host["Score"] for host in json.loads(answer) or ()}
+    best_first = sorted(recording.names, key=lambda name: -scores.get(name, 0))
+    _print_table(("NODE", "SCORE"), [(name, str(scores.get(name, "-"))) for name in best_first])
     click.echo(recording.footer)
 
 

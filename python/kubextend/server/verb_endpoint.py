@@ -55,6 +55,9 @@ class VerbEndpoint:
             answer = await self._run(body)
         except ClientDisconnect:
             return
+        except asyncio.CancelledError:
+            # Only the end of the server cancels a request; uvicorn would log a traceback.
+            await refuse(scope, send, RefusedError(503, "kubextend is shutting down"))
         except RefusedError as refused:
             self._metrics.refused(str(refused.status)).inc()
             await refuse(scope, send, refused)

@@ -100,6 +100,8 @@ class ParkedPods:
 
     def forget(self, pod: core.Pod) -> None:
         """The pod passed somewhere: there is nothing to wake."""
+        if not self._pods:
+            return
         with self._lock:
             self._pods.pop(_key(pod), None)
 

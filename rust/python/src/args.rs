@@ -56,8 +56,16 @@ impl PyExtenderArgs {
         })
     }
 
-    fn written<'py>(&self, py: Python<'py>, rejections: &[Rejection]) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &py.detach(|| self.args.filter_result(rejections)))
+    fn written<'py>(
+        &self,
+        py: Python<'py>,
+        rejections: &[Rejection],
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let answer = py.detach(|| self.args.filter_result(rejections));
+        PyBytes::new_with(py, answer.size(), |out| {
+            answer.write_to(out);
+            Ok(())
+        })
     }
 }
 
@@ -91,7 +99,7 @@ impl PyExtenderArgs {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let rejected = PyMask(!&kept.0);
         let rejection = self.rejection(&rejected, reason, unresolvable)?;
-        Ok(self.written(py, &[rejection]))
+        self.written(py, &[rejection])
     }
 
     fn filter_answer<'py>(
@@ -106,7 +114,7 @@ impl PyExtenderArgs {
             .iter()
             .map(|(nodes, reason, unresolvable)| self.rejection(nodes, reason, *unresolvable))
             .collect::<PyResult<Vec<_>>>()?;
-        Ok(self.written(py, &rejections))
+        self.written(py, &rejections)
     }
 
     fn prioritize_result<'py>(

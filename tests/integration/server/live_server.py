@@ -4,6 +4,7 @@ import contextlib
 import json
 import queue
 import socket
+import ssl
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -136,9 +137,11 @@ class Answer:
 class Connection:
     """One TCP connection, on which every byte is written by hand."""
 
-    def __init__(self, url: str, timeout_s: float = 10.0) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port_of(url)), timeout_s)
+    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port_of(url)), timeout=10)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self.socket = _wrapped(self.socket, tls)
         self._read = self.socket.makefile("rb")
 
     def __enter__(self) -> Self:
@@ -182,6 +185,14 @@ class Connection:
             return self._read.read(1) == b""
         except ConnectionResetError:
             return True
+
+
+def _wrapped(plain: socket.socket, tls: ssl.SSLContext) -> socket.socket:
+    try:
+        return tls.wrap_socket(plain, server_hostname="127.0.0.1")
+    except BaseException:
+        plain.close()
+        raise
 
 
 def head(method: str, path: str, **headers: str) -> bytes:

@@ -9,7 +9,7 @@ use super::decode::{Decode, Slice, decode_field, field};
 use super::error::{Problem, Step, WireError};
 use super::node::WireNode;
 use super::pod::WirePod;
-use super::write;
+use super::write::{self, Answered, FilterResult};
 use crate::node::{Body, Fresh, Mask, Node, NodeStore, Nodes, Snapshot, Span, Strings};
 use crate::pod::Pod;
 
@@ -53,16 +53,13 @@ impl ExtenderArgs {
 
     /// `ExtenderFilterResult`: a node that no rejection names is kept, as it came in; the first
     /// rejection that names a node gives its reason.
-    pub fn filter_result(&self, rejections: &[Rejection]) -> Vec<u8> {
-        let names = |at: usize| self.host(at);
-        write::filter_result(
-            self.body.bytes(),
-            &self.spans,
-            self.names_mode,
-            self.nodes.is_some(),
-            rejections,
-            &names,
-        )
+    pub fn filter_result(&self, rejections: &[Rejection]) -> FilterResult<'_> {
+        let nodes = match (&self.nodes, self.names_mode) {
+            (None, _) => Answered::Neither,
+            (Some(_), true) => Answered::Names(&self.spans),
+            (Some(_), false) => Answered::Nodes(&self.spans),
+        };
+        FilterResult::new(self.body.bytes(), nodes, rejections, &|at| self.host(at))
     }
 
     /// `HostPriorityList`: one score a node, in the request's order.

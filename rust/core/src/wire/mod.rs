@@ -19,3 +19,4 @@ pub use cursor::MAX_DEPTH;
 pub use error::{Found, Problem, Step, WireError};
 pub use preemption::{PreemptionArgs, Victims, read_preemption_args};
 pub use watch::{ListPage, Relist, WatchEvent, apply};
+pub use write::FilterResult;

@@ -1,5 +1,7 @@
 //! Answers, written once, in the field names that every kube-scheduler reads.
 
+use std::ops::Range;
+
 use super::args::Rejection;
 use crate::node::Span;
 
@@ -98,108 +100,138 @@ fn verdicts(len: usize, rejections: &[Rejection]) -> Vec<u16> {
 
 const KEPT: u16 = u16::MAX;
 
-/// `{"Nodes":…,"NodeNames":…,"FailedNodes":…,"FailedAndUnresolvableNodes":…,"Error":""}`
-pub(crate) fn filter_result<'a>(
-    body: &[u8],
-    spans: &[Span],
-    names_mode: bool,
-    any_nodes: bool,
-    rejections: &[Rejection],
-    host: &dyn Fn(usize) -> JsonString<'a>,
-) -> Vec<u8> {
-    let verdicts = verdicts(spans.len(), rejections);
-    let mut out = Vec::with_capacity(answer_size(spans, &verdicts, rejections));
-    match (any_nodes, names_mode) {
-        (false, _) => out.extend_from_slice(br#"{"Nodes":null,"NodeNames":null"#),
-        (true, true) => {
-            out.extend_from_slice(br#"{"Nodes":null,"NodeNames":["#);
-            kept_spans(&mut out, body, spans, &verdicts, 1);
-            out.push(b']');
-        }
-        (true, false) => {
-            out.extend_from_slice(br#"{"Nodes":{"metadata":{},"items":["#);
-            kept_spans(&mut out, body, spans, &verdicts, 0);
-            out.extend_from_slice(br#"]},"NodeNames":null"#);
+/// An `ExtenderFilterResult` that is decided and not yet copied together: its owner can make room
+/// for exactly its length and have the kept nodes copied once.
+#[derive(Debug)]
+pub struct FilterResult<'a> {
+    body: &'a [u8],
+    head: &'static [u8],
+    /// What is kept, as ranges of the body that a comma goes between.
+    kept: Vec<Range<usize>>,
+    tail: Vec<u8>,
+}
+
+/// The range that stands for an empty string: a null in a list of names stands nowhere.
+const EMPTY_NAME: Range<usize> = 0..0;
+
+impl<'a> FilterResult<'a> {
+    /// `{"Nodes":…,"NodeNames":…,"FailedNodes":…,"FailedAndUnresolvableNodes":…,"Error":""}`
+    pub(crate) fn new<'h>(
+        body: &'a [u8],
+        nodes: Answered<'_>,
+        rejections: &[Rejection],
+        host: &dyn Fn(usize) -> JsonString<'h>,
+    ) -> Self {
+        let verdicts = verdicts(nodes.spans().len(), rejections);
+        let (head, close): (&'static [u8], &[u8]) = match nodes {
+            Answered::Neither => (br#"{"Nodes":null,"NodeNames":null"#, b""),
+            Answered::Names(_) => (br#"{"Nodes":null,"NodeNames":["#, b"]"),
+            Answered::Nodes(_) => (
+                br#"{"Nodes":{"metadata":{},"items":["#,
+                br#"]},"NodeNames":null"#,
+            ),
+        };
+        let mut tail = close.to_vec();
+        tail.extend_from_slice(br#","FailedNodes":"#);
+        failed(&mut tail, &verdicts, rejections, false, host);
+        tail.extend_from_slice(br#","FailedAndUnresolvableNodes":"#);
+        failed(&mut tail, &verdicts, rejections, true, host);
+        tail.extend_from_slice(br#","Error":""}"#);
+        Self {
+            body,
+            head,
+            kept: kept_ranges(body, nodes, &verdicts),
+            tail,
         }
     }
-    out.extend_from_slice(br#","FailedNodes":"#);
-    failed(&mut out, &verdicts, rejections, false, host);
-    out.extend_from_slice(br#","FailedAndUnresolvableNodes":"#);
-    failed(&mut out, &verdicts, rejections, true, host);
-    out.extend_from_slice(br#","Error":""}"#);
-    out
+
+    /// How many bytes it is.
+    pub fn size(&self) -> usize {
+        let pieces: usize = self.kept.iter().map(|range| self.piece(range).len()).sum();
+        self.head.len() + pieces + self.kept.len().saturating_sub(1) + self.tail.len()
+    }
+
+    /// Fills `out`, which must be [`size`](Self::size) bytes long.
+    pub fn write_to(&self, out: &mut [u8]) {
+        let mut rest = out;
+        put(&mut rest, self.head);
+        for (at, range) in self.kept.iter().enumerate() {
+            if at > 0 {
+                put(&mut rest, b",");
+            }
+            put(&mut rest, self.piece(range));
+        }
+        put(&mut rest, &self.tail);
+    }
+
+    /// The answer in memory of its own.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut out = vec![0; self.size()];
+        self.write_to(&mut out);
+        out
+    }
+
+    fn piece(&self, range: &Range<usize>) -> &[u8] {
+        if *range == EMPTY_NAME {
+            return br#""""#;
+        }
+        &self.body[range.clone()]
+    }
 }
 
-fn answer_size(spans: &[Span], verdicts: &[u16], rejections: &[Rejection]) -> usize {
-    let entry = |(span, &verdict): (&Span, &u16)| match rejections.get(verdict as usize) {
-        None => span.len as usize + 3,
-        Some(rejection) => rejection.reason.len() + 80,
-    };
-    128 + spans.iter().zip(verdicts).map(entry).sum::<usize>()
+fn put(rest: &mut &mut [u8], bytes: &[u8]) {
+    let (place, behind) = std::mem::take(rest).split_at_mut(bytes.len());
+    place.copy_from_slice(bytes);
+    *rest = behind;
 }
 
-/// Copies the kept spans, each with `quotes` bytes on either side.
-fn kept_spans(out: &mut Vec<u8>, body: &[u8], spans: &[Span], verdicts: &[u16], quotes: usize) {
-    let mut list = CopiedList::new(out, body);
-    for (span, _) in spans
+/// What stands in the body for each node of the request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Answered<'a> {
+    /// The request had no nodes at all.
+    Neither,
+    /// What is between the quotes of each name.
+    Names(&'a [Span]),
+    /// Each node's object.
+    Nodes(&'a [Span]),
+}
+
+impl<'a> Answered<'a> {
+    fn spans(self) -> &'a [Span] {
+        match self {
+            Self::Neither => &[],
+            Self::Names(spans) | Self::Nodes(spans) => spans,
+        }
+    }
+
+    /// What goes into the answer for a span: a name goes with its quotes.
+    fn range(self, span: Span) -> Range<usize> {
+        match self {
+            Self::Names(_) if span == Span::default() => EMPTY_NAME,
+            Self::Names(_) => span.start() - 1..span.end() + 1,
+            _ => span.start()..span.end(),
+        }
+    }
+}
+
+/// The kept nodes in order; neighbours that stand one comma apart go in one piece.
+fn kept_ranges(body: &[u8], nodes: Answered<'_>, verdicts: &[u16]) -> Vec<Range<usize>> {
+    let mut kept: Vec<Range<usize>> = Vec::new();
+    for (span, _) in nodes
+        .spans()
         .iter()
         .zip(verdicts)
         .filter(|(_, verdict)| **verdict == KEPT)
     {
-        if *span == Span::default() {
-            list.push_empty_string();
-        } else {
-            list.push(span.start() - quotes, span.end() + quotes);
-        }
-    }
-    list.end_run();
-}
-
-/// Elements of a list, copied from a body; neighbours one comma apart go in one piece.
-struct CopiedList<'a> {
-    out: &'a mut Vec<u8>,
-    body: &'a [u8],
-    run: Option<(usize, usize)>,
-    first: bool,
-}
-
-impl<'a> CopiedList<'a> {
-    fn new(out: &'a mut Vec<u8>, body: &'a [u8]) -> Self {
-        Self {
-            out,
-            body,
-            run: None,
-            first: true,
-        }
-    }
-
-    fn push(&mut self, start: usize, end: usize) {
-        match &mut self.run {
-            Some((_, to)) if *to + 1 == start && self.body[*to] == b',' => *to = end,
-            _ => {
-                self.end_run();
-                self.run = Some((start, end));
+        let range = nodes.range(*span);
+        match kept.last_mut() {
+            Some(last) if last.end + 1 == range.start && body[last.end] == b',' => {
+                last.end = range.end;
             }
+            _ => kept.push(range),
         }
     }
-
-    /// A null in a list of names is an empty name, and stands nowhere to be copied from.
-    fn push_empty_string(&mut self) {
-        self.end_run();
-        self.write(br#""""#);
-    }
-
-    fn end_run(&mut self) {
-        if let Some((start, end)) = self.run.take() {
-            self.write(&self.body[start..end]);
-        }
-    }
-
-    fn write(&mut self, element: &[u8]) {
-        separate(self.out, !self.first);
-        self.first = false;
-        self.out.extend_from_slice(element);
-    }
+    kept
 }
 
 fn failed<'a>(

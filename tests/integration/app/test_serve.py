@@ -1,0 +1,137 @@
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+WIRE = Path(__file__).parents[2] / "data" / "wire"
+JSON = {"content-type": "application/json"}
+SERVE = [sys.executable, "-c", "from kubextend.cli import main; main()", "serve"]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def kubextend(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A running ``kubextend serve`` and the URL that it printed."""
+    process = subprocess.Popen(
+        [*SERVE, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONWARNINGS": "error"},
+    )
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        found = re.fullmatch(r"listening on (http://127\.0\.0\.1:\d+/\S*)\n", line)
+        if found is None:
+            process.kill()
+            pytest.fail(line + process.communicate()[1])
+        yield process, found[1]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def end(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr after a signal."""
+    process.send_signal(number)
+    stdout, stderr = process.communicate(timeout=20)
+    return process.returncode, stdout, stderr
+
+
+def body_of(verb: str) -> bytes:
+    return (WIRE / "full" / f"{verb}.json").read_bytes()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_zero_and_without_a_traceback(number: signal.Signals) -> None:
+    with kubextend("--port", str(free_port())) as (process, url), httpx.Client() as client:
+        answer = client.post(f"{url}filter", content=body_of("filter"), headers=JSON)
+        assert answer.status_code == 200
+        started_s = time.monotonic()
+        code, stdout, stderr = end(process, number)
+    assert code == 0
+    assert stdout == ""
+    assert "Traceback" not in stderr
+    assert time.monotonic() - started_s < 5
+
+
+def test_a_request_in_flight_is_answered_before_the_end(tmp_path: Path) -> None:
+    probes = free_port()
+    configured = tmp_path / "kubextend.yaml"
+    configured.write_text(
+        "apiVersion: kubextend.dev/v1alpha1\nkind: ExtenderConfiguration\n"
+        f"server: {{port: {free_port()}, path: /v1, healthPort: {probes}}}\n"
+        "profiles: [{plugins: {filter: {enabled: [{name: HighCommPodFilter}]}}}]\n"
+    )
+    body = body_of("filter")
+    with kubextend("--config", str(configured)) as (process, url):
+        assert url.endswith("/v1")
+        ready = f"http://127.0.0.1:{probes}/readyz"
+        assert httpx.get(ready).status_code == 200
+        port = int(url.rpartition(":")[2].partition("/")[0])
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+            connection.sendall(
+                b"POST /v1/filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                b"Content-Length: %d\r\n\r\n" % len(body)
+            )
+            connection.sendall(body[:1000])
+            time.sleep(0.3)
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.5)
+            answer = httpx.get(ready)
+            assert answer.status_code == 503
+            assert "[-]shutdown failed" in answer.text
+            assert process.poll() is None
+            connection.sendall(body[1000:])
+            received = b"".join(iter(lambda: connection.recv(65536), b""))
+        head, _, content = received.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert b"connection: close" in head
+        assert json.loads(content)["Error"] == ""
+        _, stderr = process.communicate(timeout=10)
+        assert process.returncode == 0
+        assert "Traceback" not in stderr
+
+
+def test_a_second_signal_does_not_wait_for_a_client_that_never_ends() -> None:
+    with kubextend("--port", str(free_port())) as (process, url):
+        port = int(url.rpartition(":")[2].rstrip("/"))
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+            connection.sendall(
+                b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                b"Content-Length: 100\r\n\r\n"
+            )
+            time.sleep(0.3)
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.5)
+            assert process.poll() is None
+            code, _, stderr = end(process, signal.SIGINT)
+    assert code == 0
+    assert "Traceback" not in stderr
+
+
+def test_a_port_that_is_taken_is_one_line_on_stderr() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = subprocess.run(
+            [*SERVE, "--port", str(port)], capture_output=True, text=True, timeout=20, check=False
+        )
+    assert ended.returncode == 1
+    assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -1,0 +1,78 @@
+"""Certificates for tests: authorities, and what they sign, as PEM files."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A certificate file and its key file."""
+
+    cert_file: Path
+    key_file: Path
+
+
+class Authority:
+    """A CA of its own; its certificate is ``file``."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder = folder
+        self._name = name
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        built = _builder(name, name, self._key.public_key(), timedelta(days=1))
+        constraints = x509.BasicConstraints(ca=True, path_length=None)
+        built = built.add_extension(constraints, critical=True)
+        self.file = folder / f"{name}.pem"
+        self.file.write_bytes(_pem(built.sign(self._key, hashes.SHA256())))
+
+    def sign(self, name: str, lasts: timedelta = timedelta(days=1)) -> Pair:
+        """A certificate for 127.0.0.1, for servers and clients; may have ended already."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        loopback = x509.IPAddress(ip_address("127.0.0.1"))
+        certificate = (
+            _builder(name, self._name, key.public_key(), lasts)
+            .add_extension(x509.SubjectAlternativeName([loopback]), critical=False)
+            .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+        pair = Pair(self._folder / f"{name}.crt", self._folder / f"{name}.key")
+        pair.cert_file.write_bytes(_pem(certificate))
+        pair.key_file.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
+        return pair
+
+
+def _builder(
+    name: str, issuer: str, key: ec.EllipticCurvePublicKey, lasts: timedelta
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(_named(name))
+        .issuer_name(_named(issuer))
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=2))
+        .not_valid_after(now + lasts)
+    )
+
+
+def _named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)

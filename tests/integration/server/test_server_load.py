@@ -1,0 +1,58 @@
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from live_server import NODES, Connection, request, serving
+
+from kubextend import core
+from kubextend.profile import Profiles
+from kubextend.verbs import Verbs
+
+
+class SlowApi:
+    """A binder whose API answers once everyone has asked, or after a while."""
+
+    def __init__(self, expected: int) -> None:
+        self._barrier = threading.Barrier(expected)
+
+    def bind(self, *_: str) -> None:
+        self._barrier.wait(timeout=20)
+
+
+def test_slow_bindings_run_side_by_side_and_hold_up_nobody() -> None:
+    parallel = 40
+    verbs = Verbs(Profiles({}), request_store=core.NodeStore(), binder=SlowApi(parallel + 1))
+    slowest_s = 0.0
+
+    def bind(url: str) -> bytes:
+        with Connection(url) as connection:
+            return connection.post("/bind", request("bind")).body
+
+    with serving(verbs) as url, ThreadPoolExecutor(parallel + 1) as clients:
+        waiting = [clients.submit(bind, url) for _ in range(parallel)]
+        time.sleep(0.3)
+        with Connection(url) as connection:
+            for _ in range(50):
+                started_s = time.perf_counter()
+                assert connection.post("/filter", request("filter")).status == 200
+                slowest_s = max(slowest_s, time.perf_counter() - started_s)
+        last = clients.submit(bind, url)
+        assert {future.result() for future in [*waiting, last]} == {b'{"Error":""}'}
+    assert slowest_s < 1
+
+
+def test_many_clients_at_once_each_get_their_own_answer(url: str) -> None:
+    def ask(client: int) -> set[str]:
+        mine = {"metadata": {"name": f"n{client}", "labels": {"rdma": "true"}}, "spec": {}}
+        kept: set[str] = set()
+        with Connection(url) as connection:
+            for _ in range(20):
+                answer = connection.post("/filter", request("filter", nodes=[*NODES, mine]))
+                items = json.loads(answer.body)["Nodes"]["items"]
+                kept |= {item["metadata"]["name"] for item in items}
+        return kept
+
+    with ThreadPoolExecutor(16) as clients:
+        results = list(clients.map(ask, range(16)))
+    assert results == [{"good", f"n{client}"} for client in range(16)]

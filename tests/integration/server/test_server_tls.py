@@ -1,0 +1,145 @@
+import ssl
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from certificates import Authority, Pair
+from live_server import Connection, port_of, request, serving, some_verbs
+
+from kubextend.errors import KubextendError
+from kubextend.server import TlsFiles
+from kubextend.verbs import Verbs
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("ca"), "ca")
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("stranger"), "stranger")
+
+
+@pytest.fixture(scope="module")
+def server_pair(authority: Authority) -> Pair:
+    return authority.sign("server")
+
+
+@pytest.fixture
+def guarded_verbs() -> Verbs:
+    return some_verbs()
+
+
+@pytest.fixture
+def guarded(guarded_verbs: Verbs, authority: Authority, server_pair: Pair) -> Iterator[str]:
+    """A server that wants client certificates."""
+    tls = TlsFiles(server_pair.cert_file, server_pair.key_file, authority.file)
+    with serving(guarded_verbs, tls=tls) as url:
+        yield url
+
+
+def client(authority: Authority, pair: Pair | None = None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=authority.file)
+    if pair is not None:
+        context.load_cert_chain(pair.cert_file, pair.key_file)
+    return context
+
+
+def calls(verbs: Verbs) -> float:
+    labels = {"verb": "filter", "result": "ok"}
+    return verbs.metrics.registry.get_sample_value("kubextend_verb_requests_total", labels) or 0
+
+
+def test_https_answers_and_says_so_in_its_url(authority: Authority, server_pair: Pair) -> None:
+    tls = TlsFiles(server_pair.cert_file, server_pair.key_file)
+    with serving(some_verbs(), tls=tls) as url:
+        assert url == f"https://127.0.0.1:{port_of(url)}"
+        with Connection(url, tls=client(authority)) as connection:
+            answers = [connection.post("/filter", request("filter")) for _ in range(3)]
+            assert [answer.status for answer in answers] == [200, 200, 200]
+            large = request("filter", nodes=[{"metadata": {"name": "x" * 3_000_000}}])
+            assert connection.post("/filter", large).status == 200
+
+
+def test_a_client_with_a_certificate_of_the_ca_is_served(
+    guarded: str, authority: Authority
+) -> None:
+    context = client(authority, authority.sign("scheduler"))
+    with Connection(guarded, tls=context) as connection:
+        assert connection.post("/filter", request("filter")).status == 200
+
+
+def test_clients_without_a_good_certificate_run_no_verb(
+    guarded: str,
+    guarded_verbs: Verbs,
+    authority: Authority,
+    stranger: Authority,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for pair in (
+        None,
+        stranger.sign("other-ca"),
+        authority.sign("expired", lasts=timedelta(days=-1)),
+    ):
+        with (
+            pytest.raises((ssl.SSLError, ConnectionError, EOFError)),
+            Connection(guarded, tls=client(authority, pair)) as connection,
+        ):
+            connection.post("/filter", request("filter"))
+    assert calls(guarded_verbs) == 0
+    assert "Traceback" not in caplog.text
+
+
+def test_plain_http_on_the_tls_port_runs_no_verb(
+    guarded: str, guarded_verbs: Verbs, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises((ConnectionError, EOFError)), Connection(guarded) as connection:
+        connection.post("/filter", request("filter"))
+    assert calls(guarded_verbs) == 0
+    assert "Traceback" not in caplog.text
+
+
+def test_tls_older_than_1_2_is_refused(authority: Authority, server_pair: Pair) -> None:
+    context = TlsFiles(server_pair.cert_file, server_pair.key_file).context()
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+    tls = TlsFiles(server_pair.cert_file, server_pair.key_file)
+    old = client(authority)
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+        old.minimum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+        old.maximum_version = ssl.TLSVersion.TLSv1_1
+    with (
+        serving(some_verbs(), tls=tls) as url,
+        pytest.raises((ssl.SSLError, ConnectionError)),
+    ):
+        Connection(url, tls=old)
+
+
+def test_a_client_that_is_served_hears_http_1_1(authority: Authority, server_pair: Pair) -> None:
+    context = client(authority)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    tls = TlsFiles(server_pair.cert_file, server_pair.key_file)
+    with serving(some_verbs(), tls=tls) as url, Connection(url, tls=context) as connection:
+        assert isinstance(connection.socket, ssl.SSLSocket)
+        assert connection.socket.selected_alpn_protocol() == "http/1.1"
+
+
+def test_files_that_are_no_good_are_named(
+    tmp_path: Path, server_pair: Pair, authority: Authority
+) -> None:
+    other = authority.sign("other")
+    garbage = tmp_path / "garbage.pem"
+    garbage.write_text("-----BEGIN CERTIFICATE-----\n")
+    absent = tmp_path / "absent.pem"
+    for files, named in (
+        (TlsFiles(absent, server_pair.key_file), absent),
+        (TlsFiles(garbage, server_pair.key_file), garbage),
+        (TlsFiles(server_pair.cert_file, other.key_file), other.key_file),
+        (TlsFiles(server_pair.cert_file, server_pair.key_file, absent), absent),
+        (TlsFiles(server_pair.cert_file, server_pair.key_file, garbage), garbage),
+    ):
+        with pytest.raises(KubextendError, match=named.name):
+            files.context()

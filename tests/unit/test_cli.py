@@ -1,0 +1,430 @@
+"""The command as a shell sees it: what is printed where, and the exit code."""
+
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from kubextend import __version__, app, cli
+
+CONFIG = """\
+apiVersion: kubextend.dev/v1alpha1
+kind: ExtenderConfiguration
+profiles:
+- schedulerName: ml
+  plugins:
+    multiPoint:
+      enabled:
+      - {name: LabelMatch, weight: 2}
+    filter:
+      enabled:
+      - name: HighCommPodFilter
+  pluginConfig:
+  - name: LabelMatch
+    args:
+      filters:
+      - {nodeSelector: "disk != slow", reason: Disk is slow}
+      scores:
+      - {nodeSelector: zone=a, score: 30}
+      - {nodeSelector: "disk in (ssd, nvme)", score: 70}
+- schedulerName: idle
+"""
+BROKEN = """\
+apiVersion: kubextend.dev/v1alpha1
+kind: ExtenderConfiguration
+server: {port: "8888"}
+profiles:
+- plugins:
+    filter:
+      enabled:
+      - name: HighComPodFilter
+"""
+EMPTY_NODES = (
+    "warning: nodeCacheCapable is false: kube-scheduler 1.33 and later scores by resources as if "
+    "every node were empty (kubernetes/kubernetes#141781); with `cluster` configured names are "
+    "enough\n"
+)
+RDMA = {"node.kubernetes.io/rdma-enabled": "true"}
+NODES = {
+    "plain": {},
+    "slow": RDMA | {"disk": "slow", "zone": "a"},
+    "near": RDMA | {"zone": "a"},
+    "fast": RDMA | {"zone": "b", "disk": "nvme"},
+    "best": RDMA | {"zone": "a", "disk": "ssd"},
+}
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli.main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def config_file(tmp_path: Path) -> Path:
+    file = tmp_path / "config.yaml"
+    file.write_text(CONFIG)
+    return file
+
+
+def request_for(scheduler: str, *, names_only: bool, nodes: Any = NODES) -> dict[str, Any]:
+    items = [{"metadata": {"name": name, "labels": labels}} for name, labels in nodes.items()]
+    metadata = {"name": "train", "namespace": "team", "uid": "1", "labels": {"high-comm": "yes"}}
+    return {
+        "Pod": {"metadata": metadata, "spec": {"schedulerName": scheduler}},
+        "Nodes": None if names_only else {"metadata": {}, "items": items},
+        "NodeNames": list(nodes) if names_only else None,
+    }
+
+
+def write(file: Path, content: object) -> Path:
+    file.write_text(json.dumps(content))
+    return file
+
+
+def kubectl_list(nodes: dict[str, dict[str, str]]) -> dict[str, Any]:
+    """As ``kubectl get nodes -o json`` prints it."""
+    items = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {},
+            "status": {},
+        }
+        for name, labels in nodes.items()
+    ]
+    return {"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}}
+
+
+FILTER_TABLE = """\
+NODE   RESULT    REASON
+plain  rejected  Node does not support RDMA
+slow   rejected  Disk is slow
+near   kept
+fast   kept
+best   kept
+pod team/train, profile ml
+"""
+SCORE_TABLE = """\
+NODE   SCORE
+best   20
+fast   14
+slow   6
+near   6
+plain  0
+pod team/train, profile ml
+"""
+
+
+@pytest.mark.parametrize("names_only", [False, True])
+@pytest.mark.parametrize(
+    ("command", "table"), [("filter", FILTER_TABLE), ("prioritize", SCORE_TABLE)]
+)
+def test_a_recorded_request_is_answered_as_a_table(
+    config_file: Path, tmp_path: Path, command: str, table: str, names_only: bool
+) -> None:
+    request = write(tmp_path / "r.json", request_for("ml", names_only=names_only))
+    nodes = ["--nodes", write(tmp_path / "n.json", kubectl_list(NODES))] if names_only else []
+    result = run(command, request, "--config", config_file, *nodes)
+    assert (result.stdout, result.stderr, result.exit_code) == (table, "", 0)
+
+
+def test_a_recorded_filter_request_is_answered_as_the_json_that_the_server_sends(
+    config_file: Path, tmp_path: Path
+) -> None:
+    request = write(tmp_path / "r.json", request_for("ml", names_only=True))
+    nodes = write(tmp_path / "n.json", kubectl_list(NODES))
+    result = run("filter", request, "--config", config_file, "--nodes", nodes, "--output", "json")
+    assert json.loads(result.stdout) == {
+        "Nodes": None,
+        "NodeNames": ["near", "fast", "best"],
+        "FailedNodes": None,
+        "FailedAndUnresolvableNodes": {
+            "plain": "Node does not support RDMA",
+            "slow": "Disk is slow",
+        },
+        "Error": "",
+    }
+
+
+def test_a_recorded_prioritize_request_is_answered_as_the_json_that_the_server_sends(
+    config_file: Path, tmp_path: Path
+) -> None:
+    request = write(tmp_path / "r.json", request_for("ml", names_only=False))
+    result = run("prioritize", request, "--config", config_file, "--output", "json")
+    assert json.loads(result.stdout) == [
+        {"Host": "plain", "Score": 0},
+        {"Host": "slow", "Score": 6},
+        {"Host": "near", "Score": 6},
+        {"Host": "fast", "Score": 14},
+        {"Host": "best", "Score": 20},
+    ]
+
+
+def test_without_a_configuration_the_default_filters_the_pods_of_the_default_scheduler(
+    tmp_path: Path,
+) -> None:
+    request = write(tmp_path / "r.json", request_for("default-scheduler", names_only=False))
+    lines = run("filter", request).stdout.splitlines()
+    assert lines[1] == "plain  rejected  Node does not support RDMA"
+    assert lines[2] == "slow   kept"
+    assert lines[-1] == "pod team/train, profile default-scheduler"
+
+
+def test_the_pod_of_another_scheduler_passes_through_and_is_said_to(tmp_path: Path) -> None:
+    request = write(tmp_path / "r.json", request_for("other", names_only=False))
+    lines = run("filter", request).stdout.splitlines()
+    assert lines[1:3] == ["plain  kept", "slow   kept"]
+    assert lines[-1] == (
+        "pod team/train: no profile is named other, so it passes through untouched"
+    )
+
+
+def test_names_without_nodes_are_a_wrong_use(tmp_path: Path) -> None:
+    request = write(tmp_path / "r.json", request_for("ml", names_only=True))
+    result = run("filter", request)
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == (
+        f"Error: {request} has names only: give their nodes with --nodes"
+    )
+
+
+def test_a_request_that_cannot_be_read_is_one_line_that_says_where(tmp_path: Path) -> None:
+    request = tmp_path / "r.json"
+    request.write_text('{"Pod": {"metadata": 3}}')
+    result = run("filter", request)
+    assert (result.stdout, result.exit_code) == ("", 1)
+    assert result.stderr.startswith("Error: byte ")
+    assert "Pod.metadata" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_answer_that_is_an_error_ends_the_command_with_1(tmp_path: Path) -> None:
+    request = write(tmp_path / "r.json", {"Pod": {}, "Nodes": None, "NodeNames": None})
+    result = run("filter", request)
+    assert (result.stdout, result.exit_code) == ("", 1)
+    assert result.stderr.startswith("Error: the answer is an error: ")
+
+
+@pytest.mark.parametrize("option", ["REQUEST", "--nodes", "--config"])
+def test_a_file_that_is_not_there_is_one_line(tmp_path: Path, option: str) -> None:
+    there = write(tmp_path / "r.json", request_for("ml", names_only=False))
+    gone = tmp_path / "gone"
+    arguments = [gone] if option == "REQUEST" else [there, option, gone]
+    result = run("filter", *arguments)
+    line = result.stderr.removeprefix("Error: ").removeprefix("error: ")
+    assert line == f"{gone}: cannot be read: No such file or directory\n"
+    assert result.exit_code == 1
+
+
+def test_check_says_what_a_right_file_runs(config_file: Path) -> None:
+    result = run("check", config_file)
+    assert result.exit_code == 0
+    assert result.stderr == EMPTY_NODES
+    assert result.stdout == (
+        "called at: http://127.0.0.1:8888\n"
+        "verbs: filter, preempt, prioritize\n"
+        "nodes in a request: whole nodes\n"
+        "Kubernetes API: not used\n"
+        "score scale: additive\n"
+        "profile ml:\n"
+        "  filter: LabelMatch, HighCommPodFilter\n"
+        "  score: LabelMatch (weight 2)\n"
+        "profile idle:\n"
+        "  no plugin: its pods pass through untouched\n"
+    )
+
+
+def test_check_warns_of_no_scoring_bug_where_names_are_sent(config_file: Path) -> None:
+    config_file.write_text(CONFIG + "cluster: {context: dev}\nextender: {httpTimeout: 20s}\n")
+    result = run("check", config_file)
+    assert (result.stderr, result.exit_code) == ("", 0)
+    assert result.stdout.splitlines()[2:4] == [
+        "nodes in a request: names only, looked up among the watched nodes",
+        "Kubernetes API: the service account, else the default kubeconfig, context dev",
+    ]
+    assert result.stdout.splitlines()[-1] == (
+        "note: extender.httpTimeout: one hanging call holds up the scheduling of all pods so long"
+    )
+
+
+def test_check_reports_every_error_with_path_value_and_hint(config_file: Path) -> None:
+    config_file.write_text(BROKEN)
+    result = run("check", config_file)
+    assert (result.stdout, result.exit_code) == ("", 1)
+    assert result.stderr == (
+        "error: server.port: expected a whole number, found a string\n"
+        '  found: "8888"\n'
+        "error: profiles[0].plugins.filter.enabled[0].name: "
+        'FilterPlugin "HighComPodFilter" does not exist\n'
+        '  found: "HighComPodFilter"\n'
+        "  hint: did you mean HighCommPodFilter? "
+        "known filter plugins: HighCommPodFilter, LabelMatch, RdmaAware\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [
+        (
+            "filters: [{nodeSelector: a=b}]",
+            "error: profiles[0].pluginConfig[0].args.filters[0].reason: Required value",
+        ),
+        (
+            "scores: [{nodeSelector: a=b, score: 101}]",
+            "error: profiles[0].pluginConfig[0].args.scores[0].score: must be at most 100",
+        ),
+        (
+            "scores: [{nodeSelector: a, score: 60}, {nodeSelector: b, score: 41}]",
+            (
+                "error: profiles[0].pluginConfig[0].args: the scores add up to 101; a node that "
+                "matches all of them must stay within 100: use smaller scores and a weight for the "
+                "plugin"
+            ),
+        ),
+    ],
+)
+def test_check_reports_what_is_wrong_with_a_plugins_arguments(
+    config_file: Path, args: str, line: str
+) -> None:
+    head = CONFIG[: CONFIG.index("    args:")]
+    config_file.write_text(f"{head}    args: {{{args}}}\n")
+    assert run("check", config_file).stderr.splitlines()[0] == line
+
+
+def test_scheduler_config_writes_what_the_options_ask_for(config_file: Path) -> None:
+    config_file.write_text(CONFIG + "cluster: {}\n")
+    result = run(
+        "scheduler-config",
+        "--config",
+        config_file,
+        "--url-prefix=http://127.0.0.1:7777/",
+        "--bind",
+        "--kubeconfig=/etc/kubernetes/scheduler.conf",
+        "--no-leader-elect",
+    )
+    assert (result.stderr, result.exit_code) == ("", 0)
+    written = yaml.safe_load(result.stdout)
+    assert written["clientConnection"] == {"kubeconfig": "/etc/kubernetes/scheduler.conf"}
+    assert written["leaderElection"] == {"leaderElect": False}
+    assert [profile["schedulerName"] for profile in written["profiles"]] == ["ml", "idle"]
+    assert [
+        {key: value for key, value in entry.items() if key.endswith(("Verb", "Prefix"))}
+        for entry in written["extenders"]
+    ] == [
+        {
+            "urlPrefix": "http://127.0.0.1:7777",
+            "filterVerb": "filter",
+            "preemptVerb": "preempt",
+            "prioritizeVerb": "prioritize",
+        },
+        {"urlPrefix": "http://127.0.0.1:7777", "bindVerb": "bind"},
+    ]
+
+
+def test_scheduler_config_writes_a_policy_for_old_schedulers(config_file: Path) -> None:
+    result = run("scheduler-config", "--legacy", "--config", config_file)
+    assert json.loads(result.stdout)["kind"] == "Policy"
+    assert result.stderr == (
+        "note: a Policy has no profiles; --scheduler-name gives one of: ml, idle\n"
+    )
+
+
+@pytest.mark.parametrize("option", ["--kubeconfig=x", "--leader-elect", "--no-leader-elect"])
+def test_a_policy_cannot_hold_every_option(option: str) -> None:
+    result = run("scheduler-config", "--legacy", option)
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == (
+        "Error: a Policy holds neither: give kube-scheduler --kubeconfig and --leader-elect"
+    )
+
+
+def test_scheduler_config_refuses_bind_without_the_api() -> None:
+    result = run("scheduler-config", "--bind")
+    assert (result.stdout, result.exit_code) == ("", 1)
+    assert result.stderr == (
+        "error: cluster: Required value: bind writes to the Kubernetes API\n"
+        "  hint: add cluster: {}\n"
+    )
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    configs: list[Any] = []
+    monkeypatch.setattr(app, "serve", configs.append)
+    monkeypatch.setattr("kubextend.logs.configure", lambda *_: None)
+    return configs
+
+
+def test_serve_puts_its_options_over_the_file(
+    served: list[Any], config_file: Path, tmp_path: Path
+) -> None:
+    kubeconfig = write(tmp_path / "kubeconfig", {})
+    result = run(
+        "serve",
+        f"--config={config_file}",
+        "--host=::1",
+        "--port=9999",
+        f"--kubeconfig={kubeconfig}",
+    )
+    assert (result.stderr, result.exit_code) == ("", 0)
+    (config,) = served
+    assert (config.server.host, config.server.port) == ("::1", 9999)
+    assert config.cluster.kubeconfig == str(kubeconfig)
+    assert config.extender.node_cache_capable
+
+
+def test_serve_logs_the_notes(
+    served: list[Any], config_file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config_file.write_text(CONFIG + "cluster:\n")
+    with caplog.at_level(logging.INFO, logger="kubextend"):
+        assert run("serve", f"--config={config_file}").exit_code == 0
+    assert len(served) == 1
+    assert caplog.messages == [
+        "cluster: empty, so there is no access to the API; {} switches it on"
+    ]
+
+
+def test_serve_refuses_a_wrong_file_before_it_listens(served: list[Any], config_file: Path) -> None:
+    config_file.write_text(BROKEN)
+    assert run("serve", f"--config={config_file}").exit_code == 1
+    assert served == []
+
+
+def test_ctrl_c_leaves_no_traceback(served: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(app, "serve", interrupted)
+    result = run("serve")
+    assert (result.output, result.exit_code, served) == ("", 130, [])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["nothing"], ["check"], ["serve", "--port=0"], ["filter", "x", "--output=xml"], ["--no"]],
+)
+def test_a_wrong_use_ends_with_2(arguments: list[str]) -> None:
+    assert run(*arguments).exit_code == 2
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert run("--version").stdout == f"kubextend, version {__version__}\n"
+
+
+def test_help_loads_neither_the_server_nor_the_kubernetes_client_nor_pydantic() -> None:
+    code = (
+        "import sys; from kubextend import cli; cli.main(['--help'], standalone_mode=False); "
+        "print(sorted({'starlette', 'uvicorn', 'kubernetes', 'pydantic', 'yaml'} & {*sys.modules}))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
+    )
+    assert ran.stdout.startswith("Usage: ")
+    assert ran.stdout.splitlines()[-1] == "[]"

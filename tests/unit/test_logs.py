@@ -1,0 +1,73 @@
+"""What a log line looks like."""
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from kubextend import logs
+
+
+@pytest.fixture(autouse=True)
+def root_as_it_was() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def logged(fmt: logs.Format, capsys: pytest.CaptureFixture[str]) -> str:
+    logs.configure("info", fmt)
+    logging.getLogger("kubextend.test").info(
+        'pod "%s" rejected\n', "a\x1b[31m", extra={"nodes": 3, "why": "no RDMA"}
+    )
+    return capsys.readouterr().err
+
+
+def test_a_line_of_text_cannot_be_forged(capsys: pytest.CaptureFixture[str]) -> None:
+    time, rest = logged("text", capsys).split(" ", 1)
+    assert rest == ('INFO    kubextend.test: pod "a\\x1b[31m" rejected\\n nodes=3 why="no RDMA"\n')
+    assert time.endswith("Z")
+
+
+def test_a_line_of_json_carries_the_facts(capsys: pytest.CaptureFixture[str]) -> None:
+    line = json.loads(logged("json", capsys))
+    assert line.pop("time").endswith("Z")
+    assert line == {
+        "level": "info",
+        "logger": "kubextend.test",
+        "message": 'pod "a\x1b[31m" rejected\n',
+        "nodes": 3,
+        "why": "no RDMA",
+    }
+
+
+@pytest.mark.parametrize("fmt", logs.FORMATS)
+def test_an_exception_is_written_with_its_traceback(
+    fmt: logs.Format, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure("error", fmt)
+    try:
+        sys.intern(1)  # type: ignore[arg-type]
+    except TypeError:
+        logging.getLogger("kubextend.test").exception("failed")
+    err = capsys.readouterr().err
+    text = json.loads(err)["exception"] if fmt == "json" else err
+    assert "Traceback (most recent call last):" in text
+    assert "TypeError" in text
+
+
+def test_what_is_below_the_level_is_not_written(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("warning", "text")
+    logging.getLogger("kubextend.test").info("quiet")
+    assert capsys.readouterr().err == ""
+
+
+def test_configuring_twice_writes_each_line_once(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("info", "text")
+    logs.configure("info", "text")
+    logging.getLogger("kubextend.test").info("once")
+    assert capsys.readouterr().err.count("once") == 1
