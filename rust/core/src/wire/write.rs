@@ -153,15 +153,19 @@ impl<'a> FilterResult<'a> {
 
     /// Fills `out`, which must be [`size`](Self::size) bytes long.
     pub fn write_to(&self, out: &mut [u8]) {
-        let mut rest = out;
-        put(&mut rest, self.head);
-        for (at, range) in self.kept.iter().enumerate() {
-            if at > 0 {
-                put(&mut rest, b",");
+        let mut at = 0;
+        let mut put = |bytes: &[u8]| {
+            out[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        put(self.head);
+        for (number, range) in self.kept.iter().enumerate() {
+            if number > 0 {
+                put(b",");
             }
-            put(&mut rest, self.piece(range));
+            put(self.piece(range));
         }
-        put(&mut rest, &self.tail);
+        put(&self.tail);
     }
 
     /// The answer in memory of its own.
@@ -177,12 +181,6 @@ impl<'a> FilterResult<'a> {
         }
         &self.body[range.clone()]
     }
-}
-
-fn put(rest: &mut &mut [u8], bytes: &[u8]) {
-    let (place, behind) = std::mem::take(rest).split_at_mut(bytes.len());
-    place.copy_from_slice(bytes);
-    *rest = behind;
 }
 
 /// What stands in the body for each node of the request.
