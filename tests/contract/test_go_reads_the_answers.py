@@ -88,7 +88,15 @@ def write_configuration(folder: Path, port: int, kubeconfig: Path) -> Path:
 @contextmanager
 def serving(config: Path, url: str, log: Path) -> Iterator[None]:
     """Run kubextend until the block ends; it lives, but is not ready before the API answers."""
-    command = [sys.executable, WITH_PARENT, str(os.getpid()), KUBEXTEND, "serve", "--config", config]
+    command = [
+        sys.executable,
+        WITH_PARENT,
+        str(os.getpid()),
+        KUBEXTEND,
+        "serve",
+        "--config",
+        config,
+    ]
     with (
         log.open("wb") as out,
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out) as server,

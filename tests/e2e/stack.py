@@ -16,7 +16,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from e2e.certificates import Authority
-from e2e.controlplane import USERS, ControlPlane
+from e2e.controlplane import ControlPlane
 from e2e.kubeapi import Object
 from e2e.workbench import Program, until
 
@@ -156,9 +156,7 @@ class Stack:
         options: list[str | Path] = ["--kubeconfig", kubeconfig, "--no-leader-elect"]
         if self.mode.binds:
             options.append("--bind")
-        written.write_text(
-            run_kubextend("scheduler-config", "--config", self.config, *options)
-        )
+        written.write_text(run_kubextend("scheduler-config", "--config", self.config, *options))
         self._scheduler_port = self._bench.free_port()
         program = self._bench.start(
             f"kube-scheduler-{self.scheduler_name}",

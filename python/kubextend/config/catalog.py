@@ -31,6 +31,10 @@ class Catalog:
         """What is known of a plugin that is ours to run, None if there is none."""
         return None if self.is_left(name) else self._known.get(name)
 
+    def is_ours(self, name: str) -> bool:
+        """Whether a plugin of ours has this name."""
+        return self.find(name) is not None
+
     def hint(self, name: str, point: str | None = None) -> str:
         """What may have been meant by a name that no plugin has, at a point or at any."""
         if name in IN_TREE_PLUGINS:

@@ -19,6 +19,7 @@ from kubextend.config.scheduler_file import (
     SCHEDULER_API_VERSIONS,
     SCHEDULER_KIND,
     extender_tree,
+    scheduler_tree,
 )
 from kubextend.errors import ConfigError, Issue
 
@@ -70,22 +71,20 @@ def parse(
     overrides: Mapping[str, JsonValue] | None = None,
 ) -> ExtenderConfiguration:
     """The configuration that a document's JSON value holds; otherwise like ``load``."""
-    findings = Findings()
-    of_scheduler = tree.get("kind") == SCHEDULER_KIND
+    findings, later = Findings(), Findings()
+    catalog = Catalog(known, of_scheduler=tree.get("kind") == SCHEDULER_KIND)
     _check_type(tree, findings)
-    tree = {**tree, "apiVersion": API_VERSION, "kind": KIND}
-    if of_scheduler:
-        tree = extender_tree(tree, findings)
-    config, broken = _typed(_prepared(tree, overrides or {}, findings), findings)
-    later = Findings()
-    resolved = resolve(config.profiles, Catalog(known, of_scheduler=of_scheduler), later)
-    config = config.with_resolved(resolved, (*findings.notes, *later.notes))
-    check(config, later, broken)
+    ours = extender_tree(tree, findings) if catalog.of_scheduler else tree
+    ours = {**ours, "apiVersion": API_VERSION, "kind": KIND}
+    config, broken = _typed(_prepared(ours, overrides or {}, findings), findings)
+    resolved = resolve(config.profiles, catalog, later)
+    check(config.with_resolved(resolved), later, broken)
     issues = findings.issues + [issue for issue in later.issues if _adds(issue, broken)]
     if issues:
         sections = list(tree)
         raise ConfigError(sorted(issues, key=lambda issue: _section(issue.path, sections)))
-    return config.with_resolved(resolved, (*findings.notes, *later.notes))
+    part = scheduler_tree(tree, catalog.is_ours) if catalog.of_scheduler else {}
+    return config.with_resolved(resolved, (*findings.notes, *later.notes), part)
 
 
 def _bytes(path: Path) -> bytes:

@@ -280,12 +280,19 @@ class ExtenderConfiguration(_Model):
 
     _resolved: tuple[ResolvedProfile, ...] = PrivateAttr(default=())
     _notes: tuple[str, ...] = PrivateAttr(default=())
+    _scheduler_part: Mapping[str, JsonValue] = PrivateAttr(default=MappingProxyType({}))
 
-    def with_resolved(self, resolved: tuple[ResolvedProfile, ...], notes: tuple[str, ...]) -> Self:
+    def with_resolved(
+        self,
+        resolved: tuple[ResolvedProfile, ...],
+        notes: tuple[str, ...] = (),
+        scheduler_part: Mapping[str, JsonValue] = MappingProxyType({}),
+    ) -> Self:
         """The same configuration that also knows what its profiles come to."""
         copy = self.model_copy()
         copy._resolved = resolved  # noqa: SLF001  of the same class
         copy._notes = notes  # noqa: SLF001
+        copy._scheduler_part = scheduler_part  # noqa: SLF001
         return copy
 
     @property
@@ -297,6 +304,11 @@ class ExtenderConfiguration(_Model):
     def notes(self) -> tuple[str, ...]:
         """What was read and understood, yet has no effect here; one sentence each."""
         return self._notes
+
+    @property
+    def scheduler_part(self) -> Mapping[str, JsonValue]:
+        """Of a KubeSchedulerConfiguration all but our plugins, else nothing."""
+        return self._scheduler_part
 
     @property
     def scheme(self) -> Literal["http", "https"]:

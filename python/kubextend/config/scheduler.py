@@ -27,8 +27,6 @@ _HEADER = """\
 # kube-scheduler 1.25 and later: kube-scheduler --config=THIS_FILE
 # For 1.23 and 1.24 the apiVersion is kubescheduler.config.k8s.io/v1beta3; up to 1.22 there is
 # kubextend scheduler-config --legacy.
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
 """
 _PERCENTAGE = """\
 # Every node is looked at. By default kube-scheduler stops at a sample, which may hold none of the
@@ -83,14 +81,20 @@ def scheduler_configuration(
     Raises: ConfigError: kube-scheduler could not reach or verify the server.
     """
     _refuse_unreachable(config)
-    parts = [_HEADER]
-    if kubeconfig:
-        parts.append(_yaml({"clientConnection": {"kubeconfig": kubeconfig}}))
-    parts.append(_leader_election(config, leader_elect))
-    parts.append(_PERCENTAGE)
-    parts.append(_yaml({"profiles": [_profile(config, index) for index in _indices(config)]}))
-    parts.append(_extenders(config))
-    return "".join(parts)
+    part = dict(config.scheduler_part)
+    percentage = part.pop("percentageOfNodesToScore", None)
+    version = part.pop("apiVersion", f"kubescheduler.config.k8s.io/v1")
+    parts = [
+        _HEADER,
+        _yaml({"apiVersion": version, "kind": SCHEDULER_KIND}),
+        _connection(part.pop("clientConnection", None), kubeconfig),
+        _election(part.pop("leaderElection", None), config, leader_elect),
+        _PERCENTAGE if percentage is None else _yaml({"percentageOfNodesToScore": percentage}),
+        _yaml({"profiles": _profiles(config, part.pop("profiles", None))}),
+        _extenders(config, part.pop("extenders", None)),
+    ]
+    del part["kind"]
+    return "".join(parts) + (_yaml(part) if part else "")
 
 
 def legacy_policy(config: ExtenderConfiguration) -> str:

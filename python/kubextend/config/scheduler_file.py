@@ -5,7 +5,7 @@ kube-scheduler and its cluster.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel
 from kubextend.config.issues import Findings, issues_of
 from kubextend.config.model import API_VERSION, KIND
 
-__all__ = ["SCHEDULER_API_VERSIONS", "SCHEDULER_KIND", "extender_tree"]
+__all__ = ["SCHEDULER_API_VERSIONS", "SCHEDULER_KIND", "extender_tree", "scheduler_tree"]
 
 SCHEDULER_KIND = "KubeSchedulerConfiguration"
 SCHEDULER_API_VERSIONS = tuple(
@@ -55,3 +55,43 @@ def extender_tree(tree: Mapping[str, JsonValue], findings: Findings) -> dict[str
     findings.note_left((SCHEDULER_KIND,))
     profiles = tree.get("profiles") or [{}]
     return {"apiVersion": API_VERSION, "kind": KIND, "profiles": profiles}
+
+
+def scheduler_tree(
+    tree: Mapping[str, JsonValue], is_ours: Callable[[str], bool]
+) -> dict[str, JsonValue]:
+    """The file without the plugins that kube-scheduler does not have.
+
+    Args:
+        tree: a KubeSchedulerConfiguration without mistakes.
+        is_ours: tells a plugin of kubextend by its name.
+    """
+    kept = {key: value for key, value in tree.items() if value is not None}
+    profiles = kept.get("profiles")
+    if isinstance(profiles, list):
+        kept["profiles"] = [_without(profile, is_ours) for profile in profiles]
+    return kept
+
+
+def _without(value: JsonValue, is_ours: Callable[[str], bool]) -> JsonValue:
+    """The value without the list entries that name a plugin of ours, and lists emptied so."""
+    if not isinstance(value, dict):
+        return value
+    kept: dict[str, JsonValue] = {}
+    for key, item in value.items():
+        if isinstance(item, list):
+            entries = [entry for entry in item if not is_ours(_name(entry))]
+            if entries:
+                kept[key] = entries
+        elif isinstance(item, dict):
+            below = _without(item, is_ours)
+            if below:
+                kept[key] = below
+        elif item is not None:
+            kept[key] = item
+    return kept
+
+
+def _name(entry: JsonValue) -> str:
+    name = entry.get("name") if isinstance(entry, dict) else None
+    return name if isinstance(name, str) else ""

@@ -4,8 +4,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from certificates import Authority, Pair
 from live_server import Connection, port_of, request, serving, some_verbs
+from server_certificates import Authority, Pair
 
 from kubextend.errors import KubextendError
 from kubextend.server import TlsFiles

@@ -1,0 +1,99 @@
+"""One control plane for the whole session, and what the tests share on it."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.controlplane import ControlPlane, build_binaries
+from e2e.kubeapi import Api, NodePool
+from e2e.manifests import grant_kubextend
+from e2e.stack import Stack
+from e2e.workbench import Workbench
+from e2e.workload import NewWorkload, Workload, create_priority_classes
+
+_BENCHES = pytest.StashKey[list[Workbench]]()
+HERE = Path(__file__).parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_BENCHES] = []
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.e2e)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Show the end of every program's log beside a failure."""
+    report: pytest.TestReport = yield  # type: ignore[misc]
+    if report.failed and call.when != "teardown":
+        for bench in item.config.stash[_BENCHES]:
+            report.sections += [(f"log of {p.name}", p.tail()) for p in bench.programs]
+    return report  # type: ignore[return-value]
+
+
+@pytest.fixture(scope="session")
+def binaries() -> Path:
+    return build_binaries()
+
+
+@pytest.fixture(scope="session")
+def new_control_plane(
+    binaries: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Callable[[], ControlPlane]]:
+    """Start control planes; all are ended at the end of the session."""
+    started: list[tuple[Workbench, ControlPlane]] = []
+    benches = request.config.stash[_BENCHES]
+
+    def start() -> ControlPlane:
+        bench = Workbench(tmp_path_factory.mktemp("control-plane"))
+        benches.append(bench)
+        plane = ControlPlane(bench.__enter__(), binaries)
+        started.append((bench, plane))
+        create_priority_classes(plane.api)
+        grant_kubextend(plane.api, "kubextend")
+        return plane
+
+    yield start
+    for bench, plane in started:
+        plane.close()
+        bench.__exit__(None, None, None)
+        benches.remove(bench)
+
+
+@pytest.fixture(scope="session")
+def control_plane(new_control_plane: Callable[[], ControlPlane]) -> ControlPlane:
+    return new_control_plane()
+
+
+@pytest.fixture(scope="session")
+def api(control_plane: ControlPlane) -> Api:
+    return control_plane.api
+
+
+@pytest.fixture(scope="session")
+def thousand_nodes(api: Api) -> NodePool:
+    return NodePool(api, "thousand", 1000)
+
+
+_namespaces = itertools.count()
+
+
+@pytest.fixture
+def new_workload(api: Api) -> Iterator[NewWorkload]:
+    """Make workloads; their pods are gone after the test."""
+    made: list[Workload] = []
+
+    def make(stack: Stack, pool: NodePool) -> Workload:
+        workload = Workload(api, f"test-{next(_namespaces)}", stack.scheduler_name, pool)
+        made.append(workload)
+        return workload
+
+    yield make
+    for workload in made:
+        workload.close()

@@ -1,0 +1,58 @@
+"""The files of deploy/, as objects."""
+
+from pathlib import Path
+
+import yaml
+
+from e2e.controlplane import ROOT
+from e2e.kubeapi import Api, Object
+
+DEPLOY = ROOT / "deploy"
+KUBEXTEND_KIND = "ExtenderConfiguration"
+SCHEDULER_KIND = "KubeSchedulerConfiguration"
+# Read by a program from a file; no API serves them.
+CONFIGURATION_KINDS = {KUBEXTEND_KIND, SCHEDULER_KIND, "Config"}
+
+
+def documents() -> list[tuple[Path, Object]]:
+    """Every YAML document below deploy/ with its file."""
+    found = []
+    for path in sorted([*DEPLOY.rglob("*.yaml"), *DEPLOY.rglob("*.yml")]):
+        for document in yaml.safe_load_all(path.read_text()):
+            if isinstance(document, dict) and "kind" in document:
+                found += [(path, part) for part in document.get("items", [document])]
+    return found
+
+
+def objects() -> list[tuple[Path, Object]]:
+    """Every object that is meant for kube-apiserver."""
+    return [(p, d) for p, d in documents() if d["kind"] not in CONFIGURATION_KINDS]
+
+
+def path_of(api: Api, manifest: Object, namespace: str = "default") -> str:
+    """Where kube-apiserver keeps an object of this kind and name.
+
+    Raises: LookupError: it serves no such kind.
+    """
+    group_version = manifest["apiVersion"]
+    root = f"/api/{group_version}" if "/" not in group_version else f"/apis/{group_version}"
+    for resource in api.call("GET", root)["resources"]:
+        if resource["kind"] == manifest["kind"] and "/" not in resource["name"]:
+            metadata = manifest["metadata"]
+            inside = f"/namespaces/{metadata.get('namespace', namespace)}"
+            scope = inside if resource["namespaced"] else ""
+            return f"{root}{scope}/{resource['name']}/{metadata['name']}"
+    message = f"{manifest['kind']} is no kind of {group_version}"
+    raise LookupError(message)
+
+
+def grant_kubextend(api: Api, user: str) -> None:
+    """Allow a user what deploy/ allows kubextend, and nothing else."""
+    roles = [d for _, d in objects() if d["kind"] == "ClusterRole"]
+    ours = [r for r in roles if r["metadata"]["name"] == "kubextend"]
+    assert ours, "deploy/ has no ClusterRole named kubextend"
+    api.call("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", ours[0])
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "kubextend"}
+    binding = {"metadata": {"name": "kubextend"}, "subjects": [subject], "roleRef": role}
+    api.call("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)

@@ -1,0 +1,39 @@
+"""A pod evicts others where filter lets it run, and nowhere else."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.controlplane import ControlPlane
+from e2e.kubeapi import NodePool
+from e2e.stack import HIGH_COMM, Mode, Stack
+from e2e.workload import NewWorkload
+
+MODES = [Mode(names=True), Mode(names=False)]
+
+
+@pytest.fixture(scope="module", params=MODES, ids=str)
+def stack(request: pytest.FixtureRequest, control_plane: ControlPlane) -> Iterator[Stack]:
+    running = Stack(control_plane, f"preemption-{request.param}", request.param)
+    yield running
+    running.close()
+
+
+def test_a_high_comm_pod_evicts_one_pod_of_a_labelled_node_though_cheaper_ones_are_elsewhere(
+    stack: Stack, control_plane: ControlPlane, new_workload: NewWorkload
+) -> None:
+    pool = NodePool(control_plane.api, f"full-{stack.mode}", 5, cpu="4")
+    labelled = pool.names[1:3]
+    pool.enable_rdma(*labelled)
+    workload = new_workload(stack, pool)
+    for node in pool.names:
+        workload.fill(node, 4, "e2e-low" if node in labelled else "e2e-lowest")
+    before = workload.uids()
+    (name,) = workload.create("urgent", 1, HIGH_COMM, cpu="1", priority_class="e2e-high")
+    node = workload.until_placed([name])[name]
+    evicted = [n for uid, n in before.items() if uid not in workload.uids()]
+    assert node in labelled
+    assert len(evicted) == 1
+    assert evicted[0].startswith(f"on-{node}-")
+    assert stack.calls("preempt") >= 1
+    pool.delete()
