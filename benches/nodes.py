@@ -95,7 +95,9 @@ class Cluster:
 
     def node_list(self) -> bytes:
         """The NodeList that kube-apiserver would answer."""
-        head = b'{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"100"},"items":['
+        head = (
+            b'{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"100"},"items":['
+        )
         return head + b",".join(self.items) + b"]}"
 
 

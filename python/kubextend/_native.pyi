@@ -355,6 +355,14 @@ def normalize(scores: Buffer, maximum: int = 100, reverse: bool = False) -> memo
     Source: kubernetes v1.36 plugins/helper/normalize_score.go
     """
 
+def checked_scores(scores: _Scores, minimum: int = 0, maximum: int = 100) -> memoryview:
+    """The same scores as int64.
+
+    Raises:
+        ValueError: one is outside the range; it is named.
+        TypeError: one is not an integer.
+    """
+
 def weigh(
     parts: Sequence[tuple[_Scores, int]], scale: Literal["additive", "strict10"] = "additive"
 ) -> memoryview:

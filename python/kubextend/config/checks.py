@@ -16,6 +16,7 @@ from kubextend.config.model import ExtenderConfiguration
 
 __all__ = ["check", "is_loopback", "is_wildcard"]
 
+_EVERY_NODE = 100
 _LONG_TIMEOUT = Duration.parse("10s")
 _QUALIFIED_NAME = re.compile(
     r"(?P<domain>[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*)"
@@ -191,6 +192,12 @@ class _Checks:
         if not self._config.profiles and self._sound("profiles"):
             hint = "add a profile that enables a plugin"
             self._complain(("profiles",), "Required value", [], hint)
+        for index, profile in enumerate(self._config.profiles):
+            percentage = profile.percentage_of_nodes_to_score
+            if percentage is not None and percentage < _EVERY_NODE:
+                at: Location = ("profiles", index, "percentageOfNodesToScore")
+                message = "kube-scheduler stops at a sample, which may hold no node that fits"
+                self._findings.note(at, message)
 
     def _need_both(self, at: Location, cert_file: str | None, key_file: str | None) -> None:
         path = path_of(at)

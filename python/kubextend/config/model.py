@@ -6,7 +6,6 @@ mean in ``resolve``; reading files is in ``loader``.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Annotated, Final, Literal, Protocol, Self
 
 from pydantic import (
@@ -88,10 +87,8 @@ class ResolvedProfile:
     """
 
     scheduler_name: str
-    points: Mapping[str, tuple[EnabledPlugin, ...]] = field(
-        default_factory=lambda: MappingProxyType({})
-    )
-    args: Mapping[str, BaseModel | None] = field(default_factory=lambda: MappingProxyType({}))
+    points: Mapping[str, tuple[EnabledPlugin, ...]] = field(default_factory=dict)
+    args: Mapping[str, BaseModel | None] = field(default_factory=dict)
 
     def at(self, point: str) -> tuple[EnabledPlugin, ...]:
         """The plugins at an extension point; none is no error."""
@@ -280,19 +277,19 @@ class ExtenderConfiguration(_Model):
 
     _resolved: tuple[ResolvedProfile, ...] = PrivateAttr(default=())
     _notes: tuple[str, ...] = PrivateAttr(default=())
-    _scheduler_part: Mapping[str, JsonValue] = PrivateAttr(default=MappingProxyType({}))
+    _scheduler_part: Mapping[str, JsonValue] = PrivateAttr(default_factory=dict)
 
     def with_resolved(
         self,
         resolved: tuple[ResolvedProfile, ...],
         notes: tuple[str, ...] = (),
-        scheduler_part: Mapping[str, JsonValue] = MappingProxyType({}),
+        scheduler_part: Mapping[str, JsonValue] | None = None,
     ) -> Self:
         """The same configuration that also knows what its profiles come to."""
         copy = self.model_copy()
         copy._resolved = resolved  # noqa: SLF001  of the same class
         copy._notes = notes  # noqa: SLF001
-        copy._scheduler_part = scheduler_part  # noqa: SLF001
+        copy._scheduler_part = scheduler_part or {}  # noqa: SLF001
         return copy
 
     @property

@@ -9,7 +9,6 @@ pkg/scheduler/framework/runtime/framework.go NewFramework
 
 import json
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 from pydantic import BaseModel, JsonValue, ValidationError
@@ -86,7 +85,7 @@ def _resolved(
     }
     findings.note_left(at)
     name = profile.scheduler_name or DEFAULT_SCHEDULER_NAME
-    return ResolvedProfile(name, MappingProxyType(points), MappingProxyType(args))
+    return ResolvedProfile(name, points, args)
 
 
 def _args_by_name(

@@ -14,6 +14,7 @@ from kubextend.config.duration import Duration
 from kubextend.config.issues import Findings
 from kubextend.config.model import Extender, ExtenderConfiguration, Verb
 from kubextend.config.resolve import DEFAULT_SCHEDULER_NAME
+from kubextend.config.scheduler_file import SCHEDULER_API_VERSIONS, SCHEDULER_KIND
 from kubextend.errors import ConfigError
 
 __all__ = ["BIND_TIMEOUT", "LEASE_NAME", "legacy_policy", "scheduler_configuration"]
@@ -71,19 +72,20 @@ def scheduler_configuration(
     kubeconfig: str | None = None,
     leader_elect: bool | None = None,
 ) -> str:
-    """A KubeSchedulerConfiguration v1 that fits the configuration, as YAML with comments.
+    """A KubeSchedulerConfiguration that fits the configuration, as YAML with comments.
 
     Args:
-        config: a checked one.
+        config: a checked one. If it was read from a KubeSchedulerConfiguration, all that is
+            kube-scheduler's in there stays, the apiVersion too; else the version is v1.
         kubeconfig: the path of kube-scheduler's own, as kube-scheduler sees it.
         leader_elect: None leaves it to kube-scheduler, whose default is true.
 
     Raises: ConfigError: kube-scheduler could not reach or verify the server.
     """
     _refuse_unreachable(config)
-    part = dict(config.scheduler_part)
+    part = {key: value for key, value in config.scheduler_part.items() if key != "kind"}
     percentage = part.pop("percentageOfNodesToScore", None)
-    version = part.pop("apiVersion", f"kubescheduler.config.k8s.io/v1")
+    version = part.pop("apiVersion", SCHEDULER_API_VERSIONS[0])
     parts = [
         _HEADER,
         _yaml({"apiVersion": version, "kind": SCHEDULER_KIND}),
@@ -93,7 +95,6 @@ def scheduler_configuration(
         _yaml({"profiles": _profiles(config, part.pop("profiles", None))}),
         _extenders(config, part.pop("extenders", None)),
     ]
-    del part["kind"]
     return "".join(parts) + (_yaml(part) if part else "")
 
 
@@ -133,33 +134,51 @@ def _refuse_unverified(config: ExtenderConfiguration, findings: Findings) -> Non
             findings.complain(("extender", "tlsConfig", field), message, None, hint)
 
 
-def _leader_election(config: ExtenderConfiguration, leader_elect: bool | None) -> str:
-    if leader_elect is False:
-        return _yaml({"leaderElection": {"leaderElect": False}})
+def _connection(given: JsonValue, kubeconfig: str | None) -> str:
+    connection = dict(given) if isinstance(given, dict) else {}
+    if kubeconfig:
+        connection["kubeconfig"] = kubeconfig
+    return _yaml({"clientConnection": connection}) if connection else ""
+
+
+def _election(given: JsonValue, config: ExtenderConfiguration, leader_elect: bool | None) -> str:
+    election = dict(given) if isinstance(given, dict) else {}
+    if leader_elect is not None:
+        election["leaderElect"] = leader_elect
     names = {profile.scheduler_name for profile in config.resolved}
-    if DEFAULT_SCHEDULER_NAME not in names:
-        election: dict[str, JsonValue] = {"leaderElect": True, "resourceName": LEASE_NAME}
+    stands = election.get("leaderElect") is not False
+    if stands and DEFAULT_SCHEDULER_NAME not in names and "resourceName" not in election:
+        election |= {"leaderElect": True, "resourceName": LEASE_NAME}
         return _LEASE + _yaml({"leaderElection": election})
-    return _yaml({"leaderElection": {"leaderElect": True}}) if leader_elect else ""
+    return _yaml({"leaderElection": election}) if election else ""
 
 
-def _indices(config: ExtenderConfiguration) -> range:
-    return range(len(config.resolved))
+def _profiles(config: ExtenderConfiguration, given: JsonValue) -> JsonValue:
+    """One for each of ours, with what a KubeSchedulerConfiguration had in it besides."""
+    rest = given if isinstance(given, list) else []
+    profiles: list[JsonValue] = []
+    for index, resolved in enumerate(config.resolved):
+        profile: dict[str, JsonValue] = {"schedulerName": resolved.scheduler_name}
+        percentage = config.profiles[index].percentage_of_nodes_to_score
+        if percentage is not None:
+            profile["percentageOfNodesToScore"] = percentage
+        others = rest[index] if index < len(rest) else None
+        profiles.append(profile | others if isinstance(others, dict) else profile)
+    return profiles
 
 
-def _profile(config: ExtenderConfiguration, index: int) -> dict[str, JsonValue]:
-    profile: dict[str, JsonValue] = {"schedulerName": config.resolved[index].scheduler_name}
-    percentage = config.profiles[index].percentage_of_nodes_to_score
-    if percentage is not None:
-        profile["percentageOfNodesToScore"] = percentage
-    return profile
-
-
-def _extenders(config: ExtenderConfiguration) -> str:
+def _extenders(config: ExtenderConfiguration, given: JsonValue) -> str:
+    """The entries of other extenders as they were, then ours in the place of former ones."""
     entries = _entries(config)
-    if not entries:
+    others = [
+        other
+        for other in (given if isinstance(given, list) else [])
+        if isinstance(other, dict) and str(other.get("urlPrefix")).rstrip("/") != config.url_prefix
+    ]
+    if not entries and not others:
         return _NO_EXTENDERS
-    return "extenders:\n" + "".join(_comment(entry) + _yaml([entry]) for entry in entries)
+    text = "extenders:\n" + (_yaml(others) if others else "")
+    return text + "".join(_comment(entry) + _yaml([entry]) for entry in entries)
 
 
 def _comment(entry: Mapping[str, JsonValue]) -> str:

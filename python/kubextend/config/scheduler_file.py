@@ -66,7 +66,7 @@ def scheduler_tree(
         tree: a KubeSchedulerConfiguration without mistakes.
         is_ours: tells a plugin of kubextend by its name.
     """
-    kept = {key: value for key, value in tree.items() if value is not None}
+    kept: dict[str, JsonValue] = {key: value for key, value in tree.items() if value is not None}
     profiles = kept.get("profiles")
     if isinstance(profiles, list):
         kept["profiles"] = [_without(profile, is_ours) for profile in profiles]
@@ -74,21 +74,18 @@ def scheduler_tree(
 
 
 def _without(value: JsonValue, is_ours: Callable[[str], bool]) -> JsonValue:
-    """The value without the list entries that name a plugin of ours, and lists emptied so."""
+    """The value without the entries that name a plugin of ours, and without what that empties."""
     if not isinstance(value, dict):
         return value
     kept: dict[str, JsonValue] = {}
     for key, item in value.items():
+        rest: JsonValue = item
         if isinstance(item, list):
-            entries = [entry for entry in item if not is_ours(_name(entry))]
-            if entries:
-                kept[key] = entries
-        elif isinstance(item, dict):
-            below = _without(item, is_ours)
-            if below:
-                kept[key] = below
-        elif item is not None:
-            kept[key] = item
+            rest = [entry for entry in item if not is_ours(_name(entry))]
+        elif key != "args":
+            rest = _without(item, is_ours)
+        if rest or rest == item:
+            kept[key] = rest
     return kept
 
 

@@ -5,6 +5,7 @@ Knows no verb and no bytes: nodes in, verdicts and scores out.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from kubextend import core
@@ -65,11 +66,10 @@ class Profile:
         kept = nodes.everything()
         rejections: list[Rejection] = []
         for plugin in self.filter:
-            for rejection in _rejections(plugin, state, pod, nodes):
-                rejected = kept & rejection.nodes
-                if rejected.any():
-                    rejections.append(Rejection(rejected, rejection.status))
-                    kept = kept & ~rejected
+            rejected_by = partial(_rejected_by, plugin, state, pod, nodes, kept)
+            for rejection in _guarded(plugin, "Filter", rejected_by):
+                rejections.append(rejection)
+                kept = kept & ~rejection.nodes
             if not kept.any():
                 break
         return FilterOutcome(kept, rejections)
@@ -83,12 +83,11 @@ class Profile:
         Raises: PluginError: it raised, or left that range.
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunScorePlugins
         """
-        scores = _called(plugin, "Score", lambda: plugin.score_nodes(state, pod, nodes))
+        scores = _guarded(plugin, "Score", lambda: plugin.score_nodes(state, pod, nodes))
         if isinstance(plugin, NormalizeScorePlugin):
-            normalize = plugin.normalize_score
-            scores = _called(plugin, "NormalizeScore", lambda: normalize(state, pod, scores))
-        _check_scores(plugin, scores, len(nodes))
-        return scores
+            normalize = partial(plugin.normalize_score, state, pod, scores)
+            scores = _guarded(plugin, "NormalizeScore", normalize)
+        return _guarded(plugin, "NormalizeScore", lambda: _checked(scores, len(nodes)))
 
 
 @dataclass(frozen=True)
@@ -107,35 +106,35 @@ class Profiles:
         return self.by_scheduler_name.get(pod.scheduler_name)
 
 
-def _called(plugin: Plugin, point: str, call: Callable[[], _Answer]) -> _Answer:
+def _guarded(plugin: Plugin, point: str, call: Callable[[], _Answer]) -> _Answer:
+    """What the call answers; whatever a plugin raises, a panic or SystemExit too, is its error."""
     try:
         return call()
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise PluginError(plugin.name, point, f"{type(error).__name__}: {error}") from error
 
 
-def _rejections(
-    plugin: FilterPlugin, state: CycleState, pod: core.Pod, nodes: core.Nodes
-) -> Sequence[Rejection]:
-    rejections = _called(plugin, "Filter", lambda: plugin.filter_nodes(state, pod, nodes))
-    for rejection in rejections:
+def _rejected_by(
+    plugin: FilterPlugin, state: CycleState, pod: core.Pod, nodes: core.Nodes, kept: core.Mask
+) -> list[Rejection]:
+    """What a plugin newly rejects of the nodes that are still kept; each node in one entry."""
+    rejections = []
+    for rejection in plugin.filter_nodes(state, pod, nodes):
         if not rejection.status.is_rejected:
             message = f"a rejection with status {rejection.status.code.name}"
-            raise PluginError(plugin.name, "Filter", message)
+            raise ValueError(message)
+        newly = kept & rejection.nodes
+        kept = kept & ~newly
+        if newly.any():
+            rejections.append(Rejection(newly, rejection.status))
     return rejections
 
 
-def _check_scores(plugin: ScorePlugin, scores: Scores, nodes: int) -> None:
-    if len(scores) != nodes:
-        message = f"{len(scores)} scores for {nodes} nodes"
-        raise PluginError(plugin.name, "Score", message)
-    if nodes == 0:
-        return
-    for score in (min(scores), max(scores)):
-        if not MIN_NODE_SCORE <= score <= MAX_NODE_SCORE:
-            # The sentence is the scheduler's own.
-            message = (
-                f"plugin {plugin.name!r} returns an invalid score {score}, it should in the range "
-                f"of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
-            )
-            raise PluginError(plugin.name, "NormalizeScore", message)
+def _checked(scores: Scores, nodes: int) -> Scores:
+    checked = core.checked_scores(scores, MIN_NODE_SCORE, MAX_NODE_SCORE)
+    if len(checked) != nodes:
+        message = f"{len(checked)} scores for {nodes} nodes"
+        raise ValueError(message)
+    return checked

@@ -37,7 +37,7 @@ mod native {
     #[pymodule_export]
     use crate::preemption::{PyPreemptionArgs, read_preemption_args};
     #[pymodule_export]
-    use crate::score::{normalize, weigh};
+    use crate::score::{checked_scores, normalize, weigh};
     #[pymodule_export]
     use crate::selector::PySelector;
     #[pymodule_export]

@@ -51,3 +51,22 @@ pub(crate) fn weigh<'py>(
     let slices: Vec<(&[i64], i64)> = parts.iter().map(|(s, weight)| (&**s, *weight)).collect();
     int64::view(py, &py.detach(|| weigh(&slices)))
 }
+
+#[pyfunction]
+#[pyo3(signature = (scores, minimum = 0, maximum = 100))]
+pub(crate) fn checked_scores<'py>(
+    py: Python<'py>,
+    scores: &Bound<'py, PyAny>,
+    minimum: i64,
+    maximum: i64,
+) -> PyResult<Bound<'py, PyAny>> {
+    let values = int64::from_python(scores)?;
+    if let Some(score) = values
+        .iter()
+        .find(|score| !(minimum..=maximum).contains(score))
+    {
+        let message = format!("score {score} is outside [{minimum}, {maximum}]");
+        return Err(PyValueError::new_err(message));
+    }
+    int64::view(py, &values)
+}

@@ -228,6 +228,15 @@ def test_a_kubeconfig_from_outside_switches_the_cluster_on(tmp_path: Path) -> No
             ["extender.urlPrefix: kubextend itself serves http: right only behind a proxy"],
         ),
         (
+            {"profiles": [filter_profile("RdmaAware", percentageOfNodesToScore=0)]},
+            [
+                (
+                    "profiles[0].percentageOfNodesToScore: kube-scheduler stops at a sample, "
+                    "which may hold no node that fits"
+                )
+            ],
+        ),
+        (
             {"profiles": [filter_profile("RdmaAware", pluginConfig=named("LabelMatch"))]},
             [
                 (
@@ -274,7 +283,7 @@ def test_a_kube_scheduler_configuration_gives_its_profiles(parse: Parse, version
         profiles=[
             {
                 "schedulerName": "ml",
-                "percentageOfNodesToScore": 50,
+                "percentageOfNodesToScore": 100,
                 "plugins": {
                     "queueSort": {"enabled": named("PrioritySort")},
                     "multiPoint": {"enabled": named("LabelMatch", "NodeAffinity")},

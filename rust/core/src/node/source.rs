@@ -79,9 +79,16 @@ impl Segment {
         self.alive.fetch_add(u64::from(bytes), Ordering::Relaxed);
     }
 
-    /// What is left alive after `bytes` fewer.
-    pub(crate) fn shrink(&self, bytes: u32) -> u64 {
-        self.alive.fetch_sub(u64::from(bytes), Ordering::Relaxed) - u64::from(bytes)
+    /// Counts `bytes` as dead. What is left alive, if just now it became less than half.
+    pub(crate) fn lose(&self, bytes: u32) -> Option<u64> {
+        let before = self.alive.fetch_sub(u64::from(bytes), Ordering::Relaxed);
+        let left = before - u64::from(bytes);
+        (2 * before >= self.size() && self.is_given_up()).then_some(left)
+    }
+
+    /// Whether less than half of it is alive: its bytes no longer count, and nodes must leave it.
+    pub(crate) fn is_given_up(&self) -> bool {
+        2 * self.alive.load(Ordering::Relaxed) < self.size()
     }
 }
 

@@ -110,8 +110,10 @@ impl NodeStore {
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         if self.stale.load(Ordering::Acquire) {
             let mut writer = self.lock();
-            if self.stale.swap(false, Ordering::AcqRel) {
+            if self.stale.load(Ordering::Acquire) {
                 self.published.store(Arc::new(writer.publish()));
+                // Only now: whoever finds nothing stale must find this snapshot.
+                self.stale.store(false, Ordering::Release);
             }
         }
         self.published.load_full()
@@ -143,6 +145,7 @@ impl NodeStore {
         // Copying most of a body into fresh memory costs more than reading it did.
         let adopt = 2 * size >= body.bytes().len() as u64;
         let segment = adopt.then(|| writer.adopt(body, size as u32));
+        let mut replaced = Vec::new();
         for Fresh { node, span } in fresh {
             let source = match &segment {
                 Some(segment) => Source {
@@ -151,8 +154,10 @@ impl NodeStore {
                 },
                 None => writer.copy_in(span.of(body.bytes())),
             };
-            writer.put(node.clone(), Some(source), generation);
+            replaced.extend(writer.put(node.clone(), Some(source), generation).1);
         }
+        // A name that comes twice replaces itself; its segment must be whole before that counts.
+        writer.release_all(&replaced);
         writer.sweep(generation);
         writer.shrink_to(self.max_bytes);
         self.stale.store(true, Ordering::Release);
@@ -179,8 +184,8 @@ impl NodeStore {
     /// Forgets a node. True if it was there.
     pub(crate) fn deleted(&self, name: &str) -> bool {
         let mut writer = self.lock();
-        writer.become_watched();
-        let changed = writer.remove_named(name);
+        let emptied = writer.become_watched();
+        let changed = writer.remove_named(name) || emptied;
         self.stale.fetch_or(changed, Ordering::AcqRel);
         changed
     }
@@ -217,19 +222,19 @@ impl Writer {
         }
     }
 
-    fn become_watched(&mut self) {
-        if !self.watched {
-            let rows: Vec<u32> = self.rows.iter().map(|(row, _)| row).collect();
-            for row in rows {
-                self.remove(row);
-            }
-            self.watched = true;
+    /// Drops what requests brought, once. True if there was any.
+    fn become_watched(&mut self) -> bool {
+        if self.watched {
+            return false;
         }
+        self.watched = true;
+        let rows: Vec<u32> = self.rows.iter().map(|(row, _)| row).collect();
+        self.remove_all(&rows);
+        !rows.is_empty()
     }
 
     fn adopt(&mut self, body: &Body, alive: u32) -> Arc<Segment> {
         let segment = Segment::new(body.clone());
-        // All of it at once: a name that comes twice must not make it look half dead meanwhile.
         segment.grow(alive);
         self.bytes += segment.size();
         segment
@@ -242,7 +247,13 @@ impl Writer {
         source
     }
 
-    fn put(&mut self, node: Arc<Node>, source: Option<Source>, seen: u32) -> u32 {
+    /// Stores a node; its row, and what was there, whose bytes are still to be released.
+    fn put(
+        &mut self,
+        node: Arc<Node>,
+        source: Option<Source>,
+        seen: u32,
+    ) -> (u32, Option<Arc<Stored>>) {
         let row = self.row_for(&node);
         let labels_stay = self
             .rows
@@ -256,9 +267,7 @@ impl Writer {
             source,
             seen: AtomicU32::new(seen),
         };
-        let old = self.rows.set(row, Some(Arc::new(stored)));
-        self.release(old.as_deref());
-        row
+        (row, self.rows.set(row, Some(Arc::new(stored))))
     }
 
     fn put_if_changed(&mut self, node: Node) -> (u32, bool) {
@@ -266,7 +275,8 @@ impl Writer {
         if let Some(row) = self.by_name.get(node.name()).copied().filter(same) {
             return (row, false);
         }
-        (self.put(Arc::new(node), None, 0), true)
+        // A watched store keeps no bytes, so there are none to release.
+        (self.put(Arc::new(node), None, 0).0, true)
     }
 
     fn row_for(&mut self, node: &Node) -> u32 {
@@ -280,17 +290,21 @@ impl Writer {
 
     fn remove_named(&mut self, name: &str) -> bool {
         let row = self.by_name.get(name).copied();
-        row.map(|row| self.remove(row)).is_some()
+        row.map(|row| self.remove_all(&[row])).is_some()
     }
 
-    fn remove(&mut self, row: u32) {
-        let Some(old) = self.rows.set(row, None) else {
-            return;
-        };
-        Arc::make_mut(&mut self.by_name).remove(old.node.name());
-        self.free.push(row);
-        self.relabelled.push(row);
-        self.release(Some(&old));
+    fn remove_all(&mut self, rows: &[u32]) {
+        let mut removed = Vec::with_capacity(rows.len());
+        for &row in rows {
+            let Some(old) = self.rows.set(row, None) else {
+                continue;
+            };
+            Arc::make_mut(&mut self.by_name).remove(old.node.name());
+            self.free.push(row);
+            self.relabelled.push(row);
+            removed.push(old);
+        }
+        self.release_all(&removed);
     }
 
     fn replace(&mut self, listed: Relisted) -> bool {
@@ -303,33 +317,36 @@ impl Writer {
         }
         let rows = self.rows.iter().map(|(row, _)| row);
         let gone: Vec<u32> = rows.filter(|row| !present.contains(row)).collect();
-        for &row in &gone {
-            self.remove(row);
-        }
+        self.remove_all(&gone);
         changed || !gone.is_empty()
     }
 
-    /// Gives up a node's bytes; a segment of which less than half is alive is given up with them.
-    fn release(&mut self, old: Option<&Stored>) {
-        let Some(source) = old.and_then(|old| old.source.as_ref()) else {
-            return;
-        };
-        let alive = source.segment.shrink(source.span.len);
-        if 2 * alive < source.segment.size() {
-            self.copy_out(&source.segment);
-            self.bytes -= source.segment.size();
+    /// Gives up the bytes of nodes that are no longer stored, and every segment of which less than
+    /// half is left alive by that.
+    fn release_all(&mut self, gone: &[Arc<Stored>]) {
+        let mut left_behind = 0;
+        for source in gone.iter().filter_map(|stored| stored.source.as_ref()) {
+            if let Some(left) = source.segment.lose(source.span.len) {
+                self.bytes -= source.segment.size();
+                left_behind += left;
+            }
+        }
+        // Most segments hold one node and die with it: then there is nothing to look for.
+        if left_behind > 0 {
+            self.copy_out();
         }
     }
 
-    fn copy_out(&mut self, segment: &Arc<Segment>) {
-        let holds = |stored: &Stored| {
+    /// Moves nodes out of the segments that were given up.
+    fn copy_out(&mut self) {
+        let left_behind = |stored: &Stored| {
             let source = stored.source.as_ref();
-            source.is_some_and(|source| Arc::ptr_eq(&source.segment, segment))
+            source.is_some_and(|source| source.segment.is_given_up())
         };
         let survivors: Vec<(u32, Arc<Stored>)> = self
             .rows
             .iter()
-            .filter(|(_, stored)| holds(stored))
+            .filter(|(_, stored)| left_behind(stored))
             .map(|(row, stored)| (row, stored.clone()))
             .collect();
         for (row, stored) in survivors {
@@ -359,9 +376,7 @@ impl Writer {
             })
             .map(|(row, _)| row)
             .collect();
-        for row in forgotten {
-            self.remove(row);
-        }
+        self.remove_all(&forgotten);
     }
 
     /// Drops the least recently seen nodes until their bytes are within the limit.
@@ -379,7 +394,7 @@ impl Writer {
             if self.bytes <= max_bytes {
                 break;
             }
-            self.remove(row);
+            self.remove_all(&[row]);
         }
     }
 }

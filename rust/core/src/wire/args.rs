@@ -283,10 +283,14 @@ impl<'s> Items<'s> {
         let mut nodes = Nodes::over(self.snapshot, self.found.len());
         let mut spans = Vec::with_capacity(self.found.len());
         let mut fresh = Vec::new();
+        let mut recognised = 0;
         for Item { span, node } in self.found {
             spans.push(span);
             match node {
-                ItemNode::Known(row) => nodes.push_row(row),
+                ItemNode::Known(row) => {
+                    recognised += 1;
+                    nodes.push_row(row);
+                }
                 ItemNode::Fresh(node) => {
                     if !node.name().is_empty() {
                         let node = node.clone();
@@ -297,7 +301,7 @@ impl<'s> Items<'s> {
             }
         }
         if let Some(store) = store {
-            store.count(nodes.len() - fresh.len(), fresh.len());
+            store.count(recognised, nodes.len() - recognised);
             store.merge(body, &fresh, self.generation);
         }
         (nodes, spans)

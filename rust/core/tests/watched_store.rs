@@ -1,0 +1,470 @@
+//! The store that a watch fills: events, relists, cached answers of selectors, many threads.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+use common::{event, full_body, label, mask, names, names_body, node_json, node_list, read};
+use kubextend_core::labels::Selector;
+use kubextend_core::node::{Mask, NodeStore, Nodes};
+use kubextend_core::wire::{Relist, apply};
+use proptest::prelude::*;
+
+const ROOMY: u64 = 1 << 30;
+
+fn watched(nodes: &[String]) -> Arc<NodeStore> {
+    let store = Arc::new(NodeStore::new(ROOMY));
+    relist(&store, nodes);
+    store
+}
+
+fn relist(store: &Arc<NodeStore>, nodes: &[String]) -> bool {
+    let mut relist = Relist::begin(store.clone());
+    relist.page(&node_list(nodes)).unwrap();
+    relist.commit()
+}
+
+fn selector(text: &str) -> Selector {
+    Selector::parse(text).unwrap()
+}
+
+/// A selector's answer, one node and one look-up at a time.
+fn slowly(nodes: &Nodes, selector: &Selector) -> Mask {
+    nodes.mask_of(|node| selector.matches(node.labels()))
+}
+
+#[test]
+fn events_say_whether_anything_changed_that_plugins_read() {
+    let store = watched(&[]);
+    let heartbeat = |version: u32| {
+        format!(
+            r#"{{"metadata":{{"name":"a","resourceVersion":"{version}","labels":{{"x":"1"}}}},"status":{{"conditions":[{version}]}}}}"#
+        )
+    };
+    let with = |spec: &str| {
+        format!(r#"{{"metadata":{{"name":"a","labels":{{"x":"1"}}}},{spec}}}"#)
+    };
+    let unschedulable = with(r#""spec":{"unschedulable":true}"#);
+    let tainted = with(r#""spec":{"taints":[{"key":"k","effect":"NoSchedule"}]}"#);
+    let larger = with(r#""status":{"allocatable":{"cpu":"2"}}"#);
+    let as_large = with(r#""status":{"allocatable":{"cpu":"2000m"}}"#);
+    for (kind, object, changed) in [
+        ("ADDED", heartbeat(1), true),
+        ("MODIFIED", heartbeat(2), false),
+        ("ADDED", heartbeat(3), false),
+        ("MODIFIED", unschedulable.clone(), true),
+        ("MODIFIED", unschedulable, false),
+        ("MODIFIED", tainted, true),
+        ("MODIFIED", larger, true),
+        ("MODIFIED", as_large, false),
+        ("DELETED", heartbeat(4), true),
+        ("DELETED", heartbeat(4), false),
+    ] {
+        let seen = apply(&store, &event(kind, &object)).unwrap();
+        assert_eq!((seen.kind.as_str(), seen.changed), (kind, changed), "{kind} {object}");
+        assert_eq!(seen.name, "a");
+    }
+}
+
+#[test]
+fn bookmarks_and_errors_change_nothing() {
+    let store = watched(&[node_json("a", &[], 0)]);
+    let bookmark = apply(
+        &store,
+        br#"{"type":"BOOKMARK","object":{"kind":"Node","metadata":{"resourceVersion":"99"}}}"#,
+    );
+    let bookmark = bookmark.unwrap();
+    assert_eq!((bookmark.resource_version.as_str(), bookmark.changed), ("99", false));
+    let error = apply(
+        &store,
+        br#"{"object":{"kind":"Status","code":410,"message":"too old"},"type":"ERROR"}"#,
+    );
+    let error = error.unwrap();
+    assert_eq!((error.code, error.message.as_str()), (410, "too old"));
+    assert_eq!(names(&store.nodes()), ["a"]);
+}
+
+#[test]
+fn what_is_not_an_event_is_refused_and_changes_nothing() {
+    let store = watched(&[node_json("a", &[("x", "1")], 0)]);
+    for bad in [
+        "",
+        "null",
+        "[]",
+        "{}",
+        r#"{"type":"ADDED"}"#,
+        r#"{"type":"ADDED","object":null}"#,
+        r#"{"type":"ADDED","object":{}}"#,
+        r#"{"type":"ADDED","object":{"metadata":{"name":""}}}"#,
+        r#"{"type":"added","object":{"metadata":{"name":"b"}}}"#,
+        r#"{"type":"SYNC","object":{"metadata":{"name":"b"}}}"#,
+        r#"{"object":{"metadata":{"name":"b"}}}"#,
+        r#"{"type":"ADDED","object":{"metadata":{"name":"b"}}}}"#,
+        r#"{"type":"ADDED","object":{"metadata":{"name":"b","labels":[]}}}"#,
+        r#"{"type":"MODIFIED","object":{"metadata":{"name":"a","labels":{"x":2}}}}"#,
+        r#"{"type":"DELETED","object":{"metadata":{"name":"a"}}"#,
+        r#"{"type":7,"object":{"metadata":{"name":"b"}}}"#,
+    ] {
+        assert!(apply(&store, bad.as_bytes()).is_err(), "{bad}");
+        assert_eq!(names(&store.nodes()), ["a"], "{bad}");
+        assert_eq!(label(&store.nodes(), "x"), [Some("1".into())], "{bad}");
+    }
+}
+
+#[test]
+fn a_relist_is_invisible_until_its_commit_and_leaves_no_ghosts() {
+    let store = watched(&[node_json("a", &[("x", "1")], 0), node_json("ghost", &[], 0)]);
+    let before = store.nodes();
+    let mut relist = Relist::begin(store.clone());
+    relist.page(&node_list(&[node_json("a", &[("x", "2")], 0)])).unwrap();
+    apply(&store, &event("ADDED", &node_json("late", &[], 0))).unwrap();
+    assert!(relist.page(br#"{"items":[{"metadata":{"name":"half"}},{}]}"#).is_err());
+    relist.page(&node_list(&[node_json("b", &[], 0)])).unwrap();
+    assert_eq!(names(&store.nodes()), ["a", "ghost", "late"]);
+    assert_eq!(label(&store.nodes(), "x")[0], Some("1".into()));
+    assert!(relist.commit());
+    let mut now = names(&store.nodes());
+    now.sort();
+    assert_eq!(now, ["a", "b"], "nothing of a refused page, nothing that was not listed");
+    assert!(!store.contains("ghost") && !store.contains("late") && !store.contains("half"));
+    assert_eq!(names(&before), ["a", "ghost"], "what was read stays");
+    let latest = store.latest(&before);
+    assert_eq!(names(&latest), ["a", "ghost"]);
+    assert_eq!(latest.known(), mask([true, false]));
+    assert_eq!(label(&latest, "x"), [Some("2".into()), None]);
+}
+
+#[test]
+fn a_relist_that_is_given_up_changes_nothing() {
+    let store = watched(&[node_json("a", &[], 0)]);
+    let mut relist = Relist::begin(store.clone());
+    relist.page(&node_list(&[node_json("b", &[], 0)])).unwrap();
+    drop(relist);
+    assert_eq!(names(&store.nodes()), ["a"]);
+}
+
+#[test]
+fn the_same_list_again_changes_nothing_and_an_empty_one_empties() {
+    let nodes = [node_json("a", &[("x", "1")], 0), node_json("b", &[], 0)];
+    let store = watched(&nodes);
+    assert!(!relist(&store, &nodes));
+    assert!(relist(&store, &[]));
+    assert_eq!(store.nodes().len(), 0);
+    assert!(!relist(&store, &[]));
+}
+
+#[test]
+fn pages_say_their_version_their_continuation_and_their_size() {
+    let store = Arc::new(NodeStore::new(ROOMY));
+    let mut relist = Relist::begin(store);
+    let page = br#"{"items":[{"metadata":{"name":"a"}}],"metadata":{"continue":"tok","resourceVersion":"5"}}"#;
+    let page = relist.page(page).unwrap();
+    assert_eq!(
+        (page.resource_version.as_str(), page.continue_token.as_str(), page.items),
+        ("5", "tok", 1)
+    );
+    let last = relist.page(br#"{"metadata":{"resourceVersion":"5"},"items":null}"#).unwrap();
+    assert_eq!((last.continue_token.as_str(), last.items), ("", 0));
+    for bad in ["null", "[]", "", r#"{"items":{}}"#, r#"{"items":[null]}"#, "{}x"] {
+        assert!(relist.page(bad.as_bytes()).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn no_request_ever_changes_a_watched_store() {
+    let store = watched(&[node_json("a", &[("x", "1")], 0)]);
+    let body = full_body(&[node_json("a", &[("x", "2")], 9), node_json("b", &[], 9)]);
+    for _ in 0..2 {
+        let args = read(&body, Some(&store)).unwrap();
+        assert_eq!(label(args.nodes().unwrap(), "x"), [Some("2".into()), None]);
+    }
+    assert_eq!(names(&store.nodes()), ["a"]);
+    assert_eq!(label(&store.nodes(), "x"), [Some("1".into())]);
+    assert_eq!(store.stats().bytes, 0);
+    assert_eq!(store.stats().misses, 4);
+    let args = read(&names_body(&["b", "a"]), Some(&store)).unwrap();
+    assert_eq!(args.nodes().unwrap().known(), mask([false, true]));
+    assert_eq!((store.stats().hits, store.stats().misses), (1, 5));
+}
+
+#[test]
+fn a_store_that_requests_filled_is_emptied_by_the_first_event_of_a_watch() {
+    for first in ["ADDED", "DELETED"] {
+        let store = NodeStore::new(ROOMY);
+        read(&full_body(&[node_json("from-a-request", &[], 0)]), Some(&store)).unwrap();
+        assert!(apply(&store, &event(first, &node_json("b", &[], 0))).unwrap().changed);
+        let expected: &[&str] = if first == "ADDED" { &["b"] } else { &[] };
+        assert_eq!(names(&store.nodes()), expected, "{first}");
+        assert_eq!(store.stats().nodes, expected.len() as u64);
+        assert_eq!(store.stats().bytes, 0);
+    }
+}
+
+#[test]
+fn names_are_found_in_any_order_and_unknown_ones_match_nothing() {
+    let nodes: Vec<String> = (0..200).map(|i| node_json(&format!("n{i}"), &[("x", "1")], 0)).collect();
+    let store = watched(&nodes);
+    let forwards: Vec<String> = (0..200).map(|i| format!("n{i}")).collect();
+    let mut asked: Vec<&str> = forwards.iter().map(String::as_str).collect();
+    asked.reverse();
+    asked.extend(["", "n", "n200", "n7", "n7", "n8"]);
+    let args = read(&names_body(&asked), Some(&store)).unwrap();
+    let found = args.nodes().unwrap();
+    assert_eq!(names(found), asked);
+    let known = mask(asked.iter().map(|name| forwards.iter().any(|known| known == name)));
+    assert_eq!(found.known(), known);
+    assert_eq!(found.matches(&selector("x=1")), known);
+    assert_eq!(found.matches(&selector("!x")).count(), 0, "an unknown node matches nothing");
+    assert_eq!(found.known_count(), known.count());
+}
+
+const SELECTORS: [&str; 7] = ["", "x=1", "x", "!x", "x in (1,2),y", "y!=2", "x>1"];
+
+#[derive(Debug, Clone)]
+enum Step {
+    Put { node: u8, labels: Labels, heartbeat: u8, cordoned: bool },
+    Delete(u8),
+    Relist(Vec<(u8, Labels)>),
+    Refused,
+    Look(usize),
+    RequestWithNames(Vec<u8>),
+}
+
+type Labels = (Option<u8>, Option<u8>);
+
+fn object(node: u8, labels: Labels, heartbeat: u8, cordoned: bool) -> String {
+    let pairs: Vec<String> = [("x", labels.0), ("y", labels.1)]
+        .iter()
+        .filter_map(|(key, value)| Some(format!(r#""{key}":"{}""#, (*value)?)))
+        .collect();
+    format!(
+        r#"{{"metadata":{{"name":"n{node}","resourceVersion":"{heartbeat}","labels":{{{}}}}},"spec":{{"unschedulable":{cordoned}}}}}"#,
+        pairs.join(",")
+    )
+}
+
+fn labels() -> impl Strategy<Value = Labels> {
+    (proptest::option::of(0..4u8), proptest::option::of(0..4u8))
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0..100u8, labels(), any::<u8>(), any::<bool>()).prop_map(
+            |(node, labels, heartbeat, cordoned)| Step::Put { node, labels, heartbeat, cordoned }),
+        2 => (0..100u8).prop_map(Step::Delete),
+        1 => proptest::collection::vec((0..100u8, labels()), 0..90).prop_map(Step::Relist),
+        1 => Just(Step::Refused),
+        3 => (0..SELECTORS.len()).prop_map(Step::Look),
+        1 => proptest::collection::vec(0..110u8, 0..30).prop_map(Step::RequestWithNames),
+    ]
+}
+
+type Model = BTreeMap<String, (Labels, bool)>;
+
+/// The labels of a name in the model, for the oracle.
+fn model_labels(model: &Model, name: &str) -> Option<BTreeMap<String, String>> {
+    let ((x, y), _) = model.get(name)?;
+    let pairs = [("x", x), ("y", y)];
+    Some(
+        pairs
+            .iter()
+            .filter_map(|(key, value)| Some(((*key).to_owned(), value.as_ref()?.to_string())))
+            .collect(),
+    )
+}
+
+fn check(nodes: &Nodes, model: &Model, which: usize) -> Result<(), TestCaseError> {
+    let selector = selector(SELECTORS[which]);
+    let expected = mask((0..nodes.len()).map(|at| {
+        model_labels(model, nodes.name(at)).is_some_and(|labels| selector.matches(&labels))
+    }));
+    prop_assert_eq!(nodes.matches(&selector), expected, "{}", SELECTORS[which]);
+    let cordoned = mask((0..nodes.len()).map(|at| model.get(nodes.name(at)).is_some_and(|n| n.1)));
+    prop_assert_eq!(nodes.mask_of(kubextend_core::node::Node::unschedulable), cordoned);
+    let known = mask((0..nodes.len()).map(|at| model.contains_key(nodes.name(at))));
+    prop_assert_eq!(nodes.known(), known);
+    Ok(())
+}
+
+fn take(store: &Arc<NodeStore>, model: &mut Model, step: &Step) -> Result<(), TestCaseError> {
+    match step {
+        Step::Put { node, labels, heartbeat, cordoned } => {
+            let new = (*labels, *cordoned);
+            let old = model.insert(format!("n{node}"), new);
+            let sent = event("MODIFIED", &object(*node, *labels, *heartbeat, *cordoned));
+            prop_assert_eq!(apply(store, &sent).unwrap().changed, old != Some(new));
+        }
+        Step::Delete(node) => {
+            let was = model.remove(&format!("n{node}")).is_some();
+            let sent = event("DELETED", &object(*node, (None, None), 0, false));
+            prop_assert_eq!(apply(store, &sent).unwrap().changed, was);
+        }
+        Step::Relist(listed) => {
+            let old = std::mem::take(model);
+            for (node, labels) in listed {
+                model.insert(format!("n{node}"), (*labels, false));
+            }
+            let nodes: Vec<String> =
+                listed.iter().map(|(n, labels)| object(*n, *labels, 1, false)).collect();
+            let changed = relist(store, &nodes);
+            // A name listed twice may change back and forth on the way.
+            prop_assert!(changed || old == *model);
+            prop_assert!(!changed || old != *model || listed.len() > model.len());
+        }
+        Step::Refused => {
+            let unnamed = event("ADDED", "{}");
+            prop_assert!(apply(store, &unnamed).is_err());
+        }
+        Step::Look(which) => check(&store.nodes(), model, *which)?,
+        Step::RequestWithNames(wanted) => {
+            let wanted: Vec<String> = wanted.iter().map(|node| format!("n{node}")).collect();
+            let asked: Vec<&str> = wanted.iter().map(String::as_str).collect();
+            let args = read(&names_body(&asked), Some(store)).unwrap();
+            let nodes = args.nodes().unwrap();
+            prop_assert_eq!(&names(nodes), &wanted);
+            for which in 0..SELECTORS.len() {
+                check(nodes, model, which)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(common::cases(150))]
+
+    #[test]
+    fn any_sequence_of_events_agrees_with_a_slow_model(
+        steps in proptest::collection::vec(step(), 1..120)
+    ) {
+        let store = watched(&[]);
+        let mut model = Model::new();
+        let mut earlier: Vec<(Nodes, Model)> = Vec::new();
+        for (at, step) in steps.iter().enumerate() {
+            take(&store, &mut model, step)?;
+            prop_assert_eq!(store.stats().nodes, model.len() as u64);
+            if at % 17 == 0 {
+                earlier.push((store.nodes(), model.clone()));
+            }
+        }
+        for (nodes, then) in &earlier {
+            let latest = store.latest(nodes);
+            prop_assert_eq!(names(&latest), names(nodes));
+            for which in 0..SELECTORS.len() {
+                check(nodes, then, which)?;
+                check(&latest, &model, which)?;
+            }
+        }
+        let mut stored = names(&store.nodes());
+        stored.sort();
+        prop_assert_eq!(stored, model.keys().cloned().collect::<Vec<_>>());
+    }
+}
+
+fn epoch_list(epoch: usize, count: usize) -> Vec<String> {
+    let epoch = epoch.to_string();
+    let wave = |i: usize| if i % 2 == 0 { "even" } else { "odd" };
+    (0..count)
+        .map(|i| node_json(&format!("n{i}"), &[("epoch", &epoch), ("wave", wave(i))], 0))
+        .collect()
+}
+
+#[test]
+fn readers_always_see_one_whole_list_while_a_writer_swaps_lists() {
+    const NODES: usize = 150;
+    let store = watched(&epoch_list(0, NODES));
+    let lists: Vec<Vec<u8>> = (1..40).map(|e| node_list(&epoch_list(e, NODES - e % 3))).collect();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        for reader in 0..3 {
+            let (store, done) = (&store, &done);
+            threads.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    let nodes = store.nodes();
+                    let epochs = label(&nodes, "epoch");
+                    let epoch = epochs[0].clone().unwrap();
+                    assert!(epochs.iter().all(|other| other.as_ref() == Some(&epoch)));
+                    let number: usize = epoch.parse().unwrap();
+                    assert_eq!(nodes.len(), if number == 0 { NODES } else { NODES - number % 3 });
+                    for text in [format!("epoch={epoch}"), format!("wave=odd,epoch!={reader}")] {
+                        let selector = selector(&text);
+                        assert_eq!(nodes.matches(&selector), slowly(&nodes, &selector), "{text}");
+                    }
+                }
+            });
+        }
+        for list in &lists {
+            let mut relist = Relist::begin(store.clone());
+            relist.page(list).unwrap();
+            relist.commit();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_writer_reads_its_own_write_while_others_read_too() {
+    // Enough rows and selectors for publishing to take a while: who looks while another thread
+    // publishes must not be given the snapshot before it.
+    const NODES: usize = 1000;
+    let store = watched(&epoch_list(0, NODES));
+    for i in 0..40 {
+        store.nodes().matches(&selector(&format!("wave=odd,x!={i}")));
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                assert!(store.contains("n0"));
+            }
+        });
+        let mut missed = 0;
+        for version in 0..400 {
+            let version = version.to_string();
+            let node = node_json("n0", &[("version", &version)], 0);
+            apply(&store, &event("MODIFIED", &node)).unwrap();
+            // Time for the other thread to begin.
+            std::thread::sleep(std::time::Duration::from_micros(50));
+            let args = read(&names_body(&["n0"]), Some(&store)).unwrap();
+            missed += usize::from(label(args.nodes().unwrap(), "version") != [Some(version)]);
+        }
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(missed, 0, "looks that missed a write that was done before them");
+    });
+}
+
+#[test]
+fn full_mode_requests_from_many_threads_never_mix() {
+    let store = NodeStore::new(60_000);
+    std::thread::scope(|threads| {
+        for thread in 0..4usize {
+            let store = &store;
+            threads.spawn(move || {
+                for round in 0..150usize {
+                    let version = format!("{thread}-{round}");
+                    let nodes: Vec<String> = (0..20)
+                        .map(|i| {
+                            let own = (i + round) % 3 == 0;
+                            let version = if own { version.as_str() } else { "same" };
+                            node_json(&format!("n{i}"), &[("v", version)], 300 * (i % 7))
+                        })
+                        .collect();
+                    let args = read(&full_body(&nodes), Some(store)).unwrap();
+                    let all = mask([true; 20]);
+                    let written = String::from_utf8(common::answer(&args, &all, "")).unwrap();
+                    assert!(written.contains(&nodes.join(",")));
+                    let own = selector(&format!("v={version}"));
+                    let expected = mask((0..20).map(|i| (i + round) % 3 == 0));
+                    assert_eq!(args.nodes().unwrap().matches(&own), expected);
+                }
+            });
+        }
+    });
+    let stats = store.stats();
+    assert!(stats.bytes <= 60_000, "{stats:?}");
+    assert_eq!(stats.hits + stats.misses, 4 * 150 * 20);
+}
