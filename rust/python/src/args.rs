@@ -80,7 +80,8 @@ impl PyExtenderArgs {
     fn nodes(&self) -> Option<PyNodes> {
         self.args.nodes().cloned().map(|nodes| PyNodes {
             nodes,
-            store: self.store.clone(),
+            // Only names are looked up again; the nodes of a full request are its own.
+            store: self.store.clone().filter(|_| self.args.names_mode()),
         })
     }
 

@@ -3,6 +3,7 @@
 use kubextend_core::plugins::{FilterRule, LabelMatch, NativePlugin, ScoreRule};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::int64;
 use crate::mask::PyMask;
@@ -56,12 +57,10 @@ impl PyNativePlugin {
     }
 
     #[getter]
-    fn extension_points(&self) -> Vec<&'static str> {
+    fn extension_points<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let filter = self.0.as_filter().map(|_| "filter");
-        filter
-            .into_iter()
-            .chain(self.0.as_score().map(|_| "score"))
-            .collect()
+        let score = self.0.as_score().map(|_| "score");
+        PyTuple::new(py, [filter, score].into_iter().flatten().collect::<Vec<_>>())
     }
 
     fn filter_nodes(

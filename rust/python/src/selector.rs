@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use kubextend_core::labels::Selector;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyMapping;
 
 #[pyclass(name = "Selector", module = "kubextend.core", frozen, eq)]
 #[derive(Clone, PartialEq)]
@@ -18,8 +19,9 @@ impl PySelector {
         parse(text).map(Self)
     }
 
-    fn matches(&self, labels: BTreeMap<String, String>) -> bool {
-        self.0.matches(&labels)
+    fn matches(&self, labels: &Bound<'_, PyMapping>) -> PyResult<bool> {
+        let labels = labels.items()?.extract::<Vec<(String, String)>>()?;
+        Ok(self.0.matches(&BTreeMap::from_iter(labels)))
     }
 
     fn __str__(&self) -> String {

@@ -39,27 +39,29 @@ impl PyNodeStore {
         Ok(PyWatchEvent(event))
     }
 
-    fn nodes(&self) -> PyNodes {
+    // Whatever may wait for the writer waits without the interpreter.
+
+    fn nodes(&self, py: Python<'_>) -> PyNodes {
         PyNodes {
-            nodes: Arc::new(self.0.nodes()),
+            nodes: Arc::new(py.detach(|| self.0.nodes())),
             store: Some(self.0.clone()),
         }
     }
 
-    fn stats(&self) -> PyNodeStoreStats {
-        PyNodeStoreStats(self.0.stats())
+    fn stats(&self, py: Python<'_>) -> PyNodeStoreStats {
+        PyNodeStoreStats(py.detach(|| self.0.stats()))
     }
 
-    fn __len__(&self) -> usize {
-        self.0.stats().nodes as usize
+    fn __len__(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.0.stats().nodes as usize)
     }
 
-    fn __contains__(&self, name: &str) -> bool {
-        self.0.contains(name)
+    fn __contains__(&self, py: Python<'_>, name: &str) -> bool {
+        py.detach(|| self.0.contains(name))
     }
 
-    fn __repr__(&self) -> String {
-        format!("<NodeStore: {} nodes>", self.0.stats().nodes)
+    fn __repr__(&self, py: Python<'_>) -> String {
+        format!("<NodeStore: {} nodes>", self.__len__(py))
     }
 }
 
@@ -78,9 +80,11 @@ impl PyRelist {
     }
 
     fn commit(&self, py: Python<'_>) -> PyResult<bool> {
-        let relist = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let relist = relist.ok_or_else(committed)?;
-        Ok(py.detach(|| relist.commit()))
+        let changed = py.detach(|| {
+            let relist = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+            relist.map(Relist::commit)
+        });
+        changed.ok_or_else(committed)
     }
 }
 

@@ -5,9 +5,9 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import write_kubeconfig
 from scripted_api import Request, ScriptedApi, gone_event, refusing
 
+from conftest import write_kubeconfig
 from kubextend.cluster import reflector as reflector_module
 
 if TYPE_CHECKING:

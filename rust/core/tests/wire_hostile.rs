@@ -1,0 +1,314 @@
+//! Bodies that are cut, broken, deep, huge or not JSON: an error that says where, never a panic.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{data_files, event, full_body, json, label, names, node_json, node_list, read};
+use kubextend_core::node::{Mask, NodeStore};
+use kubextend_core::wire::{Relist, WireError, apply, read_binding_args, read_preemption_args};
+use proptest::prelude::*;
+
+/// Every way in, each with its verdict on the same bytes.
+fn verdicts(bytes: &[u8]) -> [Result<(), WireError>; 4] {
+    let store = Arc::new(NodeStore::new(1 << 20));
+    [
+        read(bytes, Some(&store)).map(drop),
+        read_preemption_args(bytes, Some(&store), None).map(drop),
+        read_binding_args(bytes).map(drop),
+        apply(&store, bytes).map(drop),
+    ]
+}
+
+fn recorded() -> Vec<(String, Vec<u8>)> {
+    ["wire/full", "wire/names"]
+        .iter()
+        .flat_map(|folder| {
+            let files = data_files(folder, "json").into_iter();
+            files.map(move |(name, body)| (format!("{folder}/{name}"), body))
+        })
+        .collect()
+}
+
+#[test]
+fn every_recorded_request_reads_and_every_prefix_of_it_is_an_error() {
+    let recorded = recorded();
+    assert_eq!(recorded.len(), 10);
+    let store = NodeStore::new(1 << 30);
+    for (name, body) in recorded {
+        let read_it = |bytes: &[u8]| {
+            if name.contains("bind") {
+                read_binding_args(bytes).map(drop)
+            } else if name.contains("preempt") {
+                read_preemption_args(bytes, None, None).map(drop)
+            } else {
+                read(bytes, Some(&store)).map(drop)
+            }
+        };
+        read_it(&body).unwrap();
+        // Reading a prefix costs as much as its length: in the long ones every 97th byte.
+        let step = if body.len() > 3000 { 97 } else { 1 };
+        for end in (0..body.len()).step_by(step) {
+            let error = read_it(&body[..end]).expect_err(&name);
+            assert!(error.offset() <= end, "{name} {end}: {error}");
+        }
+    }
+}
+
+#[test]
+fn every_byte_of_a_small_request_may_be_any_other_byte() {
+    let body = br#"{"Pod":{"spec":{"priority":1}},"Nodes":{"items":[{"metadata":{"name":"a","labels":{"x":"1"}},"status":{"allocatable":{"cpu":"1"}}}]}}"#;
+    for at in 0..body.len() {
+        for byte in 0..=255 {
+            let mut changed = body.to_vec();
+            changed[at] = byte;
+            let ours = read(&changed, None);
+            let valid = serde_json::from_slice::<serde::de::IgnoredAny>(&changed).is_ok();
+            // Valid JSON may still have a wrong type; what is not JSON is always refused.
+            assert!(valid || ours.is_err(), "{at} {byte}");
+        }
+    }
+}
+
+fn conformance() -> Vec<(String, Vec<u8>)> {
+    data_files("jsontestsuite", "json")
+}
+
+/// The inputs whose fate the JSON grammar leaves open, and what becomes of them here.
+fn accepted(name: &str) -> bool {
+    match name.as_bytes()[0] {
+        b'y' => true,
+        b'n' => false,
+        // Numbers of any size are numbers; lone surrogates are read as Go reads them, as U+FFFD.
+        _ => {
+            name.starts_with("i_number")
+                || [
+                    "i_object_key_lone_2nd_surrogate.json",
+                    "i_string_1st_surrogate_but_2nd_missing.json",
+                    "i_string_1st_valid_surrogate_2nd_invalid.json",
+                    "i_string_incomplete_surrogate_and_escape_valid.json",
+                    "i_string_incomplete_surrogate_pair.json",
+                    "i_string_incomplete_surrogates_escape_valid.json",
+                    "i_string_invalid_lonely_surrogate.json",
+                    "i_string_invalid_surrogate.json",
+                    "i_string_inverted_surrogates_U+1D11E.json",
+                    "i_string_lone_second_surrogate.json",
+                ]
+                .contains(&name)
+        }
+    }
+}
+
+fn around(before: &str, value: &[u8], after: &str) -> Vec<u8> {
+    [before.as_bytes(), value, after.as_bytes()].concat()
+}
+
+#[test]
+fn conformance_inputs_in_a_skipped_field_are_accepted_exactly_as_the_grammar_says() {
+    let inputs = conformance();
+    assert!(inputs.len() > 300);
+    for (name, bytes) in inputs {
+        for (before, after) in [
+            (r#"{"Other":"#, "}"),
+            (r#"{"Pod":{"spec":{"containers":"#, "}}}"),
+            (r#"{"Nodes":{"items":[{"metadata":{"managedFields":"#, "}}]}}"),
+        ] {
+            let found = read(&around(before, &bytes, after), None);
+            assert_eq!(found.is_ok(), accepted(&name), "{name} in {before}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn conformance_inputs_as_a_whole_body_are_read_only_if_they_are_objects_or_null() {
+    for (name, bytes) in conformance() {
+        for (way, found) in verdicts(&bytes).into_iter().enumerate() {
+            let parsed: Result<serde_json::Value, _> = serde_json::from_slice(&bytes);
+            let fits = way != 3 && parsed.is_ok_and(|value| value.is_object() || value.is_null());
+            let lone_surrogate = name == "i_object_key_lone_2nd_surrogate.json" && way != 3;
+            assert_eq!(found.is_ok(), fits || lone_surrogate, "{name} by way {way}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn conformance_inputs_in_read_fields_are_refused_unless_they_fit_the_field() {
+    let fields = [
+        (r#"{"Pod":{"metadata":{"name":"#, "}}}"),
+        (r#"{"NodeNames":"#, "}"),
+        (r#"{"Pod":{"metadata":{"labels":"#, "}}}"),
+        (r#"{"Pod":{"spec":{"priority":"#, "}}}"),
+        (r#"{"Nodes":{"items":[{"spec":{"unschedulable":"#, "}}]}}"),
+        (r#"{"Nodes":{"items":[{"status":{"allocatable":{"cpu":"#, "}}}]}}"),
+    ];
+    for (name, bytes) in conformance() {
+        for (before, after) in fields {
+            let found = read(&around(before, &bytes, after), None);
+            assert!(accepted(&name) || found.is_err(), "{name} in {before}");
+        }
+    }
+}
+
+#[test]
+fn bytes_that_are_not_utf8_are_refused_wherever_they_stand() {
+    let store = NodeStore::new(1 << 20);
+    let node = node_json("a", &[("x", "1")], 20);
+    let whole = full_body(&[node.clone(), node_json("b", &[], 20)]);
+    read(&whole, Some(&store)).unwrap();
+    let text = String::from_utf8(whole.clone()).unwrap();
+    for spoiled in [&b"\xff"[..], b"\xc3(", b"\xed\xa0\x80", b"\xc0\xaf", b"\xf4\x90\x80\x80"] {
+        for place in ["Pod", "xxx", "\"p\"", "labels", "metadata\":{\"name\":\"b"] {
+            let at = text.find(place).unwrap() + 1;
+            let mut body = whole.clone();
+            body.splice(at..at, spoiled.iter().copied());
+            for with in [None, Some(&store)] {
+                assert!(read(&body, with).is_err(), "{place} {spoiled:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_may_be_of_any_length_where_they_are_skipped() {
+    let digits = "7".repeat(1_000_000);
+    for number in [digits.clone(), format!("-0.{digits}"), format!("1e{digits}"), "1e400".into()] {
+        let skipped = format!(r#"{{"Other":{number},"NodeNames":["a"]}}"#);
+        assert_eq!(names(read(skipped.as_bytes(), None).unwrap().nodes().unwrap()), ["a"]);
+        let priority = format!(r#"{{"Pod":{{"spec":{{"priority":{number}}}}}}}"#);
+        assert!(read(priority.as_bytes(), None).is_err());
+    }
+    for (pdb, fits) in [
+        ("9223372036854775807", true),
+        ("9223372036854775808", false),
+        ("-9223372036854775808", true),
+        ("-9223372036854775809", false),
+        ("-0", true),
+        ("00", false),
+        ("1.0", false),
+        ("1e0", false),
+    ] {
+        let body = format!(r#"{{"NodeNameToMetaVictims":{{"n":{{"NumPDBViolations":{pdb}}}}}}}"#);
+        assert_eq!(read_preemption_args(body.as_bytes(), None, None).is_ok(), fits, "{pdb}");
+    }
+}
+
+#[test]
+fn an_error_stays_one_short_line_whatever_the_body_holds() {
+    let long = "y\\n".repeat(200_000);
+    for body in [
+        format!(r#"{{"Pod":{{"{long}":1,"metadata":7}}}}"#),
+        format!(r#"{{"Nodes":{{"items":[{{"status":{{"allocatable":{{"{long}":"{long}"}}}}}}]}}}}"#),
+        format!(r#"{{"Pod":{{"metadata":{{"labels":{{"{long}":7}}}}}}}}"#),
+        format!("{{\n\"Pod\":\n\u{7f}}}"),
+    ] {
+        let error = read(body.as_bytes(), None).unwrap_err().to_string();
+        assert!(error.len() < 300, "{} bytes", error.len());
+        assert!(!error.contains(char::is_control), "{error:?}");
+    }
+}
+
+#[test]
+fn ten_thousand_labels_long_values_and_equal_keys_are_read_right() {
+    let many: Vec<String> = (0..10_000).rev().map(|i| format!(r#""k{i}":"v{i}""#)).collect();
+    let long = "z".repeat(1_000_000);
+    let equal: Vec<String> = (0..10_000).map(|i| format!(r#""same":"v{i}""#)).collect();
+    let items = [
+        format!(r#"{{"metadata":{{"name":"many","labels":{{{}}}}}}}"#, many.join(",")),
+        format!(r#"{{"metadata":{{"name":"long","labels":{{"k7":"{long}"}}}}}}"#),
+        format!(r#"{{"metadata":{{"name":"equal","labels":{{{}}}}}}}"#, equal.join(",")),
+    ];
+    let store = NodeStore::new(1 << 30);
+    let body = full_body(&items);
+    for _ in 0..2 {
+        let args = read(&body, Some(&store)).unwrap();
+        let nodes = args.nodes().unwrap();
+        assert_eq!(label(nodes, "k7"), [Some("v7".into()), Some(long.clone()), None]);
+        assert_eq!(label(nodes, "k9999")[0], Some("v9999".into()));
+        assert_eq!(label(nodes, "same")[2], Some("v9999".into()));
+    }
+    assert_eq!(store.stats().hits, 3);
+}
+
+#[test]
+fn requests_of_no_node_and_of_one_node_have_answers() {
+    for body in [full_body(&[]), full_body(&[node_json("a", &[], 0)])] {
+        let args = read(&body, None).unwrap();
+        let count = args.nodes().unwrap().len();
+        let all = json(&common::answer(&args, &Mask::filled(count, true), "no"));
+        assert_eq!(all["Nodes"]["items"].as_array().unwrap().len(), count);
+        let none = json(&common::answer(&args, &Mask::filled(count, false), "no"));
+        assert_eq!(none["Nodes"]["items"].as_array().unwrap().len(), 0);
+        let scores = json(&args.prioritize_result(&vec![0; count]));
+        assert_eq!(scores.as_array().unwrap().len(), count);
+    }
+}
+
+proptest! {
+    #![proptest_config(common::cases(1500))]
+
+    /// Pieces of real requests, put together at random, through every way in.
+    #[test]
+    fn no_body_makes_any_reader_panic(
+        pieces in proptest::collection::vec(proptest::sample::select(vec![
+            "{", "}", "[", "]", ",", ":", "\"", "null", "true", "0", "-1", "1e5", "\\u0041", "\\",
+            "{\"Pod\":", "\"Nodes\":{\"items\":[", "{\"metadata\":{\"name\":\"a\"", "\"labels\":{",
+            "\"NodeNames\":[", "\"a\"", "\"NodeNameToVictims\":{", "\"NodeNameToMetaVictims\":{\"n\":",
+            "\"Pods\":[", "{\"type\":\"ADDED\",\"object\":", "\"taints\":[", " ", "\u{feff}", "é",
+        ]), 0..24),
+    ) {
+        let body = pieces.concat();
+        let valid = serde_json::from_str::<serde::de::IgnoredAny>(&body).is_ok();
+        for verdict in verdicts(body.as_bytes()) {
+            prop_assert!(valid || verdict.is_err(), "{}", body);
+        }
+        let store = Arc::new(NodeStore::new(1 << 20));
+        let listed = Relist::begin(store.clone()).page(body.as_bytes());
+        prop_assert!(valid || listed.is_err());
+    }
+
+    #[test]
+    fn mangled_recorded_requests_never_panic_and_never_leave_anything_behind(
+        which in 0..10usize,
+        edits in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3u8), 1..4),
+    ) {
+        let (_, mut body) = recorded().swap_remove(which);
+        body.truncate(4000);
+        for (at, byte, edit) in edits {
+            let at = at.index(body.len());
+            match edit {
+                0 => body[at] = byte,
+                1 => body.insert(at, byte),
+                _ => drop(body.remove(at)),
+            }
+        }
+        let store = NodeStore::new(1 << 20);
+        if read(&body, Some(&store)).is_err() {
+            prop_assert_eq!(store.stats().nodes, 0);
+            prop_assert_eq!(store.stats().misses, 0);
+        }
+        let _ = read_preemption_args(&body, None, None);
+        let _ = read_binding_args(&body);
+    }
+}
+
+#[test]
+fn a_refused_list_or_event_leaves_no_trace_at_any_cut() {
+    let store = Arc::new(NodeStore::new(1 << 20));
+    let one = node_json("a", &[("x", "1")], 0);
+    let mut first = Relist::begin(store.clone());
+    first.page(&node_list(std::slice::from_ref(&one))).unwrap();
+    first.commit();
+    let list = node_list(&[node_json("b", &[], 0), node_json("c", &[], 0)]);
+    for end in 0..list.len() {
+        let mut relist = Relist::begin(store.clone());
+        assert!(relist.page(&list[..end]).is_err(), "{end}");
+    }
+    let event = event("MODIFIED", &node_json("a", &[("x", "2")], 0));
+    for end in 0..event.len() {
+        assert!(apply(&store, &event[..end]).is_err(), "{end}");
+    }
+    assert_eq!(names(&store.nodes()), ["a"]);
+    assert_eq!(label(&store.nodes(), "x"), [Some("1".into())]);
+}
