@@ -3,29 +3,38 @@
 Knows no verb and no bytes: nodes in, verdicts and scores out.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import TypeVar
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 
 from kubextend import core
 from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import (
     FilterPlugin,
-    NormalizeScorePlugin,
+    PerNodeFilterPlugin,
+    PerNodeScorePlugin,
     Plugin,
+    PostFilterPlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
     Rejection,
     ScorePlugin,
     Scores,
 )
+from kubextend.framework.status import Code, Status
+from kubextend.profile.binding import BindingPlugins
+from kubextend.profile.guard import guarded, status_of
+from kubextend.profile.per_node import FilterNodes, ScoreNodes, filter_nodes_of, score_nodes_of
 
-__all__ = ["FilterOutcome", "Profile", "Profiles"]
+__all__ = ["FilterOutcome", "PreFilterOutcome", "Profile", "Profiles"]
+
+_LOGGER = logging.getLogger(__name__)
 
 MIN_NODE_SCORE = 0
 MAX_NODE_SCORE = 100
-
-_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +51,115 @@ class FilterOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class PreFilterOutcome:
+    """What the PreFilter plugins made of the pod.
+
+    Attributes:
+        result: the nodes that are left to look at.
+        status: success, or the rejection that every node gets.
+        narrowed_by: names of the plugins that left less than all nodes.
+    """
+
+    result: PreFilterResult
+    status: Status
+    narrowed_by: tuple[str, ...] = ()
+
+
+def _no_pods() -> core.PodSnapshot | None:
+    return None
+
+
+@dataclass(frozen=True)
 class Profile:
     """The plugins that pods of one scheduler name go through.
 
     Attributes:
         scheduler_name: ``spec.schedulerName`` of its pods.
-        filter: in order.
-        score: in order, each with its weight.
+        filter: in order, of either grain.
+        score: in order, of either grain, each with its weight.
+        binding: those of the binding cycle.
+        pods: the pods as they are now, for views of single nodes; None where they are not watched.
     """
 
     scheduler_name: str
-    filter: Sequence[FilterPlugin] = ()
-    score: Sequence[tuple[ScorePlugin, int]] = ()
+    filter: Sequence[FilterPlugin | PerNodeFilterPlugin] = ()
+    score: Sequence[tuple[ScorePlugin | PerNodeScorePlugin, int]] = ()
+    pre_filter: Sequence[PreFilterPlugin] = ()
+    post_filter: Sequence[PostFilterPlugin] = ()
+    pre_score: Sequence[PreScorePlugin] = ()
+    binding: BindingPlugins = field(default_factory=BindingPlugins)
+    pods: Callable[[], core.PodSnapshot | None] = _no_pods
+
+    @property
+    def rejects(self) -> bool:
+        """Whether any of its plugins can reject a node."""
+        return bool(self.pre_filter or self.filter)
+
+    @cached_property
+    def _filters(self) -> tuple[tuple[Plugin, FilterNodes], ...]:
+        return tuple((plugin, filter_nodes_of(plugin, self.pods)) for plugin in self.filter)
+
+    @cached_property
+    def _scores(self) -> Mapping[int, ScoreNodes]:
+        return {id(plugin): score_nodes_of(plugin, self.pods) for plugin, _ in self.score}
+
+    def find_nodes_that_fit(
+        self, state: CycleState, pod: core.Pod, nodes: core.Nodes
+    ) -> FilterOutcome:
+        """PreFilter and Filter; where no node is left, PostFilter is told.
+
+        Raises: PluginError: a plugin failed.
+        Source: kubernetes v1.36 pkg/scheduler/schedule_one.go findNodesThatFitPod
+        """
+        before = self.run_pre_filter_plugins(state, pod, nodes)
+        if not before.status.is_success:
+            outcome = FilterOutcome(nodes.nothing(), [Rejection(nodes.everything(), before.status)])
+        else:
+            outcome = self.run_filter_plugins(state, pod, nodes, before)
+        if len(nodes) and not outcome.kept.any():
+            self.run_post_filter_plugins(state, pod, outcome.rejections)
+        return outcome
+
+    def run_pre_filter_plugins(
+        self, state: CycleState, pod: core.Pod, nodes: core.Nodes
+    ) -> PreFilterOutcome:
+        """Skip takes a plugin's Filter out of the attempt; what plugins leave is intersected.
+
+        Raises: PluginError: a plugin raised, or answered what it may not.
+        Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunPreFilterPlugins
+        """
+        result = PreFilterResult()
+        status = Status.success()
+        skipped: set[str] = set()
+        narrowed_by: list[str] = []
+        for plugin in self.pre_filter:
+            left, said = _pre_filtered(plugin, state, pod, nodes)
+            if said.code is Code.SKIP:
+                skipped.add(plugin.name)
+            elif said.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                status = said
+                break
+            elif said.code is Code.UNSCHEDULABLE:
+                # The others still run: the last of them that rejects is what counts.
+                status = said
+            elif not said.is_success:
+                raise PluginError(plugin.name, "PreFilter", said.reason or said.code.name)
+            else:
+                if left.node_names is not None:
+                    narrowed_by.append(plugin.name)
+                result = result.merged(left)
+                if result.node_names is not None and not result.node_names:
+                    status = Status.unresolvable(_nothing_left(narrowed_by))
+                    break
+        state.skip_filter_plugins = frozenset(skipped)
+        return PreFilterOutcome(result, status, tuple(narrowed_by))
 
     def run_filter_plugins(
-        self, state: CycleState, pod: core.Pod, nodes: core.Nodes
+        self,
+        state: CycleState,
+        pod: core.Pod,
+        nodes: core.Nodes,
+        before: PreFilterOutcome | None = None,
     ) -> FilterOutcome:
         """Every node's verdict: the first plugin that rejects it gives its status.
 
@@ -65,17 +168,71 @@ class Profile:
         """
         kept = nodes.everything()
         rejections: list[Rejection] = []
-        for plugin in self.filter:
-            rejected_by = partial(_rejected_by, plugin, state, pod, nodes, kept)
-            for rejection in _guarded(plugin, "Filter", rejected_by):
-                rejections.append(rejection)
-                kept = kept & ~rejection.nodes
+        if before is not None and before.result.node_names is not None:
+            outside = _outside(before, nodes)
+            rejections.append(outside)
+            kept = kept & ~outside.nodes
+        for plugin, filter_nodes in self._filters:
             if not kept.any():
                 break
+            if plugin.name in state.skip_filter_plugins:
+                continue
+            rejected_by = partial(_rejected_by, filter_nodes, state, pod, nodes, kept)
+            for rejection in guarded(plugin, "Filter", rejected_by):
+                rejections.append(rejection)
+                kept = kept & ~rejection.nodes
         return FilterOutcome(kept, rejections)
 
+    def run_post_filter_plugins(
+        self, state: CycleState, pod: core.Pod, rejections: Sequence[Rejection]
+    ) -> Status:
+        """In order until one says Success or that nothing will help; what is said is logged.
+
+        Raises: PluginError: a plugin failed.
+        Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunPostFilterPlugins
+        """
+        reasons: list[str] = []
+        for plugin in self.post_filter:
+            call = partial(plugin.post_filter, state, pod, rejections)
+            said = status_of(plugin, "PostFilter", guarded(plugin, "PostFilter", call))
+            _LOGGER.info(
+                "pod %s/%s fits nowhere; %s: %s %s",
+                pod.namespace,
+                pod.name,
+                plugin.name,
+                said.reason or said.code.name,
+                said.detail,
+            )
+            if said.is_success or said.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                return said
+            if not said.is_rejected:
+                raise PluginError(plugin.name, "PostFilter", said.reason or said.code.name)
+            if said.reason:
+                reasons.append(said.reason)
+        return Status.unschedulable(", ".join(reasons))
+
+    def run_pre_score_plugins(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> None:
+        """Skip takes a plugin's Score out of the attempt.
+
+        Raises: PluginError: a plugin raised, or rejected, which is too late here.
+        Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunPreScorePlugins
+        """
+        skipped: set[str] = set()
+        for plugin in self.pre_score:
+            call = partial(plugin.pre_score, state, pod, nodes)
+            said = status_of(plugin, "PreScore", guarded(plugin, "PreScore", call))
+            if said.code is Code.SKIP:
+                skipped.add(plugin.name)
+            elif not said.is_success:
+                raise PluginError(plugin.name, "PreScore", said.reason or said.code.name)
+        state.skip_score_plugins = frozenset(skipped)
+
     def run_score_plugin(
-        self, plugin: ScorePlugin, state: CycleState, pod: core.Pod, nodes: core.Nodes
+        self,
+        plugin: ScorePlugin | PerNodeScorePlugin,
+        state: CycleState,
+        pod: core.Pod,
+        nodes: core.Nodes,
     ) -> Scores:
         """One plugin's scores after NormalizeScore, not weighted yet.
 
@@ -83,11 +240,12 @@ class Profile:
         Raises: PluginError: it raised, or left that range.
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunScorePlugins
         """
-        scores = _guarded(plugin, "Score", lambda: plugin.score_nodes(state, pod, nodes))
-        if isinstance(plugin, NormalizeScorePlugin):
-            normalize = partial(plugin.normalize_score, state, pod, scores)
-            scores = _guarded(plugin, "NormalizeScore", normalize)
-        return _guarded(plugin, "NormalizeScore", lambda: _checked(scores, len(nodes)))
+        score_nodes = self._scores[id(plugin)]
+        scores = guarded(plugin, "Score", partial(score_nodes, state, pod, nodes))
+        normalize = getattr(plugin, "normalize_score", None)
+        if normalize is not None:
+            scores = guarded(plugin, "NormalizeScore", partial(normalize, state, pod, scores))
+        return guarded(plugin, "NormalizeScore", lambda: _checked(scores, len(nodes)))
 
 
 @dataclass(frozen=True)
@@ -106,24 +264,48 @@ class Profiles:
         return self.by_scheduler_name.get(pod.scheduler_name)
 
 
-def _guarded(plugin: Plugin, point: str, call: Callable[[], _Answer]) -> _Answer:
-    """What the call answers; whatever a plugin raises, a panic or SystemExit too, is its error."""
-    try:
-        return call()
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        raise PluginError(plugin.name, point, f"{type(error).__name__}: {error}") from error
+def _pre_filtered(
+    plugin: PreFilterPlugin, state: CycleState, pod: core.Pod, nodes: core.Nodes
+) -> tuple[PreFilterResult, Status]:
+    answer = guarded(plugin, "PreFilter", lambda: plugin.pre_filter(state, pod, nodes))
+    if isinstance(answer, PreFilterResult):
+        return answer, Status.success()
+    if isinstance(answer, tuple):
+        result, status = answer
+        return result or PreFilterResult(), status_of(plugin, "PreFilter", status)
+    return PreFilterResult(), status_of(plugin, "PreFilter", answer)
+
+
+def _nothing_left(plugins: Sequence[str]) -> str:
+    """The scheduler's own sentences."""
+    if len(plugins) == 1:
+        return f"node(s) didn't satisfy plugin {plugins[0]}"
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"
+
+
+def _outside(before: PreFilterOutcome, nodes: core.Nodes) -> Rejection:
+    """Nodes that PreFilter left out are UnschedulableAndUnresolvable."""
+    left = before.result.node_names or frozenset()
+    mask = core.Mask([name not in left for name in nodes.names])
+    return Rejection(mask, Status.unresolvable(_narrowed(before.narrowed_by)))
+
+
+def _narrowed(plugins: Sequence[str]) -> str:
+    return f"node is filtered out by the prefilter result of {', '.join(plugins)}"
 
 
 def _rejected_by(
-    plugin: FilterPlugin, state: CycleState, pod: core.Pod, nodes: core.Nodes, kept: core.Mask
+    filter_nodes: FilterNodes,
+    state: CycleState,
+    pod: core.Pod,
+    nodes: core.Nodes,
+    kept: core.Mask,
 ) -> list[Rejection]:
     """What a plugin newly rejects of the nodes that are still kept; each node in one entry."""
     rejections = []
-    for rejection in plugin.filter_nodes(state, pod, nodes):
+    for rejection in filter_nodes(state, pod, nodes):
         if not rejection.status.is_rejected:
-            message = f"a rejection with status {rejection.status.code.name}"
+            message = f"answered {rejection.status.code.name}: {rejection.status.reason}"
             raise ValueError(message)
         newly = kept & rejection.nodes
         kept = kept & ~newly
