@@ -1,6 +1,6 @@
 //! A slow reading of JSON as Go's encoding/json decodes into values that may hold something.
 //!
-//! serde_json parses; the rules of Go's decoder are here, by a schema: structs and maps merge,
+//! `serde_json` parses; the rules of Go's decoder are here, by a schema: structs and maps merge,
 //! list elements decode over the old ones, `null` empties pointers, lists and maps only.
 
 #![allow(dead_code, missing_docs)]
@@ -170,7 +170,11 @@ fn decode_list(of: &Type, elements: &[Json], into: &mut Value) -> Result<(), Wro
 }
 
 fn field<'t>(fields: &'t [(&'static str, Type)], key: &str) -> Option<(&'static str, &'t Type)> {
-    let folded = |text: &str| text.replace('\u{17f}', "s").replace('\u{212a}', "k").to_lowercase();
+    let folded = |text: &str| {
+        text.replace('\u{17f}', "s")
+            .replace('\u{212a}', "k")
+            .to_lowercase()
+    };
     let exactly = fields.iter().find(|(name, _)| *name == key);
     let (name, of) =
         exactly.or_else(|| fields.iter().find(|(name, _)| folded(name) == folded(key)))?;
@@ -220,6 +224,8 @@ impl Value {
     /// A map of texts as sorted pairs.
     pub(crate) fn pairs(&self) -> Vec<(String, String)> {
         let pairs = self.map().iter();
-        pairs.map(|(key, value)| (key.clone(), value.text().to_owned())).collect()
+        pairs
+            .map(|(key, value)| (key.clone(), value.text().to_owned()))
+            .collect()
     }
 }
