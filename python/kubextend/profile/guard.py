@@ -1,6 +1,5 @@
 """The boundary between a profile and what somebody's plugin does."""
 
-import inspect
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -9,7 +8,7 @@ from kubextend.errors import PluginError
 from kubextend.framework.plugin import Plugin
 from kubextend.framework.status import Status
 
-__all__ = ["awaited", "guarded", "guarded_async", "status_of"]
+__all__ = ["check_reason", "guarded", "guarded_async", "status_of"]
 
 _Answer = TypeVar("_Answer")
 
@@ -40,13 +39,6 @@ async def guarded_async(plugin: Plugin, point: str, call: Awaitable[_Answer]) ->
         raise _failed(plugin, point, error) from error
 
 
-async def awaited(answer: Awaitable[_Answer] | _Answer) -> _Answer:
-    """The answer of a method that may or may not be ``async``."""
-    if inspect.isawaitable(answer):
-        return await answer
-    return answer
-
-
 def status_of(plugin: Plugin, point: str, answer: object) -> Status:
     """What a method that answers a Status or nothing said.
 
@@ -55,9 +47,18 @@ def status_of(plugin: Plugin, point: str, answer: object) -> Status:
     if answer is None:
         return Status.success()
     if isinstance(answer, Status):
+        guarded(plugin, point, lambda: check_reason(answer))
         return answer
     message = f"answered {type(answer).__name__} where a Status or None is expected"
     raise PluginError(plugin.name, point, message)
+
+
+def check_reason(status: Status) -> None:
+    """Raises what the writer of the answer would raise, while the plugin is still known."""
+    if not isinstance(status.reason, str):
+        message = f"a reason that is no text but {type(status.reason).__name__}"
+        raise TypeError(message)
+    status.reason.encode()
 
 
 def _failed(plugin: Plugin, point: str, error: BaseException) -> PluginError:

@@ -26,7 +26,7 @@ from kubextend.framework.plugin import (
 )
 from kubextend.framework.status import Code, Status
 from kubextend.profile.binding import BindingPlugins
-from kubextend.profile.guard import guarded, status_of
+from kubextend.profile.guard import check_reason, guarded, status_of
 from kubextend.profile.per_node import FilterNodes, ScoreNodes, filter_nodes_of, score_nodes_of
 
 __all__ = ["FilterOutcome", "PreFilterOutcome", "Profile", "Profiles"]
@@ -211,21 +211,20 @@ class Profile:
                 reasons.append(said.reason)
         return Status.unschedulable(", ".join(reasons))
 
-    def run_pre_score_plugins(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> None:
-        """Skip takes a plugin's Score out of the attempt.
+    def run_pre_score_plugin(
+        self, plugin: PreScorePlugin, state: CycleState, pod: core.Pod, nodes: core.Nodes
+    ) -> None:
+        """Skip takes the plugin's Score out of the attempt.
 
-        Raises: PluginError: a plugin raised, or rejected, which is too late here.
+        Raises: PluginError: it raised, or rejected, which is too late here.
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunPreScorePlugins
         """
-        skipped: set[str] = set()
-        for plugin in self.pre_score:
-            call = partial(plugin.pre_score, state, pod, nodes)
-            said = status_of(plugin, "PreScore", guarded(plugin, "PreScore", call))
-            if said.code is Code.SKIP:
-                skipped.add(plugin.name)
-            elif not said.is_success:
-                raise PluginError(plugin.name, "PreScore", said.reason or said.code.name)
-        state.skip_score_plugins = frozenset(skipped)
+        call = partial(plugin.pre_score, state, pod, nodes)
+        said = status_of(plugin, "PreScore", guarded(plugin, "PreScore", call))
+        if said.code is Code.SKIP:
+            state.skip_score_plugins |= {plugin.name}
+        elif not said.is_success:
+            raise PluginError(plugin.name, "PreScore", said.reason or said.code.name)
 
     def run_score_plugin(
         self,
@@ -307,6 +306,7 @@ def _rejected_by(
         if not rejection.status.is_rejected:
             message = f"answered {rejection.status.code.name}: {rejection.status.reason}"
             raise ValueError(message)
+        check_reason(rejection.status)
         newly = kept & rejection.nodes
         kept = kept & ~newly
         if newly.any():

@@ -1,11 +1,20 @@
-"""bind: the pod is bound to the node that kube-scheduler chose, or the answer says why not."""
+"""bind: the binding cycle of the node that kube-scheduler chose."""
 
+import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
 
 from kubextend import core
-from kubextend.errors import ClusterError
-from kubextend.framework.handle import Binder
+from kubextend.errors import ClusterError, PluginError
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import Binder, PodSource
+from kubextend.framework.status import Status
+from kubextend.metrics import Metrics
+from kubextend.profile import BindingCycle, Profile, Profiles, WaitingPods
 from kubextend.verbs.answer import Answer, binding
+from kubextend.verbs.attempts import Attempts
 
 __all__ = ["BindVerb"]
 
@@ -14,20 +23,52 @@ _NO_BINDER = (
     "kubextend cannot bind: it has no access to the Kubernetes API; configure `cluster`, or take "
     "bindVerb out of kube-scheduler's extender entry"
 )
+_REPLACED = "a newer bind request for this pod took its place"
+
+
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    """One request under way."""
+
+    args: core.BindingArgs
+    task: asyncio.Task[Status]
 
 
 class BindVerb:
-    """Binds through the Kubernetes API; writes nothing where a name is missing.
+    """Runs the binding cycle of the pod's profile; writes nothing where a name is missing.
 
     Args:
+        profiles: by scheduler name.
+        attempts: where filter left the CycleState.
+        waiting_pods: where pods are found while Permit holds them.
         binder: posts the Binding; None without access to an API.
+        pods: watched pods and the ledger; None where no plugin needs them.
+        metrics: what is counted.
+        in_thread: runs a call that blocks on the Kubernetes API.
     """
 
-    def __init__(self, binder: Binder | None) -> None:
+    def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
+        self,
+        profiles: Profiles,
+        *,
+        attempts: Attempts,
+        waiting_pods: WaitingPods,
+        binder: Binder | None,
+        pods: PodSource | None,
+        metrics: Metrics,
+        in_thread: Callable[[Callable[[], None]], Awaitable[None]],
+    ) -> None:
+        self._profiles = profiles
+        self._attempts = attempts
+        self._waiting_pods = waiting_pods
         self._binder = binder
+        self._pods = pods
+        self._metrics = metrics
+        self._in_thread = in_thread
+        self._under_way: dict[str, _Binding] = {}
 
-    def __call__(self, body: bytes) -> Answer:
-        """ExtenderBindingResult; blocks until the API has answered.
+    async def __call__(self, body: bytes) -> Answer:
+        """ExtenderBindingResult, once the pod is bound or cannot be.
 
         Raises: WireError: the body cannot be read.
         """
@@ -37,17 +78,90 @@ class BindVerb:
         if self._binder is None:
             return binding(_NO_BINDER)
         try:
-            self._binder.bind(args.pod_namespace, args.pod_name, args.pod_uid, args.node)
+            status = await self._bound(args, self._binder)
         except ClusterError as refusal:
-            _LOGGER.warning(
-                "pod %s/%s is not bound to %s: %s",
-                args.pod_namespace,
-                args.pod_name,
-                args.node,
-                refusal,
-            )
-            return binding(str(refusal) or "the Kubernetes API refused the binding")
+            return _refused(args, str(refusal) or "the Kubernetes API refused the binding")
+        except PluginError as error:
+            self._metrics.plugin_failures(error.plugin, error.extension_point).inc()
+            _LOGGER.error("%s", error, exc_info=error)  # noqa: TRY400
+            return _refused(args, f'{error.extension_point} plugin "{error.plugin}" failed')
+        if not status.is_success:
+            return _refused(args, status.reason or status.code.name)
         return binding()
+
+    async def _bound(self, args: core.BindingArgs, binder: Binder) -> Status:
+        post = partial(
+            binder.bind, args.pod_namespace, args.pod_name, args.pod_uid, args.node
+        )
+        default_bind = partial(self._in_thread, post)
+        found = self._profile_of(args)
+        if found is None:
+            await default_bind()
+            return Status.success()
+        profile, pod, state = found
+        return await self._in_turn(
+            args,
+            BindingCycle(
+                profile.binding, state, pod, args.node, self._waiting_pods, default_bind
+            ),
+        )
+
+    def _profile_of(self, args: core.BindingArgs) -> tuple[Profile, core.Pod, CycleState] | None:
+        """The pod's profile with plugins for this cycle, and the attempt that chose the node.
+
+        A bind request names its pod and no more. The pod itself comes from the attempt, or else
+        from the watched pods; one that neither knows has no plugin that could wait for it.
+        """
+        attempt = self._attempts.take(args.pod_uid)
+        pod = attempt.pod if attempt is not None else self._watched_pod(args.pod_uid)
+        if pod is None:
+            return None
+        profile = self._profiles.for_pod(pod)
+        if profile is None or not profile.binding:
+            return None
+        return profile, pod, attempt.state if attempt is not None else CycleState()
+
+    def _watched_pod(self, uid: str) -> core.Pod | None:
+        return None if self._pods is None else self._pods.store.get(uid)
+
+    async def _in_turn(self, args: core.BindingArgs, cycle: BindingCycle) -> Status:
+        """One binding cycle a pod: a newer request means that the scheduler gave up the older."""
+        older = self._under_way.get(args.pod_uid)
+        if older is not None:
+            older.task.cancel(_REPLACED)
+        mine = _Binding(args, asyncio.ensure_future(self._assumed(cycle)))
+        self._under_way[args.pod_uid] = mine
+        try:
+            return await mine.task
+        except asyncio.CancelledError:
+            if self._under_way.get(args.pod_uid) is mine:
+                raise
+            return Status.error(_REPLACED)
+        finally:
+            if self._under_way.get(args.pod_uid) is mine:
+                del self._under_way[args.pod_uid]
+
+    async def _assumed(self, cycle: BindingCycle) -> Status:
+        """The cycle, with the pod in the ledger from before Reserve until it is seen bound."""
+        if self._pods is None:
+            return await cycle.run()
+        store = self._pods.store
+        store.assume(cycle.pod, cycle.node_name)
+        bound = False
+        try:
+            status = await cycle.run()
+            bound = status.is_success
+        finally:
+            if not bound:
+                store.forget(cycle.pod.uid)
+        return status
+
+
+def _refused(args: core.BindingArgs, why: str) -> Answer:
+    _LOGGER.warning(
+        "pod %s/%s is not bound to %s: %s", args.pod_namespace, args.pod_name, args.node, why
+    )
+    return binding(why)
 
 
 def _missing_fields(args: core.BindingArgs) -> list[str]:

@@ -10,6 +10,7 @@ from kubextend.framework.status import Code
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
 from kubextend.verbs.answer import Answer, filter_error
+from kubextend.verbs.attempts import Attempt, Attempts
 from kubextend.verbs.parked import ParkedPods
 from kubextend.verbs.stores import Stores
 from kubextend.verbs.unknown import UnknownNames
@@ -34,6 +35,7 @@ class FilterVerb:
     Args:
         profiles: by scheduler name.
         stores: where the nodes come from.
+        attempts: where the CycleState of this attempt is found by the verbs that follow.
         unknown: since when a name is unknown.
         parked: told of every pod that was rejected everywhere.
         metrics: what is counted.
@@ -45,6 +47,7 @@ class FilterVerb:
         profiles: Profiles,
         stores: Stores,
         *,
+        attempts: Attempts,
         unknown: UnknownNames,
         parked: ParkedPods,
         metrics: Metrics,
@@ -52,6 +55,7 @@ class FilterVerb:
     ) -> None:
         self._profiles = profiles
         self._stores = stores
+        self._attempts = attempts
         self._unknown = unknown
         self._parked = parked
         self._metrics = metrics
@@ -70,23 +74,25 @@ class FilterVerb:
             return filter_error(_NO_POD)
         self._metrics.nodes("filter").observe(len(args.nodes))
         profile = self._profiles.for_pod(args.pod)
-        if profile is None or not profile.filter:
+        if profile is None or not profile.rejects:
             return Answer(args.filter_answer([]))
         if args.names_mode and (why := self._stores.why_names_fail()):
             return filter_error(why)
-        return self._decide(profile, args, args.pod, args.nodes, changes)
+        attempt = self._attempts.begin(args.pod)
+        return self._decide(profile, args, attempt, args.nodes, changes)
 
     def _decide(
         self,
         profile: Profile,
         args: core.ExtenderArgs,
-        pod: core.Pod,
+        attempt: Attempt,
         nodes: core.Nodes,
         changes: int,
     ) -> Answer:
         try:
-            passing, outcome = filter_known(profile, pod, nodes)
+            passing, outcome = filter_known(profile, attempt.state, attempt.pod, nodes)
         except PluginError as error:
+            self._attempts.drop(attempt)
             self._metrics.plugin_failures(error.plugin, error.extension_point).inc()
             _LOGGER.error("%s", error, exc_info=error)  # noqa: TRY400
             # Only the name goes out: a text that varies makes kube-scheduler ask for ever.
@@ -102,9 +108,11 @@ class FilterVerb:
         if unknown.any() and self._too_new(nodes, unknown) and not passing.any():
             return filter_error(_NOT_SEEN_YET)
         if passing.any():
-            self._parked.forget(pod)
-        elif args.names_mode:
-            self._parked.remember(profile, pod, nodes, changes)
+            self._parked.forget(attempt.pod)
+        else:
+            self._attempts.drop(attempt)
+            if args.names_mode:
+                self._parked.remember(profile, attempt.pod, nodes, changes)
         return Answer(args.filter_answer(list(_entries(unknown, outcome.rejections))))
 
     def _too_new(self, nodes: core.Nodes, unknown: core.Mask) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from kubextend import core
 from kubextend.errors import PluginError
+from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Activator
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile
@@ -40,7 +41,9 @@ class _Rejected:
 
     def passes_now(self) -> bool:
         try:
-            passing, _ = filter_known(self.profile, self.pod, self.nodes.latest())
+            passing, _ = filter_known(
+                self.profile, CycleState(), self.pod, self.nodes.latest()
+            )
         except PluginError:
             return False
         return passing.any()

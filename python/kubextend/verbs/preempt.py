@@ -7,6 +7,7 @@ have its pods evicted for nothing, over and over.
 import logging
 
 from kubextend.errors import PluginError
+from kubextend.framework.cycle_state import CycleState
 from kubextend.metrics import Metrics
 from kubextend.profile import Profiles
 from kubextend.verbs.answer import NO_VICTIMS, Answer
@@ -42,12 +43,12 @@ class PreemptVerb:
             return NO_VICTIMS
         self._metrics.nodes("preempt").observe(len(args.nodes))
         profile = self._profiles.for_pod(args.pod)
-        if profile is None or not profile.filter:
+        if profile is None or not profile.rejects:
             return Answer(args.result(args.nodes.everything()))
         if not self._stores.candidates_can_be_looked_up:
             return NO_VICTIMS
         try:
-            passing, _ = filter_known(profile, args.pod, args.nodes)
+            passing, _ = filter_known(profile, CycleState(), args.pod, args.nodes)
         except PluginError as error:
             self._metrics.plugin_failures(error.plugin, error.extension_point).inc()
             _LOGGER.error("no preemption: %s", error, exc_info=error)  # noqa: TRY400

@@ -8,13 +8,13 @@ __all__ = ["filter_known"]
 
 
 def filter_known(
-    profile: Profile, pod: core.Pod, nodes: core.Nodes
+    profile: Profile, state: CycleState, pod: core.Pod, nodes: core.Nodes
 ) -> tuple[core.Mask, FilterOutcome]:
-    """Known nodes that pass, and the whole outcome, of an attempt of its own.
+    """Known nodes that pass, and the whole outcome.
 
     A name that the store does not know has no labels: what a filter says of it means nothing.
 
     Raises: PluginError: a filter raised, or answered what it may not.
     """
-    outcome = profile.run_filter_plugins(CycleState(), pod, nodes)
+    outcome = profile.find_nodes_that_fit(state, pod, nodes)
     return outcome.kept & nodes.known, outcome
