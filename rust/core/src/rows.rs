@@ -1,43 +1,52 @@
-//! The table of stored nodes: shared between snapshots, copied a chunk at a time.
+//! Tables that snapshots share, copied a chunk at a time.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
-
-use super::record::Node;
-use super::source::Source;
-
-/// A node and what the store must know of it.
-#[derive(Debug)]
-pub(crate) struct Stored {
-    pub(crate) node: Arc<Node>,
-    /// Its bytes, where full mode must recognise them.
-    pub(crate) source: Option<Source>,
-    /// The generation of the request that brought it last.
-    pub(crate) seen: AtomicU32,
-}
 
 const CHUNK: usize = 64;
 
-type Chunk = [Option<Arc<Stored>>; CHUNK];
+type Chunk<T> = [Option<Arc<T>>; CHUNK];
 
 /// Rows by number. A clone costs one pointer for every 64 rows; a change copies one chunk.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Rows(Vec<Arc<Chunk>>);
+#[derive(Debug)]
+pub(crate) struct Rows<T>(Vec<Arc<Chunk<T>>>);
 
-impl Rows {
-    pub(crate) fn get(&self, row: u32) -> Option<&Arc<Stored>> {
+impl<T> Default for Rows<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Clone for Rows<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> Rows<T> {
+    pub(crate) fn get(&self, row: u32) -> Option<&Arc<T>> {
         let row = row as usize;
         self.0.get(row / CHUNK)?[row % CHUNK].as_ref()
     }
 
-    /// Puts a node in a row and gives back what was there.
-    pub(crate) fn set(&mut self, row: u32, stored: Option<Arc<Stored>>) -> Option<Arc<Stored>> {
+    /// Puts something in a row and gives back what was there.
+    pub(crate) fn set(&mut self, row: u32, stored: Option<Arc<T>>) -> Option<Arc<T>> {
+        std::mem::replace(self.place(row), stored)
+    }
+
+    /// Changes a row in place, or a copy of it where a snapshot still shows the old one.
+    pub(crate) fn change<R>(&mut self, row: u32, change: impl FnOnce(&mut T) -> R) -> R
+    where
+        T: Clone + Default,
+    {
+        change(Arc::make_mut(self.place(row).get_or_insert_default()))
+    }
+
+    fn place(&mut self, row: u32) -> &mut Option<Arc<T>> {
         let row = row as usize;
         while self.0.len() <= row / CHUNK {
             self.0.push(Arc::new([const { None }; CHUNK]));
         }
-        let chunk = Arc::make_mut(&mut self.0[row / CHUNK]);
-        std::mem::replace(&mut chunk[row % CHUNK], stored)
+        &mut Arc::make_mut(&mut self.0[row / CHUNK])[row % CHUNK]
     }
 
     /// One more than the highest row that can be occupied.
@@ -46,7 +55,7 @@ impl Rows {
     }
 
     /// The occupied rows, ascending.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Arc<Stored>)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Arc<T>)> {
         self.0.iter().enumerate().flat_map(|(chunk, rows)| {
             rows.iter().enumerate().filter_map(move |(at, stored)| {
                 stored

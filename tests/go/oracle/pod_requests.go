@@ -13,7 +13,8 @@ import (
 )
 
 type podRequestsCase struct {
-	Pod json.RawMessage `json:"pod"`
+	// As it is written: the order of keys counts.
+	Pod string `json:"pod"`
 	// What the pod asks of its node, rounded away from zero; where 64 bits do not do, the nearest
 	// number that fits.
 	Requests map[string]podAmount `json:"requests"`
@@ -58,7 +59,7 @@ func answerPodRequests(text string) podRequestsCase {
 		milli := within(amount, inf.NewDec(math.MinInt64, 3), inf.NewDec(math.MaxInt64, 3))
 		requests[string(name)] = podAmount{awayFromZero(amount, 0).Int64(), awayFromZero(milli, 3).Int64()}
 	}
-	return podRequestsCase{json.RawMessage(text), requests}
+	return podRequestsCase{text, requests}
 }
 
 var podsByHand = []string{

@@ -2,12 +2,10 @@
 
 mod mask;
 mod record;
-mod rows;
 mod selection;
 mod snapshot;
 mod source;
 mod store;
-mod strings;
 
 pub use mask::Mask;
 pub use record::{Labels, Node};
@@ -17,5 +15,4 @@ pub use store::{NodeStore, NodeStoreStats};
 
 pub(crate) use snapshot::Snapshot;
 pub(crate) use source::Span;
-pub(crate) use store::{Fresh, Relisted};
-pub(crate) use strings::Strings;
+pub(crate) use store::Fresh;

@@ -10,8 +10,9 @@ use super::error::{Problem, Step, WireError};
 use super::node::WireNode;
 use super::pod::WirePod;
 use super::write::{self, Answered, FilterResult};
-use crate::node::{Body, Fresh, Mask, Node, NodeStore, Nodes, Snapshot, Span, Strings};
+use crate::node::{Body, Fresh, Mask, Node, NodeStore, Nodes, Snapshot, Span};
 use crate::pod::Pod;
+use crate::strings::Strings;
 
 /// A filter or prioritize request.
 #[derive(Debug)]

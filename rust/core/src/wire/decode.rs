@@ -115,6 +115,11 @@ impl<'a, T: Decode<'a> + Default> Decode<'a> for Slice<T> {
     }
 }
 
+/// The same elements as another type.
+pub(crate) fn converted<T, U: From<T>>(slice: Slice<T>) -> Vec<U> {
+    slice.into_vec().into_iter().map(U::from).collect()
+}
+
 /// A Go map, in the order in which its keys came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Map<'a, T> {

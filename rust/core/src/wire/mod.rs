@@ -2,14 +2,18 @@
 //!
 //! Only this module knows JSON. Nothing it reads becomes a document tree.
 
+mod affinity;
 pub(crate) mod args;
 mod binding;
+mod container;
 pub(crate) mod cursor;
 pub(crate) mod decode;
 mod error;
 pub(crate) mod node;
 pub(crate) mod pod;
 mod preemption;
+mod quantity;
+mod time;
 mod watch;
 mod write;
 
