@@ -1,15 +1,18 @@
 """The four verbs of one kubextend, joined to what they need."""
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 from kubextend import core
 from kubextend.errors import WireError
-from kubextend.framework.handle import Activator, Binder, NodeSource
+from kubextend.framework.handle import Activator, Binder, NodeSource, PodSource
 from kubextend.metrics import Metrics
-from kubextend.profile import Profiles
+from kubextend.profile import Profiles, WaitingPods
 from kubextend.verbs.answer import Answer, Verb
+from kubextend.verbs.attempts import Attempts
 from kubextend.verbs.bind import BindVerb
 from kubextend.verbs.filter import FilterVerb
 from kubextend.verbs.parked import ParkedPods
@@ -28,11 +31,14 @@ class Verbs:
         profiles: by scheduler name.
         request_store: what full-mode requests fill.
         watched: the nodes that list and watch bring; None without access to an API.
+        pods: watched pods and the ledger; None unless a plugin needs them.
         binder: posts Bindings; None without access to an API.
         activator: wakes parked pods; None without access to an API.
         ignorable: kube-scheduler was told to ignore our errors.
         score_scale: how scores are brought to the wire.
         metrics: what is counted.
+        waiting_pods: where pods are found while Permit holds them.
+        in_thread: runs a call that waits for the Kubernetes API.
         clock: seconds that only go forward.
     """
 
@@ -42,27 +48,43 @@ class Verbs:
         *,
         request_store: core.NodeStore,
         watched: NodeSource | None = None,
+        pods: PodSource | None = None,
         binder: Binder | None = None,
         activator: Activator | None = None,
         ignorable: bool = False,
         score_scale: Literal["additive", "strict10"] = "additive",
         metrics: Metrics | None = None,
+        waiting_pods: WaitingPods | None = None,
+        in_thread: Callable[[Callable[[], None]], Awaitable[None]] = asyncio.to_thread,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.metrics = metrics or Metrics()
         self._parked = ParkedPods(activator, metrics=self.metrics, clock=clock)
+        self.waiting_pods = WaitingPods() if waiting_pods is None else waiting_pods
+        attempts = Attempts()
         stores = Stores(request_store, watched)
         self._filter = FilterVerb(
             profiles,
             stores,
+            attempts=attempts,
             unknown=UnknownNames(clock),
             parked=self._parked,
             metrics=self.metrics,
             ignorable=ignorable,
         )
-        self._prioritize = PrioritizeVerb(profiles, stores, metrics=self.metrics, scale=score_scale)
+        self._prioritize = PrioritizeVerb(
+            profiles, stores, attempts=attempts, metrics=self.metrics, scale=score_scale
+        )
         self._preempt = PreemptVerb(profiles, stores, metrics=self.metrics)
-        self._bind = BindVerb(binder)
+        self._bind = BindVerb(
+            profiles,
+            attempts=attempts,
+            waiting_pods=self.waiting_pods,
+            binder=binder,
+            pods=pods,
+            metrics=self.metrics,
+            in_thread=in_thread,
+        )
 
     def filter(self, body: bytes) -> bytes:
         """ExtenderArgs in, ExtenderFilterResult out.
@@ -85,12 +107,13 @@ class Verbs:
         """
         return self._counted("preempt", self._preempt, body)
 
-    def bind(self, body: bytes) -> bytes:
-        """ExtenderBindingArgs in, ExtenderBindingResult out; blocks on the Kubernetes API.
+    async def bind(self, body: bytes) -> bytes:
+        """ExtenderBindingArgs in, ExtenderBindingResult out, when the pod is bound or cannot be.
 
         Raises: WireError: the body cannot be read.
         """
-        return self._counted("bind", self._bind, body)
+        with self._counting("bind") as count:
+            return count(await self._bind(body))
 
     def nodes_changed(self) -> None:
         """Something that plugins read changed on watched nodes; from any thread.
@@ -100,13 +123,22 @@ class Verbs:
         self._parked.nodes_changed()
 
     def _counted(self, verb: Verb, answer: Callable[[bytes], Answer], body: bytes) -> bytes:
+        with self._counting(verb) as count:
+            return count(answer(body))
+
+    @contextmanager
+    def _counting(self, verb: Verb) -> Iterator[Callable[[Answer], bytes]]:
+        """Counts how a call ends; what it yields takes the answer."""
+
+        def count(given: Answer) -> bytes:
+            self.metrics.requests(verb, given.result).inc()
+            return given.body
+
         try:
-            given = answer(body)
+            yield count
         except WireError:
             self.metrics.requests(verb, "bad_request").inc()
             raise
         except BaseException:
             self.metrics.requests(verb, "failed").inc()
             raise
-        self.metrics.requests(verb, given.result).inc()
-        return given.body
