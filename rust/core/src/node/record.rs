@@ -27,6 +27,11 @@ impl LabelLookup for Labels {
 }
 
 impl Labels {
+    /// Every label, sorted by key.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (&**key, &**value))
+    }
+
     fn get(&self, key: &str) -> Option<&Arc<str>> {
         let at = self
             .0

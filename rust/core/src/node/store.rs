@@ -80,6 +80,13 @@ impl NodeStore {
         nodes
     }
 
+    /// The one node of this name.
+    pub fn named(&self, name: &str) -> Option<Nodes> {
+        let mut nodes = Nodes::over(self.snapshot(), 1);
+        nodes.push_name(name);
+        (nodes.known_count() == 1).then_some(nodes)
+    }
+
     /// The same names as the store knows them now; nodes of a request's own stay as they are.
     pub fn latest(&self, nodes: &Nodes) -> Nodes {
         nodes.looked_up_in(self.snapshot())
