@@ -8,6 +8,7 @@ quick. An expected error is a line on stderr and exit code 1, a wrong option exi
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import click
 
 from kubextend import __version__, logs
-from kubextend.errors import ConfigError, Issue, KubextendError
+from kubextend.errors import ConfigError, Issue, KubextendError, WireError
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -239,8 +240,10 @@ class _Recording:
         watched = None
         if nodes:
             watched = _RecordedNodes(core.NodeStore())
-            watched.store.replace(_read(nodes))
-        args = core.read_args(body, watched=watched.store if watched else None)
+            with _naming(nodes):
+                watched.store.replace(_read(nodes))
+        with _naming(request):
+            args = core.read_args(body, watched=watched.store if watched else None)
         if args.names_mode and not watched:
             message = f"{request} has names only: give their nodes with --nodes"
             raise click.UsageError(message)
@@ -287,6 +290,15 @@ def _known_plugins() -> "Mapping[str, PluginInfo]":
     from kubextend.plugins import IN_TREE
 
     return IN_TREE
+
+
+@contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except WireError as error:
+        message = f"{file}: {error}"
+        raise click.ClickException(message) from error
 
 
 def _read(file: Path) -> bytes:

@@ -1,7 +1,7 @@
 """One control plane for the whole session, and what the tests share on it."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,13 +28,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show the end of every program's log beside a failure."""
-    report: pytest.TestReport = yield  # type: ignore[misc]
+    report = yield
     if report.failed and call.when != "teardown":
         for bench in item.config.stash[_BENCHES]:
             report.sections += [(f"log of {p.name}", p.tail()) for p in bench.programs]
-    return report  # type: ignore[return-value]
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -41,8 +41,8 @@ def spring(stack: Stack, api: Api, name: str) -> tuple[Workload, NodePool]:
     pool = NodePool(api, f"trap-{name}", 5, cpu="4")
     pool.enable_rdma(*pool.names[:2])
     workload = Workload(api, f"trap-{name}", stack.scheduler_name, pool)
-    for i, node in enumerate(pool.names):
-        workload.fill(node, 4, "e2e-high" if i < 2 else "e2e-low")
+    workload.fill(2, "e2e-high", HIGH_COMM)
+    workload.fill(3, "e2e-low")
     return workload, pool
 
 

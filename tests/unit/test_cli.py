@@ -199,9 +199,18 @@ def test_a_request_that_cannot_be_read_is_one_line_that_says_where(tmp_path: Pat
     request.write_text('{"Pod": {"metadata": 3}}')
     result = run("filter", request)
     assert (result.stdout, result.exit_code) == ("", 1)
-    assert result.stderr.startswith("Error: byte ")
+    assert result.stderr.startswith(f"Error: {request}: byte ")
     assert "Pod.metadata" in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_nodes_that_cannot_be_read_are_told_from_the_request(tmp_path: Path) -> None:
+    request = write(tmp_path / "r.json", request_for("ml", names_only=True))
+    nodes = tmp_path / "n.json"
+    nodes.write_text("{")
+    result = run("filter", request, "--nodes", nodes)
+    assert (result.stdout, result.exit_code) == ("", 1)
+    assert result.stderr.startswith(f"Error: {nodes}: byte 1: ")
 
 
 def test_an_answer_that_is_an_error_ends_the_command_with_1(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 
@@ -57,7 +57,7 @@ def is_loopback(host: str) -> bool:
 def is_wildcard(host: str) -> bool:
     """Whether ``host`` stands for every address of the machine, and so for none to call."""
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_unspecified
+        return ipaddress.ip_address(host).is_unspecified
     except ValueError:
         return False
 
@@ -218,6 +218,8 @@ class _Checks:
             hint = "~ is not expanded here" if file.startswith("~") else ""
             reason = error.strerror or type(error).__name__
             self._complain(at, f"cannot be read: {reason}", file, hint)
+        except ValueError as error:
+            self._complain(at, f"is no name of a file: {error}", file)
 
     def _sound(self, *paths: str) -> bool:
         """Whether the file's own values stand at and below all these paths."""

@@ -125,11 +125,20 @@ def _rejected_by(
         if not rejection.status.is_rejected:
             message = f"a rejection with status {rejection.status.code.name}"
             raise ValueError(message)
+        _check_reason(rejection.status.reason)
         newly = kept & rejection.nodes
         kept = kept & ~newly
         if newly.any():
             rejections.append(Rejection(newly, rejection.status))
     return rejections
+
+
+def _check_reason(reason: str) -> None:
+    """Raises what the writer of the answer would raise, while the plugin is still known."""
+    if not isinstance(reason, str):
+        message = f"a reason that is no text but {type(reason).__name__}"
+        raise TypeError(message)
+    reason.encode()
 
 
 def _checked(scores: Scores, nodes: int) -> Scores:
