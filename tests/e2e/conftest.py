@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from e2e.controlplane import ControlPlane, build_binaries
-from e2e.kubeapi import Api, NodePool
-from e2e.manifests import grant_kubextend
-from e2e.stack import Stack
-from e2e.workbench import Workbench
-from e2e.workload import NewWorkload, Workload, create_priority_classes
+from .controlplane import ControlPlane, build_binaries
+from .kubeapi import Api, NodePool
+from .manifests import grant_kubextend
+from .stack import Stack
+from .workbench import Workbench
+from .workload import NewWorkload, Workload, create_priority_classes
 
 _BENCHES = pytest.StashKey[list[Workbench]]()
 HERE = Path(__file__).parent

@@ -13,9 +13,9 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.certificates import Authority, write_signing_key
-from e2e.kubeapi import Api
-from e2e.workbench import Program, Workbench, until
+from .certificates import Authority, write_signing_key
+from .kubeapi import Api
+from .workbench import Program, Workbench, until
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = Path(__file__).with_name("tools")
@@ -170,3 +170,7 @@ class ControlPlane:
             "--unsafe-no-fsync",
             "--log-level=warn",
         )
+
+
+if __name__ == "__main__":
+    build_binaries()

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import yaml
 
-from e2e.controlplane import ROOT
-from e2e.kubeapi import Api, Object
+from .controlplane import ROOT
+from .kubeapi import Api, Object
 
 DEPLOY = ROOT / "deploy"
 KUBEXTEND_KIND = "ExtenderConfiguration"

@@ -5,7 +5,7 @@ import contextlib
 import threading
 from typing import Self
 
-CHUNK_BYTES = 1 << 16
+CHUNK_BYTES = 1 << 20
 
 
 class SlowDoor:
@@ -30,7 +30,9 @@ class SlowDoor:
         self._thread = threading.Thread(target=self._run, name="slow-door", daemon=True)
 
     def __enter__(self) -> Self:
-        listening = asyncio.start_server(self._pass_through, "127.0.0.1", self._port)
+        listening = asyncio.start_server(
+            self._pass_through, "127.0.0.1", self._port, limit=CHUNK_BYTES
+        )
         self._server = self._loop.run_until_complete(listening)
         self._thread.start()
         return self
@@ -50,7 +52,9 @@ class SlowDoor:
     ) -> None:
         with contextlib.suppress(OSError, asyncio.CancelledError):
             await asyncio.sleep(self._opening_s)
-            onward, out = await asyncio.open_connection("127.0.0.1", self._target_port)
+            onward, out = await asyncio.open_connection(
+                "127.0.0.1", self._target_port, limit=CHUNK_BYTES
+            )
             try:
                 await asyncio.gather(_copy(reader, out, 0.0), _copy(onward, writer, self._lag_s))
             finally:

@@ -15,10 +15,10 @@ from pathlib import Path
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from e2e.certificates import Authority
-from e2e.controlplane import ControlPlane
-from e2e.kubeapi import Object
-from e2e.workbench import Program, until
+from .certificates import Authority
+from .controlplane import ControlPlane
+from .kubeapi import Object
+from .workbench import Program, until
 
 KUBEXTEND = Path(sys.executable).with_name("kubextend")
 START_TIMEOUT_S = 60.0

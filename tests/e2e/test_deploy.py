@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.certificates import Authority
-from e2e.controlplane import ControlPlane
-from e2e.kubeapi import APPLY, Api, Object, placed_on
-from e2e.manifests import (
+from .certificates import Authority
+from .controlplane import ControlPlane
+from .kubeapi import APPLY, Api, Object, placed_on
+from .manifests import (
     DEPLOY,
     KUBEXTEND_KIND,
     SCHEDULER_KIND,
@@ -18,8 +18,8 @@ from e2e.manifests import (
     objects,
     path_of,
 )
-from e2e.stack import Mode, Scheduler, Stack, run_kubextend
-from e2e.workbench import until
+from .stack import Mode, Scheduler, Stack, run_kubextend
+from .workbench import until
 
 SERVED_BY_DEFAULT = {"default", "kube-system", "kube-public", "kube-node-lease"}
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}

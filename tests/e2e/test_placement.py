@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.controlplane import ControlPlane
-from e2e.kubeapi import Api, NodePool
-from e2e.stack import DISK_LABEL, HIGH_COMM, NO_RDMA, WANTS_FAST, Mode, Stack
-from e2e.workload import NewWorkload
+from .controlplane import ControlPlane
+from .kubeapi import Api, NodePool
+from .stack import DISK_LABEL, HIGH_COMM, NO_RDMA, WANTS_FAST, Mode, Stack
+from .workload import NewWorkload
 
 MODES = [Mode(*choice) for choice in itertools.product((True, False), repeat=3)]
 PODS = 20

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from e2e.controlplane import ControlPlane
-from e2e.kubeapi import Api, NodePool
-from e2e.stack import HIGH_COMM, NO_RDMA, Mode, Stack
-from e2e.workload import Workload
+from .controlplane import ControlPlane
+from .kubeapi import Api, NodePool
+from .stack import HIGH_COMM, NO_RDMA, Mode, Stack
+from .workload import Workload
 
 MINUTE_S = 60.0
 CALLS_WINDOW_S = 40.0

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from e2e.controlplane import ControlPlane
-from e2e.kubeapi import NodePool
-from e2e.slow_door import SlowDoor
-from e2e.stack import HIGH_COMM, Mode, Stack
-from e2e.workbench import until
-from e2e.workload import NewWorkload
+from .controlplane import ControlPlane
+from .kubeapi import NodePool
+from .slow_door import SlowDoor
+from .stack import HIGH_COMM, Mode, Stack
+from .workbench import until
+from .workload import NewWorkload
 
 PARKED_AT_MOST_S = 15
 DOWN_S = 0.5

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.controlplane import ControlPlane
-from e2e.kubeapi import NodePool
-from e2e.slow_door import SlowDoor
-from e2e.stack import HIGH_COMM, Mode, Stack
-from e2e.workload import NewWorkload
+from .controlplane import ControlPlane
+from .kubeapi import NodePool
+from .slow_door import SlowDoor
+from .stack import HIGH_COMM, Mode, Stack
+from .workload import NewWorkload
 
 LAG_S = 0.5
 # By then the pod is out of its backoff: kube-scheduler asks about it as soon as a node changes.

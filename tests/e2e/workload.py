@@ -3,9 +3,9 @@
 import datetime as dt
 from collections.abc import Callable, Mapping
 
-from e2e.kubeapi import Api, NodePool, Object, condition, placed_on, pod
-from e2e.stack import Stack
-from e2e.workbench import until
+from .kubeapi import Api, NodePool, Object, condition, placed_on, pod
+from .stack import Stack
+from .workbench import until
 
 PRIORITIES = {"e2e-high": 1000, "e2e-low": 10, "e2e-lowest": 1}
 

@@ -47,7 +47,7 @@ TOKEN_KEPT_S = 10.0
 """The client's own hook costs 50 us a call; it reads a mounted token anew every minute."""
 RENEWAL_INTERVAL_S = 5.0
 RETRY_AFTER_LIMIT_S = 120.0
-MOST_SENTENCE = 200
+MOST_SENTENCE_CHARS = 200
 
 OK = 200
 ERRORS_FROM = 300
@@ -271,9 +271,10 @@ def _status_message(body: bytes) -> str:
 
 
 def _sentence(body: bytes) -> str:
-    """The body where it is one short line of text, as Go's server answers plain HTTP; else empty."""
+    """The body where it is one short line of text, as Go answers plain HTTP on a TLS port."""
     text = body.decode(errors="replace").strip()
-    return text if len(text) <= MOST_SENTENCE and text.isprintable() and text[:1].isalpha() else ""
+    short = len(text) <= MOST_SENTENCE_CHARS and text.isprintable()
+    return text if short and text[:1].isalpha() else ""
 
 
 def retry_after_s(headers: Mapping[str, str], now: float | None = None) -> float | None:

@@ -367,7 +367,7 @@ proptest! {
 
 fn epoch_list(epoch: usize, count: usize) -> Vec<String> {
     let epoch = epoch.to_string();
-    let wave = |i: usize| if i % 2 == 0 { "even" } else { "odd" };
+    let wave = |i: usize| if i.is_multiple_of(2) { "even" } else { "odd" };
     (0..count)
         .map(|i| node_json(&format!("n{i}"), &[("epoch", &epoch), ("wave", wave(i))], 0))
         .collect()

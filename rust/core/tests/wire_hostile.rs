@@ -48,8 +48,9 @@ fn every_recorded_request_reads_and_every_prefix_of_it_is_an_error() {
             }
         };
         read_it(&body).unwrap();
-        // Reading a prefix costs as much as its length: in the long ones every 97th byte.
-        let step = if body.len() > 3000 { 97 } else { 1 };
+        // Reading a prefix costs as much as its length: in the long ones a slow build takes steps.
+        let slow = cfg!(debug_assertions) && body.len() > 3000;
+        let step = if slow { 7 } else { 1 };
         for end in (0..body.len()).step_by(step) {
             let error = read_it(&body[..end]).expect_err(&name);
             assert!(error.offset() <= end, "{name} {end}: {error}");
@@ -201,7 +202,7 @@ fn an_error_stays_one_short_line_whatever_the_body_holds() {
         format!(r#"{{"Pod":{{"{long}":1,"metadata":7}}}}"#),
         format!(r#"{{"Nodes":{{"items":[{{"status":{{"allocatable":{{"{long}":"{long}"}}}}}}]}}}}"#),
         format!(r#"{{"Pod":{{"metadata":{{"labels":{{"{long}":7}}}}}}}}"#),
-        format!("{{\n\"Pod\":\n\u{7f}}}"),
+        "{\n\"Pod\":\n\u{7f}}".to_owned(),
     ] {
         let error = read(body.as_bytes(), None).unwrap_err().to_string();
         assert!(error.len() < 300, "{} bytes", error.len());

@@ -199,7 +199,7 @@ fn write(json: &Json, noise: &mut impl FnMut() -> u8, out: &mut String) {
 }
 
 fn write_text(text: &str, noise: &mut impl FnMut() -> u8, out: &mut String) {
-    if noise() % 4 == 0 {
+    if noise().is_multiple_of(4) {
         out.push_str(&all_escaped(text));
     } else {
         out.push_str(&serde_json::to_string(text).unwrap());
@@ -213,7 +213,7 @@ fn written(json: &Json, noise: &[u8]) -> String {
     text
 }
 
-/// What Go makes of a body, by way of serde_json.
+/// What Go makes of a body, by way of `serde_json`.
 fn slowly(of: &Type, body: &str) -> Option<Value> {
     let parsed: Json = serde_json::from_str(body).unwrap();
     let mut value = of.zero();

@@ -1,4 +1,4 @@
-//! Answers: JSON that serde_json reads back, a subset of the request, kept nodes byte for byte.
+//! Answers: JSON that `serde_json` reads back, a subset of the request, kept nodes byte for byte.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 

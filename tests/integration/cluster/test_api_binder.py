@@ -107,8 +107,17 @@ def test_binding_a_pod_again_to_the_same_node_succeeds(api: ScriptedApi, cluster
         (refuse_plain_http, "Client sent an HTTP request to an HTTPS server.", 400),
         (refuse_with_a_page, "node-1: Bad Request", 400),
     ],
-    ids=["elsewhere", "other uid", "gone", "forbidden", "invalid", "being deleted", "lost, gone",
-         "plain http", "a proxy"],
+    ids=[
+        "elsewhere",
+        "other uid",
+        "gone",
+        "forbidden",
+        "invalid",
+        "being deleted",
+        "lost, gone",
+        "plain http",
+        "a proxy",
+    ],
 )
 def test_a_binding_that_cannot_be_says_why_and_writes_nothing(
     api: ScriptedApi,

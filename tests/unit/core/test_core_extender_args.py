@@ -18,7 +18,9 @@ NULLS = {
 
 
 def test_full_mode_keeps_the_bytes_of_each_kept_node() -> None:
-    spaced = b'{"Nodes":{"items":[ {"metadata": {"name":"a" }, "x":1e400 } ,{"metadata":{"name":"b"}}]}}'
+    spaced = (
+        b'{"Nodes":{"items":[ {"metadata": {"name":"a" }, "x":1e400 } ,{"metadata":{"name":"b"}}]}}'
+    )
     args = core.read_args(spaced)
     assert not args.names_mode
     answer = args.filter_result(core.Mask([True, False]), "no")
@@ -29,7 +31,9 @@ def test_full_mode_keeps_the_bytes_of_each_kept_node() -> None:
 def test_names_mode_answers_with_names() -> None:
     args = core.read_args(world.names(["a", "b", "a"]))
     assert args.names_mode
-    answer = json.loads(args.filter_result(core.Mask([True, False, True]), "no", unresolvable=False))
+    answer = json.loads(
+        args.filter_result(core.Mask([True, False, True]), "no", unresolvable=False)
+    )
     assert answer == {**NULLS, "NodeNames": ["a", "a"], "FailedNodes": {"b": "no"}}
 
 
@@ -69,7 +73,14 @@ def test_a_mask_of_another_length_is_refused(length: int) -> None:
 
 @pytest.mark.parametrize(
     "entries",
-    [None, 7, [7], [(core.Mask([True]), "no")], [([True], "no", True)], [(core.Mask([True]), 1, True)]],
+    [
+        None,
+        7,
+        [7],
+        [(core.Mask([True]), "no")],
+        [([True], "no", True)],
+        [(core.Mask([True]), 1, True)],
+    ],
 )
 def test_entries_of_another_shape_are_refused(entries: object) -> None:
     # A tuple of another length is a ValueError, as when Python unpacks it.
@@ -143,10 +154,16 @@ def test_what_is_not_an_int64_is_no_score(scores: object, error: type[Exception]
         (b"", "byte 0: the body ends too early"),
         (b"[]", "byte 0: expected an object, found a list"),
         (b'{"NodeNames":[1]}', "byte 14: NodeNames[0]: expected a string, found a number"),
-        (b'{"Pod":{"metadata":{"labels":{"a":{}}}}}', "byte 34: Pod.metadata.labels: expected a string, found an object"),
+        (
+            b'{"Pod":{"metadata":{"labels":{"a":{}}}}}',
+            "byte 34: Pod.metadata.labels: expected a string, found an object",
+        ),
         (b'{"a":"\xff"}', "byte 6: not UTF-8"),
         (b"{}{}", "byte 2: unexpected data behind the end of the JSON value"),
-        (b'{"Nodes":{"items":[{}],"items":[{}]}}', "byte 32: Nodes.items[0]: given twice, so that the nodes could not be sent back as they came in"),
+        (
+            b'{"Nodes":{"items":[{}],"items":[{}]}}',
+            "byte 32: Nodes.items[0]: given twice, so that the nodes could not be sent back as they came in",
+        ),
     ],
 )
 def test_a_body_that_cannot_be_read_is_a_wire_error_that_says_where(

@@ -36,7 +36,7 @@ def test_the_core_is_imported_alone_and_at_once() -> None:
 
 def large_body() -> bytes:
     filler = {"filler": "x" * 200, "numbers": list(range(200))}
-    return world.full([world.node(f"n{i}", status=[filler] * 16) for i in range(2000)])
+    return world.full([world.node(f"n{i}", status={"images": [filler] * 16}) for i in range(2000)])
 
 
 def ticks_while(work: Callable[[], object]) -> tuple[float, int]:
@@ -53,11 +53,12 @@ def ticks_while(work: Callable[[], object]) -> tuple[float, int]:
     other.start()
     time.sleep(0.01)
     before, began = ticks, time.perf_counter()
-    work()
-    took, during = time.perf_counter() - began, ticks - before
-    done.set()
-    other.join()
-    return took, during
+    try:
+        work()
+        return time.perf_counter() - began, ticks - before
+    finally:
+        done.set()
+        other.join()
 
 
 def test_another_thread_goes_on_while_a_large_body_is_read() -> None:

@@ -5,7 +5,13 @@ from kubextend import core
 
 
 def test_a_mask_is_made_from_any_iterable_of_truths() -> None:
-    for bits in ([True, False], (1, 0), iter(["x", ""]), (i == 0 for i in range(2)), {"k": 1, "": 2}):
+    for bits in (
+        [True, False],
+        (1, 0),
+        iter(["x", ""]),
+        (i == 0 for i in range(2)),
+        {"k": 1, "": 2},
+    ):
         assert list(core.Mask(bits)) == [True, False]  # type: ignore[arg-type]
     assert list(core.Mask([])) == []
 

@@ -27,9 +27,7 @@ def outcome(plugin: core.NativePlugin, pod: core.Pod, nodes: core.Nodes) -> list
         ("RdmaAware", {"high-comm": "true"}, ["node", None, "node"]),
     ],
 )
-def test_plugins_by_name(
-    name: str, pod_labels: dict[str, str], expected: list[str | None]
-) -> None:
+def test_plugins_by_name(name: str, pod_labels: dict[str, str], expected: list[str | None]) -> None:
     sentences = {
         "node": "Node does not support RDMA",
         "pod": "Pod does not have high-comm=true label",

@@ -77,7 +77,10 @@ def test_a_mask_of_another_length_is_refused() -> None:
             b'{"NodeNameToMetaVictims":{"a":{"NumPDBViolations":1.5}}}',
             "byte 50: NodeNameToMetaVictims.NumPDBViolations: expected an integer of 64 bits",
         ),
-        (b'{"NodeNameToVictims":[]}', "byte 21: NodeNameToVictims: expected an object, found a list"),
+        (
+            b'{"NodeNameToVictims":[]}',
+            "byte 21: NodeNameToVictims: expected an object, found a list",
+        ),
     ],
 )
 def test_a_preemption_that_cannot_be_read_is_a_wire_error(body: bytes, sentence: str) -> None:

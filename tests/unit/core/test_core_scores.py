@@ -79,7 +79,12 @@ def test_strict10_stays_within_ten_and_nothing_overflows(scale: str) -> None:
     [
         ([], "additive", ValueError, "no scores to weigh"),
         ([([1], 1), ([1, 2], 1)], "additive", ValueError, "parts of unequal length"),
-        ([([1], 1)], "linear", ValueError, "scale must be 'additive' or 'strict10', not \"linear\""),
+        (
+            [([1], 1)],
+            "linear",
+            ValueError,
+            "scale must be 'additive' or 'strict10', not \"linear\"",
+        ),
         ([([1], 0.5)], "additive", TypeError, ""),
         ([([1], 1 << 63)], "additive", OverflowError, ""),
         ([([1 << 63], 1)], "additive", OverflowError, ""),

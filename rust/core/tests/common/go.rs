@@ -1,6 +1,6 @@
 //! A slow reading of JSON as Go's encoding/json decodes into values that may hold something.
 //!
-//! serde_json parses; the rules of Go's decoder are here, by a schema: structs and maps merge,
+//! `serde_json` parses; the rules of Go's decoder are here, by a schema: structs and maps merge,
 //! list elements decode over the old ones, `null` empties pointers, lists and maps only.
 
 #![allow(dead_code, missing_docs)]
