@@ -98,7 +98,7 @@ def serve(  # noqa: PLR0913  one argument for each option
 @click.argument("file", type=click.Path(path_type=Path))
 def check(file: Path) -> None:
     """Say what FILE would run, or all that is wrong."""
-    config = _load(file)
+    config = _load(file, runs_here=False)
     for line in _summary(config):
         click.echo(line)
     for note in config.notes:
@@ -136,7 +136,7 @@ def scheduler_config(  # noqa: PLR0913  one argument for each option
     overrides: dict[str, JsonValue] = {"extender.bind": True} if bind else {}
     if url_prefix:
         overrides["extender.urlPrefix"] = url_prefix
-    config = _load(config_file, overrides)
+    config = _load(config_file, overrides, runs_here=False)
     if not legacy:
         text = scheduler_configuration(config, kubeconfig=kubeconfig, leader_elect=leader_elect)
         click.echo(text, nl=False)
@@ -279,11 +279,14 @@ def _print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _load(
-    file: Path | None, overrides: "Mapping[str, JsonValue] | None" = None
+    file: Path | None,
+    overrides: "Mapping[str, JsonValue] | None" = None,
+    *,
+    runs_here: bool = True,
 ) -> "ExtenderConfiguration":
     from kubextend import config
 
-    return config.load(file, known=_known_plugins(), overrides=overrides)
+    return config.load(file, known=_known_plugins(), overrides=overrides, runs_here=runs_here)
 
 
 def _known_plugins() -> "Mapping[str, PluginInfo]":

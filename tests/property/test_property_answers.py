@@ -5,6 +5,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from kubextend import core
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -51,9 +52,8 @@ def test_full_answers_keep_bytes_and_give_each_other_node_its_first_reason(
     data: st.DataObject, objects: list[dict[str, Any]]
 ) -> None:
     texts = [data.draw(spelled(each)) for each in objects]
-    body = '{"Nodes":{"metadata":{},"items":[%s]}}' % data.draw(
-        st.sampled_from([",", " , ", ",\n"])
-    ).join(texts)
+    items = data.draw(st.sampled_from([",", " , ", ",\n"])).join(texts)
+    body = f'{{"Nodes":{{"metadata":{{}},"items":[{items}]}}}}'
     entries = data.draw(rejections(len(objects)))
     for store in (None, STORE, STORE):
         args = core.read_args(body.encode(), store)

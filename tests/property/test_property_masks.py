@@ -2,6 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from kubextend import core
 
 BITS = st.lists(st.booleans(), max_size=200)

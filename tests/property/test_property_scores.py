@@ -4,6 +4,7 @@ import array
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from kubextend import core
 
 MAX = (1 << 63) - 1

@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
 from kubextend import core
 
 NAMES = st.sampled_from([f"n{i}" for i in range(70)])

@@ -437,3 +437,25 @@ def test_help_loads_neither_the_server_nor_the_kubernetes_client_nor_pydantic() 
     )
     assert ran.stdout.startswith("Usage: ")
     assert ran.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("command", [["check"], ["scheduler-config", "--config"]])
+def test_files_of_the_machine_where_it_will_run_are_noted_and_not_needed(
+    command: list[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "kubextend.yaml"
+    file.write_text(
+        "apiVersion: kubextend.dev/v1alpha1\n"
+        "kind: ExtenderConfiguration\n"
+        "server: {tls: {certFile: /nowhere/tls.crt, keyFile: /nowhere/tls.key}}\n"
+        "extender: {tlsConfig: {caFile: /etc/kubernetes/ca.crt}}\n"
+        "profiles: [{schedulerName: default-scheduler}]\n"
+    )
+    asked = run(*command, str(file))
+    assert asked.exit_code == 0
+    if command == ["check"]:
+        reason = "cannot be read: No such file or directory; `kubextend serve` will need it"
+        assert f"note: server.tls.certFile: /nowhere/tls.crt {reason}\n" in asked.stdout
+    served = run("serve", "--config", str(file))
+    assert served.exit_code == 1
+    assert "server.tls.certFile: cannot be read: No such file or directory" in served.stderr

@@ -26,15 +26,22 @@ _QUALIFIED_NAME = re.compile(
 _MAX_DOMAIN = 253 - len("requests.")
 
 
-def check(config: ExtenderConfiguration, findings: Findings, broken: Collection[str]) -> None:
+def check(
+    config: ExtenderConfiguration,
+    findings: Findings,
+    broken: Collection[str],
+    *,
+    runs_here: bool,
+) -> None:
     """Adds to ``findings`` all that does not fit together.
 
     Args:
         config: resolved; where a field was wrong by itself, its default stands in it.
         findings: takes what is wrong.
         broken: the paths that were wrong by themselves and say nothing any more.
+        runs_here: files that it names must be readable on this machine.
     """
-    checks = _Checks(config, findings, broken)
+    checks = _Checks(config, findings, broken, runs_here=runs_here)
     checks.server()
     checks.server_tls()
     checks.cluster()
@@ -66,8 +73,14 @@ class _Checks:
     """One method per concern, so that a broken field silences no other concern."""
 
     def __init__(
-        self, config: ExtenderConfiguration, findings: Findings, broken: Collection[str]
+        self,
+        config: ExtenderConfiguration,
+        findings: Findings,
+        broken: Collection[str],
+        *,
+        runs_here: bool,
     ) -> None:
+        self._runs_here = runs_here
         self._config = config
         self._findings = findings
         self._broken = broken
@@ -216,8 +229,11 @@ class _Checks:
                 opened.read(1)
         except OSError as error:
             hint = "~ is not expanded here" if file.startswith("~") else ""
-            reason = error.strerror or type(error).__name__
-            self._complain(at, f"cannot be read: {reason}", file, hint)
+            message = f"cannot be read: {error.strerror or type(error).__name__}"
+            if self._runs_here:
+                self._complain(at, message, file, hint)
+            else:
+                self._findings.note(at, f"{file} {message}; `kubextend serve` will need it")
         except ValueError as error:
             self._complain(at, f"is no name of a file: {error}", file)
 

@@ -9,7 +9,7 @@ use kubextend_core::labels::Selector;
 use kubextend_core::node::{NodeStore, Nodes};
 use kubextend_core::plugins::{FilterRule, LabelMatch, NativePlugin, ScoreRule};
 use kubextend_core::pod::Pod;
-use kubextend_core::wire::{Relist, Rejection};
+use kubextend_core::wire::{Rejection, Relist};
 
 const RDMA_KEY: &str = "node.kubernetes.io/rdma-enabled";
 
@@ -41,7 +41,10 @@ fn by_every_way(check: impl Fn(&Nodes)) {
 
 fn pod(labels: &[(&str, &str)]) -> Pod {
     Pod {
-        labels: labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+        labels: labels
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect(),
         ..Pod::default()
     }
 }
@@ -50,14 +53,19 @@ fn rejected(rejections: &[Rejection], nodes: &Nodes) -> Vec<(String, String)> {
     assert!(rejections.iter().all(|rejection| rejection.unresolvable));
     (0..nodes.len())
         .filter_map(|at| {
-            let first = rejections.iter().find(|rejection| rejection.nodes.get(at))?;
+            let first = rejections
+                .iter()
+                .find(|rejection| rejection.nodes.get(at))?;
             Some((nodes.name(at).to_owned(), first.reason.to_string()))
         })
         .collect()
 }
 
 fn each<'n>(names: &[&'n str], reason: &'n str) -> Vec<(String, String)> {
-    names.iter().map(|name| ((*name).to_owned(), reason.to_owned())).collect()
+    names
+        .iter()
+        .map(|name| ((*name).to_owned(), reason.to_owned()))
+        .collect()
 }
 
 const NO_RDMA: &str = "Node does not support RDMA";
@@ -129,7 +137,11 @@ fn label_match_rejects_by_the_first_rule_that_a_node_fails() {
     let plugin = label_match(
         &[
             ("app=web", "rdma", "needs rdma"),
-            ("", "!node.kubernetes.io/rdma-enabled", "must lack the long key"),
+            (
+                "",
+                "!node.kubernetes.io/rdma-enabled",
+                "must lack the long key",
+            ),
             ("never=here", "nobody=matches", "unheard of"),
         ],
         &[],
@@ -137,7 +149,10 @@ fn label_match_rejects_by_the_first_rule_that_a_node_fails() {
     for (labels, expected) in [
         (
             &[][..],
-            each(&["enabled", "disabled", "cased", "both"], "must lack the long key"),
+            each(
+                &["enabled", "disabled", "cased", "both"],
+                "must lack the long key",
+            ),
         ),
         (
             &[("app", "web")],
@@ -161,7 +176,12 @@ fn label_match_rejects_by_the_first_rule_that_a_node_fails() {
 fn label_match_adds_the_scores_of_every_rule_that_pod_and_node_match() {
     let plugin = label_match(
         &[],
-        &[("", "rdma", 30), ("app=web", RDMA_KEY, 50), ("app in (db)", "", 7), ("", "!rdma", 0)],
+        &[
+            ("", "rdma", 30),
+            ("app=web", RDMA_KEY, 50),
+            ("app in (db)", "", 7),
+            ("", "!rdma", 0),
+        ],
     );
     for (labels, expected) in [
         (&[][..], [0, 0, 0, 30, 30, 0]),
@@ -169,7 +189,10 @@ fn label_match_adds_the_scores_of_every_rule_that_pod_and_node_match() {
         (&[("app", "db")], [7, 7, 7, 37, 37, 7]),
     ] {
         by_every_way(|nodes| {
-            assert_eq!(plugin.as_score().unwrap().score(&pod(labels), nodes), expected);
+            assert_eq!(
+                plugin.as_score().unwrap().score(&pod(labels), nodes),
+                expected
+            );
         });
     }
 }
@@ -178,7 +201,13 @@ fn label_match_adds_the_scores_of_every_rule_that_pod_and_node_match() {
 fn label_match_without_rules_lets_everything_pass_with_zero() {
     let plugin = label_match(&[], &[]);
     by_every_way(|nodes| {
-        assert!(plugin.as_filter().unwrap().filter(&pod(&[]), nodes).is_empty());
+        assert!(
+            plugin
+                .as_filter()
+                .unwrap()
+                .filter(&pod(&[]), nodes)
+                .is_empty()
+        );
         assert_eq!(plugin.as_score().unwrap().score(&pod(&[]), nodes), [0; 6]);
     });
 }
@@ -187,7 +216,13 @@ fn label_match_without_rules_lets_everything_pass_with_zero() {
 fn a_filter_that_rejects_nobody_says_nothing() {
     let plugin = label_match(&[("", "", "nobody")], &[]);
     by_every_way(|nodes| {
-        assert!(plugin.as_filter().unwrap().filter(&pod(&[]), nodes).is_empty());
+        assert!(
+            plugin
+                .as_filter()
+                .unwrap()
+                .filter(&pod(&[]), nodes)
+                .is_empty()
+        );
     });
 }
 
@@ -197,16 +232,25 @@ fn names_that_the_store_does_not_know_match_no_selector() {
     let nodes = args.nodes().unwrap();
     let plugin = label_match(&[("", "!x", "not even its absence")], &[("", "!x", 10)]);
     let found = plugin.as_filter().unwrap().filter(&pod(&[]), nodes);
-    assert_eq!(rejected(&found, nodes), each(&["stranger"], "not even its absence"));
+    assert_eq!(
+        rejected(&found, nodes),
+        each(&["stranger"], "not even its absence")
+    );
     assert_eq!(plugin.as_score().unwrap().score(&pod(&[]), nodes), [0]);
 }
 
 #[test]
 fn plugins_are_found_by_name_and_say_their_extension_points() {
-    for (name, filter, score) in [("HighCommPodFilter", true, false), ("RdmaAware", true, false)] {
+    for (name, filter, score) in [
+        ("HighCommPodFilter", true, false),
+        ("RdmaAware", true, false),
+    ] {
         let plugin = NativePlugin::named(name).unwrap();
         assert_eq!(plugin.name(), name);
-        assert_eq!((plugin.as_filter().is_some(), plugin.as_score().is_some()), (filter, score));
+        assert_eq!(
+            (plugin.as_filter().is_some(), plugin.as_score().is_some()),
+            (filter, score)
+        );
     }
     let configured = label_match(&[], &[]);
     assert_eq!(configured.name(), "LabelMatch");

@@ -5,8 +5,8 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{event, full_body, label, mask, names, names_body, node_json, node_list, read};
 use kubextend_core::labels::Selector;
@@ -45,9 +45,7 @@ fn events_say_whether_anything_changed_that_plugins_read() {
             r#"{{"metadata":{{"name":"a","resourceVersion":"{version}","labels":{{"x":"1"}}}},"status":{{"conditions":[{version}]}}}}"#
         )
     };
-    let with = |spec: &str| {
-        format!(r#"{{"metadata":{{"name":"a","labels":{{"x":"1"}}}},{spec}}}"#)
-    };
+    let with = |spec: &str| format!(r#"{{"metadata":{{"name":"a","labels":{{"x":"1"}}}},{spec}}}"#);
     let unschedulable = with(r#""spec":{"unschedulable":true}"#);
     let tainted = with(r#""spec":{"taints":[{"key":"k","effect":"NoSchedule"}]}"#);
     let larger = with(r#""status":{"allocatable":{"cpu":"2"}}"#);
@@ -65,7 +63,11 @@ fn events_say_whether_anything_changed_that_plugins_read() {
         ("DELETED", heartbeat(4), false),
     ] {
         let seen = apply(&store, &event(kind, &object)).unwrap();
-        assert_eq!((seen.kind.as_str(), seen.changed), (kind, changed), "{kind} {object}");
+        assert_eq!(
+            (seen.kind.as_str(), seen.changed),
+            (kind, changed),
+            "{kind} {object}"
+        );
         assert_eq!(seen.name, "a");
     }
 }
@@ -78,7 +80,10 @@ fn bookmarks_and_errors_change_nothing() {
         br#"{"type":"BOOKMARK","object":{"kind":"Node","metadata":{"resourceVersion":"99"}}}"#,
     );
     let bookmark = bookmark.unwrap();
-    assert_eq!((bookmark.resource_version.as_str(), bookmark.changed), ("99", false));
+    assert_eq!(
+        (bookmark.resource_version.as_str(), bookmark.changed),
+        ("99", false)
+    );
     let error = apply(
         &store,
         br#"{"object":{"kind":"Status","code":410,"message":"too old"},"type":"ERROR"}"#,
@@ -120,16 +125,26 @@ fn a_relist_is_invisible_until_its_commit_and_leaves_no_ghosts() {
     let store = watched(&[node_json("a", &[("x", "1")], 0), node_json("ghost", &[], 0)]);
     let before = store.nodes();
     let mut relist = Relist::begin(store.clone());
-    relist.page(&node_list(&[node_json("a", &[("x", "2")], 0)])).unwrap();
+    relist
+        .page(&node_list(&[node_json("a", &[("x", "2")], 0)]))
+        .unwrap();
     apply(&store, &event("ADDED", &node_json("late", &[], 0))).unwrap();
-    assert!(relist.page(br#"{"items":[{"metadata":{"name":"half"}},{}]}"#).is_err());
+    assert!(
+        relist
+            .page(br#"{"items":[{"metadata":{"name":"half"}},{}]}"#)
+            .is_err()
+    );
     relist.page(&node_list(&[node_json("b", &[], 0)])).unwrap();
     assert_eq!(names(&store.nodes()), ["a", "ghost", "late"]);
     assert_eq!(label(&store.nodes(), "x")[0], Some("1".into()));
     assert!(relist.commit());
     let mut now = names(&store.nodes());
     now.sort();
-    assert_eq!(now, ["a", "b"], "nothing of a refused page, nothing that was not listed");
+    assert_eq!(
+        now,
+        ["a", "b"],
+        "nothing of a refused page, nothing that was not listed"
+    );
     assert!(!store.contains("ghost") && !store.contains("late") && !store.contains("half"));
     assert_eq!(names(&before), ["a", "ghost"], "what was read stays");
     let latest = store.latest(&before);
@@ -164,12 +179,25 @@ fn pages_say_their_version_their_continuation_and_their_size() {
     let page = br#"{"items":[{"metadata":{"name":"a"}}],"metadata":{"continue":"tok","resourceVersion":"5"}}"#;
     let page = relist.page(page).unwrap();
     assert_eq!(
-        (page.resource_version.as_str(), page.continue_token.as_str(), page.items),
+        (
+            page.resource_version.as_str(),
+            page.continue_token.as_str(),
+            page.items
+        ),
         ("5", "tok", 1)
     );
-    let last = relist.page(br#"{"metadata":{"resourceVersion":"5"},"items":null}"#).unwrap();
+    let last = relist
+        .page(br#"{"metadata":{"resourceVersion":"5"},"items":null}"#)
+        .unwrap();
     assert_eq!((last.continue_token.as_str(), last.items), ("", 0));
-    for bad in ["null", "[]", "", r#"{"items":{}}"#, r#"{"items":[null]}"#, "{}x"] {
+    for bad in [
+        "null",
+        "[]",
+        "",
+        r#"{"items":{}}"#,
+        r#"{"items":[null]}"#,
+        "{}x",
+    ] {
         assert!(relist.page(bad.as_bytes()).is_err(), "{bad}");
     }
 }
@@ -195,8 +223,16 @@ fn no_request_ever_changes_a_watched_store() {
 fn a_store_that_requests_filled_is_emptied_by_the_first_event_of_a_watch() {
     for first in ["ADDED", "DELETED"] {
         let store = NodeStore::new(ROOMY);
-        read(&full_body(&[node_json("from-a-request", &[], 0)]), Some(&store)).unwrap();
-        assert!(apply(&store, &event(first, &node_json("b", &[], 0))).unwrap().changed);
+        read(
+            &full_body(&[node_json("from-a-request", &[], 0)]),
+            Some(&store),
+        )
+        .unwrap();
+        assert!(
+            apply(&store, &event(first, &node_json("b", &[], 0)))
+                .unwrap()
+                .changed
+        );
         let expected: &[&str] = if first == "ADDED" { &["b"] } else { &[] };
         assert_eq!(names(&store.nodes()), expected, "{first}");
         assert_eq!(store.stats().nodes, expected.len() as u64);
@@ -206,7 +242,9 @@ fn a_store_that_requests_filled_is_emptied_by_the_first_event_of_a_watch() {
 
 #[test]
 fn names_are_found_in_any_order_and_unknown_ones_match_nothing() {
-    let nodes: Vec<String> = (0..200).map(|i| node_json(&format!("n{i}"), &[("x", "1")], 0)).collect();
+    let nodes: Vec<String> = (0..200)
+        .map(|i| node_json(&format!("n{i}"), &[("x", "1")], 0))
+        .collect();
     let store = watched(&nodes);
     let forwards: Vec<String> = (0..200).map(|i| format!("n{i}")).collect();
     let mut asked: Vec<&str> = forwards.iter().map(String::as_str).collect();
@@ -215,10 +253,18 @@ fn names_are_found_in_any_order_and_unknown_ones_match_nothing() {
     let args = read(&names_body(&asked), Some(&store)).unwrap();
     let found = args.nodes().unwrap();
     assert_eq!(names(found), asked);
-    let known = mask(asked.iter().map(|name| forwards.iter().any(|known| known == name)));
+    let known = mask(
+        asked
+            .iter()
+            .map(|name| forwards.iter().any(|known| known == name)),
+    );
     assert_eq!(found.known(), known);
     assert_eq!(found.matches(&selector("x=1")), known);
-    assert_eq!(found.matches(&selector("!x")).count(), 0, "an unknown node matches nothing");
+    assert_eq!(
+        found.matches(&selector("!x")).count(),
+        0,
+        "an unknown node matches nothing"
+    );
     assert_eq!(found.known_count(), known.count());
 }
 
@@ -226,7 +272,12 @@ const SELECTORS: [&str; 7] = ["", "x=1", "x", "!x", "x in (1,2),y", "y!=2", "x>1
 
 #[derive(Debug, Clone)]
 enum Step {
-    Put { node: u8, labels: Labels, heartbeat: u8, cordoned: bool },
+    Put {
+        node: u8,
+        labels: Labels,
+        heartbeat: u8,
+        cordoned: bool,
+    },
     Delete(u8),
     Relist(Vec<(u8, Labels)>),
     Refused,
@@ -284,7 +335,10 @@ fn check(nodes: &Nodes, model: &Model, which: usize) -> Result<(), TestCaseError
     }));
     prop_assert_eq!(nodes.matches(&selector), expected, "{}", SELECTORS[which]);
     let cordoned = mask((0..nodes.len()).map(|at| model.get(nodes.name(at)).is_some_and(|n| n.1)));
-    prop_assert_eq!(nodes.mask_of(kubextend_core::node::Node::unschedulable), cordoned);
+    prop_assert_eq!(
+        nodes.mask_of(kubextend_core::node::Node::unschedulable),
+        cordoned
+    );
     let known = mask((0..nodes.len()).map(|at| model.contains_key(nodes.name(at))));
     prop_assert_eq!(nodes.known(), known);
     Ok(())
@@ -292,7 +346,12 @@ fn check(nodes: &Nodes, model: &Model, which: usize) -> Result<(), TestCaseError
 
 fn take(store: &Arc<NodeStore>, model: &mut Model, step: &Step) -> Result<(), TestCaseError> {
     match step {
-        Step::Put { node, labels, heartbeat, cordoned } => {
+        Step::Put {
+            node,
+            labels,
+            heartbeat,
+            cordoned,
+        } => {
             let new = (*labels, *cordoned);
             let old = model.insert(format!("n{node}"), new);
             let sent = event("MODIFIED", &object(*node, *labels, *heartbeat, *cordoned));
@@ -308,8 +367,10 @@ fn take(store: &Arc<NodeStore>, model: &mut Model, step: &Step) -> Result<(), Te
             for (node, labels) in listed {
                 model.insert(format!("n{node}"), (*labels, false));
             }
-            let nodes: Vec<String> =
-                listed.iter().map(|(n, labels)| object(*n, *labels, 1, false)).collect();
+            let nodes: Vec<String> = listed
+                .iter()
+                .map(|(n, labels)| object(*n, *labels, 1, false))
+                .collect();
             let changed = relist(store, &nodes);
             // A name listed twice may change back and forth on the way.
             prop_assert!(changed || old == *model);
@@ -377,7 +438,9 @@ fn epoch_list(epoch: usize, count: usize) -> Vec<String> {
 fn readers_always_see_one_whole_list_while_a_writer_swaps_lists() {
     const NODES: usize = 150;
     let store = watched(&epoch_list(0, NODES));
-    let lists: Vec<Vec<u8>> = (1..40).map(|e| node_list(&epoch_list(e, NODES - e % 3))).collect();
+    let lists: Vec<Vec<u8>> = (1..40)
+        .map(|e| node_list(&epoch_list(e, NODES - e % 3)))
+        .collect();
     let done = AtomicBool::new(false);
     std::thread::scope(|threads| {
         for reader in 0..3 {
@@ -389,10 +452,24 @@ fn readers_always_see_one_whole_list_while_a_writer_swaps_lists() {
                     let epoch = epochs[0].clone().unwrap();
                     assert!(epochs.iter().all(|other| other.as_ref() == Some(&epoch)));
                     let number: usize = epoch.parse().unwrap();
-                    assert_eq!(nodes.len(), if number == 0 { NODES } else { NODES - number % 3 });
-                    for text in [format!("epoch={epoch}"), format!("wave=odd,epoch!={reader}")] {
+                    assert_eq!(
+                        nodes.len(),
+                        if number == 0 {
+                            NODES
+                        } else {
+                            NODES - number % 3
+                        }
+                    );
+                    for text in [
+                        format!("epoch={epoch}"),
+                        format!("wave=odd,epoch!={reader}"),
+                    ] {
                         let selector = selector(&text);
-                        assert_eq!(nodes.matches(&selector), slowly(&nodes, &selector), "{text}");
+                        assert_eq!(
+                            nodes.matches(&selector),
+                            slowly(&nodes, &selector),
+                            "{text}"
+                        );
                     }
                 }
             });
@@ -413,7 +490,9 @@ fn a_writer_reads_its_own_write_while_others_read_too() {
     const NODES: usize = 1000;
     let store = watched(&epoch_list(0, NODES));
     for i in 0..40 {
-        store.nodes().matches(&selector(&format!("wave=odd,x!={i}")));
+        store
+            .nodes()
+            .matches(&selector(&format!("wave=odd,x!={i}")));
     }
     let done = AtomicBool::new(false);
     std::thread::scope(|threads| {
@@ -433,7 +512,10 @@ fn a_writer_reads_its_own_write_while_others_read_too() {
             missed += usize::from(label(args.nodes().unwrap(), "version") != [Some(version)]);
         }
         done.store(true, Ordering::Relaxed);
-        assert_eq!(missed, 0, "looks that missed a write that was done before them");
+        assert_eq!(
+            missed, 0,
+            "looks that missed a write that was done before them"
+        );
     });
 }
 

@@ -114,10 +114,17 @@ fn conformance_inputs_in_a_skipped_field_are_accepted_exactly_as_the_grammar_say
         for (before, after) in [
             (r#"{"Other":"#, "}"),
             (r#"{"Pod":{"spec":{"containers":"#, "}}}"),
-            (r#"{"Nodes":{"items":[{"metadata":{"managedFields":"#, "}}]}}"),
+            (
+                r#"{"Nodes":{"items":[{"metadata":{"managedFields":"#,
+                "}}]}}",
+            ),
         ] {
             let found = read(&around(before, &bytes, after), None);
-            assert_eq!(found.is_ok(), accepted(&name), "{name} in {before}: {found:?}");
+            assert_eq!(
+                found.is_ok(),
+                accepted(&name),
+                "{name} in {before}: {found:?}"
+            );
         }
     }
 }
@@ -129,7 +136,11 @@ fn conformance_inputs_as_a_whole_body_are_read_only_if_they_are_objects_or_null(
             let parsed: Result<serde_json::Value, _> = serde_json::from_slice(&bytes);
             let fits = way != 3 && parsed.is_ok_and(|value| value.is_object() || value.is_null());
             let lone_surrogate = name == "i_object_key_lone_2nd_surrogate.json" && way != 3;
-            assert_eq!(found.is_ok(), fits || lone_surrogate, "{name} by way {way}: {found:?}");
+            assert_eq!(
+                found.is_ok(),
+                fits || lone_surrogate,
+                "{name} by way {way}: {found:?}"
+            );
         }
     }
 }
@@ -142,7 +153,10 @@ fn conformance_inputs_in_read_fields_are_refused_unless_they_fit_the_field() {
         (r#"{"Pod":{"metadata":{"labels":"#, "}}}"),
         (r#"{"Pod":{"spec":{"priority":"#, "}}}"),
         (r#"{"Nodes":{"items":[{"spec":{"unschedulable":"#, "}}]}}"),
-        (r#"{"Nodes":{"items":[{"status":{"allocatable":{"cpu":"#, "}}}]}}"),
+        (
+            r#"{"Nodes":{"items":[{"status":{"allocatable":{"cpu":"#,
+            "}}}]}}",
+        ),
     ];
     for (name, bytes) in conformance() {
         for (before, after) in fields {
@@ -159,7 +173,13 @@ fn bytes_that_are_not_utf8_are_refused_wherever_they_stand() {
     let whole = full_body(&[node.clone(), node_json("b", &[], 20)]);
     read(&whole, Some(&store)).unwrap();
     let text = String::from_utf8(whole.clone()).unwrap();
-    for spoiled in [&b"\xff"[..], b"\xc3(", b"\xed\xa0\x80", b"\xc0\xaf", b"\xf4\x90\x80\x80"] {
+    for spoiled in [
+        &b"\xff"[..],
+        b"\xc3(",
+        b"\xed\xa0\x80",
+        b"\xc0\xaf",
+        b"\xf4\x90\x80\x80",
+    ] {
         for place in ["Pod", "xxx", "\"p\"", "labels", "metadata\":{\"name\":\"b"] {
             let at = text.find(place).unwrap() + 1;
             let mut body = whole.clone();
@@ -174,9 +194,17 @@ fn bytes_that_are_not_utf8_are_refused_wherever_they_stand() {
 #[test]
 fn numbers_may_be_of_any_length_where_they_are_skipped() {
     let digits = "7".repeat(1_000_000);
-    for number in [digits.clone(), format!("-0.{digits}"), format!("1e{digits}"), "1e400".into()] {
+    for number in [
+        digits.clone(),
+        format!("-0.{digits}"),
+        format!("1e{digits}"),
+        "1e400".into(),
+    ] {
         let skipped = format!(r#"{{"Other":{number},"NodeNames":["a"]}}"#);
-        assert_eq!(names(read(skipped.as_bytes(), None).unwrap().nodes().unwrap()), ["a"]);
+        assert_eq!(
+            names(read(skipped.as_bytes(), None).unwrap().nodes().unwrap()),
+            ["a"]
+        );
         let priority = format!(r#"{{"Pod":{{"spec":{{"priority":{number}}}}}}}"#);
         assert!(read(priority.as_bytes(), None).is_err());
     }
@@ -191,7 +219,11 @@ fn numbers_may_be_of_any_length_where_they_are_skipped() {
         ("1e0", false),
     ] {
         let body = format!(r#"{{"NodeNameToMetaVictims":{{"n":{{"NumPDBViolations":{pdb}}}}}}}"#);
-        assert_eq!(read_preemption_args(body.as_bytes(), None, None).is_ok(), fits, "{pdb}");
+        assert_eq!(
+            read_preemption_args(body.as_bytes(), None, None).is_ok(),
+            fits,
+            "{pdb}"
+        );
     }
 }
 
@@ -200,7 +232,9 @@ fn an_error_stays_one_short_line_whatever_the_body_holds() {
     let long = "y\\n".repeat(200_000);
     for body in [
         format!(r#"{{"Pod":{{"{long}":1,"metadata":7}}}}"#),
-        format!(r#"{{"Nodes":{{"items":[{{"status":{{"allocatable":{{"{long}":"{long}"}}}}}}]}}}}"#),
+        format!(
+            r#"{{"Nodes":{{"items":[{{"status":{{"allocatable":{{"{long}":"{long}"}}}}}}]}}}}"#
+        ),
         format!(r#"{{"Pod":{{"metadata":{{"labels":{{"{long}":7}}}}}}}}"#),
         "{\n\"Pod\":\n\u{7f}}".to_owned(),
     ] {
@@ -212,20 +246,32 @@ fn an_error_stays_one_short_line_whatever_the_body_holds() {
 
 #[test]
 fn ten_thousand_labels_long_values_and_equal_keys_are_read_right() {
-    let many: Vec<String> = (0..10_000).rev().map(|i| format!(r#""k{i}":"v{i}""#)).collect();
+    let many: Vec<String> = (0..10_000)
+        .rev()
+        .map(|i| format!(r#""k{i}":"v{i}""#))
+        .collect();
     let long = "z".repeat(1_000_000);
     let equal: Vec<String> = (0..10_000).map(|i| format!(r#""same":"v{i}""#)).collect();
     let items = [
-        format!(r#"{{"metadata":{{"name":"many","labels":{{{}}}}}}}"#, many.join(",")),
+        format!(
+            r#"{{"metadata":{{"name":"many","labels":{{{}}}}}}}"#,
+            many.join(",")
+        ),
         format!(r#"{{"metadata":{{"name":"long","labels":{{"k7":"{long}"}}}}}}"#),
-        format!(r#"{{"metadata":{{"name":"equal","labels":{{{}}}}}}}"#, equal.join(",")),
+        format!(
+            r#"{{"metadata":{{"name":"equal","labels":{{{}}}}}}}"#,
+            equal.join(",")
+        ),
     ];
     let store = NodeStore::new(1 << 30);
     let body = full_body(&items);
     for _ in 0..2 {
         let args = read(&body, Some(&store)).unwrap();
         let nodes = args.nodes().unwrap();
-        assert_eq!(label(nodes, "k7"), [Some("v7".into()), Some(long.clone()), None]);
+        assert_eq!(
+            label(nodes, "k7"),
+            [Some("v7".into()), Some(long.clone()), None]
+        );
         assert_eq!(label(nodes, "k9999")[0], Some("v9999".into()));
         assert_eq!(label(nodes, "same")[2], Some("v9999".into()));
     }

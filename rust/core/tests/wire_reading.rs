@@ -40,18 +40,30 @@ fn requirements() -> Type {
 }
 
 fn term() -> Type {
-    Type::Struct(vec![("matchExpressions", requirements()), ("matchFields", requirements())])
+    Type::Struct(vec![
+        ("matchExpressions", requirements()),
+        ("matchFields", requirements()),
+    ])
 }
 
 fn pod_type() -> Type {
     let mut meta = texts(&["name", "namespace", "uid"]);
     meta.push(("labels", map(Type::Text)));
     meta.push(("annotations", map(Type::Text)));
-    let preferred = Type::Struct(vec![("weight", Type::Int { bits: 32 }), ("preference", term())]);
+    let preferred = Type::Struct(vec![
+        ("weight", Type::Int { bits: 32 }),
+        ("preference", term()),
+    ]);
     let required = Type::Struct(vec![("nodeSelectorTerms", list(term()))]);
     let node_affinity = Type::Struct(vec![
-        ("requiredDuringSchedulingIgnoredDuringExecution", pointer(required)),
-        ("preferredDuringSchedulingIgnoredDuringExecution", list(preferred)),
+        (
+            "requiredDuringSchedulingIgnoredDuringExecution",
+            pointer(required),
+        ),
+        (
+            "preferredDuringSchedulingIgnoredDuringExecution",
+            list(preferred),
+        ),
     ]);
     let affinity = Type::Struct(vec![("nodeAffinity", pointer(node_affinity))]);
     let toleration = Type::Struct(texts(&["key", "operator", "value", "effect"]));
@@ -60,7 +72,10 @@ fn pod_type() -> Type {
     spec.push(("nodeSelector", map(Type::Text)));
     spec.push(("tolerations", list(toleration)));
     spec.push(("affinity", pointer(affinity)));
-    Type::Struct(vec![("metadata", Type::Struct(meta)), ("spec", Type::Struct(spec))])
+    Type::Struct(vec![
+        ("metadata", Type::Struct(meta)),
+        ("spec", Type::Struct(spec)),
+    ])
 }
 
 /// Allocatable is a map of its own texts here; quantities have a table of their own.
@@ -69,11 +84,17 @@ fn node_type() -> Type {
     let mut meta = texts(&["name", "resourceVersion"]);
     meta.push(("labels", map(Type::Text)));
     let spec = vec![("unschedulable", Type::Bool), ("taints", list(taint))];
-    Type::Struct(vec![("metadata", Type::Struct(meta)), ("spec", Type::Struct(spec))])
+    Type::Struct(vec![
+        ("metadata", Type::Struct(meta)),
+        ("spec", Type::Struct(spec)),
+    ])
 }
 
 fn args_type() -> Type {
-    Type::Struct(vec![("Pod", pointer(pod_type())), ("NodeNames", list(Type::Text))])
+    Type::Struct(vec![
+        ("Pod", pointer(pod_type())),
+        ("NodeNames", list(Type::Text)),
+    ])
 }
 
 fn preemption_type() -> Type {
@@ -87,7 +108,10 @@ fn preemption_type() -> Type {
     Type::Struct(vec![
         ("Pod", pointer(pod_type())),
         ("NodeNameToVictims", victims(whole)),
-        ("NodeNameToMetaVictims", victims(Type::Struct(texts(&["UID"])))),
+        (
+            "NodeNameToMetaVictims",
+            victims(Type::Struct(texts(&["UID"]))),
+        ),
     ])
 }
 
@@ -98,7 +122,18 @@ fn binding_type() -> Type {
 /// Texts that need escapes, and those that do not.
 fn text() -> impl Strategy<Value = String> {
     proptest::sample::select(vec![
-        "", "a", "b", "n1", "high-comm", "é", "😀", "\"", "\\", "\u{1}\n", "\u{2028}<>&", "ſK",
+        "",
+        "a",
+        "b",
+        "n1",
+        "high-comm",
+        "é",
+        "😀",
+        "\"",
+        "\\",
+        "\u{1}\n",
+        "\u{2028}<>&",
+        "ſK",
         "a much longer text than one word of eight bytes",
     ])
     .prop_map(str::to_owned)
@@ -143,7 +178,9 @@ fn fitting(of: &Type) -> BoxedStrategy<Json> {
         Type::Bool => any::<bool>().prop_map(Json::Bool).boxed(),
         Type::Int { .. } => int().boxed(),
         Type::Pointer(of) => return fitting(of),
-        Type::List(of) => proptest::collection::vec(fitting(of), 0..4).prop_map(Json::List).boxed(),
+        Type::List(of) => proptest::collection::vec(fitting(of), 0..4)
+            .prop_map(Json::List)
+            .boxed(),
         Type::Map(of) => proptest::collection::vec((text(), fitting(of)), 0..4)
             .prop_map(Json::Object)
             .boxed(),
@@ -164,7 +201,8 @@ fn fitting(of: &Type) -> BoxedStrategy<Json> {
 
 /// Writes JSON with the white space and the escapes that `noise` picks.
 fn write(json: &Json, noise: &mut impl FnMut() -> u8, out: &mut String) {
-    let space = |noise: &mut dyn FnMut() -> u8| ["", "", "", " ", "\n\t", "\r "][noise() as usize % 6];
+    let space =
+        |noise: &mut dyn FnMut() -> u8| ["", "", "", " ", "\n\t", "\r "][noise() as usize % 6];
     out.push_str(space(noise));
     match json {
         Json::Null => out.push_str("null"),
@@ -226,18 +264,28 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn same_requirements(ours: &[NodeSelectorRequirement], theirs: &Value) {
-    let ours: Vec<_> = ours.iter().map(|r| (&r.key, &r.operator, &r.values)).collect();
+    let ours: Vec<_> = ours
+        .iter()
+        .map(|r| (&r.key, &r.operator, &r.values))
+        .collect();
     let theirs: Vec<_> = theirs
         .list()
         .iter()
         .map(|r| {
             let values = r.at("values").list().iter().map(|v| v.text().to_owned());
-            (r.at("key").text(), r.at("operator").text(), values.collect::<Vec<_>>())
+            (
+                r.at("key").text(),
+                r.at("operator").text(),
+                values.collect::<Vec<_>>(),
+            )
         })
         .collect();
     assert_eq!(ours.len(), theirs.len());
     for (ours, theirs) in ours.iter().zip(&theirs) {
-        assert_eq!((ours.0.as_str(), ours.1.as_str(), ours.2), (theirs.0, theirs.1, &theirs.2));
+        assert_eq!(
+            (ours.0.as_str(), ours.1.as_str(), ours.2),
+            (theirs.0, theirs.1, &theirs.2)
+        );
     }
 }
 
@@ -254,7 +302,10 @@ fn same_pod(ours: Option<&Pod>, theirs: &Value) {
     assert_eq!(ours.annotations, meta.at("annotations").pairs());
     assert_eq!(ours.scheduler_name, spec.at("schedulerName").text());
     assert_eq!(ours.node_name, spec.at("nodeName").text());
-    assert_eq!(ours.priority.map(i64::from), spec.at("priority").pointer().map(Value::int));
+    assert_eq!(
+        ours.priority.map(i64::from),
+        spec.at("priority").pointer().map(Value::int)
+    );
     assert_eq!(ours.required.node_selector, spec.at("nodeSelector").pairs());
     let tolerations = spec.at("tolerations").list();
     assert_eq!(ours.tolerations.len(), tolerations.len());
@@ -268,9 +319,12 @@ fn same_pod(ours: Option<&Pod>, theirs: &Value) {
 }
 
 fn same_affinity(ours: &Pod, affinity: &Value) {
-    let node = affinity.pointer().and_then(|affinity| affinity.at("nodeAffinity").pointer());
+    let node = affinity
+        .pointer()
+        .and_then(|affinity| affinity.at("nodeAffinity").pointer());
     let required = node.and_then(|node| {
-        node.at("requiredDuringSchedulingIgnoredDuringExecution").pointer()
+        node.at("requiredDuringSchedulingIgnoredDuringExecution")
+            .pointer()
     });
     assert_eq!(ours.required.terms.is_some(), required.is_some());
     let terms = required.map_or(&[][..], |required| required.at("nodeSelectorTerms").list());
@@ -281,7 +335,8 @@ fn same_affinity(ours: &Pod, affinity: &Value) {
         same_requirements(&ours.match_fields, theirs.at("matchFields"));
     }
     let preferred = node.map_or(&[][..], |node| {
-        node.at("preferredDuringSchedulingIgnoredDuringExecution").list()
+        node.at("preferredDuringSchedulingIgnoredDuringExecution")
+            .list()
     });
     assert_eq!(ours.preferred.len(), preferred.len());
     for (ours, theirs) in ours.preferred.iter().zip(preferred) {
@@ -294,7 +349,11 @@ fn same_affinity(ours: &Pod, affinity: &Value) {
 
 fn same_victims(ours: &wire::PreemptionArgs, theirs: &Value) {
     let uid = |pod: &Value, whole: bool| {
-        let meta = if whole { pod.at("metadata").at("uid") } else { pod.at("UID") };
+        let meta = if whole {
+            pod.at("metadata").at("uid")
+        } else {
+            pod.at("UID")
+        };
         meta.text().to_owned()
     };
     let form = |name: &str, whole: bool| -> Vec<(String, Vec<String>, i64)> {
@@ -323,11 +382,20 @@ fn same_victims(ours: &wire::PreemptionArgs, theirs: &Value) {
     let expected: serde_json::Map<String, serde_json::Value> = expected
         .iter()
         .map(|(name, uids, pdb)| {
-            let pods: Vec<_> = uids.iter().map(|uid| serde_json::json!({ "UID": uid })).collect();
-            (name.clone(), serde_json::json!({"Pods": pods, "NumPDBViolations": pdb}))
+            let pods: Vec<_> = uids
+                .iter()
+                .map(|uid| serde_json::json!({ "UID": uid }))
+                .collect();
+            (
+                name.clone(),
+                serde_json::json!({"Pods": pods, "NumPDBViolations": pdb}),
+            )
         })
         .collect();
-    assert_eq!(answer, serde_json::json!({ "NodeNameToMetaVictims": expected }));
+    assert_eq!(
+        answer,
+        serde_json::json!({ "NodeNameToMetaVictims": expected })
+    );
 }
 
 proptest! {
@@ -423,10 +491,20 @@ fn same_nodes(ours: &ExtenderArgs, theirs: &[Value]) {
             assert_eq!(ours.label(absent).map(|value| &**value), expected);
         }
         assert_eq!(ours.unschedulable(), spec.at("unschedulable").bool());
-        let taints: Vec<_> = ours.taints().iter().map(|t| (&*t.key, &*t.value, &*t.effect)).collect();
+        let taints: Vec<_> = ours
+            .taints()
+            .iter()
+            .map(|t| (&*t.key, &*t.value, &*t.effect))
+            .collect();
         let expected = spec.at("taints").list().iter();
         let expected: Vec<_> = expected
-            .map(|t| (t.at("key").text(), t.at("value").text(), t.at("effect").text()))
+            .map(|t| {
+                (
+                    t.at("key").text(),
+                    t.at("value").text(),
+                    t.at("effect").text(),
+                )
+            })
             .collect();
         assert_eq!(taints, expected);
     }
@@ -455,12 +533,19 @@ fn quantities_are_read_from_text_or_number_and_nothing_else() {
         let read = read(node(cpu).as_bytes(), None);
         let found = read.map(|args| {
             let nodes = args.nodes().unwrap().clone();
-            nodes.node(0).unwrap().allocatable("cpu").map(Quantity::milli_value)
+            nodes
+                .node(0)
+                .unwrap()
+                .allocatable("cpu")
+                .map(Quantity::milli_value)
         });
         match milli {
             Some(milli) => assert_eq!(found.unwrap(), Some(milli), "{cpu}"),
             None => assert!(
-                matches!(found.as_ref().unwrap_err().problem(), Problem::NotAQuantity(_)),
+                matches!(
+                    found.as_ref().unwrap_err().problem(),
+                    Problem::NotAQuantity(_)
+                ),
                 "{cpu}: {found:?}"
             ),
         }
@@ -474,14 +559,34 @@ fn nodes_decide_before_names_and_null_is_neither() {
         ("{}", None, false),
         ("null", None, false),
         (r#"{"Nodes":{},"NodeNames":["a"]}"#, Some(0), false),
-        (r#"{"NodeNames":["a"],"Nodes":{"items":null}}"#, Some(0), false),
-        (r#"{"Nodes":{"items":[{}]},"Nodes":null,"NodeNames":["a","b"]}"#, Some(2), true),
-        (r#"{"Nodes":{"items":[{}]},"Nodes":null,"NodeNames":["a"],"NodeNames":null}"#, None, false),
+        (
+            r#"{"NodeNames":["a"],"Nodes":{"items":null}}"#,
+            Some(0),
+            false,
+        ),
+        (
+            r#"{"Nodes":{"items":[{}]},"Nodes":null,"NodeNames":["a","b"]}"#,
+            Some(2),
+            true,
+        ),
+        (
+            r#"{"Nodes":{"items":[{}]},"Nodes":null,"NodeNames":["a"],"NodeNames":null}"#,
+            None,
+            false,
+        ),
         (r#"{"NodeNames":[]}"#, Some(0), true),
-        (r#"{"Nodes":{"items":[]},"Nodes":{"items":[{},{}]}}"#, Some(2), false),
+        (
+            r#"{"Nodes":{"items":[]},"Nodes":{"items":[{},{}]}}"#,
+            Some(2),
+            false,
+        ),
         (r#"{"Nodes":{"items":[{},{}],"items":[]}}"#, Some(0), false),
         (r#"{"Nodes":{"items":[{},{}]},"Nodes":{}}"#, Some(2), false),
-        (r#"{"Nodes":{"items":[{}]},"Nodes":null,"Nodes":{"items":[{},{}]}}"#, Some(2), false),
+        (
+            r#"{"Nodes":{"items":[{}]},"Nodes":null,"Nodes":{"items":[{},{}]}}"#,
+            Some(2),
+            false,
+        ),
     ] {
         let args = read(body.as_bytes(), None).unwrap();
         assert_eq!(args.nodes().map(|nodes| nodes.len()), full, "{body}");
@@ -505,9 +610,15 @@ fn errors_name_the_field_by_its_go_name_and_the_byte() {
     for (body, expected) in [
         ("", "byte 0: the body ends too early"),
         ("[", "byte 0: expected an object, found a list"),
-        ("{}x", "byte 2: unexpected data behind the end of the JSON value"),
+        (
+            "{}x",
+            "byte 2: unexpected data behind the end of the JSON value",
+        ),
         ("\u{feff}{}", "byte 0: expected an object, found byte 0xef"),
-        (r#"{"pod":7}"#, "byte 7: Pod: expected an object, found a number"),
+        (
+            r#"{"pod":7}"#,
+            "byte 7: Pod: expected an object, found a number",
+        ),
         (
             r#"{"nodes":{"items":[{},{"metadata":{"labels":["a"]}}]}}"#,
             "byte 44: Nodes.items[1].metadata.labels: expected an object, found a list",
@@ -520,14 +631,21 @@ fn errors_name_the_field_by_its_go_name_and_the_byte() {
             r#"{"Pod":{"spec":{"priority":1.0}}}"#,
             "byte 27: Pod.spec.priority: expected an integer of 32 bits",
         ),
-        (r#"{"Pod":{"metadata":{"name":"a"#, "byte 29: Pod.metadata.name: the body ends too early"),
+        (
+            r#"{"Pod":{"metadata":{"name":"a"#,
+            "byte 29: Pod.metadata.name: the body ends too early",
+        ),
         (
             r#"{"Nodes":{"items":[{"status":{"allocatable":{"cpu":"x"}}}]}}"#,
             "byte 51: Nodes.items[0].status.allocatable: not a quantity: quantities must match the \
              regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
         ),
     ] {
-        assert_eq!(read(body.as_bytes(), None).unwrap_err().to_string(), expected, "{body}");
+        assert_eq!(
+            read(body.as_bytes(), None).unwrap_err().to_string(),
+            expected,
+            "{body}"
+        );
     }
 }
 
@@ -539,8 +657,16 @@ fn depth_is_limited_the_same_in_read_and_in_skipped_places() {
         ("", 0, ""),
         (r#"{"Other":"#, 1, "}"),
         (r#"{"Pod":{"spec":{"containers":"#, 3, "}}}"),
-        (r#"{"Nodes":{"items":[{"metadata":{"managedFields":"#, 5, "}}]}}"),
-        (r#"{"Nodes":{"items":[{"status":{"allocatable":{"cpu":"#, 6, "}}}]}}"),
+        (
+            r#"{"Nodes":{"items":[{"metadata":{"managedFields":"#,
+            5,
+            "}}]}}",
+        ),
+        (
+            r#"{"Nodes":{"items":[{"status":{"allocatable":{"cpu":"#,
+            6,
+            "}}}]}}",
+        ),
     ] {
         for (open, close) in [(r#"{"":"#, "}"), ("[", "]")] {
             for deep in [max - outside, max - outside + 1, 100_000] {
@@ -574,7 +700,10 @@ fn the_same_body_with_white_space_everywhere_reads_the_same() {
             other => spaced.push(other),
         }
     }
-    let (plain, spaced) = (read(body.as_bytes(), None).unwrap(), read(spaced.as_bytes(), None).unwrap());
+    let (plain, spaced) = (
+        read(body.as_bytes(), None).unwrap(),
+        read(spaced.as_bytes(), None).unwrap(),
+    );
     assert_eq!(plain.pod(), spaced.pod());
     let (plain, spaced) = (plain.nodes().unwrap(), spaced.nodes().unwrap());
     assert_eq!(plain.node(0), spaced.node(0));
@@ -584,7 +713,11 @@ fn the_same_body_with_white_space_everywhere_reads_the_same() {
 #[test]
 fn a_request_is_read_from_whoever_owns_its_bytes() {
     static STILL: &[u8] = br#"{"NodeNames":["a"]}"#;
-    for body in [Body::new(STILL), Body::new(STILL.to_vec()), Body::new(String::from_utf8_lossy(STILL).into_owned())] {
+    for body in [
+        Body::new(STILL),
+        Body::new(STILL.to_vec()),
+        Body::new(String::from_utf8_lossy(STILL).into_owned()),
+    ] {
         let args = wire::read_args(body, None, None).unwrap();
         assert_eq!(names(args.nodes().unwrap()), ["a"]);
     }

@@ -64,7 +64,11 @@ fn names_are_echoed_as_they_were_spelled() {
     let spelled: Vec<String> = HARD
         .iter()
         .flat_map(|name| [serde_json::to_string(name).unwrap(), all_escaped(name)])
-        .chain([r#""\ud800""#.to_owned(), r#""\/""#.to_owned(), "null".to_owned()])
+        .chain([
+            r#""\ud800""#.to_owned(),
+            r#""\/""#.to_owned(),
+            "null".to_owned(),
+        ])
         .collect();
     let body = format!(r#"{{"NodeNames":[{}]}}"#, spelled.join(" , "));
     let args = read(body.as_bytes(), None).unwrap();
@@ -75,12 +79,18 @@ fn names_are_echoed_as_they_were_spelled() {
     let count = spelled.len();
     let kept = String::from_utf8(answer(&args, &Mask::filled(count, true), "no")).unwrap();
     let list = |separator: &str| format!(r#""NodeNames":[{}]"#, echoed.join(separator));
-    assert!(kept.contains(&list(",")) || kept.contains(&list(" , ")), "{kept}");
+    assert!(
+        kept.contains(&list(",")) || kept.contains(&list(" , ")),
+        "{kept}"
+    );
     let failed = String::from_utf8(answer(&args, &Mask::filled(count, false), "no")).unwrap();
     let scored = String::from_utf8(args.prioritize_result(&vec![3; count])).unwrap();
     for name in echoed {
         assert!(failed.contains(&format!(r#"{name}:"no""#)), "{name}");
-        assert!(scored.contains(&format!(r#"{{"Host":{name},"Score":3}}"#)), "{name}");
+        assert!(
+            scored.contains(&format!(r#"{{"Host":{name},"Score":3}}"#)),
+            "{name}"
+        );
     }
 }
 
@@ -106,7 +116,19 @@ fn names_of_full_nodes_are_written_so_that_they_read_back() {
 
 #[test]
 fn scores_of_every_size_are_written_as_literal_integers() {
-    let scores = [0, 1, -1, 9, 10, 100, -100, i64::MAX, i64::MIN, i64::MIN + 1, 1 << 53];
+    let scores = [
+        0,
+        1,
+        -1,
+        9,
+        10,
+        100,
+        -100,
+        i64::MAX,
+        i64::MIN,
+        i64::MIN + 1,
+        1 << 53,
+    ];
     let names: Vec<String> = (0..scores.len()).map(|i| format!("n{i}")).collect();
     let borrowed: Vec<&str> = names.iter().map(String::as_str).collect();
     let args = read(&names_body(&borrowed), None).unwrap();
@@ -132,7 +154,9 @@ fn a_request_without_nodes_is_answered_with_nulls() {
 
 #[test]
 fn every_kept_node_and_only_they_come_back_however_the_list_was_spaced() {
-    let nodes: Vec<String> = (0..6).map(|i| node_json(&format!("n{i}"), &[("i", "x")], i)).collect();
+    let nodes: Vec<String> = (0..6)
+        .map(|i| node_json(&format!("n{i}"), &[("i", "x")], i))
+        .collect();
     for separator in [",", " ,", ", ", "\n,\n"] {
         let items = nodes.join(separator);
         let body = format!(r#"{{"Nodes":{{"items":[ {items} ]}}}}"#);
@@ -142,7 +166,11 @@ fn every_kept_node_and_only_they_come_back_however_the_list_was_spaced() {
             let text = String::from_utf8(answer(&args, &kept, "no")).unwrap();
             let answer = json(text.as_bytes());
             let expected: Vec<Value> = kept.indices().map(|i| json(nodes[i].as_bytes())).collect();
-            assert_eq!(answer["Nodes"]["items"], Value::Array(expected), "{separator:?} {bits}");
+            assert_eq!(
+                answer["Nodes"]["items"],
+                Value::Array(expected),
+                "{separator:?} {bits}"
+            );
             assert!(kept.indices().all(|i| text.contains(&nodes[i])));
         }
     }
@@ -175,23 +203,45 @@ fn preemption_answers_are_meta_victims_for_both_forms_and_never_null() {
         let both = json(&args.result(&mask([true, true])));
         let b = value!({"Pods": [{"UID": "u1"}, {"UID": HARD[4]}], "NumPDBViolations": 2});
         let empty = value!({"Pods": [], "NumPDBViolations": 0});
-        assert_eq!(both, value!({"NodeNameToMetaVictims": {HARD[4]: empty, "b": b}}));
-        assert_eq!(args.result(&mask([false, false])), br#"{"NodeNameToMetaVictims":{}}"#);
+        assert_eq!(
+            both,
+            value!({"NodeNameToMetaVictims": {HARD[4]: empty, "b": b}})
+        );
+        assert_eq!(
+            args.result(&mask([false, false])),
+            br#"{"NodeNameToMetaVictims":{}}"#
+        );
     }
 }
 
 #[test]
 fn a_preemption_without_candidates_is_answered_with_an_empty_map() {
-    for body in ["null", "{}", r#"{"NodeNameToVictims":{}}"#, r#"{"NodeNameToVictims":{"a":null}}"#] {
+    for body in [
+        "null",
+        "{}",
+        r#"{"NodeNameToVictims":{}}"#,
+        r#"{"NodeNameToVictims":{"a":null}}"#,
+    ] {
         let args = read_preemption_args(body.as_bytes(), None, None).unwrap();
-        assert_eq!(args.result(&mask([])), br#"{"NodeNameToMetaVictims":{}}"#, "{body}");
+        assert_eq!(
+            args.result(&mask([])),
+            br#"{"NodeNameToMetaVictims":{}}"#,
+            "{body}"
+        );
     }
 }
 
 fn rejections(len: usize) -> impl Strategy<Value = Vec<(Vec<bool>, String, bool)>> {
     let hard = proptest::sample::select(HARD.to_vec());
-    let one = (proptest::collection::vec(any::<bool>(), len), hard, any::<bool>());
-    proptest::collection::vec(one.prop_map(|(nodes, reason, kind)| (nodes, reason.to_owned(), kind)), 0..5)
+    let one = (
+        proptest::collection::vec(any::<bool>(), len),
+        hard,
+        any::<bool>(),
+    );
+    proptest::collection::vec(
+        one.prop_map(|(nodes, reason, kind)| (nodes, reason.to_owned(), kind)),
+        0..5,
+    )
 }
 
 proptest! {

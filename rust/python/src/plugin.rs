@@ -60,7 +60,10 @@ impl PyNativePlugin {
     fn extension_points<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let filter = self.0.as_filter().map(|_| "filter");
         let score = self.0.as_score().map(|_| "score");
-        PyTuple::new(py, [filter, score].into_iter().flatten().collect::<Vec<_>>())
+        PyTuple::new(
+            py,
+            [filter, score].into_iter().flatten().collect::<Vec<_>>(),
+        )
     }
 
     fn filter_nodes(

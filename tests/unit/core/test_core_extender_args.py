@@ -5,6 +5,7 @@ import json
 
 import core_world as world
 import pytest
+
 from kubextend import core
 
 THREE = [world.node(name) for name in "abc"]
@@ -162,7 +163,10 @@ def test_what_is_not_an_int64_is_no_score(scores: object, error: type[Exception]
         (b"{}{}", "byte 2: unexpected data behind the end of the JSON value"),
         (
             b'{"Nodes":{"items":[{}],"items":[{}]}}',
-            "byte 32: Nodes.items[0]: given twice, so that the nodes could not be sent back as they came in",
+            (
+                "byte 32: Nodes.items[0]: given twice, "
+                "so that the nodes could not be sent back as they came in"
+            ),
         ),
     ],
 )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import core_world as world
 import pytest
+
 from kubextend import core, errors
 
 IMPORT = """

@@ -1,6 +1,7 @@
 """``Mask``: one bit a node, behaving as the list of booleans it stands for."""
 
 import pytest
+
 from kubextend import core
 
 

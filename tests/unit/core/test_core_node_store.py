@@ -4,6 +4,7 @@ import sys
 
 import core_world as world
 import pytest
+
 from kubextend import core
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import core_world as world
 import pytest
+
 from kubextend import core
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

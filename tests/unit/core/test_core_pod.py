@@ -2,6 +2,7 @@
 
 import core_world as world
 import pytest
+
 from kubextend import core
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import core_world as world
 import pytest
+
 from kubextend import core
 
 WIRE = Path(__file__).resolve().parents[2] / "data" / "wire"

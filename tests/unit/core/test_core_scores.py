@@ -1,8 +1,9 @@
-"""``normalize`` and ``weigh``: kube-scheduler's arithmetic, list in list out, buffer in buffer out."""
+"""``normalize`` and ``weigh``: kube-scheduler's arithmetic on lists and on buffers."""
 
 import array
 
 import pytest
+
 from kubextend import core
 
 MAX = (1 << 63) - 1

@@ -3,6 +3,7 @@
 from types import MappingProxyType
 
 import pytest
+
 from kubextend import core
 
 LABELS = {"zone": "a", "rack": "7", "empty": ""}

@@ -170,7 +170,11 @@ fn decode_list(of: &Type, elements: &[Json], into: &mut Value) -> Result<(), Wro
 }
 
 fn field<'t>(fields: &'t [(&'static str, Type)], key: &str) -> Option<(&'static str, &'t Type)> {
-    let folded = |text: &str| text.replace('\u{17f}', "s").replace('\u{212a}', "k").to_lowercase();
+    let folded = |text: &str| {
+        text.replace('\u{17f}', "s")
+            .replace('\u{212a}', "k")
+            .to_lowercase()
+    };
     let exactly = fields.iter().find(|(name, _)| *name == key);
     let (name, of) =
         exactly.or_else(|| fields.iter().find(|(name, _)| folded(name) == folded(key)))?;
@@ -220,6 +224,8 @@ impl Value {
     /// A map of texts as sorted pairs.
     pub(crate) fn pairs(&self) -> Vec<(String, String)> {
         let pairs = self.map().iter();
-        pairs.map(|(key, value)| (key.clone(), value.text().to_owned())).collect()
+        pairs
+            .map(|(key, value)| (key.clone(), value.text().to_owned()))
+            .collect()
     }
 }
