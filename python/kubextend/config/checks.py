@@ -87,10 +87,18 @@ class _Checks:
 
     def server(self) -> None:
         server = self._config.server
-        if self._sound("server.port", "server.healthPort") and server.port == server.health_port:
+        same_host = server.health_host in {None, server.host}
+        if (
+            self._sound("server.port", "server.healthPort")
+            and same_host
+            and server.port == server.health_port
+        ):
             message = "must not be the port of the verbs"
             hint = "null serves health and metrics on server.port"
             self._complain(("server", "healthPort"), message, server.health_port, hint)
+        if server.health_host and not server.health_port and self._sound("server.healthPort"):
+            message = "needs server.healthPort"
+            self._complain(("server", "healthHost"), message, server.health_host)
         guarded = [verb for verb in self._config.verbs if verb in {"bind", "preempt"}]
         open_to_all = not server.insecure and not server.tls.client_ca_file
         if (

@@ -160,6 +160,8 @@ class Server(_Model):
     Attributes:
         path: what the verbs are under; ``/`` makes them ``/filter`` and so on.
         health_port: a port of its own for livez, readyz and metrics, over plain HTTP.
+        health_host: where that port listens; None for ``host``. It serves no verb, so a pod whose
+            verbs stay on loopback may open it to probes and to Prometheus.
         insecure: bind and preempt may be reached from other machines without a certificate.
     """
 
@@ -167,6 +169,7 @@ class Server(_Model):
     port: _Port = 8888
     path: Annotated[str, AfterValidator(_server_path)] = "/"
     health_port: _Port | None = None
+    health_host: Annotated[str, Field(min_length=1), AfterValidator(_host)] | None = None
     max_body_bytes: Annotated[int, Field(ge=1)] = 512 << 20
     # kube-scheduler drops an idle connection after 90 s; a server that is first fails a call.
     keep_alive_seconds: Annotated[int, Field(ge=95)] = 120

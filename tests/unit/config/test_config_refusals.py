@@ -62,14 +62,18 @@ FIELDS = {
             f"did you mean urlPrefix? {EXTENDER_FIELDS}",
         ),
     ),
+    "a host for health without its port": (
+        document(server={"healthHost": "0.0.0.0"}),
+        Issue("server.healthHost", "needs server.healthPort", "0.0.0.0"),
+    ),
     "field in snake case": (
         document(server={"health_port": 1}),
         Issue(
             "server.health_port",
             'unknown field "health_port"',
             1,
-            "did you mean healthPort? known fields: healthPort, host, insecure, keepAliveSeconds, "
-            "maxBodyBytes, path, port, tls",
+            "did you mean healthPort? known fields: healthHost, healthPort, host, insecure, "
+            "keepAliveSeconds, maxBodyBytes, path, port, tls",
         ),
     ),
     "unknown field, none near": (
