@@ -66,7 +66,7 @@ $(GO_TOOLS) &: tests/e2e/tools/go.mod tests/e2e/tools/go.sum
 
 .PHONY: bench
 bench: build ## the core and the verbs beside orjson, as ratios
-	$(BIN)/python -m pytest benches --benchmark-only
+	$(BIN)/python -m pytest benches -q --benchmark-columns=min,median,max,rounds
 
 .PHONY: format
 format: build ## write the formatting that lint checks

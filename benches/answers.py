@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import orjson
+
 from nodes import Cluster
 
 __all__ = ["Check", "check_full_answer", "check_names_answer"]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+
 from pairing import Pairing
 
 __all__ = ["Row", "machine", "table", "write"]
@@ -34,14 +35,15 @@ _HEADS = (
     "floor moved",
 )
 _LEFT = frozenset(("work", "floor"))
-_LEGEND = (
-    "times faster: median of paired blocks (floor, ours, ours, floor), with the lowest and the"
-    " highest block.",
-    "orjson.loads only builds the document: no filter, no answer. It is timed with the garbage"
-    " collector on, as in any program; freeing is timed on neither side.",
-    "aim: of issue and performance page, for the median. ! the floor moved by more than 10 % during"
-    " these blocks: measure again on a quieter machine.",
-)
+_LEGEND = """
+times faster: median of paired blocks (floor, ours, ours, floor), lowest and highest block beside it
+orjson.loads: only builds the document; no filter, no answer; the garbage collector runs, as in any
+  program, but has nothing but that document to look through
+freeing what a call returned is timed on neither side
+aim: for the median
+! and (): the floor moved by more than 10 %, so the ratio does not count: make the machine quiet and
+  run again
+""".strip().splitlines()
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,8 @@ class Row:
     def _verdict(self) -> str:
         if self.aim is None:
             return ""
-        return f">= {self.aim:g}x {'met' if self.ratio >= self.aim else 'SHORT'}"
+        verdict = "met" if self.ratio >= self.aim else "SHORT"
+        return f">= {self.aim:.3g}x {verdict if self.steady else f'({verdict})'}"
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
@@ -133,7 +136,7 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
+    """What the figures are measured on, and how busy it is now."""
     return {
         "cpu": _cpu(),
         "cpus": os.cpu_count(),
@@ -145,14 +148,14 @@ def machine() -> dict[str, Any]:
     }
 
 
-def write(folder: Path, suite: str, rows: Iterable[Row]) -> Path:
+def write(folder: Path, suite: str, rows: Iterable[Row], measured_on: dict[str, Any]) -> Path:
     """The file of one suite's results, written anew."""
     folder.mkdir(exist_ok=True)
     path = folder / f"{suite}.json"
     result = {
         "suite": suite,
         "measured": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine(),
+        "machine": measured_on,
         "rows": [row.as_json() for row in rows],
     }
     path.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 import pytest
-from nodes import Cluster
-from pairing import Work
-from works import FIRST_POD, FULL, NAMES, SIZES, Mode, loads, loads_without_gc, memory
 
 from kubextend import core
+from nodes import Cluster
+from pairing import Work
+from works import FIRST_POD, FULL, NAMES, SIZES, Case, Mode, loads, loads_without_gc, memory
 
 _PLUGIN = core.NativePlugin.named("HighCommPodFilter")
 _LIMIT_AIM = 1 / 1.3
@@ -44,10 +44,11 @@ def names(cluster: Cluster, body: bytes) -> Work:
     return Work("names", lambda: watched, lambda watched: answer(body, watched=watched))
 
 
+FULL_COLD, FULL_WARM = Case(FULL, full_cold), Case(FULL, full_warm)
 CASES = [
-    pytest.param(FULL, full_cold, id="full-cold"),
-    pytest.param(FULL, full_warm, id="full-warm"),
-    pytest.param(NAMES, names, id="names"),
+    pytest.param(FULL_COLD, id="full-cold"),
+    pytest.param(FULL_WARM, id="full-warm"),
+    pytest.param(Case(NAMES, names), id="names"),
 ]
 
 
@@ -62,22 +63,31 @@ def test_orjson_loads_alone(
     absolute(loads(mode.body(clusters(size))), mode, size)
 
 
-@pytest.mark.parametrize(("mode", "work_of"), CASES)
+@pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("size", SIZES)
-def test_filter_beside_orjson_loads(  # noqa: PLR0913  two parameters, the rest are fixtures
+def test_filter_beside_orjson_loads(
     size: int,
-    mode: Mode,
-    work_of: Callable[[Cluster, bytes], Work],
+    case: Case,
     clusters: Callable[[int], Cluster],
     absolute: Callable[..., None],
     compare: Callable[..., None],
 ) -> None:
     cluster = clusters(size)
-    body = mode.body(cluster)
-    work = mode.checked(work_of(cluster, body), cluster)
-    absolute(work, mode, size)
+    body = case.mode.body(cluster)
+    work = case.work(cluster, body)
+    absolute(work, case.mode, size)
     aim = _AIMS.get(work.name) if size == max(SIZES) else None
     compare(work, loads(body), size, len(body), aim)
+
+
+@pytest.mark.parametrize("case", CASES[:2])
+@pytest.mark.parametrize("size", SIZES)
+def test_filter_beside_orjson_loads_without_the_garbage_collector(
+    size: int, case: Case, clusters: Callable[[int], Cluster], compare: Callable[..., None]
+) -> None:
+    cluster = clusters(size)
+    body = FULL.body(cluster)
+    compare(case.work(cluster, body), loads_without_gc(body), size, len(body))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -86,7 +96,7 @@ def test_known_nodes_beside_a_memory_compare(
 ) -> None:
     cluster = clusters(size)
     body = FULL.body(cluster)
-    work = FULL.checked(full_warm(cluster, body), cluster)
+    work = FULL_WARM.work(cluster, body)
     assert work.expected is not None
     compare(work, memory(body, work.expected), size, len(body), _LIMIT_AIM)
 

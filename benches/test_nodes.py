@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
+
 from nodes import RDMA, Cluster
 
 RECORDED = Path(__file__).parents[1] / "tests/data/wire/full/filter.json"

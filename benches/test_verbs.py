@@ -4,12 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from nodes import Cluster
-from pairing import Work
-from works import FIRST_POD, FULL, NAMES, SIZES, Mode, loads
 
 from kubextend import app, config, core
+from kubextend.plugins import IN_TREE
 from kubextend.verbs import Verbs
+from nodes import Cluster
+from pairing import Work
+from works import FIRST_POD, FULL, NAMES, SIZES, Case, loads
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,8 @@ class Watched:
 
 
 def verbs_of(watched: Watched | None = None) -> Verbs:
-    """HighCommPodFilter for every pod of the default scheduler: the configuration of old."""
-    return app.build_verbs(config.DEFAULT, watched=watched)
+    """The configuration that is there when none is given: HighCommPodFilter and no more."""
+    return app.build_verbs(config.load(None, known=IN_TREE), watched=watched)
 
 
 def full_cold(cluster: Cluster, body: bytes) -> Work:
@@ -47,24 +48,23 @@ def names(cluster: Cluster, body: bytes) -> Work:
 
 
 CASES = [
-    pytest.param(FULL, full_cold, id="full-cold"),
-    pytest.param(FULL, full_warm, id="full-warm"),
-    pytest.param(NAMES, names, id="names"),
+    pytest.param(Case(FULL, full_cold), id="full-cold"),
+    pytest.param(Case(FULL, full_warm), id="full-warm"),
+    pytest.param(Case(NAMES, names), id="names"),
 ]
 
 
-@pytest.mark.parametrize(("mode", "work_of"), CASES)
+@pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("size", SIZES)
-def test_filter_beside_orjson_loads(  # noqa: PLR0913  two parameters, the rest are fixtures
+def test_filter_beside_orjson_loads(
     size: int,
-    mode: Mode,
-    work_of: Callable[[Cluster, bytes], Work],
+    case: Case,
     clusters: Callable[[int], Cluster],
     absolute: Callable[..., None],
     compare: Callable[..., None],
 ) -> None:
     cluster = clusters(size)
-    body = mode.body(cluster)
-    work = mode.checked(work_of(cluster, body), cluster)
-    absolute(work, mode, size)
+    body = case.mode.body(cluster)
+    work = case.work(cluster, body)
+    absolute(work, case.mode, size)
     compare(work, loads(body), size, len(body))

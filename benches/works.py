@@ -6,11 +6,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
+
 from answers import Check, check_full_answer, check_names_answer
 from nodes import Cluster
 from pairing import Work
 
-__all__ = ["FIRST_POD", "FULL", "NAMES", "SIZES", "Mode", "loads", "loads_without_gc", "memory"]
+__all__ = [
+    "FIRST_POD",
+    "FULL",
+    "NAMES",
+    "SIZES",
+    "Case",
+    "Mode",
+    "loads",
+    "loads_without_gc",
+    "memory",
+]
 
 SIZES = (500, 1_000, 5_000)
 
@@ -40,11 +51,25 @@ class Mode:
         """The request that is timed."""
         return self.request(cluster, _SECOND_POD)
 
-    def checked(self, work: Work, cluster: Cluster) -> Work:
+
+@dataclass(frozen=True)
+class Case:
+    """A layer of ours in one mode, with nodes known or not.
+
+    Attributes:
+        mode: full or names.
+        work_of: the work on a request of the cluster.
+    """
+
+    mode: Mode
+    work_of: Callable[[Cluster, bytes], Work]
+
+    def work(self, cluster: Cluster, body: bytes) -> Work:
         """The work after it has answered right once; from now on it must answer the same."""
+        work = self.work_of(cluster, body)
         answer = work.call(work.given())
         assert isinstance(answer, bytes)
-        self.check(cluster, answer)
+        self.mode.check(cluster, answer)
         return replace(work, expected=answer)
 
 

@@ -221,7 +221,7 @@ def serve(
     probes = None
     if server.health_port is not None:
         probe_app = health_application(app.health, app.metrics)
-        probes = Listener(probe_app, server.host, server.health_port)
+        probes = Listener(probe_app, server.health_host or server.host, server.health_port)
 
     def started(urls: list[str]) -> None:
         (announce or _print_url)(f"{urls[0]}{server.path}")

@@ -8,6 +8,7 @@ quick. An expected error is a line on stderr and exit code 1, a wrong option exi
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import click
 
 from kubextend import __version__, logs
-from kubextend.errors import ConfigError, Issue, KubextendError
+from kubextend.errors import ConfigError, Issue, KubextendError, WireError
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -97,7 +98,7 @@ def serve(  # noqa: PLR0913  one argument for each option
 @click.argument("file", type=click.Path(path_type=Path))
 def check(file: Path) -> None:
     """Say what FILE would run, or all that is wrong."""
-    config = _load(file)
+    config = _load(file, runs_here=False)
     for line in _summary(config):
         click.echo(line)
     for note in config.notes:
@@ -135,7 +136,7 @@ def scheduler_config(  # noqa: PLR0913  one argument for each option
     overrides: dict[str, JsonValue] = {"extender.bind": True} if bind else {}
     if url_prefix:
         overrides["extender.urlPrefix"] = url_prefix
-    config = _load(config_file, overrides)
+    config = _load(config_file, overrides, runs_here=False)
     if not legacy:
         text = scheduler_configuration(config, kubeconfig=kubeconfig, leader_elect=leader_elect)
         click.echo(text, nl=False)
@@ -239,8 +240,10 @@ class _Recording:
         watched = None
         if nodes:
             watched = _RecordedNodes(core.NodeStore())
-            watched.store.replace(_read(nodes))
-        args = core.read_args(body, watched=watched.store if watched else None)
+            with _naming(nodes):
+                watched.store.replace(_read(nodes))
+        with _naming(request):
+            args = core.read_args(body, watched=watched.store if watched else None)
         if args.names_mode and not watched:
             message = f"{request} has names only: give their nodes with --nodes"
             raise click.UsageError(message)
@@ -276,17 +279,29 @@ def _print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _load(
-    file: Path | None, overrides: "Mapping[str, JsonValue] | None" = None
+    file: Path | None,
+    overrides: "Mapping[str, JsonValue] | None" = None,
+    *,
+    runs_here: bool = True,
 ) -> "ExtenderConfiguration":
     from kubextend import config
 
-    return config.load(file, known=_known_plugins(), overrides=overrides)
+    return config.load(file, known=_known_plugins(), overrides=overrides, runs_here=runs_here)
 
 
 def _known_plugins() -> "Mapping[str, PluginInfo]":
     from kubextend.plugins import IN_TREE
 
     return IN_TREE
+
+
+@contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except WireError as error:
+        message = f"{file}: {error}"
+        raise click.ClickException(message) from error
 
 
 def _read(file: Path) -> bytes:

@@ -88,7 +88,7 @@ def write_configuration(folder: Path, port: int, kubeconfig: Path) -> Path:
 @contextmanager
 def serving(config: Path, url: str, log: Path) -> Iterator[None]:
     """Run kubextend until the block ends; it lives, but is not ready before the API answers."""
-    command = [
+    command: list[str | Path] = [
         sys.executable,
         WITH_PARENT,
         str(os.getpid()),

@@ -1,17 +1,17 @@
 """One control plane for the whole session, and what the tests share on it."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 
-from e2e.controlplane import ControlPlane, build_binaries
-from e2e.kubeapi import Api, NodePool
-from e2e.manifests import grant_kubextend
-from e2e.stack import Stack
-from e2e.workbench import Workbench
-from e2e.workload import NewWorkload, Workload, create_priority_classes
+from .controlplane import ControlPlane, build_binaries
+from .kubeapi import Api, NodePool
+from .manifests import grant_kubextend
+from .stack import Stack
+from .workbench import Workbench
+from .workload import NewWorkload, Workload, create_priority_classes
 
 _BENCHES = pytest.StashKey[list[Workbench]]()
 HERE = Path(__file__).parent
@@ -28,13 +28,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show the end of every program's log beside a failure."""
-    report: pytest.TestReport = yield  # type: ignore[misc]
+    report = yield
     if report.failed and call.when != "teardown":
         for bench in item.config.stash[_BENCHES]:
             report.sections += [(f"log of {p.name}", p.tail()) for p in bench.programs]
-    return report  # type: ignore[return-value]
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -13,9 +13,9 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.certificates import Authority, write_signing_key
-from e2e.kubeapi import Api
-from e2e.workbench import Program, Workbench, until
+from .certificates import Authority, write_signing_key
+from .kubeapi import Api
+from .workbench import Program, Workbench, until
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = Path(__file__).with_name("tools")
@@ -49,7 +49,15 @@ def build_binaries(into: Path = BINARIES) -> Path:
         raise RuntimeError(message)
     into.mkdir(parents=True, exist_ok=True)
     for name, package in PACKAGES.items():
-        command = [go, "build", "-trimpath", "-ldflags=-s -w", "-o", into / name, package]
+        command: list[str | Path] = [
+            go,
+            "build",
+            "-trimpath",
+            "-ldflags=-s -w",
+            "-o",
+            into / name,
+            package,
+        ]
         subprocess.run(
             command,
             cwd=MODULE,
@@ -83,19 +91,21 @@ class ControlPlane:
         self._tokens.write_text("\n".join(lines) + "\n")
         self._etcd_url = f"http://127.0.0.1:{bench.free_port()}"
         self._start_etcd()
-        self._port = bench.free_port()
+        self.port = bench.free_port()
         self._servers = 0
-        self.url = f"https://127.0.0.1:{self._port}"
+        self.url = f"https://127.0.0.1:{self.port}"
         self.api = Api(self.url, self.authority.cert, USERS["admin"][0])
-        self._server = self.start_server(self._port)
+        self._server = self.start_server(self.port)
 
     def close(self) -> None:
         self.api.close()
 
     def kubeconfig(self, user: str, url: str | None = None) -> Path:
-        """Write the kubeconfig of one user."""
-        path = self._folder / f"{user.replace(':', '-')}.kubeconfig"
-        cluster = {"server": url or self.url, "certificate-authority": str(self.authority.cert)}
+        """Write the kubeconfig of one user, for the kube-apiserver or another way to it."""
+        server = url or self.url
+        way = server.rsplit(":", 1)[1]
+        path = self._folder / f"{user.replace(':', '-')}-{way}.kubeconfig"
+        cluster = {"server": server, "certificate-authority": str(self.authority.cert)}
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -113,7 +123,7 @@ class ControlPlane:
 
     def restart_server(self) -> None:
         """Start kube-apiserver again where it was."""
-        self._server = self.start_server(self._port)
+        self._server = self.start_server(self.port)
 
     def second_server(self) -> Api:
         """Start one more kube-apiserver on the same etcd."""
@@ -122,7 +132,7 @@ class ControlPlane:
 
     def start_server(self, port: int) -> Server:
         self._servers += 1
-        command = [
+        command: list[str | Path] = [
             self.binaries / "kube-apiserver",
             f"--etcd-servers={self._etcd_url}",
             "--bind-address=127.0.0.1",
@@ -160,3 +170,7 @@ class ControlPlane:
             "--unsafe-no-fsync",
             "--log-level=warn",
         )
+
+
+if __name__ == "__main__":
+    build_binaries()

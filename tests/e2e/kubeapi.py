@@ -153,7 +153,7 @@ def node(name: str, labels: Mapping[str, str] | None = None, cpu: str = "32") ->
     }
 
 
-def pod(
+def pod(  # noqa: PLR0913  the fields of a pod that tests vary
     name: str,
     scheduler: str,
     pool: str,
@@ -161,9 +161,8 @@ def pod(
     *,
     cpu: str = "10m",
     priority_class: str = "",
-    node_name: str = "",
 ) -> Object:
-    """Make a pod for one scheduler and one pool; with a node name it is placed already."""
+    """Make a pod for one scheduler and one pool."""
     spec: Object = {
         "schedulerName": scheduler,
         "terminationGracePeriodSeconds": 0,
@@ -174,8 +173,6 @@ def pod(
     }
     if priority_class:
         spec["priorityClassName"] = priority_class
-    if node_name:
-        spec["nodeName"] = node_name
     return {"metadata": {"name": name, "labels": dict(labels or {})}, "spec": spec}
 
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import yaml
 
-from e2e.controlplane import ROOT
-from e2e.kubeapi import Api, Object
+from .controlplane import ROOT
+from .kubeapi import Api, Object
 
 DEPLOY = ROOT / "deploy"
 KUBEXTEND_KIND = "ExtenderConfiguration"
 SCHEDULER_KIND = "KubeSchedulerConfiguration"
 # Read by a program from a file; no API serves them.
-CONFIGURATION_KINDS = {KUBEXTEND_KIND, SCHEDULER_KIND, "Config"}
+CONFIGURATION_KINDS = {KUBEXTEND_KIND, SCHEDULER_KIND, "Config", "Kustomization"}
 
 
 def documents() -> list[tuple[Path, Object]]:
@@ -48,11 +48,17 @@ def path_of(api: Api, manifest: Object, namespace: str = "default") -> str:
 
 def grant_kubextend(api: Api, user: str) -> None:
     """Allow a user what deploy/ allows kubextend, and nothing else."""
+    name, group = f"e2e-{user}", "rbac.authorization.k8s.io"
     roles = [d for _, d in objects() if d["kind"] == "ClusterRole"]
-    ours = [r for r in roles if r["metadata"]["name"] == "kubextend"]
-    assert ours, "deploy/ has no ClusterRole named kubextend"
-    api.call("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", ours[0])
-    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "kubextend"}
-    binding = {"metadata": {"name": "kubextend"}, "subjects": [subject], "roleRef": role}
-    api.call("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
+    rules = [role["rules"] for role in roles if role["metadata"]["name"] == "kubextend"]
+    assert rules, "deploy/ has no ClusterRole named kubextend"
+    assert all(each == rules[0] for each in rules), "the ClusterRoles in deploy/ differ"
+    metadata = {"name": name}
+    role = {"metadata": metadata, "rules": rules[0]}
+    binding = {
+        "metadata": metadata,
+        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+    }
+    api.call("POST", f"/apis/{group}/v1/clusterroles", role)
+    api.call("POST", f"/apis/{group}/v1/clusterrolebindings", binding)

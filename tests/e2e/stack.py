@@ -8,17 +8,17 @@ import signal
 import ssl
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from e2e.certificates import Authority
-from e2e.controlplane import ControlPlane
-from e2e.kubeapi import Object
-from e2e.workbench import Program, until
+from .certificates import Authority
+from .controlplane import ControlPlane
+from .kubeapi import Object
+from .workbench import Program, until
 
 KUBEXTEND = Path(sys.executable).with_name("kubextend")
 START_TIMEOUT_S = 60.0
@@ -75,14 +75,58 @@ def run_kubextend(*arguments: str | Path) -> str:
     return done.stdout
 
 
+class Scheduler:
+    """One kube-scheduler with the configuration of a file, up and ready."""
+
+    def __init__(self, control_plane: ControlPlane, name: str, config: Path) -> None:
+        self._bench = control_plane.bench
+        self._url = f"https://127.0.0.1:{self._bench.free_port()}"
+        # Its certificate is one that it made for itself.
+        self._trust = ssl.create_default_context()
+        self._trust.check_hostname = False
+        self._trust.verify_mode = ssl.CERT_NONE
+        self._program = self._bench.start(
+            f"kube-scheduler-{name}",
+            control_plane.binaries / "kube-scheduler",
+            f"--config={config}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={httpx.URL(self._url).port}",
+            "--authorization-always-allow-paths=/readyz,/metrics",
+            "-v=2",
+        )
+        until(self._is_ready, "kube-scheduler is ready", START_TIMEOUT_S, program=self._program)
+
+    def get(self, path: str) -> httpx.Response:
+        return httpx.get(f"{self._url}{path}", verify=self._trust, trust_env=False)
+
+    def close(self) -> None:
+        self._bench.end(self._program, signal.SIGKILL)
+
+    def _is_ready(self) -> bool:
+        try:
+            return self.get("/readyz").is_success
+        except httpx.TransportError:
+            return False
+
+
 class Stack:
     """Both programs of one test, and what they count."""
 
-    def __init__(
-        self, control_plane: ControlPlane, name: str, mode: Mode, *, scheduler: bool = True
+    def __init__(  # noqa: PLR0913  what the tests vary
+        self,
+        control_plane: ControlPlane,
+        name: str,
+        mode: Mode,
+        *,
+        profile: Object | None = None,
+        api_url: str | None = None,
+        scheduler: bool = True,
     ) -> None:
-        self.scheduler_name = name
+        self.name = name
         self.mode = mode
+        self._api_url = api_url
+        self._profile = profile or _profile(name)
+        self.scheduler_name: str = self._profile["schedulerName"]
         self._plane = control_plane
         self._bench = control_plane.bench
         self._folder = self._bench.folder / name
@@ -98,9 +142,9 @@ class Stack:
 
     def close(self) -> None:
         """End both programs."""
-        for program in (self._scheduler, self._kubextend):
-            if program is not None:
-                self._bench.end(program, signal.SIGKILL)
+        if self._scheduler is not None:
+            self._scheduler.close()
+        self._bench.end(self._kubextend, signal.SIGKILL)
         self.client.close()
 
     def kill_kubextend(self) -> None:
@@ -116,10 +160,10 @@ class Stack:
         self._kubextend = self._launch_kubextend()
 
     def is_ready(self) -> bool:
-        try:
-            return self.client.get("/readyz").is_success
-        except httpx.TransportError:
-            return False
+        return self._is_well("/readyz")
+
+    def is_alive(self) -> bool:
+        return self._is_well("/livez")
 
     def post(self, verb: str, body: Mapping[str, object]) -> Object:
         """Call a verb as kube-scheduler does."""
@@ -135,11 +179,14 @@ class Stack:
         return int(self.counts().total("kubextend_verb_duration_seconds_count", verb=verb))
 
     def scheduler_counts(self) -> Samples:
-        context = ssl.create_default_context()
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        url = f"https://127.0.0.1:{self._scheduler_port}/metrics"
-        return Samples(httpx.get(url, verify=context, trust_env=False).raise_for_status().text)
+        assert self._scheduler is not None
+        return Samples(self._scheduler.get("/metrics").raise_for_status().text)
+
+    def _is_well(self, path: str) -> bool:
+        try:
+            return self.client.get(path).is_success
+        except httpx.TransportError:
+            return False
 
     def _start_kubextend(self) -> Program:
         program = self._launch_kubextend()
@@ -147,38 +194,17 @@ class Stack:
         return program
 
     def _launch_kubextend(self) -> Program:
-        name = f"kubextend-{self.scheduler_name}"
+        name = f"kubextend-{self.name}"
         return self._bench.start(name, KUBEXTEND, "serve", "--config", self.config)
 
-    def _start_scheduler(self) -> Program:
+    def _start_scheduler(self) -> "Scheduler":
         written = self._folder / "kube-scheduler.yaml"
         kubeconfig = self._plane.kubeconfig("system:kube-scheduler")
         options: list[str | Path] = ["--kubeconfig", kubeconfig, "--no-leader-elect"]
         if self.mode.binds:
             options.append("--bind")
         written.write_text(run_kubextend("scheduler-config", "--config", self.config, *options))
-        self._scheduler_port = self._bench.free_port()
-        program = self._bench.start(
-            f"kube-scheduler-{self.scheduler_name}",
-            self._plane.binaries / "kube-scheduler",
-            f"--config={written}",
-            "--bind-address=127.0.0.1",
-            f"--secure-port={self._scheduler_port}",
-            "--authorization-always-allow-paths=/readyz,/metrics",
-            "-v=2",
-        )
-        until(self._scheduler_is_ready, "kube-scheduler is ready", START_TIMEOUT_S, program=program)
-        return program
-
-    def _scheduler_is_ready(self) -> bool:
-        context = ssl.create_default_context()
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        url = f"https://127.0.0.1:{self._scheduler_port}/readyz"
-        try:
-            return httpx.get(url, verify=context, trust_env=False).is_success
-        except httpx.TransportError:
-            return False
+        return Scheduler(self._plane, self.name, written)
 
     def _client(self) -> httpx.Client:
         if self._certificates is None:
@@ -209,16 +235,17 @@ class Stack:
             "kind": "ExtenderConfiguration",
             "server": server,
             "extender": extender,
-            "profiles": [_profile(self.scheduler_name, PLUGINS)],
+            "profiles": [self._profile],
         }
         if self.mode.names or self.mode.binds:
-            config["cluster"] = {"kubeconfig": str(self._plane.kubeconfig("kubextend"))}
+            kubeconfig = self._plane.kubeconfig("kubextend", self._api_url)
+            config["cluster"] = {"kubeconfig": str(kubeconfig)}
         return config
 
 
-def _profile(scheduler_name: str, plugins: Sequence[str]) -> Object:
+def _profile(scheduler_name: str) -> Object:
     return {
         "schedulerName": scheduler_name,
-        "plugins": {"multiPoint": {"enabled": [{"name": name} for name in plugins]}},
+        "plugins": {"multiPoint": {"enabled": [{"name": name} for name in PLUGINS]}},
         "pluginConfig": [{"name": "LabelMatch", "args": LABEL_MATCH}],
     }

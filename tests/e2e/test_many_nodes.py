@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from e2e.controlplane import ControlPlane
-from e2e.kubeapi import NodePool
-from e2e.stack import HIGH_COMM, Mode, Stack
-from e2e.workload import NewWorkload
+from .controlplane import ControlPlane
+from .kubeapi import NodePool
+from .stack import HIGH_COMM, Mode, Stack
+from .workload import NewWorkload
 
 MODES = [Mode(names=True), Mode(names=False)]
 PODS = 20

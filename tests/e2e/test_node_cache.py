@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from e2e.controlplane import ControlPlane
-from e2e.kubeapi import RDMA_LABEL, NodePool, Object, node
-from e2e.stack import HIGH_COMM, Mode, Stack
-from e2e.workbench import until, within
+from .controlplane import ControlPlane
+from .kubeapi import RDMA_LABEL, NodePool, Object, node
+from .stack import HIGH_COMM, Mode, Stack
+from .workbench import until, within
 
 NODES = 5000
 LISTED_WITHIN_S = 15.0

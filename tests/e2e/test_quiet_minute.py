@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from e2e.controlplane import ControlPlane
-from e2e.kubeapi import Api, NodePool
-from e2e.stack import HIGH_COMM, NO_RDMA, Mode, Stack
-from e2e.workload import Workload
+from .controlplane import ControlPlane
+from .kubeapi import Api, NodePool
+from .stack import HIGH_COMM, NO_RDMA, Mode, Stack
+from .workload import Workload
 
 MINUTE_S = 60.0
 CALLS_WINDOW_S = 40.0
@@ -41,8 +41,8 @@ def spring(stack: Stack, api: Api, name: str) -> tuple[Workload, NodePool]:
     pool = NodePool(api, f"trap-{name}", 5, cpu="4")
     pool.enable_rdma(*pool.names[:2])
     workload = Workload(api, f"trap-{name}", stack.scheduler_name, pool)
-    for i, node in enumerate(pool.names):
-        workload.fill(node, 4, "e2e-high" if i < 2 else "e2e-low")
+    workload.fill(2, "e2e-high", HIGH_COMM)
+    workload.fill(3, "e2e-low")
     return workload, pool
 
 

@@ -5,22 +5,38 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from e2e.controlplane import ControlPlane
-from e2e.kubeapi import NodePool
-from e2e.stack import HIGH_COMM, Mode, Stack
-from e2e.workbench import until
-from e2e.workload import NewWorkload
+from .controlplane import ControlPlane
+from .kubeapi import NodePool
+from .slow_door import SlowDoor
+from .stack import HIGH_COMM, Mode, Stack
+from .workbench import until
+from .workload import NewWorkload
 
 PARKED_AT_MOST_S = 15
 DOWN_S = 0.5
+# kubextend answers kube-scheduler for so long before it has listed the nodes.
+LISTING_S = 3.0
 PODS = 15
 
 
 @pytest.fixture(scope="module")
-def stack(control_plane: ControlPlane) -> Iterator[Stack]:
-    running = Stack(control_plane, "restart", Mode(names=True))
-    yield running
-    running.close()
+def slow_stack(control_plane: ControlPlane) -> Iterator[Stack]:
+    port = control_plane.bench.free_port()
+    with SlowDoor(port, control_plane.port, opening_s=LISTING_S) as door:
+        running = Stack(control_plane, "restart", Mode(names=True), api_url=door.url)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def pool(
+    slow_stack: Stack, control_plane: ControlPlane, request: pytest.FixtureRequest
+) -> Iterator[NodePool]:
+    pool = NodePool(control_plane.api, f"restart-{request.node.callspec.id}", 10, cpu="8")
+    pool.enable_rdma(*pool.names[:4])
+    until(slow_stack.is_ready, "kubextend is ready")
+    yield pool
+    pool.delete()
 
 
 def terminate(stack: Stack) -> None:
@@ -31,30 +47,23 @@ def terminate(stack: Stack) -> None:
     "end", [pytest.param(terminate, id="asked"), pytest.param(Stack.kill_kubextend, id="killed")]
 )
 def test_a_restart_in_names_mode_evicts_nothing_and_parks_no_pod_for_long(
-    end: Callable[[Stack], None],
-    stack: Stack,
-    control_plane: ControlPlane,
-    new_workload: NewWorkload,
-    request: pytest.FixtureRequest,
+    end: Callable[[Stack], None], slow_stack: Stack, pool: NodePool, new_workload: NewWorkload
 ) -> None:
-    pool = NodePool(control_plane.api, f"restart-{request.node.callspec.id}", 10, cpu="8")
-    labelled = pool.names[:4]
-    pool.enable_rdma(*labelled)
-    workload = new_workload(stack, pool)
-    for node in pool.names:
-        workload.fill(node, 2, "e2e-lowest")
+    workload = new_workload(slow_stack, pool)
+    # Something that could be evicted, on every node.
+    workload.until_placed(workload.create("cheap", 20, cpu="1", priority_class="e2e-lowest"))
     before = workload.uids()
-    urgent = {"cpu": "100m", "priority_class": "e2e-high"}
-    names = workload.create("before", PODS, HIGH_COMM, **urgent)
+    names = workload.create("before", PODS, HIGH_COMM, priority_class="e2e-high")
     until(lambda: len(workload.placed()) > len(before), "the first pod is placed")
-    end(stack)
-    names += workload.create("during", PODS, HIGH_COMM, **urgent)
-    plain = workload.create("plain", PODS, **urgent)
+    end(slow_stack)
+    names += workload.create("during", PODS, HIGH_COMM, priority_class="e2e-high")
+    plain = workload.create("plain", PODS, priority_class="e2e-high")
     time.sleep(DOWN_S)
-    stack.start_kubextend()
-    names += workload.create("starting", PODS, HIGH_COMM, **urgent)
+    slow_stack.start_kubextend()
+    until(slow_stack.is_alive, "kubextend answers")
+    names += workload.create("starting", PODS, HIGH_COMM, priority_class="e2e-high")
+    assert not slow_stack.is_ready(), "pods came before the nodes were listed"
     nodes = workload.until_placed(names + plain, timeout_s=PARKED_AT_MOST_S + 15)
-    assert {nodes[name] for name in names} <= set(labelled)
+    assert {nodes[name] for name in names} <= set(pool.names[:4])
     assert [n for uid, n in before.items() if uid not in workload.uids()] == []
     assert max(workload.waited_s(name) for name in names + plain) <= PARKED_AT_MOST_S
-    pool.delete()

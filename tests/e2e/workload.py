@@ -3,9 +3,9 @@
 import datetime as dt
 from collections.abc import Callable, Mapping
 
-from e2e.kubeapi import Api, NodePool, Object, condition, placed_on, pod
-from e2e.stack import Stack
-from e2e.workbench import until
+from .kubeapi import Api, NodePool, Object, condition, placed_on, pod
+from .stack import Stack
+from .workbench import until
 
 PRIORITIES = {"e2e-high": 1000, "e2e-low": 10, "e2e-lowest": 1}
 
@@ -24,21 +24,31 @@ class Workload:
         prefix: str,
         count: int,
         labels: Mapping[str, str] | None = None,
-        **options: str,
+        *,
+        cpu: str = "10m",
+        priority_class: str = "",
     ) -> list[str]:
-        """Create pods at once and return their names; the options are those of ``pod``."""
+        """Create pods at once and return their names."""
         names = [f"{prefix}-{i:02}" for i in range(count)]
         pool = self._pool.name
         self._api.create_pods(
-            self.namespace, (pod(n, self._scheduler, pool, labels, **options) for n in names)
+            self.namespace,
+            [
+                pod(n, self._scheduler, pool, labels, cpu=cpu, priority_class=priority_class)
+                for n in names
+            ],
         )
         return names
 
-    def fill(self, node: str, count: int, priority_class: str) -> list[str]:
-        """Put pods of one core each onto a node, past every scheduler."""
-        return self.create(
-            f"on-{node}", count, cpu="1", priority_class=priority_class, node_name=node
+    def fill(
+        self, nodes: int, priority_class: str, labels: Mapping[str, str] | None = None
+    ) -> list[str]:
+        """Let kube-scheduler fill as many four-core nodes with pods of one core each."""
+        names = self.create(
+            priority_class, 4 * nodes, labels, cpu="1", priority_class=priority_class
         )
+        self.until_placed(names)
+        return names
 
     def pods(self) -> dict[str, Object]:
         """Every pod by its name."""

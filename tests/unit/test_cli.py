@@ -199,9 +199,18 @@ def test_a_request_that_cannot_be_read_is_one_line_that_says_where(tmp_path: Pat
     request.write_text('{"Pod": {"metadata": 3}}')
     result = run("filter", request)
     assert (result.stdout, result.exit_code) == ("", 1)
-    assert result.stderr.startswith("Error: byte ")
+    assert result.stderr.startswith(f"Error: {request}: byte ")
     assert "Pod.metadata" in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_nodes_that_cannot_be_read_are_told_from_the_request(tmp_path: Path) -> None:
+    request = write(tmp_path / "r.json", request_for("ml", names_only=True))
+    nodes = tmp_path / "n.json"
+    nodes.write_text("{")
+    result = run("filter", request, "--nodes", nodes)
+    assert (result.stdout, result.exit_code) == ("", 1)
+    assert result.stderr.startswith(f"Error: {nodes}: byte 1: ")
 
 
 def test_an_answer_that_is_an_error_ends_the_command_with_1(tmp_path: Path) -> None:
@@ -428,3 +437,25 @@ def test_help_loads_neither_the_server_nor_the_kubernetes_client_nor_pydantic() 
     )
     assert ran.stdout.startswith("Usage: ")
     assert ran.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("command", [["check"], ["scheduler-config", "--config"]])
+def test_files_of_the_machine_where_it_will_run_are_noted_and_not_needed(
+    command: list[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "kubextend.yaml"
+    file.write_text(
+        "apiVersion: kubextend.dev/v1alpha1\n"
+        "kind: ExtenderConfiguration\n"
+        "server: {tls: {certFile: /nowhere/tls.crt, keyFile: /nowhere/tls.key}}\n"
+        "extender: {tlsConfig: {caFile: /etc/kubernetes/ca.crt}}\n"
+        "profiles: [{schedulerName: default-scheduler}]\n"
+    )
+    asked = run(*command, str(file))
+    assert asked.exit_code == 0
+    if command == ["check"]:
+        reason = "cannot be read: No such file or directory; `kubextend serve` will need it"
+        assert f"note: server.tls.certFile: /nowhere/tls.crt {reason}\n" in asked.stdout
+    served = run("serve", "--config", str(file))
+    assert served.exit_code == 1
+    assert "server.tls.certFile: cannot be read: No such file or directory" in served.stderr

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 import logging
-import re
 import threading
 import time
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING
 
-from kubextend.cluster.call import CONFLICT, NOT_FOUND, Call, RefusedError, UnreachableError
+from kubextend.cluster.call import CONFLICT, NAME, NOT_FOUND, Call, RefusedError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -42,8 +41,6 @@ ATTEMPTS = 4
 CALL_S = 5.0
 JOIN_S = 2.0
 INVALID = 422
-
-_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
 
 @dataclass(slots=True)
@@ -146,7 +143,7 @@ class Activator:
     def _add(self, wake: _Wake) -> None:
         if wake.uid in self._waiting:
             return
-        named = wake.uid and _NAME.fullmatch(wake.namespace) and _NAME.fullmatch(wake.name)
+        named = wake.uid and NAME.fullmatch(wake.namespace) and NAME.fullmatch(wake.name)
         if not named or len(self._due) >= MAX_WAITING:
             self.stats.dropped += 1
             return

@@ -7,7 +7,6 @@ threads as wanted.
 
 from __future__ import annotations
 
-import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import orjson
 
 from kubextend.cluster.call import (
     CONFLICT,
+    NAME,
     NOT_FOUND,
     SERVER_ERROR,
     Call,
@@ -34,9 +34,6 @@ FIRST_PAUSE_S = 0.1
 PAUSE_S = 2.0
 
 FORBIDDEN = 403
-
-_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
-"""As wide as any name of the API: what fits has no place to go but its own part of the path."""
 
 
 class Binder:
@@ -89,7 +86,7 @@ class _Binding:
 
     def __init__(self, cluster: Cluster, namespace: str, name: str, uid: str, node: str) -> None:
         for what, text in (("namespace", namespace), ("pod", name), ("node", node)):
-            if not _NAME.fullmatch(text):
+            if not NAME.fullmatch(text):
                 message = f"cannot bind: {text!r} is no name of a {what}"
                 raise ClusterError(message)
         if not uid:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ CONFLICT = 409
 GONE = 410
 TOO_MANY_REQUESTS = 429
 SERVER_ERROR = 500
+
+NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+"""As wide as any name of the API: what fits has no place to go but its own part of the path."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,7 @@ TOKEN_KEPT_S = 10.0
 """The client's own hook costs 50 us a call; it reads a mounted token anew every minute."""
 RENEWAL_INTERVAL_S = 5.0
 RETRY_AFTER_LIMIT_S = 120.0
+MOST_SENTENCE_CHARS = 200
 
 OK = 200
 ERRORS_FROM = 300
@@ -256,7 +257,7 @@ def _refusal(call: Call, response: BaseHTTPResponse) -> RefusedError:
         body = b""
     finally:
         response.close()
-    reason = _status_message(body) or response.reason or "no reason given"
+    reason = _status_message(body) or _sentence(body) or response.reason or "no reason given"
     return RefusedError(call, response.status, reason, retry_after_s(response.headers))
 
 
@@ -267,6 +268,13 @@ def _status_message(body: bytes) -> str:
         if isinstance(status, dict):
             return str(status.get("message") or "")
     return ""
+
+
+def _sentence(body: bytes) -> str:
+    """The body where it is one short line of text, as Go answers plain HTTP on a TLS port."""
+    text = body.decode(errors="replace").strip()
+    short = len(text) <= MOST_SENTENCE_CHARS and text.isprintable()
+    return text if short and text[:1].isalpha() else ""
 
 
 def retry_after_s(headers: Mapping[str, str], now: float | None = None) -> float | None:

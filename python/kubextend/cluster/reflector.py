@@ -298,6 +298,8 @@ class Reflector:
         log.debug("nodes are listed anew: %s", error)
         if self._streaks.expired == 1:
             return 0.0
+        if self._streaks.expired > PAGED_ATTEMPTS:
+            self._lost(error)
         return self._jitter(self._streaks.expired - 1, REFUSED_PAUSE_S)
 
     def _refused(self, error: BaseException) -> float:

@@ -26,15 +26,22 @@ _QUALIFIED_NAME = re.compile(
 _MAX_DOMAIN = 253 - len("requests.")
 
 
-def check(config: ExtenderConfiguration, findings: Findings, broken: Collection[str]) -> None:
+def check(
+    config: ExtenderConfiguration,
+    findings: Findings,
+    broken: Collection[str],
+    *,
+    runs_here: bool,
+) -> None:
     """Adds to ``findings`` all that does not fit together.
 
     Args:
         config: resolved; where a field was wrong by itself, its default stands in it.
         findings: takes what is wrong.
         broken: the paths that were wrong by themselves and say nothing any more.
+        runs_here: files that it names must be readable on this machine.
     """
-    checks = _Checks(config, findings, broken)
+    checks = _Checks(config, findings, broken, runs_here=runs_here)
     checks.server()
     checks.server_tls()
     checks.cluster()
@@ -49,7 +56,7 @@ def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 
@@ -57,7 +64,7 @@ def is_loopback(host: str) -> bool:
 def is_wildcard(host: str) -> bool:
     """Whether ``host`` stands for every address of the machine, and so for none to call."""
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_unspecified
+        return ipaddress.ip_address(host).is_unspecified
     except ValueError:
         return False
 
@@ -66,18 +73,32 @@ class _Checks:
     """One method per concern, so that a broken field silences no other concern."""
 
     def __init__(
-        self, config: ExtenderConfiguration, findings: Findings, broken: Collection[str]
+        self,
+        config: ExtenderConfiguration,
+        findings: Findings,
+        broken: Collection[str],
+        *,
+        runs_here: bool,
     ) -> None:
+        self._runs_here = runs_here
         self._config = config
         self._findings = findings
         self._broken = broken
 
     def server(self) -> None:
         server = self._config.server
-        if self._sound("server.port", "server.healthPort") and server.port == server.health_port:
+        same_host = server.health_host in {None, server.host}
+        if (
+            self._sound("server.port", "server.healthPort")
+            and same_host
+            and server.port == server.health_port
+        ):
             message = "must not be the port of the verbs"
             hint = "null serves health and metrics on server.port"
             self._complain(("server", "healthPort"), message, server.health_port, hint)
+        if server.health_host and not server.health_port and self._sound("server.healthPort"):
+            message = "needs server.healthPort"
+            self._complain(("server", "healthHost"), message, server.health_host)
         guarded = [verb for verb in self._config.verbs if verb in {"bind", "preempt"}]
         open_to_all = not server.insecure and not server.tls.client_ca_file
         if (
@@ -216,8 +237,13 @@ class _Checks:
                 opened.read(1)
         except OSError as error:
             hint = "~ is not expanded here" if file.startswith("~") else ""
-            reason = error.strerror or type(error).__name__
-            self._complain(at, f"cannot be read: {reason}", file, hint)
+            message = f"cannot be read: {error.strerror or type(error).__name__}"
+            if self._runs_here:
+                self._complain(at, message, file, hint)
+            else:
+                self._findings.note(at, f"{file} {message}; `kubextend serve` will need it")
+        except ValueError as error:
+            self._complain(at, f"is no name of a file: {error}", file)
 
     def _sound(self, *paths: str) -> bool:
         """Whether the file's own values stand at and below all these paths."""

@@ -48,6 +48,7 @@ def load(
     *,
     known: Mapping[str, PluginInfo],
     overrides: Mapping[str, JsonValue] | None = None,
+    runs_here: bool = True,
 ) -> ExtenderConfiguration:
     """The configuration in a file.
 
@@ -56,12 +57,14 @@ def load(
         known: the plugins there are, by name.
         overrides: values that count before those of the file, by their path, as
             ``{"server.port": 9000}``.
+        runs_here: files that it names must be readable; else one that is not is noted, as it may
+            well be on the machine where the configuration is to run.
 
     Raises: ConfigError: with every issue of the file.
     """
     data = DEFAULT.encode() if path is None else _bytes(Path(path))
     tree = read_document(data, str(path or "the embedded default"))
-    return parse(tree, known=known, overrides=overrides)
+    return parse(tree, known=known, overrides=overrides, runs_here=runs_here)
 
 
 def parse(
@@ -69,6 +72,7 @@ def parse(
     *,
     known: Mapping[str, PluginInfo],
     overrides: Mapping[str, JsonValue] | None = None,
+    runs_here: bool = True,
 ) -> ExtenderConfiguration:
     """The configuration that a document's JSON value holds; otherwise like ``load``."""
     findings, later = Findings(), Findings()
@@ -78,7 +82,7 @@ def parse(
     ours = {**ours, "apiVersion": API_VERSION, "kind": KIND}
     config, broken = _typed(_prepared(ours, overrides or {}, findings), findings)
     resolved = resolve(config.profiles, catalog, later)
-    check(config.with_resolved(resolved), later, broken)
+    check(config.with_resolved(resolved), later, broken, runs_here=runs_here)
     issues = findings.issues + [issue for issue in later.issues if _adds(issue, broken)]
     if issues:
         sections = list(tree)

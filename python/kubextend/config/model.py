@@ -4,6 +4,8 @@ Says what a field may hold by itself. What fields mean together is in ``checks``
 mean in ``resolve``; reading files is in ``loader``.
 """
 
+import ipaddress
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal, Protocol, Self
@@ -48,6 +50,7 @@ KIND: Final = "ExtenderConfiguration"
 
 Verb = Literal["filter", "preempt", "prioritize", "bind"]
 
+_HOST_NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
 _BINDING_POINTS = ("reserve", "permit", "preBind", "bind", "postBind")
 _FILTER_POINTS = ("preFilter", "filter", "postFilter")
 _REJECTING_POINTS = ("preFilter", "filter")
@@ -121,10 +124,20 @@ def _server_path(path: str) -> str:
     if not path.startswith("/"):
         message = "must start with /"
         raise ValueError(message)
-    if set(path) & set('?#%\\" ') or "//" in path or {".", ".."} & set(path.split("/")):
+    if set(path) & set('?#%\\"{} ') or "//" in path or {".", ".."} & set(path.split("/")):
         message = "must be a plain path such as /v1"
         raise ValueError(message)
     return path
+
+
+def _host(host: str) -> str:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        if not _HOST_NAME.fullmatch(host):
+            message = "must be an address such as 127.0.0.1 or ::1, or a name"
+            raise ValueError(message) from None
+    return host
 
 
 _FilePath = Annotated[str | None, AfterValidator(lambda path: path or None)]
@@ -147,13 +160,16 @@ class Server(_Model):
     Attributes:
         path: what the verbs are under; ``/`` makes them ``/filter`` and so on.
         health_port: a port of its own for livez, readyz and metrics, over plain HTTP.
+        health_host: where that port listens; None for ``host``. It serves no verb, so a pod whose
+            verbs stay on loopback may open it to probes and to Prometheus.
         insecure: bind and preempt may be reached from other machines without a certificate.
     """
 
-    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    host: Annotated[str, Field(min_length=1), AfterValidator(_host)] = "127.0.0.1"
     port: _Port = 8888
     path: Annotated[str, AfterValidator(_server_path)] = "/"
     health_port: _Port | None = None
+    health_host: Annotated[str, Field(min_length=1), AfterValidator(_host)] | None = None
     max_body_bytes: Annotated[int, Field(ge=1)] = 512 << 20
     # kube-scheduler drops an idle connection after 90 s; a server that is first fails a call.
     keep_alive_seconds: Annotated[int, Field(ge=95)] = 120

@@ -13,9 +13,7 @@ class NativeFilter:
 
     _native: core.NativePlugin
 
-    def filter_nodes(
-        self, state: CycleState, pod: core.Pod, nodes: core.Nodes
-    ) -> list[Rejection]:
+    def filter_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[Rejection]:
         """The nodes that the core rejects."""
         del state
         return [

@@ -32,13 +32,18 @@ class TlsFiles:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
         try:
-            context.load_cert_chain(self.cert_file, self.key_file)
+            context.load_cert_chain(self.cert_file, self.key_file, self._refuse_password)
         except OSError as error:
             message = f"TLS certificate {self.cert_file} with key {self.key_file}: {error}"
             raise KubextendError(message) from error
         if self.client_ca_file is not None:
             self._require_client_certificates(context, self.client_ca_file)
         return context
+
+    def _refuse_password(self) -> str:
+        """Without this OpenSSL would ask for a password on the terminal, and wait."""
+        message = f"TLS key {self.key_file} is encrypted; kubextend needs it without a password"
+        raise KubextendError(message)
 
     @staticmethod
     def _require_client_certificates(context: ssl.SSLContext, ca_file: Path) -> None:

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
@@ -52,7 +53,7 @@ class VerbEndpoint:
         """The request is answered; a client that went away in the middle is not."""
         try:
             body = await read_body(scope, receive, self._most_body_bytes)
-            answer = await self._run(body)
+            answer = await self._run(body, receive)
         except ClientDisconnect:
             return
         except asyncio.CancelledError:
@@ -64,14 +65,14 @@ class VerbEndpoint:
         else:
             await reply(send, 200, answer)
 
-    async def _run(self, body: bytes) -> bytes:
+    async def _run(self, body: bytes, receive: Receive) -> bytes:
         self._metrics.body_bytes(self._verb).observe(len(body))
         started_s = time.perf_counter()
         try:
-            return await self._where_it_belongs(body)
+            return await self._where_it_belongs(body, receive)
         except WireError as error:
             raise RefusedError(400, str(error), unread=False) from error
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, ClientDisconnect):
             raise
         except BaseException:
             # A panic of the core is a BaseException, and a plugin may raise SystemExit.
@@ -80,9 +81,34 @@ class VerbEndpoint:
         finally:
             self._metrics.duration(self._verb).observe(time.perf_counter() - started_s)
 
-    async def _where_it_belongs(self, body: bytes) -> bytes:
+    async def _where_it_belongs(self, body: bytes, receive: Receive) -> bytes:
         if self._verb == "bind":
-            return await self._workers.bind(self._answer, body)
+            return await _while_wanted(self._workers.bind(self._answer, body), receive)
         if len(body) > _INLINE_BYTES:
-            return await self._workers.compute(self._answer, body)
+            return await _while_wanted(self._workers.compute(self._answer, body), receive)
         return self._answer(body)
+
+
+async def _while_wanted(work: Coroutine[Any, Any, bytes], receive: Receive) -> bytes:
+    """What the work returns; work that still waits for a thread ends with its client.
+
+    kube-scheduler places a pod anew once a bind of it timed out: an old one that begins after that
+    would take the pod to a node that is no longer meant.
+
+    Raises: ClientDisconnect: the client went away first.
+    """
+    working = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_client_gone(receive))
+    try:
+        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise ClientDisconnect
+    finally:
+        working.cancel()
+        gone.cancel()
+
+
+async def _client_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -14,6 +14,10 @@ pub(crate) struct Strings {
 
 const SMALLEST_PURGE: usize = 4096;
 
+/// The API server takes no longer label key (253 + 1 + 63 bytes), nor value (63). What is longer is
+/// no label of a real node; its bytes must not outlive the node that brought them.
+const LONGEST: usize = 317;
+
 impl Default for Strings {
     fn default() -> Self {
         Self {
@@ -25,6 +29,9 @@ impl Default for Strings {
 
 impl Strings {
     pub(crate) fn intern(&mut self, text: &str) -> Arc<str> {
+        if text.len() > LONGEST {
+            return text.into();
+        }
         if let Some(known) = self.known.get(text) {
             return known.clone();
         }
@@ -46,6 +53,15 @@ impl Strings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn strings_longer_than_any_label_live_no_longer_than_their_node() {
+        let mut strings = Strings::default();
+        let long = strings.intern(&"x".repeat(LONGEST + 1));
+        assert_eq!(Arc::strong_count(&long), 1);
+        let longest = strings.intern(&"x".repeat(LONGEST));
+        assert_eq!(Arc::strong_count(&longest), 2);
+    }
 
     #[test]
     fn strings_that_no_node_names_are_dropped() {

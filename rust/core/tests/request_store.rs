@@ -198,20 +198,23 @@ fn a_body_larger_than_the_limit_is_read_and_not_kept() {
 
 #[test]
 fn the_least_recently_seen_nodes_go_first_when_bytes_run_out() {
-    let one = versioned("n00", "1", 200).len() as u64;
-    let store = NodeStore::new(10 * one + 100);
     let name = |i: usize| format!("n{i:02}");
-    for i in 0..10 {
-        read(&body_of(&[(&name(i), "1")], 200), Some(&store)).unwrap();
-    }
+    let bring = |store: &NodeStore, i: usize| {
+        read(&body_of(&[(&name(i), "1")], 200), Some(store)).unwrap();
+    };
+    // Each body is mostly node, so all of it is kept and counts.
+    let max_bytes = 10 * body_of(&[("n00", "1")], 200).len() as u64;
+    let store = NodeStore::new(max_bytes);
+    (0..10).for_each(|i| bring(&store, i));
+    assert_eq!((store.stats().nodes, store.stats().bytes), (10, max_bytes));
     // Seen again: 0 and 1. The next ones in must push out 2 and 3 before those.
-    read(&body_of(&[("n00", "1"), ("n01", "1")], 200), Some(&store)).unwrap();
-    for i in 10..12 {
-        read(&body_of(&[(&name(i), "1")], 200), Some(&store)).unwrap();
-    }
-    assert!(store.stats().bytes <= 10 * one + 100);
-    for (i, kept) in [(0, true), (1, true), (2, false), (10, true), (11, true)] {
-        assert_eq!(store.contains(&name(i)), kept, "{i}");
+    bring(&store, 0);
+    bring(&store, 1);
+    assert_eq!(hits_and_misses(&store), (2, 10));
+    (10..12).for_each(|i| bring(&store, i));
+    assert_eq!((store.stats().nodes, store.stats().bytes), (10, max_bytes));
+    for i in 0..12 {
+        assert_eq!(store.contains(&name(i)), i != 2 && i != 3, "{i}");
     }
 }
 
@@ -232,6 +235,11 @@ fn nodes_that_thousands_of_requests_did_not_bring_are_dropped() {
     }
     assert!(!store.contains("old"));
     assert!(store.contains("kept") && store.contains("busy"));
+    assert_eq!(
+        store.stats().hits,
+        6000,
+        "what comes each time is recognised each time"
+    );
 }
 
 #[test]

@@ -241,6 +241,14 @@ class Request(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def send_text(self, code: int, text: bytes) -> None:
+        """What is no answer of the API's own, but of something on its way."""
+        self.send_response(code)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
     def refuse(self, code: int, reason: str, message: str, **headers: str) -> None:
         self.send(code, status_of(code, reason, message), **headers)
 

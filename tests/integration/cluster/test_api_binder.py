@@ -31,6 +31,17 @@ def replace_pod(request: Request) -> bool:
     return False
 
 
+def refuse_plain_http(request: Request) -> bool:
+    """What Go's server says in clear text on its TLS port."""
+    request.send_text(400, b"Client sent an HTTP request to an HTTPS server.\n")
+    return True
+
+
+def refuse_with_a_page(request: Request) -> bool:
+    request.send_text(400, b"<html>\n<title>400</title>\n" + b"<p>" * 200)
+    return True
+
+
 def delete_pod_and_answer(request: Request) -> bool:
     del request.server_api.pods["web"]
     return lost_request(request)
@@ -93,8 +104,20 @@ def test_binding_a_pod_again_to_the_same_node_succeeds(api: ScriptedApi, cluster
         (refusing(422, "Invalid", "target.name: Required"), "target.name: Required", 422),
         (refusing(409, "Conflict", "pod web is being deleted"), "pod web is being deleted", 409),
         (delete_pod_and_answer, "it was deleted", 404),
+        (refuse_plain_http, "Client sent an HTTP request to an HTTPS server.", 400),
+        (refuse_with_a_page, "node-1: Bad Request", 400),
     ],
-    ids=["elsewhere", "other uid", "gone", "forbidden", "invalid", "being deleted", "lost, gone"],
+    ids=[
+        "elsewhere",
+        "other uid",
+        "gone",
+        "forbidden",
+        "invalid",
+        "being deleted",
+        "lost, gone",
+        "plain http",
+        "a proxy",
+    ],
 )
 def test_a_binding_that_cannot_be_says_why_and_writes_nothing(
     api: ScriptedApi,

@@ -3,10 +3,11 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from live_server import NODES, Connection, request, serving
+from live_server import NODES, Connection, head, request, serving
 
 from kubextend import core
 from kubextend.profile import Profiles
+from kubextend.server.workers import BIND_THREADS
 from kubextend.verbs import Verbs
 
 
@@ -40,6 +41,46 @@ def test_slow_bindings_run_side_by_side_and_hold_up_nobody() -> None:
         last = clients.submit(bind, url)
         assert {future.result() for future in [*waiting, last]} == {b'{"Error":""}'}
     assert slowest_s < 1
+
+
+class StuckApi:
+    """A binder whose API answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.answers = threading.Event()
+
+    def bind(self, _namespace: str, name: str, *_: str) -> None:
+        self.asked.append(name)
+        self.answers.wait(timeout=20)
+
+
+def binding_of(name: str) -> bytes:
+    return request("bind").replace(b'"p"', f'"{name}"'.encode())
+
+
+def test_a_binding_that_nobody_waits_for_any_more_does_not_begin() -> None:
+    api = StuckApi()
+    verbs = Verbs(Profiles({}), request_store=core.NodeStore(), binder=api)
+
+    def bind(name: str) -> bytes:
+        with Connection(url) as connection:
+            return connection.post("/bind", binding_of(name)).body
+
+    with serving(verbs) as url, ThreadPoolExecutor(BIND_THREADS + 1) as clients:
+        begun = [clients.submit(bind, f"begun-{number}") for number in range(BIND_THREADS)]
+        while len(api.asked) < BIND_THREADS:
+            time.sleep(0.01)
+        with Connection(url) as connection:
+            body = binding_of("given-up")
+            connection.send(head("POST", "/bind", **{"Content-Length": str(len(body))}), body)
+            time.sleep(0.2)
+        waiting = clients.submit(bind, "waiting")
+        time.sleep(0.2)
+        api.answers.set()
+        assert {future.result() for future in [*begun, waiting]} == {b'{"Error":""}'}
+    assert "waiting" in api.asked
+    assert "given-up" not in api.asked
 
 
 def test_many_clients_at_once_each_get_their_own_answer(url: str) -> None:

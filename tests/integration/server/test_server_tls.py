@@ -4,6 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 from live_server import Connection, port_of, request, serving, some_verbs
 from server_certificates import Authority, Pair
 
@@ -143,3 +144,19 @@ def test_files_that_are_no_good_are_named(
     ):
         with pytest.raises(KubextendError, match=named.name):
             files.context()
+
+
+def test_an_encrypted_key_is_named_and_nobody_is_asked_for_its_password(
+    tmp_path: Path, server_pair: Pair
+) -> None:
+    key = serialization.load_pem_private_key(server_pair.key_file.read_bytes(), password=None)
+    encrypted = tmp_path / "encrypted.key"
+    encrypted.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"secret"),
+        )
+    )
+    with pytest.raises(KubextendError, match=r"encrypted\.key is encrypted"):
+        TlsFiles(server_pair.cert_file, encrypted).context()

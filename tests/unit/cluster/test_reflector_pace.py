@@ -172,8 +172,10 @@ def test_a_list_without_a_version_is_not_taken() -> None:
         ([LIST, AWAY, (45.0, [NODE]), AWAY, (45.0, [NODE])], 0),
         ([LIST, AWAY, AWAY, AWAY, (45.0, [NODE])], 1),
         ([LIST, refused(410), LIST, (45.0, [NODE])], 0),
+        ([refused(400)] * 5, 1),
+        ([LIST, *[refused(410)] * 5], 1),
     ],
-    ids=["down at the start", "hiccups", "an outage", "a compaction"],
+    ids=["down at the start", "hiccups", "an outage", "a compaction", "no API", "gone for ever"],
 )
 def test_an_outage_is_said_once_and_a_hiccup_not_at_all(
     steps: list[object], warnings: int, caplog: pytest.LogCaptureFixture

@@ -62,14 +62,18 @@ FIELDS = {
             f"did you mean urlPrefix? {EXTENDER_FIELDS}",
         ),
     ),
+    "a host for health without its port": (
+        document(server={"healthHost": "0.0.0.0"}),
+        Issue("server.healthHost", "needs server.healthPort", "0.0.0.0"),
+    ),
     "field in snake case": (
         document(server={"health_port": 1}),
         Issue(
             "server.health_port",
             'unknown field "health_port"',
             1,
-            "did you mean healthPort? known fields: healthPort, host, insecure, keepAliveSeconds, "
-            "maxBodyBytes, path, port, tls",
+            "did you mean healthPort? known fields: healthHost, healthPort, host, insecure, "
+            "keepAliveSeconds, maxBodyBytes, path, port, tls",
         ),
     ),
     "unknown field, none near": (
@@ -152,6 +156,17 @@ FIELDS = {
     "empty host": (
         document(server={"host": ""}),
         Issue("server.host", "must not be empty", ""),
+    ),
+    **{
+        f"host {host}": (
+            document(server={"host": host}),
+            Issue("server.host", "must be an address such as 127.0.0.1 or ::1, or a name", host),
+        )
+        for host in ("[::1]", "http://127.0.0.1", "a..b", "127.0.0.1:8888", "*", "a" * 64)
+    },
+    "path with a pattern": (
+        document(server={"path": "/{any}"}),
+        Issue("server.path", "must be a plain path such as /v1", "/{any}"),
     ),
     "relative path": (
         document(server={"path": "v1"}),
@@ -668,6 +683,12 @@ def test_tls_files_come_in_pairs_and_can_be_read(
     except ConfigError as error:
         found = [issue.path for issue in error.issues]
     assert found == paths
+
+
+def test_a_name_that_no_file_can_have_is_an_issue() -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.parse(document(cluster={"kubeconfig": "a\0b"}), known=KNOWN)
+    assert [issue.path for issue in caught.value.issues] == ["cluster.kubeconfig"]
 
 
 def test_a_file_that_cannot_be_read_is_named() -> None:

@@ -214,6 +214,20 @@ def test_a_failing_filter_fails_the_attempt_and_is_named(error: BaseException) -
     assert failures == 1
 
 
+@pytest.mark.parametrize("reason", [5, None, ["a"], "\ud800"], ids=repr)
+def test_a_reason_that_no_answer_can_hold_is_the_plugins_failure(reason: Any) -> None:
+    rejecting = Needs(status=Status.unresolvable(reason))
+    for ignorable, failed in [(False, set()), (True, {"a"})]:
+        verbs = verbs_of([rejecting], ignorable=ignorable)
+        result = answer(verbs, full_request([node("a")]))
+        assert ('"Needs"' in result["Error"]) is not ignorable
+        assert set(rejected(result)) == failed
+        failures = counted(
+            verbs, "kubextend_plugin_failures_total", plugin="Needs", extension_point="Filter"
+        )
+        assert failures == 1
+
+
 def test_a_failing_filter_rejects_everything_where_the_scheduler_ignores_errors() -> None:
     verbs = verbs_of([Breaks()], ignorable=True)
     texts = set()

@@ -1,0 +1,99 @@
+"""``normalize`` and ``weigh``: kube-scheduler's arithmetic on lists and on buffers."""
+
+import array
+
+import pytest
+
+from kubextend import core
+
+MAX = (1 << 63) - 1
+
+
+@pytest.mark.parametrize(
+    ("scores", "maximum", "reverse", "expected"),
+    [
+        ([], 100, False, []),
+        ([0, 0], 100, False, [0, 0]),
+        ([0, 0], 100, True, [100, 100]),
+        ([1, 2, 3], 100, False, [33, 66, 100]),
+        ([1, 2, 3], 100, True, [67, 34, 0]),
+        ([5], 10, False, [10]),
+        ([200, 100], 100, False, [100, 50]),
+    ],
+)
+def test_normalize_is_default_normalize_score(
+    scores: list[int], maximum: int, reverse: bool, expected: list[int]
+) -> None:
+    assert core.normalize(scores, maximum, reverse) == expected
+    assert core.normalize(scores, maximum=maximum, reverse=reverse) == expected
+    view = core.normalize(array.array("q", scores), maximum, reverse)
+    assert isinstance(view, memoryview)
+    assert (view.format, view.readonly, list(view)) == ("q", True, expected)
+
+
+def test_what_is_given_is_not_changed() -> None:
+    as_list, as_array = [1, 2], array.array("q", [1, 2])
+    core.normalize(as_list)
+    core.normalize(as_array)
+    assert (as_list, list(as_array)) == ([1, 2], [1, 2])
+
+
+@pytest.mark.parametrize("scores", [None, 7, "12", ["1"], [1.5], [None]])
+def test_what_is_not_scores_is_a_type_error(scores: object) -> None:
+    with pytest.raises(TypeError):
+        core.normalize(scores)  # type: ignore[call-overload]
+    with pytest.raises(TypeError):
+        core.weigh([(scores, 1)])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("parts", "scale", "expected"),
+    [
+        ([([100, 50, 0], 1)], "additive", [10, 5, 0]),
+        ([([100, 50, 0], 3), ([10, 0, 100], 1)], "additive", [31, 15, 10]),
+        ([([5, 4, 15, 25], 1)], "additive", [1, 0, 2, 3]),
+        ([([100, 50, 0], 1)], "strict10", [10, 5, 0]),
+        ([([], 1)], "additive", []),
+    ],
+)
+def test_weigh_adds_weighted_scores_and_scales_them(
+    parts: list[tuple[list[int], int]], scale: str, expected: list[int]
+) -> None:
+    view = core.weigh(parts, scale)  # type: ignore[arg-type]
+    assert isinstance(view, memoryview)
+    assert (view.format, list(view)) == ("q", expected)
+    buffers = [(array.array("q", scores), weight) for scores, weight in parts]
+    assert list(core.weigh(buffers, scale)) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("scale", ["additive", "strict10"])
+def test_strict10_stays_within_ten_and_nothing_overflows(scale: str) -> None:
+    huge = [MAX, -MAX - 1, 0]
+    scores = list(core.weigh([(huge, MAX), (huge, MAX)], scale))  # type: ignore[arg-type]
+    assert len(scores) == 3
+    if scale == "strict10":
+        assert all(0 <= score <= 10 for score in scores)
+
+
+@pytest.mark.parametrize(
+    ("parts", "scale", "error", "sentence"),
+    [
+        ([], "additive", ValueError, "no scores to weigh"),
+        ([([1], 1), ([1, 2], 1)], "additive", ValueError, "parts of unequal length"),
+        (
+            [([1], 1)],
+            "linear",
+            ValueError,
+            "scale must be 'additive' or 'strict10', not \"linear\"",
+        ),
+        ([([1], 0.5)], "additive", TypeError, ""),
+        ([([1], 1 << 63)], "additive", OverflowError, ""),
+        ([([1 << 63], 1)], "additive", OverflowError, ""),
+    ],
+)
+def test_parts_that_cannot_be_weighed_are_refused(
+    parts: list[tuple[list[int], int]], scale: str, error: type[Exception], sentence: str
+) -> None:
+    with pytest.raises(error) as caught:
+        core.weigh(parts, scale)  # type: ignore[arg-type]
+    assert sentence in str(caught.value)

@@ -1,0 +1,188 @@
+"""deploy/ says the same thing in all its places, and its examples come out as they say.
+
+What a real kube-apiserver and kube-scheduler make of it is in tests/e2e.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kubextend import app, config, core
+from kubextend.plugins import IN_TREE
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+RDMA = DEPLOY / "examples" / "rdma"
+PLACES = ("second-scheduler", "service", "static-pod")
+Object = dict[str, Any]
+
+NODES = ("plain", "rdma-100", "rdma-200")
+NO_RDMA = "Node does not support RDMA"
+# The table in pods.yaml. A score of 50 with weight 4 is 20 on the wire.
+CHATTY = {"rejected": {"plain": NO_RDMA}, "scores": {"plain": 0, "rdma-100": 0, "rdma-200": 20}}
+QUIET = {"rejected": {}, "scores": {"plain": 20, "rdma-100": 0, "rdma-200": 0}}
+EXPECTED = {
+    ("chatty", "kubextend.yaml"): {**CHATTY, "scores": {}},
+    ("chatty", "label-match.yaml"): CHATTY,
+    ("quiet", "kubextend.yaml"): {**QUIET, "scores": {}},
+    ("quiet", "label-match.yaml"): QUIET,
+}
+
+
+def documents(path: Path) -> list[Object]:
+    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+
+
+def containers() -> list[Any]:
+    """Every container of every manifest, with its pod's spec."""
+    found = []
+    for path in sorted(DEPLOY.rglob("*.yaml")):
+        for document in documents(path):
+            spec = document.get("spec", {}) if document.get("kind") in {"Pod", "Deployment"} else {}
+            spec = spec.get("template", {}).get("spec", spec)
+            for each in [*spec.get("initContainers", []), *spec.get("containers", [])]:
+                name = f"{path.relative_to(DEPLOY)}:{each['name']}"
+                found.append(pytest.param(spec, each, id=name))
+    return found
+
+
+class Example:
+    """The nodes of the example in the place of a watched cluster."""
+
+    def __init__(self) -> None:
+        self.store = core.NodeStore()
+        items = documents(RDMA / "nodes.yaml")
+        nodes = {"metadata": {"resourceVersion": "1"}, "items": items}
+        self.store.replace(json.dumps(nodes).encode())
+
+    synced = True
+
+    def age_s(self) -> float | None:
+        return None
+
+
+@pytest.mark.parametrize(("pod", "file"), EXPECTED)
+def test_the_rdma_example_is_decided_as_its_table_says(pod: str, file: str) -> None:
+    loaded = config.load(RDMA / file, known=IN_TREE)
+    verbs = app.build_verbs(loaded, watched=Example())
+    (manifest,) = (p for p in documents(RDMA / "pods.yaml") if p["metadata"]["name"] == pod)
+    request = json.dumps({"Pod": manifest, "Nodes": None, "NodeNames": NODES}).encode()
+    verdict = json.loads(verbs.filter(request))
+    scores = {each["Host"]: each["Score"] for each in json.loads(verbs.prioritize(request))}
+    rejected = verdict["FailedAndUnresolvableNodes"] or {}
+    assert {"rejected": rejected, "scores": scores} == EXPECTED[pod, file]
+    assert verdict["NodeNames"] == [node for node in NODES if node not in rejected]
+
+
+def test_the_demo_runs_through_in_less_than_ten_seconds() -> None:
+    started_s = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, DEPLOY / "demo" / "demo.py"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("README.md says how to go on with a real cluster.\n")
+    assert time.monotonic() - started_s < 10
+
+
+def test_the_demo_ends_with_1_where_an_answer_is_not_as_expected(tmp_path: Path) -> None:
+    script = (DEPLOY / "demo" / "demo.py").read_text()
+    assert script.count('NO_RDMA = "Node does not') == 1
+    wrong = tmp_path / "demo.py"
+    here = f"HERE = Path({str(DEPLOY / 'demo')!r})"
+    script = re.sub(r"^HERE = .*$", lambda _: here, script, flags=re.MULTILINE)
+    wrong.write_text(script.replace('NO_RDMA = "Node does not', 'NO_RDMA = "A node does not'))
+    done = subprocess.run([sys.executable, wrong], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "This went wrong: rejected were" in done.stderr
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_written_scheduler_configuration_is_the_one_of_the_configuration_beside_it(
+    place: str, tmp_path: Path
+) -> None:
+    """With every comment; its command is in the first lines of the configuration."""
+    folder = DEPLOY / place
+    text = (folder / "kubextend.yaml").read_text()
+    for name in ("tls.crt", "tls.key", "ca.crt"):
+        (tmp_path / name).touch()
+    here = tmp_path / "kubextend.yaml"
+    here.write_text(text.replace("/etc/kubextend/tls", str(tmp_path)))
+    (head,) = re.findall(r"^#   kubextend ((?:.*\\\n)?.*)$", text, re.MULTILINE)
+    arguments, written = re.sub(r"\\\n# +", "", head).split(" > ")
+    command = [Path(sys.executable).with_name("kubextend"), *arguments.split()]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == (folder / written).read_text()
+
+
+@pytest.mark.parametrize(("spec", "container"), containers())
+def test_a_container_of_ours_can_change_nothing_outside_of_its_process(
+    spec: Object, container: Object
+) -> None:
+    context = spec.get("securityContext", {}) | container["securityContext"]
+    assert context["allowPrivilegeEscalation"] is False
+    assert context["readOnlyRootFilesystem"] is True
+    assert context["capabilities"] == {"drop": ["ALL"]}
+    assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["resources"]["requests"].keys() <= {"cpu", "memory"}
+    # kubeadm gives its kubeconfig to root, and a static pod can read it from nowhere else.
+    in_static_pod = spec.get("hostNetwork", False) and container["name"] == "kube-scheduler"
+    assert context.get("runAsNonRoot", False) is not in_static_pod
+
+
+def test_every_place_gives_kubextend_the_same_role_and_exactly_what_it_calls() -> None:
+    roles = [
+        document
+        for path in sorted(DEPLOY.rglob("rbac.yaml"))
+        for document in documents(path)
+        if document["kind"] == "ClusterRole"
+    ]
+    granted = [
+        {
+            (verb, resource)
+            for rule in role["rules"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
+        for role in roles
+    ]
+    calls = {
+        ("list", "nodes"),
+        ("watch", "nodes"),
+        ("patch", "pods/status"),
+        ("create", "pods/binding"),
+        ("get", "pods"),
+    }
+    assert granted == [calls, calls]
+
+
+def test_the_image_and_the_manifests_agree_on_user_paths_and_version() -> None:
+    image = (DEPLOY / "Dockerfile").read_text()
+    manifests = "\n".join(path.read_text() for path in sorted(DEPLOY.rglob("*.yaml")))
+    (version,) = re.findall(r'^version = "(.*)"$', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)
+    assert "USER 65532:65532" in image
+    assert set(re.findall(r"runAs(?:User|Group): (\d+)", manifests)) == {"65532"}
+    assert set(re.findall(r"kubextend:(\d[\d.]*)", image + manifests)) == {version}
+    (rust_version,) = re.findall(r'rust-version = "(.*)"', (ROOT / "Cargo.toml").read_text())
+    (rust_image,) = re.findall(r"^FROM rust:(\d+\.\d+)", image, re.MULTILINE)
+    assert tuple(map(int, rust_image.split("."))) >= tuple(map(int, rust_version.split(".")))
+
+
+def test_no_image_names_a_registry() -> None:
+    """Where images come from is the cluster's affair."""
+    manifests = [*DEPLOY.rglob("*.yaml"), DEPLOY / "Dockerfile"]
+    named = [
+        name
+        for path in manifests
+        for name in re.findall(
+            r"^\s*(?:FROM|image:|newName:) (\S+)", path.read_text(), re.MULTILINE
+        )
+    ]
+    assert named
+    assert [name for name in named if "/" in name] == []

@@ -1,0 +1,118 @@
+"""Every example of the README runs, and its reference of the configuration is complete."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from pydantic import BaseModel
+
+from kubextend import cli, config
+from kubextend.config import model
+from kubextend.plugins import IN_TREE
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ("README.md", "deploy/README.md")
+
+
+def blocks(language: str) -> list[str]:
+    """The code blocks of the README that say that they are in this language."""
+    text = (ROOT / "README.md").read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def commands() -> list[tuple[str, str]]:
+    """Each command of the console blocks, and what the README says that it prints."""
+    return [
+        (line, printed)
+        for block in blocks("console")
+        for line, printed in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+    ]
+
+
+def reference() -> dict[str, object]:
+    (text,) = blocks("yaml")
+    tree = yaml.safe_load(text)
+    assert isinstance(tree, dict)
+    return tree
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_a_python_example_runs(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    exec(compile(code, "README.md", "exec"), {})
+
+
+@pytest.mark.parametrize(("line", "printed"), commands())
+def test_a_command_prints_what_the_readme_says(
+    line: str, printed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    command, _, written = line.partition(" > ")
+    program, *arguments = shlex.split(command)
+    result = CliRunner().invoke(cli.main, arguments)
+    assert program == "kubextend"
+    assert result.exit_code == 0, result.output
+    if written:
+        assert yaml.safe_load(result.stdout)["kind"] == "KubeSchedulerConfiguration"
+    else:
+        assert result.stdout == printed
+
+
+def test_the_readme_has_examples_of_every_kind() -> None:
+    assert len(blocks("python")) >= 3
+    assert {line.split()[1] for line, _ in commands()} == {
+        "filter",
+        "prioritize",
+        "check",
+        "scheduler-config",
+    }
+
+
+def fields(section: type[BaseModel]) -> set[str]:
+    return {info.alias or name for name, info in section.model_fields.items()}
+
+
+@pytest.mark.parametrize(
+    ("path", "section"),
+    [
+        ("", model.ExtenderConfiguration),
+        ("server", model.Server),
+        ("server.tls", model.ServerTLS),
+        ("cluster", model.Cluster),
+        ("extender", model.Extender),
+        ("extender.tlsConfig", model.ExtenderTLSConfig),
+        ("profiles.0", model.SchedulerProfile),
+        ("profiles.0.plugins.filter", model.PluginSet),
+    ],
+)
+def test_the_reference_has_every_field_of_the_configuration(
+    path: str, section: type[BaseModel]
+) -> None:
+    found: object = reference()
+    for part in filter(None, path.split(".")):
+        found = found[int(part)] if isinstance(found, list) else found[part]  # type: ignore[index]
+    assert isinstance(found, dict)
+    assert set(found) == fields(section)
+
+
+def test_the_reference_has_the_defaults() -> None:
+    written = config.parse(reference(), known=IN_TREE)  # type: ignore[arg-type]
+    assert written.server == model.Server()
+    assert written.cluster == model.Cluster()
+    assert written.score_scale == model.ExtenderConfiguration().score_scale
+    assert written.extender == model.Extender.model_validate({"nodeCacheCapable": True})
+    assert written.profiles == config.load(None, known=IN_TREE).profiles
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_links_only_to_what_is_there(page: str) -> None:
+    text = (ROOT / page).read_text()
+    links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
+    assert links
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    anchors = {f"#{title.lower().replace(' ', '-')}" for title in titles}
+    folder = (ROOT / page).parent
+    assert [link for link in links if link not in anchors and not (folder / link).exists()] == []
