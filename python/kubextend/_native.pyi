@@ -321,6 +321,8 @@ class NodeStore:
 
         Raises: WireError: not an event; the store keeps what it had.
         """
+    def select(self, names: Sequence[str]) -> Nodes:
+        """Nodes by their names, in this order; one that is not stored is there as unknown."""
     def nodes(self) -> Nodes:
         """Every node of the store."""
     def get(self, name: str, pods: PodSnapshot | None = None) -> NodeInfo | None:

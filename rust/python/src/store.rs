@@ -45,6 +45,14 @@ impl PyNodeStore {
         }
     }
 
+    fn select(&self, py: Python<'_>, names: Vec<String>) -> PyNodes {
+        let nodes = py.detach(|| self.0.select(names.iter().map(String::as_str)));
+        PyNodes {
+            nodes: Arc::new(nodes),
+            store: Some(self.0.clone()),
+        }
+    }
+
     #[pyo3(signature = (name, pods = None))]
     fn get(
         &self,

@@ -80,6 +80,15 @@ impl NodeStore {
         nodes
     }
 
+    /// Nodes by their names, in this order; names that are not stored are among them as unknown.
+    pub fn select<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Nodes {
+        let mut nodes = Nodes::over(self.snapshot(), 0);
+        for name in names {
+            nodes.push_name(name);
+        }
+        nodes
+    }
+
     /// The one node of this name.
     pub fn named(&self, name: &str) -> Option<Nodes> {
         let mut nodes = Nodes::over(self.snapshot(), 1);
