@@ -67,6 +67,10 @@ class PluginInfo(Protocol):
     def args_model(self) -> type[BaseModel] | None:
         """What its ``pluginConfig[].args`` must look like; None if it takes none."""
 
+    @property
+    def needs_pods(self) -> bool:
+        """Whether it looks at the pods on nodes."""
+
 
 @dataclass(frozen=True, slots=True)
 class EnabledPlugin:
@@ -87,11 +91,14 @@ class ResolvedProfile:
     Attributes:
         points: for each extension point that has plugins, those plugins in order.
         args: for each enabled plugin its checked arguments, None where it takes none.
+        counts_pods: one of its plugins looks at the pods on nodes, so pods that are on their way
+            there have to be known: we have to bind them.
     """
 
     scheduler_name: str
     points: Mapping[str, tuple[EnabledPlugin, ...]] = field(default_factory=dict)
     args: Mapping[str, BaseModel | None] = field(default_factory=dict)
+    counts_pods: bool = False
 
     def at(self, point: str) -> tuple[EnabledPlugin, ...]:
         """The plugins at an extension point; none is no error."""
@@ -345,9 +352,19 @@ class ExtenderConfiguration(_Model):
             verbs.append("preempt")
         if self._any_at(("score",)):
             verbs.append("prioritize")
-        if self.extender.bind or self._any_at(_BINDING_POINTS):
+        if self.extender.bind or self._any_at(_BINDING_POINTS) or self.counts_pods:
             verbs.append("bind")
         return tuple(verbs)
+
+    @property
+    def counts_pods(self) -> bool:
+        """Whether a plugin looks at the pods on nodes."""
+        return any(profile.counts_pods for profile in self.resolved)
+
+    @property
+    def needs_pods(self) -> bool:
+        """Whether pods must be watched: for a plugin that counts them, or one that holds them."""
+        return self.counts_pods or self._any_at(("reserve", "permit"))
 
     def _any_at(self, points: tuple[str, ...]) -> bool:
         return any(profile.at(point) for profile in self.resolved for point in points)

@@ -85,7 +85,9 @@ def _resolved(
     }
     findings.note_left(at)
     name = profile.scheduler_name or DEFAULT_SCHEDULER_NAME
-    return ResolvedProfile(name, points, args)
+    infos = [catalog.find(plugin) for plugin in enabled]
+    counts_pods = any(info is not None and info.needs_pods for info in infos)
+    return ResolvedProfile(name, points, args, counts_pods)
 
 
 def _args_by_name(

@@ -33,4 +33,3 @@ class CycleState:
     def delete(self, key: str) -> None:
         """Forget a value; a key that is not there is no error."""
         self._values.pop(key, None)
-

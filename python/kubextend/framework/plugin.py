@@ -169,9 +169,7 @@ class ReservePlugin(Plugin, Protocol):
     ) -> MaybeStatus | Awaitable[MaybeStatus]:
         """Success, or a rejection, which ends the attempt."""
 
-    def unreserve(
-        self, state: CycleState, pod: core.Pod, node_name: str
-    ) -> Awaitable[None] | None:
+    def unreserve(self, state: CycleState, pod: core.Pod, node_name: str) -> Awaitable[None] | None:
         """Gives it up; called also where reserve was not, and possibly twice."""
 
 
@@ -205,7 +203,5 @@ class BindPlugin(Plugin, Protocol):
 class PostBindPlugin(Plugin, Protocol):
     """Is told that the pod is bound."""
 
-    def post_bind(
-        self, state: CycleState, pod: core.Pod, node_name: str
-    ) -> Awaitable[None] | None:
+    def post_bind(self, state: CycleState, pod: core.Pod, node_name: str) -> Awaitable[None] | None:
         """For information."""

@@ -42,6 +42,11 @@ class RegisteredPlugin:
         """The model of its ``pluginConfig`` entry; None where it takes none."""
         return getattr(self.plugin_class, "Args", None)
 
+    @property
+    def needs_pods(self) -> bool:
+        """Whether its class says that it looks at the pods on nodes."""
+        return bool(getattr(self.plugin_class, "needs_pods", False))
+
     def make(self, args: BaseModel | None, handle: Handle) -> Plugin:
         """The plugin with these arguments, or with its defaults."""
         positional: list[BaseModel] = []

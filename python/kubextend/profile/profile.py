@@ -79,6 +79,8 @@ class Profile:
         score: in order, of either grain, each with its weight.
         binding: those of the binding cycle.
         pods: the pods as they are now, for views of single nodes; None where they are not watched.
+        counts_pods: a plugin looks at the pods on nodes, so what filter said may no longer hold
+            when the pod is bound.
     """
 
     scheduler_name: str
@@ -89,6 +91,7 @@ class Profile:
     pre_score: Sequence[PreScorePlugin] = ()
     binding: BindingPlugins = field(default_factory=BindingPlugins)
     pods: Callable[[], core.PodSnapshot | None] = _no_pods
+    counts_pods: bool = False
 
     @property
     def rejects(self) -> bool:

@@ -1,6 +1,6 @@
 """The CycleState of each pod's last attempt: begun by filter, read by prioritize and bind.
 
-The extender's requests name a pod and no attempt, so the pod's UID is what finds it. An attempt that
+The requests name a pod and no attempt, so the UID of the pod is what finds it. An attempt that
 left no node is dropped; one whose bind never comes is forgotten when many others came after it.
 """
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,6 +16,7 @@ from kubextend.metrics import Metrics
 from kubextend.profile import BindingCycle, Profile, Profiles, WaitingPods
 from kubextend.verbs.answer import Answer, binding
 from kubextend.verbs.attempts import Attempts
+from kubextend.verbs.stores import Stores
 
 __all__ = ["BindVerb"]
 
@@ -26,12 +28,12 @@ _NO_BINDER = (
 _REPLACED = "a newer bind request for this pod took its place"
 
 
-@dataclass(frozen=True, slots=True)
-class _Binding:
-    """One request under way."""
+@dataclass(slots=True)
+class _UnderWay:
+    """The binding cycle of one request."""
 
-    args: core.BindingArgs
     task: asyncio.Task[Status]
+    replaced: bool = False
 
 
 class BindVerb:
@@ -39,6 +41,7 @@ class BindVerb:
 
     Args:
         profiles: by scheduler name.
+        stores: where the chosen node is looked up.
         attempts: where filter left the CycleState.
         waiting_pods: where pods are found while Permit holds them.
         binder: posts the Binding; None without access to an API.
@@ -51,6 +54,7 @@ class BindVerb:
         self,
         profiles: Profiles,
         *,
+        stores: Stores,
         attempts: Attempts,
         waiting_pods: WaitingPods,
         binder: Binder | None,
@@ -59,6 +63,7 @@ class BindVerb:
         in_thread: Callable[[Callable[[], None]], Awaitable[None]],
     ) -> None:
         self._profiles = profiles
+        self._stores = stores
         self._attempts = attempts
         self._waiting_pods = waiting_pods
         self._binder = binder
@@ -66,6 +71,7 @@ class BindVerb:
         self._metrics = metrics
         self._in_thread = in_thread
         self._under_way: dict[str, _Binding] = {}
+        self._room = threading.Lock()
 
     async def __call__(self, body: bytes) -> Answer:
         """ExtenderBindingResult, once the pod is bound or cannot be.
@@ -90,21 +96,17 @@ class BindVerb:
         return binding()
 
     async def _bound(self, args: core.BindingArgs, binder: Binder) -> Status:
-        post = partial(
-            binder.bind, args.pod_namespace, args.pod_name, args.pod_uid, args.node
-        )
+        post = partial(binder.bind, args.pod_namespace, args.pod_name, args.pod_uid, args.node)
         default_bind = partial(self._in_thread, post)
         found = self._profile_of(args)
         if found is None:
             await default_bind()
             return Status.success()
         profile, pod, state = found
-        return await self._in_turn(
-            args,
-            BindingCycle(
-                profile.binding, state, pod, args.node, self._waiting_pods, default_bind
-            ),
+        cycle = BindingCycle(
+            profile.binding, state, pod, args.node, self._waiting_pods, default_bind
         )
+        return await self._in_turn(args, self._assumed(profile, cycle))
 
     def _profile_of(self, args: core.BindingArgs) -> tuple[Profile, core.Pod, CycleState] | None:
         """The pod's profile with plugins for this cycle, and the attempt that chose the node.
@@ -117,36 +119,43 @@ class BindVerb:
         if pod is None:
             return None
         profile = self._profiles.for_pod(pod)
-        if profile is None or not profile.binding:
+        if profile is None or not (profile.binding or profile.counts_pods):
             return None
         return profile, pod, attempt.state if attempt is not None else CycleState()
 
     def _watched_pod(self, uid: str) -> core.Pod | None:
         return None if self._pods is None else self._pods.store.get(uid)
 
-    async def _in_turn(self, args: core.BindingArgs, cycle: BindingCycle) -> Status:
+    async def _in_turn(
+        self, args: core.BindingArgs, cycle: Coroutine[None, None, Status]
+    ) -> Status:
         """One binding cycle a pod: a newer request means that the scheduler gave up the older."""
-        older = self._under_way.get(args.pod_uid)
-        if older is not None:
-            older.task.cancel(_REPLACED)
-        mine = _Binding(args, asyncio.ensure_future(self._assumed(cycle)))
+        while (older := self._under_way.get(args.pod_uid)) is not None:
+            older.replaced = True
+            older.task.cancel()
+            # What the older one reserved is given up before the newer one reserves.
+            await asyncio.wait([older.task])
+            self._under_way.pop(args.pod_uid, None)
+        mine = _UnderWay(asyncio.ensure_future(cycle))
         self._under_way[args.pod_uid] = mine
         try:
             return await mine.task
         except asyncio.CancelledError:
-            if self._under_way.get(args.pod_uid) is mine:
+            if not mine.replaced:
                 raise
             return Status.error(_REPLACED)
         finally:
             if self._under_way.get(args.pod_uid) is mine:
                 del self._under_way[args.pod_uid]
 
-    async def _assumed(self, cycle: BindingCycle) -> Status:
+    async def _assumed(self, profile: Profile, cycle: BindingCycle) -> Status:
         """The cycle, with the pod in the ledger from before Reserve until it is seen bound."""
         if self._pods is None:
             return await cycle.run()
         store = self._pods.store
-        store.assume(cycle.pod, cycle.node_name)
+        status = await asyncio.to_thread(self._room_taken, profile, cycle, store)
+        if not status.is_success:
+            return status
         bound = False
         try:
             status = await cycle.run()
@@ -155,6 +164,21 @@ class BindVerb:
             if not bound:
                 store.forget(cycle.pod.uid)
         return status
+
+    def _room_taken(self, profile: Profile, cycle: BindingCycle, store: core.PodStore) -> Status:
+        """Success: the pod counts as on its node from now on.
+
+        kube-scheduler may ask about the next pod before it asks us to bind this one, so two pods
+        may have been let onto room for one. Looking again and taking the room is one step.
+        """
+        with self._room:
+            if profile.counts_pods:
+                nodes = self._stores.nodes_named(cycle.node_name)
+                outcome = profile.find_nodes_that_fit(CycleState(), cycle.pod, nodes)
+                if not outcome.kept.any():
+                    return outcome.rejections[0].status
+            store.assume(cycle.pod, cycle.node_name)
+        return Status.success()
 
 
 def _refused(args: core.BindingArgs, why: str) -> Answer:

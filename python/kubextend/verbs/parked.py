@@ -41,9 +41,7 @@ class _Rejected:
 
     def passes_now(self) -> bool:
         try:
-            passing, _ = filter_known(
-                self.profile, CycleState(), self.pod, self.nodes.latest()
-            )
+            passing, _ = filter_known(self.profile, CycleState(), self.pod, self.nodes.latest())
         except PluginError:
             return False
         return passing.any()

@@ -78,6 +78,7 @@ class Verbs:
         self._preempt = PreemptVerb(profiles, stores, metrics=self.metrics)
         self._bind = BindVerb(
             profiles,
+            stores=stores,
             attempts=attempts,
             waiting_pods=self.waiting_pods,
             binder=binder,
