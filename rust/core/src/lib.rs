@@ -11,7 +11,7 @@ pub mod node;
 mod oracle;
 pub mod plugins;
 pub mod pod;
+mod pool;
 mod rows;
 pub mod score;
-mod strings;
 pub mod wire;

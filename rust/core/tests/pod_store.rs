@@ -310,6 +310,17 @@ fn nodes_that_come_and_go_are_forgotten() {
 }
 
 #[test]
+fn pods_of_one_template_share_what_they_have_in_common() {
+    let store = PodStore::new();
+    for name in ["a", "b"] {
+        send(&store, "ADDED", &Shown::new(name, name).on("n1"));
+    }
+    let [a, b] = ["a", "b"].map(|uid| store.get(uid).unwrap());
+    assert!(Arc::ptr_eq(&a.containers, &b.containers));
+    assert!(Arc::ptr_eq(&a.required, &b.required));
+}
+
+#[test]
 fn what_is_not_a_pod_changes_nothing() {
     let store = Arc::new(PodStore::new());
     let pod = Shown::new("a", "u1").on("n1");

@@ -306,8 +306,8 @@ fn same_pod(ours: Option<&Pod>, theirs: &Value) {
     assert_eq!(ours.name, meta.at("name").text());
     assert_eq!(ours.namespace, meta.at("namespace").text());
     assert_eq!(ours.uid, meta.at("uid").text());
-    assert_eq!(ours.labels, meta.at("labels").pairs());
-    assert_eq!(ours.annotations, meta.at("annotations").pairs());
+    assert_eq!(*ours.labels, *meta.at("labels").pairs());
+    assert_eq!(*ours.annotations, *meta.at("annotations").pairs());
     assert_eq!(ours.scheduler_name, spec.at("schedulerName").text());
     assert_eq!(ours.node_name, spec.at("nodeName").text());
     assert_eq!(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::labels::{LabelLookup, Quantity, Taint};
-use crate::strings::Strings;
+use crate::pool::Strings;
 use crate::wire::node::{WireNode, WireTaint};
 
 /// What plugins read of a v1.Node.

@@ -10,7 +10,7 @@ use super::record::Node;
 use super::selection::Nodes;
 use super::snapshot::{Index, MaskCache, Rows, Snapshot, Stored};
 use super::source::{Body, Segment, Source, Span};
-use crate::strings::Strings;
+use crate::pool::Strings;
 
 /// Requests between two looks for nodes that have not been seen for a while.
 const SWEEP_EVERY: u32 = 256;

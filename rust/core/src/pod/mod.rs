@@ -6,6 +6,7 @@ mod requests;
 mod resources;
 mod snapshot;
 mod store;
+mod templates;
 
 pub use record::{Container, Pod};
 pub use resources::{Amounts, Word};

@@ -1,5 +1,7 @@
 //! A pod as plugins read it.
 
+use std::sync::Arc;
+
 use super::resources::{Amounts, Word};
 use crate::labels::{PreferredTerm, RequiredNodeAffinity, SortedLabels, Toleration};
 
@@ -13,25 +15,25 @@ pub struct Pod {
     /// `metadata.uid`
     pub uid: String,
     /// `metadata.labels`, sorted by key.
-    pub labels: Vec<(String, String)>,
+    pub labels: Arc<[(String, String)]>,
     /// `metadata.annotations`, sorted by key.
-    pub annotations: Vec<(String, String)>,
+    pub annotations: Arc<[(String, String)]>,
     /// `spec.schedulerName`, as it came.
-    pub scheduler_name: String,
+    pub scheduler_name: Word,
     /// `spec.nodeName`
     pub node_name: String,
     /// `spec.priority`
     pub priority: Option<i32>,
     /// `spec.tolerations`
-    pub tolerations: Vec<Toleration>,
+    pub tolerations: Arc<[Toleration]>,
     /// `spec.nodeSelector` and the required node affinity.
-    pub required: RequiredNodeAffinity,
+    pub required: Arc<RequiredNodeAffinity>,
     /// The weighted terms of the preferred node affinity.
-    pub preferred: Vec<PreferredTerm>,
+    pub preferred: Arc<[PreferredTerm]>,
     /// `spec.containers`
-    pub containers: Box<[Container]>,
+    pub containers: Arc<[Container]>,
     /// `spec.initContainers`
-    pub init_containers: Box<[Container]>,
+    pub init_containers: Arc<[Container]>,
     /// `spec.overhead`
     pub overhead: Amounts,
     /// What the pod asks of its node, by Kubernetes' own rule.
@@ -53,7 +55,7 @@ pub struct Pod {
 }
 
 /// What plugins read of a container.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Container {
     /// `name`
     pub name: Box<str>,

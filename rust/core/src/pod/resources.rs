@@ -1,6 +1,7 @@
 //! Amounts by resource.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::labels::Quantity;
 
@@ -11,6 +12,7 @@ pub type Word = Cow<'static, str>;
 pub(crate) fn word(text: &str) -> Word {
     Cow::Borrowed(match text {
         "" => "",
+        "default-scheduler" => "default-scheduler",
         "cpu" => "cpu",
         "memory" => "memory",
         "ephemeral-storage" => "ephemeral-storage",
@@ -98,8 +100,8 @@ impl ResourceList {
 }
 
 /// Amounts by resource: cpu in milli, the rest in units, rounded up.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Amounts(Box<[(Word, i64)]>);
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Amounts(pub(super) Arc<[(Word, i64)]>);
 
 impl Amounts {
     /// The amount of one resource; None where it is not named.

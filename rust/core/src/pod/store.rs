@@ -10,6 +10,7 @@ use arc_swap::ArcSwap;
 use super::occupancy::Occupancy;
 use super::record::Pod;
 use super::snapshot::PodSnapshot;
+use super::templates::Templates;
 
 type ByText = HashMap<Box<str>, Arc<Pod>, RandomState>;
 
@@ -21,6 +22,7 @@ type ByText = HashMap<Box<str>, Arc<Pod>, RandomState>;
 #[derive(Debug, Default)]
 pub struct PodStore {
     writer: Mutex<Writer>,
+    templates: Mutex<Templates>,
     published: ArcSwap<PodSnapshot>,
     /// The writer has something that is not published yet. Set under the writer's lock.
     stale: AtomicBool,
@@ -107,6 +109,16 @@ impl PodStore {
             }
         }
         self.published.load_full()
+    }
+
+    /// The pod, ready to be kept: what it has in common with others is shared.
+    pub(crate) fn shared(&self, mut pod: Pod) -> Arc<Pod> {
+        let mut templates = self
+            .templates
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        templates.share(&mut pod);
+        Arc::new(pod)
     }
 
     /// Holds exactly these pods from now on, and the ledger. True if anything changed.

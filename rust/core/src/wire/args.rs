@@ -12,7 +12,7 @@ use super::pod::WirePod;
 use super::write::{self, Answered, FilterResult};
 use crate::node::{Body, Fresh, Mask, Node, NodeStore, Nodes, Snapshot, Span};
 use crate::pod::Pod;
-use crate::strings::Strings;
+use crate::pool::Strings;
 
 /// A filter or prioritize request.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! Reading a v1.Pod: the fields that plugins read, the rest passed over.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::affinity::Affinity;
 use super::container::{Resources, Statuses, WireContainer, WireContainerStatus, held};
@@ -198,19 +199,19 @@ impl From<WirePod<'_>> for Pod {
             name: metadata.name.into_owned(),
             namespace: metadata.namespace.into_owned(),
             uid: metadata.uid.into_owned(),
-            labels: owned(metadata.labels),
-            annotations: owned(metadata.annotations),
+            labels: owned(metadata.labels).into(),
+            annotations: owned(metadata.annotations).into(),
             creation_timestamp: metadata.creation_timestamp.0.into(),
             deletion_timestamp: metadata.deletion_timestamp.map(|time| time.0.into()),
-            scheduler_name: spec.scheduler_name.into_owned(),
+            scheduler_name: word(&spec.scheduler_name),
             node_name: spec.node_name.into_owned(),
             priority: spec.priority,
-            tolerations: converted(spec.tolerations),
-            required: RequiredNodeAffinity {
+            tolerations: converted(spec.tolerations).into(),
+            required: Arc::new(RequiredNodeAffinity {
                 node_selector: owned(spec.node_selector),
                 terms: node_affinity.required.map(|node| converted(node.terms)),
-            },
-            preferred: converted(node_affinity.preferred),
+            }),
+            preferred: converted(node_affinity.preferred).into(),
             containers: containers.into(),
             init_containers: init_containers.into(),
             requests: resources.requests().amounts(),

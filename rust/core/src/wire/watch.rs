@@ -101,7 +101,7 @@ impl Watched for PodStore {
         }
         Ok(Some(Read {
             resource_version: wire.metadata.resource_version.to_string(),
-            object: Arc::new(wire.into()),
+            object: self.shared(wire.into()),
         }))
     }
 
