@@ -2,6 +2,7 @@
 
 mod mask;
 mod record;
+mod rejection;
 mod selection;
 mod snapshot;
 mod source;
@@ -9,6 +10,7 @@ mod store;
 
 pub use mask::Mask;
 pub use record::{Labels, Node};
+pub use rejection::Rejection;
 pub use selection::Nodes;
 pub use source::Body;
 pub use store::{NodeStore, NodeStoreStats};

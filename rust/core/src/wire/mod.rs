@@ -17,7 +17,7 @@ mod time;
 mod watch;
 mod write;
 
-pub use args::{ExtenderArgs, Rejection, read_args};
+pub use args::{ExtenderArgs, read_args};
 pub use binding::{BindingArgs, read_binding_args};
 pub use cursor::MAX_DEPTH;
 pub use error::{Found, Problem, Step, WireError};
