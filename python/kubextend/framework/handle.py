@@ -1,11 +1,13 @@
 """What the rest of kubextend is to plugins and verbs: the Handle, and the ports behind it."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, TypeVar
 
 from kubextend import core
 
 __all__ = ["Activator", "Binder", "Handle", "HeldPod", "HeldPods", "NodeSource", "PodSource"]
+
+_Shared = TypeVar("_Shared")
 
 
 class NodeSource(Protocol):
@@ -113,6 +115,14 @@ class Handle:
         self._nodes = nodes
         self._pods = pods
         self._activator = activator
+        self._shared: dict[type[Any], Any] = {}
+
+    def shared(self, kind: type[_Shared], make: Callable[[], _Shared]) -> _Shared:
+        """One object of a kind for all plugins, made by the first that asks while it is made."""
+        if kind not in self._shared:
+            self._shared[kind] = make()
+        shared: _Shared = self._shared[kind]
+        return shared
 
     def nodes(self) -> core.Nodes | None:
         """Every watched node as it is now; None where nodes are not watched."""
