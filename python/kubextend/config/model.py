@@ -288,10 +288,15 @@ class SchedulerProfile(_Model):
 
 
 class ExtenderConfiguration(_Model):
-    """All of it. ``config.load`` makes one; ``resolved`` is what the profiles come to."""
+    """All of it. ``config.load`` makes one; ``resolved`` is what the profiles come to.
+
+    Attributes:
+        out_of_tree: plugin classes that no package announces, as ``package.module:Class``.
+    """
 
     api_version: Literal["kubextend.dev/v1alpha1"] = API_VERSION
     kind: Literal["ExtenderConfiguration"] = KIND
+    out_of_tree: tuple[str, ...] = ()
     server: Server = Server()
     cluster: Cluster | None = None
     extender: Extender = Extender()

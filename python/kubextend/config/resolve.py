@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from kubextend.config.catalog import Catalog
-from kubextend.config.expansion import expand
+from kubextend.config.expansion import complain_of_unknown, expand
 from kubextend.config.issues import Findings, Location, issues_of
 from kubextend.config.model import PluginConfig, ResolvedProfile, SchedulerProfile
 
@@ -120,7 +120,7 @@ def _look_at_unused(at: Location, name: str, catalog: Catalog, findings: Finding
     elif catalog.of_scheduler or catalog.find(name):
         findings.note(at, f"{name} is not enabled in this profile: not used")
     else:
-        findings.complain(at, f'plugin "{name}" does not exist', name, catalog.hint(name))
+        complain_of_unknown(name, at, catalog, findings)
 
 
 def _checked(name: str, args: _Args, catalog: Catalog, findings: Findings) -> BaseModel | None:
