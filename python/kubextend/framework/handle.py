@@ -5,7 +5,16 @@ from typing import Any, Protocol, TypeVar
 
 from kubextend import core
 
-__all__ = ["Activator", "Binder", "Handle", "HeldPod", "HeldPods", "NodeSource", "PodSource"]
+__all__ = [
+    "Activator",
+    "Binder",
+    "Handle",
+    "HeldPod",
+    "HeldPods",
+    "NodeSource",
+    "PodReader",
+    "PodSource",
+]
 
 _Shared = TypeVar("_Shared")
 
@@ -35,6 +44,16 @@ class PodSource(Protocol):
     @property
     def synced(self) -> bool:
         """Whether they have been listed once."""
+
+
+class PodReader(Protocol):
+    """Reads one pod from the Kubernetes API."""
+
+    def get(self, namespace: str, name: str) -> core.Pod | None:
+        """The pod as it is now; None where there is none. Blocks.
+
+        Raises: ClusterError: that could not be found out.
+        """
 
 
 class Binder(Protocol):

@@ -1,8 +1,9 @@
 """The Starlette application: which path leads to what."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 from starlette.applications import Starlette
@@ -38,6 +39,7 @@ def application(
     *,
     path: str = "/",
     limits: Limits = Limits(),
+    workers: Workers | None = None,
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None,
 ) -> Starlette:
     """An ASGI application that serves the verbs under a path, and health and metrics at the root.
@@ -47,17 +49,21 @@ def application(
         health: what readiness depends on.
         path: the prefix of the verbs.
         limits: what a request may cost.
+        workers: threads for what would hold up the event loop; ended with the application.
         running: entered when the server starts, left when it has ended its last request.
     """
-    workers = Workers()
+    threads = workers or Workers()
 
-    def endpoint(verb: Verb, answer: Callable[[bytes], bytes]) -> Route:
+    def endpoint(
+        verb: Verb,
+        answer: Callable[[bytes], bytes] | Callable[[bytes], Coroutine[Any, Any, bytes]],
+    ) -> Route:
         return Route(
             f"{path.rstrip('/')}/{verb}",
             VerbEndpoint(
                 verb,
                 answer,
-                workers=workers,
+                workers=threads,
                 metrics=verbs.metrics,
                 most_body_bytes=limits.body_bytes,
             ),
@@ -73,7 +79,7 @@ def application(
                 async with running():
                     yield
         finally:
-            workers.stop()
+            threads.stop()
 
     routes = [
         endpoint("filter", verbs.filter),

@@ -1,10 +1,11 @@
 """One verb as an ASGI application: the boundary at which every failure becomes an answer."""
 
 import asyncio
+import inspect
 import logging
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, cast
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
@@ -28,8 +29,8 @@ class VerbEndpoint:
 
     Args:
         verb: which one.
-        answer: bytes of a request to bytes of its answer.
-        workers: where large bodies and bindings run.
+        answer: bytes of a request to bytes of its answer; awaited if it is ``async``.
+        workers: where large bodies run.
         metrics: what is counted.
         most_body_bytes: larger bodies are refused.
     """
@@ -37,7 +38,7 @@ class VerbEndpoint:
     def __init__(
         self,
         verb: Verb,
-        answer: Callable[[bytes], bytes],
+        answer: Callable[[bytes], bytes] | Callable[[bytes], Coroutine[Any, Any, bytes]],
         *,
         workers: Workers,
         metrics: Metrics,
@@ -82,15 +83,16 @@ class VerbEndpoint:
             self._metrics.duration(self._verb).observe(time.perf_counter() - started_s)
 
     async def _where_it_belongs(self, body: bytes, receive: Receive) -> bytes:
-        if self._verb == "bind":
-            return await _while_wanted(self._workers.bind(self._answer, body), receive)
+        if inspect.iscoroutinefunction(self._answer):
+            return await _while_wanted(self._answer(body), receive)
+        answer = cast("Callable[[bytes], bytes]", self._answer)
         if len(body) > _INLINE_BYTES:
-            return await _while_wanted(self._workers.compute(self._answer, body), receive)
-        return self._answer(body)
+            return await _while_wanted(self._workers.compute(answer, body), receive)
+        return answer(body)
 
 
 async def _while_wanted(work: Coroutine[Any, Any, bytes], receive: Receive) -> bytes:
-    """What the work returns; work that still waits for a thread ends with its client.
+    """What the work returns; work that has not begun in a thread, or is held, ends with its client.
 
     kube-scheduler places a pod anew once a bind of it timed out: an old one that begins after that
     would take the pod to a node that is no longer meant.

@@ -30,11 +30,22 @@ class Workers:
 
     async def compute(self, work: Callable[[bytes], _T], body: bytes) -> _T:
         """What ``work`` returns or raises, from a thread for computing."""
-        return await self._run("compute", work, body)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool("compute"), work, body)
 
-    async def bind(self, work: Callable[[bytes], _T], body: bytes) -> _T:
-        """What ``work`` returns or raises, from a thread for waiting."""
-        return await self._run("bind", work, body)
+    async def wait_for(self, call: Callable[[], _T]) -> _T:
+        """What ``call`` returns or raises, from a thread for waiting.
+
+        Cancelled before it begins it never does; once it has begun its outcome counts, so that a
+        binding that is on its way is not taken for one that is not.
+        """
+        begun = self._pool("bind").submit(call)
+        try:
+            return await asyncio.shield(asyncio.wrap_future(begun))
+        except asyncio.CancelledError:
+            if begun.cancel():
+                raise
+            return await asyncio.wrap_future(begun)
 
     def stop(self) -> None:
         """Nothing new starts; what runs is not waited for."""
@@ -42,9 +53,9 @@ class Workers:
             pool.shutdown(wait=False, cancel_futures=True)
         self._pools.clear()
 
-    async def _run(self, pool: str, work: Callable[[bytes], _T], body: bytes) -> _T:
-        if pool not in self._pools:
-            self._pools[pool] = ThreadPoolExecutor(
-                self._sizes[pool], thread_name_prefix=f"kubextend-{pool}"
+    def _pool(self, name: str) -> ThreadPoolExecutor:
+        if name not in self._pools:
+            self._pools[name] = ThreadPoolExecutor(
+                self._sizes[name], thread_name_prefix=f"kubextend-{name}"
             )
-        return await asyncio.get_running_loop().run_in_executor(self._pools[pool], work, body)
+        return self._pools[name]

@@ -3,14 +3,15 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, TypeAlias
 
 from kubextend import core
 from kubextend.errors import ClusterError, PluginError
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.handle import Binder, PodSource
+from kubextend.framework.handle import Binder, PodReader, PodSource
 from kubextend.framework.status import Status
 from kubextend.metrics import Metrics
 from kubextend.profile import BindingCycle, Profile, Profiles, WaitingPods
@@ -18,7 +19,10 @@ from kubextend.verbs.answer import Answer, binding
 from kubextend.verbs.attempts import Attempts
 from kubextend.verbs.stores import Stores
 
-__all__ = ["BindVerb"]
+__all__ = ["BindVerb", "InThread"]
+
+InThread: TypeAlias = Callable[[Callable[[], Any]], Coroutine[Any, Any, Any]]
+"""Runs a call that blocks, in a thread."""
 
 _LOGGER = logging.getLogger(__name__)
 _NO_BINDER = (
@@ -46,6 +50,7 @@ class BindVerb:
         waiting_pods: where pods are found while Permit holds them.
         binder: posts the Binding; None without access to an API.
         pods: watched pods and the ledger; None where no plugin needs them.
+        pod_reader: reads a pod that nobody else knows; None without access to an API.
         metrics: what is counted.
         in_thread: runs a call that blocks on the Kubernetes API.
     """
@@ -59,8 +64,9 @@ class BindVerb:
         waiting_pods: WaitingPods,
         binder: Binder | None,
         pods: PodSource | None,
+        pod_reader: PodReader | None,
         metrics: Metrics,
-        in_thread: Callable[[Callable[[], None]], Awaitable[None]],
+        in_thread: InThread,
     ) -> None:
         self._profiles = profiles
         self._stores = stores
@@ -68,9 +74,10 @@ class BindVerb:
         self._waiting_pods = waiting_pods
         self._binder = binder
         self._pods = pods
+        self._pod_reader = pod_reader
         self._metrics = metrics
         self._in_thread = in_thread
-        self._under_way: dict[str, _Binding] = {}
+        self._under_way: dict[str, _UnderWay] = {}
         self._room = threading.Lock()
 
     async def __call__(self, body: bytes) -> Answer:
@@ -98,7 +105,7 @@ class BindVerb:
     async def _bound(self, args: core.BindingArgs, binder: Binder) -> Status:
         post = partial(binder.bind, args.pod_namespace, args.pod_name, args.pod_uid, args.node)
         default_bind = partial(self._in_thread, post)
-        found = self._profile_of(args)
+        found = await self._profile_of(args)
         if found is None:
             await default_bind()
             return Status.success()
@@ -108,23 +115,41 @@ class BindVerb:
         )
         return await self._in_turn(args, self._assumed(profile, cycle))
 
-    def _profile_of(self, args: core.BindingArgs) -> tuple[Profile, core.Pod, CycleState] | None:
+    async def _profile_of(
+        self, args: core.BindingArgs
+    ) -> tuple[Profile, core.Pod, CycleState] | None:
         """The pod's profile with plugins for this cycle, and the attempt that chose the node.
 
         A bind request names its pod and no more. The pod itself comes from the attempt, or else
-        from the watched pods; one that neither knows has no plugin that could wait for it.
+        from the watched pods, or else from the API.
+
+        Raises:
+            ClusterError: the pod could not be read.
+            PluginError: the lost state of an attempt could not be made anew.
         """
         attempt = self._attempts.take(args.pod_uid)
-        pod = attempt.pod if attempt is not None else self._watched_pod(args.pod_uid)
-        if pod is None:
+        if not self._profiles.bind_with_plugins:
             return None
+        pod = attempt.pod if attempt is not None else await self._pod_of(args)
         profile = self._profiles.for_pod(pod)
         if profile is None or not (profile.binding or profile.counts_pods):
             return None
-        return profile, pod, attempt.state if attempt is not None else CycleState()
+        if attempt is not None:
+            return profile, pod, attempt.state
+        state = CycleState()
+        nodes = self._stores.nodes_named(args.node)
+        await self._in_thread(partial(profile.run_pre_filter_plugins, state, pod, nodes))
+        return profile, pod, state
 
-    def _watched_pod(self, uid: str) -> core.Pod | None:
-        return None if self._pods is None else self._pods.store.get(uid)
+    async def _pod_of(self, args: core.BindingArgs) -> core.Pod:
+        pod = None if self._pods is None else self._pods.store.get(args.pod_uid)
+        if pod is None and self._pod_reader is not None:
+            get = partial(self._pod_reader.get, args.pod_namespace, args.pod_name)
+            pod = await self._in_thread(get)
+        if pod is None or pod.uid != args.pod_uid:
+            message = f"there is no pod {args.pod_namespace}/{args.pod_name} of this UID"
+            raise ClusterError(message)
+        return pod
 
     async def _in_turn(
         self, args: core.BindingArgs, cycle: Coroutine[None, None, Status]
@@ -153,7 +178,7 @@ class BindVerb:
         if self._pods is None:
             return await cycle.run()
         store = self._pods.store
-        status = await asyncio.to_thread(self._room_taken, profile, cycle, store)
+        status: Status = await self._in_thread(partial(self._room_taken, profile, cycle, store))
         if not status.is_success:
             return status
         bound = False

@@ -2,18 +2,18 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
 from kubextend import core
 from kubextend.errors import WireError
-from kubextend.framework.handle import Activator, Binder, NodeSource, PodSource
+from kubextend.framework.handle import Activator, Binder, NodeSource, PodReader, PodSource
 from kubextend.metrics import Metrics
 from kubextend.profile import Profiles, WaitingPods
 from kubextend.verbs.answer import Answer, Verb
 from kubextend.verbs.attempts import Attempts
-from kubextend.verbs.bind import BindVerb
+from kubextend.verbs.bind import BindVerb, InThread
 from kubextend.verbs.filter import FilterVerb
 from kubextend.verbs.parked import ParkedPods
 from kubextend.verbs.preempt import PreemptVerb
@@ -32,6 +32,7 @@ class Verbs:
         request_store: what full-mode requests fill.
         watched: the nodes that list and watch bring; None without access to an API.
         pods: watched pods and the ledger; None unless a plugin needs them.
+        pod_reader: reads a pod that nobody else knows when it is to be bound.
         binder: posts Bindings; None without access to an API.
         activator: wakes parked pods; None without access to an API.
         ignorable: kube-scheduler was told to ignore our errors.
@@ -49,15 +50,17 @@ class Verbs:
         request_store: core.NodeStore,
         watched: NodeSource | None = None,
         pods: PodSource | None = None,
+        pod_reader: PodReader | None = None,
         binder: Binder | None = None,
         activator: Activator | None = None,
         ignorable: bool = False,
         score_scale: Literal["additive", "strict10"] = "additive",
         metrics: Metrics | None = None,
         waiting_pods: WaitingPods | None = None,
-        in_thread: Callable[[Callable[[], None]], Awaitable[None]] = asyncio.to_thread,
+        in_thread: InThread = asyncio.to_thread,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.profiles = profiles
         self.metrics = metrics or Metrics()
         self._parked = ParkedPods(activator, metrics=self.metrics, clock=clock)
         self.waiting_pods = WaitingPods() if waiting_pods is None else waiting_pods
@@ -83,6 +86,7 @@ class Verbs:
             waiting_pods=self.waiting_pods,
             binder=binder,
             pods=pods,
+            pod_reader=pod_reader,
             metrics=self.metrics,
             in_thread=in_thread,
         )
