@@ -172,7 +172,7 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
     Raises: ClusterError: there are no usable credentials for the API it asks for.
     """
     metrics = Metrics()
-    waiting_pods = WaitingPods()
+    waiting_pods = WaitingPods(config.extender.permit_max_wait.seconds)
     workers = Workers()
 
     def on_change() -> None:
@@ -251,9 +251,10 @@ def build_verbs(  # noqa: PLR0913  one argument for each thing they are joined t
     metrics = metrics or Metrics()
     store = core.NodeStore()
     metrics.watch_store("request", store.stats)
-    waiting = WaitingPods() if waiting_pods is None else waiting_pods
+    if waiting_pods is None:
+        waiting_pods = WaitingPods(config.extender.permit_max_wait.seconds)
     handle = Handle(
-        waiting_pods=waiting,
+        waiting_pods=waiting_pods,
         nodes=watched,
         pods=pods,
         activator=activator,
@@ -273,7 +274,7 @@ def build_verbs(  # noqa: PLR0913  one argument for each thing they are joined t
         ignorable=config.extender.ignorable,
         score_scale=config.score_scale,
         metrics=metrics,
-        waiting_pods=waiting,
+        waiting_pods=waiting_pods,
         in_thread=in_thread,
     )
 

@@ -215,6 +215,7 @@ class Extender(_Model):
         node_cache_capable: kube-scheduler sends node names only. On by default with ``cluster``.
         http_timeout: of filter, prioritize and preempt; bind has a longer one.
         bind: kubextend binds pods even where no plugin needs it.
+        permit_max_wait: no Permit plugin holds a pod for longer; bind's timeout is a minute more.
     """
 
     url_prefix: str | None = None
@@ -224,6 +225,7 @@ class Extender(_Model):
     managed_resources: tuple[ManagedResource, ...] = ()
     tls_config: ExtenderTLSConfig = ExtenderTLSConfig()
     bind: bool = False
+    permit_max_wait: _GoDuration = Duration(60_000_000_000)
 
 
 class Plugin(_Model):

@@ -90,9 +90,14 @@ class WaitingPod:
 
 
 class WaitingPods:
-    """The pods that are held now, by UID."""
+    """The pods that are held now, by UID.
 
-    def __init__(self) -> None:
+    Args:
+        max_wait_s: no plugin holds a pod for longer: kube-scheduler's call would time out.
+    """
+
+    def __init__(self, max_wait_s: float = MAX_PERMIT_WAIT_S) -> None:
+        self.max_wait_s = min(max_wait_s, MAX_PERMIT_WAIT_S)
         self._pods: dict[str, WaitingPod] = {}
 
     def add(self, waiting: WaitingPod) -> None:
