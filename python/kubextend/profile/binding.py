@@ -56,6 +56,7 @@ class BindingCycle:
         state: of the attempt that chose the node.
         waiting_pods: where the pod is found while Permit holds it.
         default_bind: binds where no plugin does; raises what cannot be done.
+        permit_rejected: afterwards, whether it was Permit that rejected the pod.
     """
 
     plugins: BindingPlugins
@@ -64,6 +65,7 @@ class BindingCycle:
     node_name: str
     waiting_pods: WaitingPods
     default_bind: Callable[[], Awaitable[None]]
+    permit_rejected: bool = field(default=False, init=False)
     _reserved: bool = field(default=False, init=False)
 
     async def run(self) -> Status:
@@ -88,6 +90,7 @@ class BindingCycle:
         for step in (self._reserve, self._permit, self._pre_bind, self._bind):
             status = await step()
             if not status.is_success:
+                self.permit_rejected = step == self._permit
                 return status
         return Status.success()
 

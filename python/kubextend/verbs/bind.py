@@ -17,6 +17,7 @@ from kubextend.metrics import Metrics
 from kubextend.profile import BindingCycle, Profile, Profiles, WaitingPods
 from kubextend.verbs.answer import Answer, binding
 from kubextend.verbs.attempts import Attempts
+from kubextend.verbs.rejected_permits import RejectedPermits
 from kubextend.verbs.stores import Stores
 
 __all__ = ["BindVerb", "InThread"]
@@ -48,6 +49,7 @@ class BindVerb:
         stores: where the chosen node is looked up.
         attempts: where filter left the CycleState.
         waiting_pods: where pods are found while Permit holds them.
+        rejected_permits: told of pods that Permit rejected, since an Error cannot park them.
         binder: posts the Binding; None without access to an API.
         pods: watched pods and the ledger; None where no plugin needs them.
         pod_reader: reads a pod that nobody else knows; None without access to an API.
@@ -62,6 +64,7 @@ class BindVerb:
         stores: Stores,
         attempts: Attempts,
         waiting_pods: WaitingPods,
+        rejected_permits: RejectedPermits,
         binder: Binder | None,
         pods: PodSource | None,
         pod_reader: PodReader | None,
@@ -72,6 +75,7 @@ class BindVerb:
         self._stores = stores
         self._attempts = attempts
         self._waiting_pods = waiting_pods
+        self._rejected_permits = rejected_permits
         self._binder = binder
         self._pods = pods
         self._pod_reader = pod_reader
@@ -113,7 +117,12 @@ class BindVerb:
         cycle = BindingCycle(
             profile.binding, state, pod, args.node, self._waiting_pods, default_bind
         )
-        return await self._in_turn(args, self._assumed(profile, cycle))
+        status = await self._in_turn(args, self._assumed(profile, cycle))
+        if cycle.permit_rejected:
+            self._rejected_permits.remember(pod, status)
+        elif status.is_success:
+            self._rejected_permits.forget(pod.uid)
+        return status
 
     async def _profile_of(
         self, args: core.BindingArgs

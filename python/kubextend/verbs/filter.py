@@ -1,17 +1,18 @@
 """filter: which of the nodes a pod may run on, and why not on the others."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from kubextend import core
 from kubextend.errors import PluginError
-from kubextend.framework.plugin import Rejection
-from kubextend.framework.status import Code
+from kubextend.framework.cycle_state import CycleState
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
 from kubextend.verbs.answer import Answer, filter_error
 from kubextend.verbs.attempts import Attempt, Attempts
 from kubextend.verbs.parked import ParkedPods
+from kubextend.verbs.reasons import Entry, Reasons, entries_of
+from kubextend.verbs.rejected_permits import RejectedPermits
 from kubextend.verbs.stores import Stores
 from kubextend.verbs.unknown import UnknownNames
 from kubextend.verbs.verdict import filter_known
@@ -22,11 +23,7 @@ _LOGGER = logging.getLogger(__name__)
 _NO_POD = "the request has no Pod"
 _NO_NODES = "the request has neither Nodes nor NodeNames"
 _NOT_SEEN_YET = "kubextend's node cache has not seen some of the nodes yet"
-_UNKNOWN = "node is not in kubextend's node cache"
-_OTHER_REASONS = "node was rejected for another reason"
-_MOST_REASONS = 8
-
-_Entry = tuple[core.Mask, str, bool]
+_NOT_PERMITTED = "a Permit plugin rejected the pod"
 
 
 class FilterVerb:
@@ -38,6 +35,8 @@ class FilterVerb:
         attempts: where the CycleState of this attempt is found by the verbs that follow.
         unknown: since when a name is unknown.
         parked: told of every pod that was rejected everywhere.
+        reasons: keeps what such a pod is told from changing all the time.
+        rejected_permits: pods that are not to be tried, since Permit rejected them.
         metrics: what is counted.
         ignorable: kube-scheduler ignores an Error of ours, so a failing plugin has to reject.
     """
@@ -50,6 +49,8 @@ class FilterVerb:
         attempts: Attempts,
         unknown: UnknownNames,
         parked: ParkedPods,
+        reasons: Reasons,
+        rejected_permits: RejectedPermits,
         metrics: Metrics,
         ignorable: bool,
     ) -> None:
@@ -58,6 +59,8 @@ class FilterVerb:
         self._attempts = attempts
         self._unknown = unknown
         self._parked = parked
+        self._reasons = reasons
+        self._rejected_permits = rejected_permits
         self._metrics = metrics
         self._ignorable = ignorable
 
@@ -74,6 +77,10 @@ class FilterVerb:
             return filter_error(_NO_POD)
         self._metrics.nodes("filter").observe(len(args.nodes))
         profile = self._profiles.for_pod(args.pod)
+        if profile is not None and (said := self._rejected_permits.find(args.pod.uid)):
+            # Evicting pods would not change what Permit said, so no node is offered for it.
+            reason = said.reason or _NOT_PERMITTED
+            return Answer(args.filter_answer([(args.nodes.everything(), reason, True)]))
         if profile is None or not profile.rejects:
             return Answer(args.filter_answer([]))
         if args.names_mode and (why := self._stores.why_names_fail()):
@@ -107,13 +114,28 @@ class FilterVerb:
         unknown = ~nodes.known
         if unknown.any() and self._too_new(nodes, unknown) and not passing.any():
             return filter_error(_NOT_SEEN_YET)
+        entries = entries_of(unknown, outcome.rejections)
         if passing.any():
             self._parked.forget(attempt.pod)
+            self._reasons.passed(attempt.pod.uid)
         else:
             self._attempts.drop(attempt)
+            entries = self._told(profile, args, attempt.pod, nodes, entries)
             if args.names_mode:
                 self._parked.remember(profile, attempt.pod, nodes, changes)
-        return Answer(args.filter_answer(list(_entries(unknown, outcome.rejections))))
+        return Answer(args.filter_answer(entries))
+
+    def _told(
+        self,
+        profile: Profile,
+        args: core.ExtenderArgs,
+        pod: core.Pod,
+        nodes: core.Nodes,
+        entries: list[Entry],
+    ) -> list[Entry]:
+        # The nodes of a full-mode request are its own: nothing would have changed in them.
+        look_again = partial(_entries_now, profile, pod, nodes) if args.names_mode else None
+        return self._reasons.steady(pod, entries, look_again)
 
     def _too_new(self, nodes: core.Nodes, unknown: core.Mask) -> bool:
         names = nodes.names
@@ -125,25 +147,7 @@ class FilterVerb:
         return Answer(args.filter_answer([(nodes.everything(), text, True)]), "error")
 
 
-def _entries(unknown: core.Mask, rejections: Sequence[Rejection]) -> Iterator[_Entry]:
-    """What the core writes: the first entry that names a node decides its reason."""
-    reason_for = _at_most(_MOST_REASONS)
-    if unknown.any():
-        yield unknown, reason_for(_UNKNOWN), True
-    for rejection in rejections:
-        status = rejection.status
-        unresolvable = status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-        yield rejection.nodes, reason_for(status.reason), unresolvable
-
-
-def _at_most(most: int) -> Callable[[str], str]:
-    """A filter of texts that lets so many different ones through, then always says the same."""
-    seen: set[str] = set()
-
-    def reason_for(text: str) -> str:
-        if text in seen or len(seen) < most - 1:
-            seen.add(text)
-            return text
-        return _OTHER_REASONS
-
-    return reason_for
+def _entries_now(profile: Profile, pod: core.Pod, nodes: core.Nodes) -> list[Entry] | None:
+    latest = nodes.latest()
+    passing, outcome = filter_known(profile, CycleState(), pod, latest)
+    return None if passing.any() else entries_of(~latest.known, outcome.rejections)

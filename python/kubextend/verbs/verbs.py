@@ -18,6 +18,8 @@ from kubextend.verbs.filter import FilterVerb
 from kubextend.verbs.parked import ParkedPods
 from kubextend.verbs.preempt import PreemptVerb
 from kubextend.verbs.prioritize import PrioritizeVerb
+from kubextend.verbs.reasons import Reasons
+from kubextend.verbs.rejected_permits import RejectedPermits
 from kubextend.verbs.stores import Stores
 from kubextend.verbs.unknown import UnknownNames
 
@@ -39,6 +41,8 @@ class Verbs:
         score_scale: how scores are brought to the wire.
         metrics: what is counted.
         waiting_pods: where pods are found while Permit holds them.
+        rejected_permits: the activator that plugins are given: what they wake is tried again. By
+            default one of the verbs' own, which no plugin reaches.
         in_thread: runs a call that waits for the Kubernetes API.
         clock: seconds that only go forward.
     """
@@ -57,6 +61,7 @@ class Verbs:
         score_scale: Literal["additive", "strict10"] = "additive",
         metrics: Metrics | None = None,
         waiting_pods: WaitingPods | None = None,
+        rejected_permits: RejectedPermits | None = None,
         in_thread: InThread = asyncio.to_thread,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -64,6 +69,11 @@ class Verbs:
         self.metrics = metrics or Metrics()
         self._parked = ParkedPods(activator, metrics=self.metrics, clock=clock)
         self.waiting_pods = WaitingPods() if waiting_pods is None else waiting_pods
+        self._activator = activator
+        self._reasons = Reasons(clock)
+        if rejected_permits is None:
+            rejected_permits = RejectedPermits(activator, clock=clock)
+        self._rejected_permits = rejected_permits
         attempts = Attempts()
         stores = Stores(request_store, watched)
         self._filter = FilterVerb(
@@ -72,6 +82,8 @@ class Verbs:
             attempts=attempts,
             unknown=UnknownNames(clock),
             parked=self._parked,
+            reasons=self._reasons,
+            rejected_permits=self._rejected_permits,
             metrics=self.metrics,
             ignorable=ignorable,
         )
@@ -84,6 +96,7 @@ class Verbs:
             stores=stores,
             attempts=attempts,
             waiting_pods=self.waiting_pods,
+            rejected_permits=self._rejected_permits,
             binder=binder,
             pods=pods,
             pod_reader=pod_reader,
@@ -126,6 +139,16 @@ class Verbs:
         Runs the filters of recently rejected pods again, so gather events before you call it.
         """
         self._parked.nodes_changed()
+
+    def wake_due(self) -> None:
+        """Pods whose time has come are activated; call it about once a second, from a thread.
+
+        They are those that Permit rejected a while ago, and those whose reasons changed while
+        kube-scheduler was told the old ones. Runs filters.
+        """
+        pods = [*self._rejected_permits.due(), *self._reasons.due()]
+        if pods and self._activator is not None:
+            self._activator.activate(pods)
 
     def _counted(self, verb: Verb, answer: Callable[[bytes], Answer], body: bytes) -> bytes:
         with self._counting(verb) as count:
