@@ -1,7 +1,7 @@
 """NetworkTraffic: the less a node's network carries, the better."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 
 from pydantic import Field
@@ -9,7 +9,7 @@ from pydantic import Field
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle
-from kubextend.prometheus import NodeMetric, PrometheusArgs, rounded
+from kubextend.prometheus import NodeMetric, PrometheusArgs, Vector, rounded
 from kubextend.prometheus.args import Duration
 
 __all__ = ["NetworkTraffic", "NetworkTrafficArgs"]
@@ -47,6 +47,7 @@ class NetworkTraffic:
     def __init__(self, args: NetworkTrafficArgs, handle: Handle) -> None:
         self._fallback_score = args.fallback_score
         self._metric = NodeMetric(args, traffic_query(args), handle, self.name)
+        self._seen: tuple[Vector, Mapping[str, int]] = (Vector({}), {})
 
     def start(self) -> None:
         """Prometheus is asked from now on."""
@@ -59,11 +60,7 @@ class NetworkTraffic:
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
         """Bytes a second of every node, -1 where they are not known."""
         del state, pod
-        traffic = self._metric.by_node()
-        return [
-            rounded(value) if 0 <= value <= _MOST_BYTES_PER_S else _UNKNOWN
-            for value in map(traffic.get, nodes.names, repeat(_UNKNOWN))
-        ]
+        return list(map(self._traffic().get, nodes.names, repeat(_UNKNOWN)))
 
     def normalize_score(
         self, state: CycleState, pod: core.Pod, scores: Sequence[int] | memoryview
@@ -75,6 +72,20 @@ class NetworkTraffic:
             self._fallback_score if score < 0 else _MAX_NODE_SCORE - score * 100 // highest
             for score in scores
         ]
+
+    def _traffic(self) -> Mapping[str, int]:
+        """Whole numbers, made once of each answer and not in every verb."""
+        seen = self._seen
+        answer = self._metric.latest()
+        if seen[0] is not answer:
+            seen = self._seen = (answer, _whole(answer.by_node))
+        return seen[1]
+
+
+def _whole(traffic: Mapping[str, float]) -> dict[str, int]:
+    return {
+        node: rounded(value) for node, value in traffic.items() if 0 <= value <= _MOST_BYTES_PER_S
+    }
 
 
 def traffic_query(args: NetworkTrafficArgs) -> str:

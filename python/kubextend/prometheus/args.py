@@ -12,6 +12,9 @@ from kubextend.prometheus.duration import seconds
 __all__ = ["Duration", "PrometheusArgs"]
 
 
+_NO_URL = re.compile(r"[^!-~]")
+
+
 def _duration(text: str) -> str:
     seconds(text)
     return text
@@ -27,7 +30,7 @@ def _address(text: str) -> str:
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
         message = "must be a URL such as http://prometheus.monitoring.svc:9090"
         raise ValueError(message)
-    if parts.query or parts.fragment or not text.isascii() or not text.isprintable():
+    if parts.query or parts.fragment or _NO_URL.search(text):
         message = "must be an address and a path, with nothing behind"
         raise ValueError(message)
     return text.rstrip("/")

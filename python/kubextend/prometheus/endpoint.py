@@ -108,6 +108,7 @@ class _Call:
 
     def __init__(self, connection: http.client.HTTPConnection) -> None:
         self._connection = connection
+        self._socket: socket.socket | None = None
         self._cut = False
 
     def get(self, path: str, headers: dict[str, str], timeout_s: float, max_bytes: int) -> bytes:
@@ -118,9 +119,11 @@ class _Call:
         try:
             # The socket is not there to be cut before it is connected, so that is done by itself.
             self._connection.connect()
+            # Kept, since the connection lets go of it where the server says that it will close.
+            self._socket = self._connection.sock
             body = self._answer(path, headers, max_bytes)
-        except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
-            if self._cut:
+        except (OSError, http.client.HTTPException, ValueError, PrometheusError) as error:
+            if self._cut or isinstance(error, TimeoutError):
                 raise self._too_late(began) from error
             raise
         finally:
@@ -132,7 +135,7 @@ class _Call:
 
     def interrupt(self) -> None:
         self._cut = True
-        connected = self._connection.sock
+        connected = self._socket or self._connection.sock
         if connected is not None:
             try:
                 # That of a TLS socket would take the TLS object from under the reading thread.
@@ -144,10 +147,10 @@ class _Call:
         if self._cut:
             return b""
         self._connection.request("GET", path, headers=headers)
-        response = self._connection.getresponse()
-        if response.status != http.HTTPStatus.OK:
-            raise PrometheusError(_refusal(response.status, response.read(_COMPLAINT_BYTES)))
-        return _read(response, max_bytes)
+        with self._connection.getresponse() as response:
+            if response.status != http.HTTPStatus.OK:
+                raise PrometheusError(_refusal(response.status, response.read(_COMPLAINT_BYTES)))
+            return _read(response, max_bytes)
 
     def _too_late(self, began: float) -> PrometheusError:
         return PrometheusError(f"no whole answer within {time.monotonic() - began:.1f} s")
@@ -164,6 +167,9 @@ def _read(response: http.client.HTTPResponse, max_bytes: int) -> bytes:
         if left < 0:
             raise too_long
         pieces.append(piece)
+    if response.length:
+        message = f"the answer was cut off {response.length} bytes before its end"
+        raise PrometheusError(message)
     return b"".join(pieces)
 
 

@@ -1,6 +1,6 @@
 """The sources of one kubextend: one for each query, and what they tell of themselves."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
@@ -19,9 +19,15 @@ class Sources(Collector):
 
     Args:
         registry: where age and failures are shown; None: nowhere.
+        make: makes the source of a query.
     """
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry | None = None,
+        make: Callable[[Query], Source] = Source,
+    ) -> None:
+        self._make = make
         self._sources: dict[Query, tuple[str, Source]] = {}
         if registry is not None:
             registry.register(self)
@@ -39,7 +45,7 @@ class Sources(Collector):
             plugin: who wants it; the metrics of a new source are named after it.
         """
         if query not in self._sources:
-            self._sources[query] = (self._new_name(plugin), Source(query))
+            self._sources[query] = (self._new_name(plugin), self._make(query))
         return self._sources[query][1]
 
     def collect(self) -> Iterator[Metric]:
