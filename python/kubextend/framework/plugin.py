@@ -4,10 +4,10 @@ A plugin is any object with a ``name``; it extends the points whose methods it d
 to be inherited. The protocols below are for type checkers and for reading.
 """
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
@@ -32,6 +32,8 @@ __all__ = [
     "ReservePlugin",
     "ScorePlugin",
     "Scores",
+    "in_core",
+    "runs_in_core",
 ]
 
 METHODS_OF_POINT: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -58,6 +60,21 @@ Scores: TypeAlias = memoryview | Sequence[int]
 
 MaybeStatus: TypeAlias = Status | None
 """None is success."""
+
+
+_Method = TypeVar("_Method", bound=Callable[..., object])
+
+
+def in_core(method: _Method) -> _Method:
+    """The method, marked as one that calls the core and no code of its own that could hang."""
+    method.in_core = True  # type: ignore[attr-defined]
+    return method
+
+
+def runs_in_core(plugin: object, *methods: str) -> bool:
+    """Whether those of the methods that the plugin has are all marked so."""
+    found = [getattr(plugin, method, None) for method in methods]
+    return all(getattr(method, "in_core", False) for method in found if method is not None)
 
 
 @dataclass(frozen=True, slots=True)

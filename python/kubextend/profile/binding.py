@@ -1,16 +1,18 @@
 """The binding cycle: Reserve, Permit, PreBind, Bind, PostBind, and Unreserve on any failure.
 
-Methods may be ``async``; the others are called on the event loop's executor, so that none of them
-holds up another request.
+Methods may be ``async``; the others are called on threads, so that none of them holds up another
+request. One that is ``async`` and blocks all the same holds up everything.
 Source: kubernetes v1.36 pkg/scheduler/schedule_one.go, pkg/scheduler/framework/runtime/framework.go
 """
 
-import asyncio
 import inspect
 import logging
+import math
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from kubextend import core
 from kubextend.errors import PluginError
@@ -24,12 +26,18 @@ from kubextend.framework.plugin import (
     ReservePlugin,
 )
 from kubextend.framework.status import Code, Status
-from kubextend.profile.guard import guarded_async, status_of
-from kubextend.profile.waiting_pods import MAX_PERMIT_WAIT_S, WaitingPod, WaitingPods
+from kubextend.profile.guard import error_of, guarded, guarded_async, seconds_until, status_of
+from kubextend.profile.limits import PluginLimits
+from kubextend.profile.waiting_pods import WaitingPod, WaitingPods
 
-__all__ = ["BindingCycle", "BindingPlugins"]
+__all__ = ["BindTime", "BindingCycle", "BindingPlugins"]
 
 _LOGGER = logging.getLogger(__name__)
+
+# Of kube-scheduler's timeout. A plugin is given up before the cycle is, or it would not be blamed.
+_PLUGINS_SHARE: Final = 0.80
+_ALL_SHARE: Final = 0.85
+_CLEANUP_SHARE: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +50,50 @@ class BindingPlugins:
     bind: Sequence[BindPlugin] = ()
     post_bind: Sequence[PostBindPlugin] = ()
 
+    @property
+    def plugins(self) -> tuple[Plugin, ...]:
+        """All of them, one that extends several points several times."""
+        return (*self.reserve, *self.permit, *self.pre_bind, *self.bind, *self.post_bind)
+
     def __bool__(self) -> bool:
         """Whether there is any."""
-        return any((self.reserve, self.permit, self.pre_bind, self.bind, self.post_bind))
+        return bool(self.plugins)
+
+
+@dataclass(frozen=True, slots=True)
+class BindTime:
+    """Until when what may go on, on the clock of ``time.monotonic``.
+
+    Attributes:
+        arrived_s: when the request came.
+        timeout_s: when kube-scheduler gives it up after that; None where nobody waits.
+    """
+
+    arrived_s: float = field(default_factory=time.monotonic)
+    timeout_s: float | None = None
+
+    @property
+    def plugins_until_s(self) -> float | None:
+        """Any one plugin."""
+        return self._after(_PLUGINS_SHARE)
+
+    @property
+    def all_until_s(self) -> float | None:
+        """The whole cycle, a wait in Permit and the Binding included."""
+        return self._after(_ALL_SHARE)
+
+    @property
+    def cleanup_until_s(self) -> float | None:
+        """Unreserve and PostBind; then the answer has to be on its way."""
+        return self._after(_CLEANUP_SHARE)
+
+    def plugins_left_s(self) -> float | None:
+        """Seconds until then."""
+        until_s = self.plugins_until_s
+        return None if until_s is None else until_s - time.monotonic()
+
+    def _after(self, share: float) -> float | None:
+        return None if self.timeout_s is None else self.arrived_s + self.timeout_s * share
 
 
 @dataclass(slots=True)
@@ -56,6 +105,8 @@ class BindingCycle:
         state: of the attempt that chose the node.
         waiting_pods: where the pod is found while Permit holds it.
         default_bind: binds where no plugin does; raises what cannot be done.
+        limits: the threads of its plugins.
+        time: how long it may take.
         permit_rejected: afterwards, whether it was Permit that rejected the pod.
     """
 
@@ -65,6 +116,8 @@ class BindingCycle:
     node_name: str
     waiting_pods: WaitingPods
     default_bind: Callable[[], Awaitable[None]]
+    limits: PluginLimits
+    time: BindTime = field(default_factory=BindTime)
     permit_rejected: bool = field(default=False, init=False)
     _reserved: bool = field(default=False, init=False)
 
@@ -74,9 +127,11 @@ class BindingCycle:
         Raises:
             PluginError: a plugin failed; Unreserve of all has run.
             ClusterError: the Kubernetes API refused; Unreserve of all has run.
+            TimeoutError: kube-scheduler is about to give up; Unreserve of all has run.
         """
         try:
-            status = await self._until_bound()
+            async with seconds_until(self.time.all_until_s):
+                status = await self._until_bound()
         except BaseException:
             await self._unreserve()
             raise
@@ -106,9 +161,10 @@ class BindingCycle:
         waits_s: dict[str, float] = {}
         for plugin in self.plugins.permit:
             answer = await self._call(plugin, "Permit", plugin.permit)
-            status, wait_s = _permitted(plugin, answer)
+            said, wait_s = guarded(plugin, "Permit", partial(_permitted, answer))
+            status = status_of(plugin, "Permit", said)
             if status.code is Code.WAIT:
-                waits_s[plugin.name] = min(wait_s, MAX_PERMIT_WAIT_S)
+                waits_s[plugin.name] = min(wait_s, self.waiting_pods.max_wait_s)
             elif not status.is_success:
                 return _rejected(plugin, "Permit", status)
         return await self._wait(waits_s) if waits_s else Status.success()
@@ -153,28 +209,38 @@ class BindingCycle:
         self, plugin: Plugin, point: str, method: Callable[..., Any]
     ) -> None:
         try:
-            await self._call(plugin, point, method)
+            await self._call(plugin, point, method, late=True)
         except PluginError as error:
             _LOGGER.exception("%s", error)  # noqa: TRY401  the sentence names the plugin
 
     async def _status(self, plugin: Plugin, point: str, method: Callable[..., Any]) -> Status:
         return status_of(plugin, point, await self._call(plugin, point, method))
 
-    async def _call(self, plugin: Plugin, point: str, method: Callable[..., Any]) -> Any:
-        arguments = (self.state, self.pod, self.node_name)
-        if inspect.iscoroutinefunction(method):
-            call = method(*arguments)
-        else:
-            call = asyncio.to_thread(method, *arguments)
-        return await guarded_async(plugin, point, call)
+    async def _call(
+        self, plugin: Plugin, point: str, method: Callable[..., Any], *, late: bool = False
+    ) -> Any:
+        deadline_s = self.time.cleanup_until_s if late else self.time.plugins_until_s
+        call = partial(method, self.state, self.pod, self.node_name)
+        if not inspect.iscoroutinefunction(method):
+            call = partial(self.limits.binding_call, plugin.name, deadline_s, call)
+        return await guarded_async(
+            plugin, point, call, deadline_s=deadline_s, cleanup=point == "Unreserve"
+        )
 
 
-def _permitted(plugin: Plugin, answer: object) -> tuple[Status, float]:
-    if isinstance(answer, tuple):
-        status, wait_s = answer
-        return status_of(plugin, "Permit", status), float(wait_s)
-    # Without a timeout it fires at once, as a timeout of zero does in the scheduler.
-    return status_of(plugin, "Permit", answer), 0.0
+def _permitted(answer: object) -> tuple[object, float]:
+    """What Permit said, and for how many seconds the pod may be held.
+
+    Raises: ValueError: a tuple that is not of these two.
+    """
+    if not isinstance(answer, tuple):
+        # Without a timeout it fires at once, as a timeout of zero does in the scheduler.
+        return answer, 0.0
+    said, wait_s = answer
+    if math.isnan(wait_s):
+        message = "a timeout of NaN seconds"
+        raise ValueError(message)
+    return said, float(wait_s)
 
 
 def _rejected(plugin: Plugin, point: str, status: Status) -> Status:
@@ -184,4 +250,4 @@ def _rejected(plugin: Plugin, point: str, status: Status) -> Status:
     """
     if status.is_rejected:
         return status
-    raise PluginError(plugin.name, point, status.reason or status.code.name)
+    raise error_of(plugin, point, status)

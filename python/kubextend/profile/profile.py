@@ -5,6 +5,7 @@ Knows no verb and no bytes: nodes in, verdicts and scores out.
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
@@ -23,10 +24,11 @@ from kubextend.framework.plugin import (
     Rejection,
     ScorePlugin,
     Scores,
+    runs_in_core,
 )
 from kubextend.framework.status import Code, Status
 from kubextend.profile.binding import BindingPlugins
-from kubextend.profile.guard import check_reason, guarded, status_of
+from kubextend.profile.guard import check_reason, error_of, guarded, status_of
 from kubextend.profile.per_node import FilterNodes, ScoreNodes, filter_nodes_of, score_nodes_of
 
 __all__ = ["FilterOutcome", "PreFilterOutcome", "Profile", "Profiles"]
@@ -35,6 +37,13 @@ _LOGGER = logging.getLogger(__name__)
 
 MIN_NODE_SCORE = 0
 MAX_NODE_SCORE = 100
+
+_PRE_FILTER_CODES = frozenset(
+    {Code.SUCCESS, Code.SKIP, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE}
+)
+
+LeftOut = Callable[[PluginError], object]
+"""Told of the failure of a plugin that is left out for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +90,7 @@ class Profile:
         pods: the pods as they are now, for views of single nodes; None where they are not watched.
         counts_pods: a plugin looks at the pods on nodes, so what filter said may no longer hold
             when the pod is bound.
+        ignored: names of the plugins whose failurePolicy is Ignore.
     """
 
     scheduler_name: str
@@ -92,11 +102,51 @@ class Profile:
     binding: BindingPlugins = field(default_factory=BindingPlugins)
     pods: Callable[[], core.PodSnapshot | None] = _no_pods
     counts_pods: bool = False
+    ignored: frozenset[str] = frozenset()
+
+    @cached_property
+    def plugin_names(self) -> frozenset[str]:
+        """The names of all its plugins."""
+        return frozenset(plugin.name for plugin in self.plugins)
+
+    @cached_property
+    def filters_in_python(self) -> bool:
+        """Whether filtering runs code of the interpreter, which may take any time."""
+        return not (
+            all(runs_in_core(plugin, "pre_filter") for plugin in self.pre_filter)
+            and all(runs_in_core(plugin, "filter_nodes", "filter") for plugin in self.filter)
+            and all(runs_in_core(plugin, "post_filter") for plugin in self.post_filter)
+        )
+
+    @cached_property
+    def scores_in_python(self) -> bool:
+        """The same of scoring, and of what prepares it where the attempt of filter is lost."""
+        methods = ("score_nodes", "score", "normalize_score")
+        return not (
+            all(runs_in_core(plugin, "pre_filter") for plugin in self.pre_filter)
+            and all(runs_in_core(plugin, "pre_score") for plugin in self.pre_score)
+            and all(runs_in_core(plugin, *methods) for plugin, _ in self.score)
+        )
+
+    @property
+    def plugins_in_python(self) -> bool:
+        """Whether any of its plugins runs code of the interpreter."""
+        return self.filters_in_python or self.scores_in_python or bool(self.binding)
 
     @property
     def rejects(self) -> bool:
         """Whether any of its plugins can reject a node."""
         return bool(self.pre_filter or self.filter)
+
+    @property
+    def plugins(self) -> list[Plugin]:
+        """Each of its plugins once."""
+        scoring = [plugin for plugin, _ in self.score]
+        everywhere = (
+            *(*self.pre_filter, *self.filter, *self.post_filter, *self.pre_score, *scoring),
+            *self.binding.plugins,
+        )
+        return list({id(plugin): plugin for plugin in everywhere}.values())
 
     @cached_property
     def _filters(self) -> tuple[tuple[Plugin, FilterNodes], ...]:
@@ -107,24 +157,39 @@ class Profile:
         return {id(plugin): score_nodes_of(plugin, self.pods) for plugin, _ in self.score}
 
     def find_nodes_that_fit(
-        self, state: CycleState, pod: core.Pod, nodes: core.Nodes
+        self,
+        state: CycleState,
+        pod: core.Pod,
+        nodes: core.Nodes,
+        left_out: LeftOut | None = None,
     ) -> FilterOutcome:
         """PreFilter and Filter; where no node is left, PostFilter is told.
+
+        Args:
+            state: of this attempt.
+            pod: the pod.
+            nodes: those to look at.
+            left_out: told of each plugin that failed and is left out, as its failurePolicy allows;
+                None: no plugin may fail, whatever its policy.
 
         Raises: PluginError: a plugin failed.
         Source: kubernetes v1.36 pkg/scheduler/schedule_one.go findNodesThatFitPod
         """
-        before = self.run_pre_filter_plugins(state, pod, nodes)
+        before = self.run_pre_filter_plugins(state, pod, nodes, left_out)
         if not before.status.is_success:
             outcome = FilterOutcome(nodes.nothing(), [Rejection(nodes.everything(), before.status)])
         else:
-            outcome = self.run_filter_plugins(state, pod, nodes, before)
+            outcome = self.run_filter_plugins(state, pod, nodes, before, left_out)
         if len(nodes) and not outcome.kept.any():
-            self.run_post_filter_plugins(state, pod, outcome.rejections)
+            self.run_post_filter_plugins(state, pod, outcome.rejections, left_out)
         return outcome
 
     def run_pre_filter_plugins(
-        self, state: CycleState, pod: core.Pod, nodes: core.Nodes
+        self,
+        state: CycleState,
+        pod: core.Pod,
+        nodes: core.Nodes,
+        left_out: LeftOut | None = None,
     ) -> PreFilterOutcome:
         """Skip takes a plugin's Filter out of the attempt; what plugins leave is intersected.
 
@@ -136,7 +201,12 @@ class Profile:
         skipped: set[str] = set()
         narrowed_by: list[str] = []
         for plugin in self.pre_filter:
-            left, said = _pre_filtered(plugin, state, pod, nodes)
+            try:
+                left, said = _pre_filtered(plugin, state, pod, nodes)
+            except PluginError as error:
+                self._leave_out(error, left_out)
+                # Without what PreFilter was to prepare, its Filter cannot judge either.
+                left, said = PreFilterResult(), Status.skip()
             if said.code is Code.SKIP:
                 skipped.add(plugin.name)
             elif said.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
@@ -145,8 +215,6 @@ class Profile:
             elif said.code is Code.UNSCHEDULABLE:
                 # The others still run: the last of them that rejects is what counts.
                 status = said
-            elif not said.is_success:
-                raise PluginError(plugin.name, "PreFilter", said.reason or said.code.name)
             else:
                 if left.node_names is not None:
                     narrowed_by.append(plugin.name)
@@ -163,6 +231,7 @@ class Profile:
         pod: core.Pod,
         nodes: core.Nodes,
         before: PreFilterOutcome | None = None,
+        left_out: LeftOut | None = None,
     ) -> FilterOutcome:
         """Every node's verdict: the first plugin that rejects it gives its status.
 
@@ -180,14 +249,23 @@ class Profile:
                 break
             if plugin.name in state.skip_filter_plugins:
                 continue
-            rejected_by = partial(_rejected_by, filter_nodes, state, pod, nodes, kept)
-            for rejection in guarded(plugin, "Filter", rejected_by):
+            rejected_by = partial(_rejected_by, plugin, filter_nodes, state, pod, nodes, kept)
+            try:
+                newly = guarded(plugin, "Filter", rejected_by)
+            except PluginError as error:
+                self._leave_out(error, left_out)
+                continue
+            for rejection in newly:
                 rejections.append(rejection)
                 kept = kept & ~rejection.nodes
         return FilterOutcome(kept, rejections)
 
     def run_post_filter_plugins(
-        self, state: CycleState, pod: core.Pod, rejections: Sequence[Rejection]
+        self,
+        state: CycleState,
+        pod: core.Pod,
+        rejections: Sequence[Rejection],
+        left_out: LeftOut | None = None,
     ) -> Status:
         """In order until one says Success or that nothing will help; what is said is logged.
 
@@ -196,8 +274,11 @@ class Profile:
         """
         reasons: list[str] = []
         for plugin in self.post_filter:
-            call = partial(plugin.post_filter, state, pod, rejections)
-            said = status_of(plugin, "PostFilter", guarded(plugin, "PostFilter", call))
+            try:
+                said = _post_filtered(plugin, state, pod, rejections)
+            except PluginError as error:
+                self._leave_out(error, left_out)
+                continue
             _LOGGER.info(
                 "pod %s/%s fits nowhere; %s: %s %s",
                 pod.namespace,
@@ -208,8 +289,6 @@ class Profile:
             )
             if said.is_success or said.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 return said
-            if not said.is_rejected:
-                raise PluginError(plugin.name, "PostFilter", said.reason or said.code.name)
             if said.reason:
                 reasons.append(said.reason)
         return Status.unschedulable(", ".join(reasons))
@@ -227,7 +306,7 @@ class Profile:
         if said.code is Code.SKIP:
             state.skip_score_plugins |= {plugin.name}
         elif not said.is_success:
-            raise PluginError(plugin.name, "PreScore", said.reason or said.code.name)
+            raise error_of(plugin, "PreScore", said)
 
     def run_score_plugin(
         self,
@@ -249,6 +328,12 @@ class Profile:
             scores = guarded(plugin, "NormalizeScore", partial(normalize, state, pod, scores))
         return guarded(plugin, "NormalizeScore", lambda: _checked(scores, len(nodes)))
 
+    def _leave_out(self, error: PluginError, left_out: LeftOut | None) -> None:
+        """Raises the error, unless its plugin may be left out."""
+        if left_out is None or error.plugin not in self.ignored:
+            raise error
+        left_out(error)
+
 
 @dataclass(frozen=True)
 class Profiles:
@@ -261,6 +346,17 @@ class Profiles:
         """These profiles; a later one of the same name replaces an earlier one."""
         return cls({profile.scheduler_name: profile for profile in profiles})
 
+    @property
+    def plugins(self) -> list[Plugin]:
+        """The plugins of all of them."""
+        return [plugin for profile in self.by_scheduler_name.values() for plugin in profile.plugins]
+
+    @property
+    def bind_with_plugins(self) -> bool:
+        """Whether any profile has a part in binding."""
+        profiles = self.by_scheduler_name.values()
+        return any(profile.binding or profile.counts_pods for profile in profiles)
+
     def for_pod(self, pod: core.Pod) -> Profile | None:
         """The profile of the pod's schedulerName; None where it is not ours to judge."""
         return self.by_scheduler_name.get(pod.scheduler_name)
@@ -269,13 +365,47 @@ class Profiles:
 def _pre_filtered(
     plugin: PreFilterPlugin, state: CycleState, pod: core.Pod, nodes: core.Nodes
 ) -> tuple[PreFilterResult, Status]:
-    answer = guarded(plugin, "PreFilter", lambda: plugin.pre_filter(state, pod, nodes))
-    if isinstance(answer, PreFilterResult):
-        return answer, Status.success()
-    if isinstance(answer, tuple):
-        result, status = answer
-        return result or PreFilterResult(), status_of(plugin, "PreFilter", status)
-    return PreFilterResult(), status_of(plugin, "PreFilter", answer)
+    """What the plugin leaves, and what it said: Success, Skip, or a rejection."""
+
+    def call() -> tuple[PreFilterResult, object]:
+        answer = plugin.pre_filter(state, pod, nodes)
+        if isinstance(answer, PreFilterResult):
+            return _sound(answer), None
+        if isinstance(answer, tuple):
+            result, status = answer
+            return _sound(result or PreFilterResult()), status
+        return PreFilterResult(), answer
+
+    result, said = guarded(plugin, "PreFilter", call)
+    status = status_of(plugin, "PreFilter", said)
+    if status.code in _PRE_FILTER_CODES:
+        return result, status
+    raise error_of(plugin, "PreFilter", status)
+
+
+def _sound(result: PreFilterResult) -> PreFilterResult:
+    """The result, whose names any kind of set may hold.
+
+    Raises: TypeError: it holds something else.
+    """
+    names = result.node_names
+    if names is None or isinstance(names, frozenset):
+        return result
+    if isinstance(names, AbstractSet):
+        return PreFilterResult(frozenset(names))
+    message = f"node_names must be a set or None, found {type(names).__name__}"
+    raise TypeError(message)
+
+
+def _post_filtered(
+    plugin: PostFilterPlugin, state: CycleState, pod: core.Pod, rejections: Sequence[Rejection]
+) -> Status:
+    """What the plugin said: Success, or a rejection."""
+    call = partial(plugin.post_filter, state, pod, rejections)
+    said = status_of(plugin, "PostFilter", guarded(plugin, "PostFilter", call))
+    if said.is_success or said.is_rejected:
+        return said
+    raise error_of(plugin, "PostFilter", said)
 
 
 def _nothing_left(plugins: Sequence[str]) -> str:
@@ -296,7 +426,8 @@ def _narrowed(plugins: Sequence[str]) -> str:
     return f"node is filtered out by the prefilter result of {', '.join(plugins)}"
 
 
-def _rejected_by(
+def _rejected_by(  # noqa: PLR0913, PLR0917  a call of the plugin and what is left to reject
+    plugin: Plugin,
     filter_nodes: FilterNodes,
     state: CycleState,
     pod: core.Pod,
@@ -307,8 +438,7 @@ def _rejected_by(
     rejections = []
     for rejection in filter_nodes(state, pod, nodes):
         if not rejection.status.is_rejected:
-            message = f"answered {rejection.status.code.name}: {rejection.status.reason}"
-            raise ValueError(message)
+            raise error_of(plugin, "Filter", rejection.status)
         check_reason(rejection.status)
         newly = kept & rejection.nodes
         kept = kept & ~newly

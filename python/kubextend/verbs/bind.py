@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-import threading
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
@@ -13,10 +13,18 @@ from kubextend.errors import ClusterError, PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Binder, PodReader, PodSource
 from kubextend.framework.status import Status
-from kubextend.metrics import Metrics
-from kubextend.profile import BindingCycle, Profile, Profiles, WaitingPods
+from kubextend.profile import (
+    BindingCycle,
+    BindTime,
+    PluginLimits,
+    Profile,
+    Profiles,
+    WaitingPods,
+)
+from kubextend.profile.run import Run, current_run
 from kubextend.verbs.answer import Answer, binding
 from kubextend.verbs.attempts import Attempts
+from kubextend.verbs.failures import Failures, sentence
 from kubextend.verbs.rejected_permits import RejectedPermits
 from kubextend.verbs.stores import Stores
 
@@ -30,6 +38,7 @@ _NO_BINDER = (
     "kubextend cannot bind: it has no access to the Kubernetes API; configure `cluster`, or take "
     "bindVerb out of kube-scheduler's extender entry"
 )
+_TOO_LATE = "kubextend has not bound the pod in time"
 _REPLACED = "a newer bind request for this pod took its place"
 
 
@@ -53,7 +62,9 @@ class BindVerb:
         binder: posts the Binding; None without access to an API.
         pods: watched pods and the ledger; None where no plugin needs them.
         pod_reader: reads a pod that nobody else knows; None without access to an API.
-        metrics: what is counted.
+        failures: told of every plugin that failed.
+        limits: the threads of plugins, and their breakers.
+        timeout_s: kube-scheduler's for this verb; None: nobody waits.
         in_thread: runs a call that blocks on the Kubernetes API.
     """
 
@@ -68,7 +79,9 @@ class BindVerb:
         binder: Binder | None,
         pods: PodSource | None,
         pod_reader: PodReader | None,
-        metrics: Metrics,
+        failures: Failures,
+        limits: PluginLimits,
+        timeout_s: float | None,
         in_thread: InThread,
     ) -> None:
         self._profiles = profiles
@@ -79,13 +92,20 @@ class BindVerb:
         self._binder = binder
         self._pods = pods
         self._pod_reader = pod_reader
-        self._metrics = metrics
+        self._failures = failures
+        self._limits = limits
+        self._timeout_s = timeout_s
         self._in_thread = in_thread
         self._under_way: dict[str, _UnderWay] = {}
-        self._room = threading.Lock()
+        # Not of threads: one that hangs must not hold it for ever.
+        self._room = asyncio.Lock()
 
-    async def __call__(self, body: bytes) -> Answer:
+    async def __call__(self, body: bytes, arrived_s: float | None = None) -> Answer:
         """ExtenderBindingResult, once the pod is bound or cannot be.
+
+        Args:
+            body: the request's.
+            arrived_s: when it came, on the clock of ``time.monotonic``; None: now.
 
         Raises: WireError: the body cannot be read.
         """
@@ -95,27 +115,39 @@ class BindVerb:
         if self._binder is None:
             return binding(_NO_BINDER)
         try:
-            status = await self._bound(args, self._binder)
+            with Run(self._limits.breakers).entered():
+                status = await self._bound(args, self._binder, self._time(arrived_s))
+        except TimeoutError:
+            status = Status.error(_TOO_LATE)
         except ClusterError as refusal:
-            return _refused(args, str(refusal) or "the Kubernetes API refused the binding")
+            status = Status.error(str(refusal) or "the Kubernetes API refused the binding")
         except PluginError as error:
-            self._metrics.plugin_failures(error.plugin, error.extension_point).inc()
-            _LOGGER.error("%s", error, exc_info=error)  # noqa: TRY400
-            return _refused(args, f'{error.extension_point} plugin "{error.plugin}" failed')
+            self._failures.note(error, "bind fails")
+            status = Status.error(sentence(error))
         if not status.is_success:
             return _refused(args, status.reason or status.code.name)
         return binding()
 
-    async def _bound(self, args: core.BindingArgs, binder: Binder) -> Status:
+    def _time(self, arrived_s: float | None) -> BindTime:
+        return BindTime(time.monotonic() if arrived_s is None else arrived_s, self._timeout_s)
+
+    async def _bound(self, args: core.BindingArgs, binder: Binder, bind_time: BindTime) -> Status:
         post = partial(binder.bind, args.pod_namespace, args.pod_name, args.pod_uid, args.node)
         default_bind = partial(self._in_thread, post)
-        found = await self._profile_of(args)
+        found = await self._profile_of(args, bind_time)
         if found is None:
             await default_bind()
             return Status.success()
         profile, pod, state = found
         cycle = BindingCycle(
-            profile.binding, state, pod, args.node, self._waiting_pods, default_bind
+            profile.binding,
+            state,
+            pod,
+            args.node,
+            self._waiting_pods,
+            default_bind,
+            self._limits,
+            bind_time,
         )
         status = await self._in_turn(args, self._assumed(profile, cycle))
         if cycle.permit_rejected:
@@ -125,7 +157,7 @@ class BindVerb:
         return status
 
     async def _profile_of(
-        self, args: core.BindingArgs
+        self, args: core.BindingArgs, bind_time: BindTime
     ) -> tuple[Profile, core.Pod, CycleState] | None:
         """The pod's profile with plugins for this cycle, and the attempt that chose the node.
 
@@ -147,7 +179,9 @@ class BindVerb:
             return profile, pod, attempt.state
         state = CycleState()
         nodes = self._stores.nodes_named(args.node)
-        await self._in_thread(partial(profile.run_pre_filter_plugins, state, pod, nodes))
+        await self._limits.within_async(
+            bind_time.plugins_left_s(), partial(profile.run_pre_filter_plugins, state, pod, nodes)
+        )
         return profile, pod, state
 
     async def _pod_of(self, args: core.BindingArgs) -> core.Pod:
@@ -187,7 +221,9 @@ class BindVerb:
         if self._pods is None:
             return await cycle.run()
         store = self._pods.store
-        status: Status = await self._in_thread(partial(self._room_taken, profile, cycle, store))
+        taken = partial(self._room_taken, profile, cycle, store)
+        async with self._room:
+            status = await self._limits.within_async(cycle.time.plugins_left_s(), taken)
         if not status.is_success:
             return status
         bound = False
@@ -205,13 +241,15 @@ class BindVerb:
         kube-scheduler may ask about the next pod before it asks us to bind this one, so two pods
         may have been let onto room for one. Looking again and taking the room is one step.
         """
-        with self._room:
-            if profile.counts_pods:
-                nodes = self._stores.nodes_named(cycle.node_name)
-                outcome = profile.find_nodes_that_fit(CycleState(), cycle.pod, nodes)
-                if not outcome.kept.any():
-                    return outcome.rejections[0].status
-            store.assume(cycle.pod, cycle.node_name)
+        if profile.counts_pods:
+            nodes = self._stores.nodes_named(cycle.node_name)
+            outcome = profile.find_nodes_that_fit(CycleState(), cycle.pod, nodes)
+            if not outcome.kept.any():
+                return outcome.rejections[0].status
+        if (run := current_run()) is not None:
+            # The answer may have been given without this.
+            run.check()
+        store.assume(cycle.pod, cycle.node_name)
         return Status.success()
 
 

@@ -5,17 +5,18 @@ from functools import partial
 
 from kubextend import core
 from kubextend.errors import PluginError
-from kubextend.framework.cycle_state import CycleState
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
+from kubextend.profile.run import AbandonedError, current_run
 from kubextend.verbs.answer import Answer, filter_error
 from kubextend.verbs.attempts import Attempt, Attempts
+from kubextend.verbs.failures import Failures, sentence
 from kubextend.verbs.parked import ParkedPods
 from kubextend.verbs.reasons import Entry, Reasons, entries_of
 from kubextend.verbs.rejected_permits import RejectedPermits
 from kubextend.verbs.stores import Stores
 from kubextend.verbs.unknown import UnknownNames
-from kubextend.verbs.verdict import filter_known
+from kubextend.verbs.verdict import LookAgain, filter_known
 
 __all__ = ["FilterVerb"]
 
@@ -37,6 +38,8 @@ class FilterVerb:
         parked: told of every pod that was rejected everywhere.
         reasons: keeps what such a pod is told from changing all the time.
         rejected_permits: pods that are not to be tried, since Permit rejected them.
+        failures: told of every plugin that failed.
+        look_again: asks the filters about such a pod later on.
         metrics: what is counted.
         ignorable: kube-scheduler ignores an Error of ours, so a failing plugin has to reject.
     """
@@ -51,6 +54,8 @@ class FilterVerb:
         parked: ParkedPods,
         reasons: Reasons,
         rejected_permits: RejectedPermits,
+        failures: Failures,
+        look_again: LookAgain,
         metrics: Metrics,
         ignorable: bool,
     ) -> None:
@@ -61,6 +66,8 @@ class FilterVerb:
         self._parked = parked
         self._reasons = reasons
         self._rejected_permits = rejected_permits
+        self._failures = failures
+        self._look_again = look_again
         self._metrics = metrics
         self._ignorable = ignorable
 
@@ -96,16 +103,16 @@ class FilterVerb:
         nodes: core.Nodes,
         changes: int,
     ) -> Answer:
+        self._tell_run(profile, args, nodes)
         try:
-            passing, outcome = filter_known(profile, attempt.state, attempt.pod, nodes)
+            passing, outcome = filter_known(
+                profile, attempt.state, attempt.pod, nodes, self._left_out
+            )
         except PluginError as error:
             self._attempts.drop(attempt)
-            self._metrics.plugin_failures(error.plugin, error.extension_point).inc()
-            _LOGGER.error("%s", error, exc_info=error)  # noqa: TRY400
-            # Only the name goes out: a text that varies makes kube-scheduler ask for ever.
-            failed = f'{error.extension_point} plugin "{error.plugin}" failed'
-            return self._failed(failed, args, nodes)
-        except KeyboardInterrupt:
+            self._failures.note(error, "filter fails")
+            return self._failed(sentence(error), args, nodes)
+        except (KeyboardInterrupt, AbandonedError):
             raise
         except BaseException:
             # A panic of the core: not even that may place a pod on an ignored Error.
@@ -134,8 +141,24 @@ class FilterVerb:
         entries: list[Entry],
     ) -> list[Entry]:
         # The nodes of a full-mode request are its own: nothing would have changed in them.
-        look_again = partial(_entries_now, profile, pod, nodes) if args.names_mode else None
+        look_again = partial(self._entries_now, profile, pod, nodes) if args.names_mode else None
         return self._reasons.steady(pod, entries, look_again)
+
+    def _entries_now(
+        self, profile: Profile, pod: core.Pod, nodes: core.Nodes
+    ) -> list[Entry] | None:
+        latest = nodes.latest()
+        passing, outcome = self._look_again(profile, pod, latest)
+        return None if passing.any() else entries_of(~latest.known, outcome.rejections)
+
+    def _tell_run(self, profile: Profile, args: core.ExtenderArgs, nodes: core.Nodes) -> None:
+        """Whoever waits for this run learns what to do when it takes too long."""
+        if (run := current_run()) is not None:
+            run.may_go_on_without = profile.ignored
+            run.answer_instead = lambda why: self._failed(why, args, nodes).body
+
+    def _left_out(self, error: PluginError) -> None:
+        self._failures.note(error, "left out")
 
     def _too_new(self, nodes: core.Nodes, unknown: core.Mask) -> bool:
         names = nodes.names
@@ -145,9 +168,3 @@ class FilterVerb:
         if not self._ignorable:
             return filter_error(f"{text}; kubextend's log says how")
         return Answer(args.filter_answer([(nodes.everything(), text, True)]), "error")
-
-
-def _entries_now(profile: Profile, pod: core.Pod, nodes: core.Nodes) -> list[Entry] | None:
-    latest = nodes.latest()
-    passing, outcome = filter_known(profile, CycleState(), pod, latest)
-    return None if passing.any() else entries_of(~latest.known, outcome.rejections)

@@ -1,6 +1,5 @@
 """prioritize: how good each node is, in points that kube-scheduler adds to its own."""
 
-import logging
 from typing import Literal
 
 from kubextend import core
@@ -8,13 +7,14 @@ from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles, Scores
+from kubextend.profile.run import current_run
 from kubextend.verbs.answer import NO_SCORES, Answer
 from kubextend.verbs.attempts import Attempts
+from kubextend.verbs.failures import Failures
 from kubextend.verbs.stores import Stores
 
 __all__ = ["PrioritizeVerb"]
 
-_LOGGER = logging.getLogger(__name__)
 _NOTHING_TO_ADD = Answer(NO_SCORES.body)
 
 
@@ -25,22 +25,25 @@ class PrioritizeVerb:
         profiles: by scheduler name.
         stores: where the nodes come from.
         attempts: where filter left the CycleState.
+        failures: told of every plugin that failed.
         metrics: what is counted.
         scale: how the sum is brought to the wire, as ``core.weigh`` has it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
         self,
         profiles: Profiles,
         stores: Stores,
         *,
         attempts: Attempts,
+        failures: Failures,
         metrics: Metrics,
         scale: Literal["additive", "strict10"],
     ) -> None:
         self._profiles = profiles
         self._stores = stores
         self._attempts = attempts
+        self._failures = failures
         self._metrics = metrics
         self._scale = scale
 
@@ -58,6 +61,8 @@ class PrioritizeVerb:
             return _NOTHING_TO_ADD
         if args.names_mode and self._stores.why_names_fail():
             return NO_SCORES
+        if (run := current_run()) is not None:
+            run.may_go_on_without = profile.plugin_names
         state = self._state_for(profile, args.pod, args.nodes)
         left_out = self._pre_scored(profile, state, args.pod, args.nodes)
         scored, failed = self._scored(profile, left_out, state, args.pod, args.nodes)
@@ -115,5 +120,4 @@ class PrioritizeVerb:
         return state
 
     def _failed(self, error: PluginError) -> None:
-        self._metrics.plugin_failures(error.plugin, error.extension_point).inc()
-        _LOGGER.error("left out: %s", error, exc_info=error)
+        self._failures.note(error, "left out")

@@ -186,7 +186,7 @@ class Reasons:
         """Whether kube-scheduler has to ask; reasons that still vary are looked at once more."""
         try:
             entries = changed.look_again()
-        except PluginError as error:
+        except (PluginError, TimeoutError) as error:
             _LOGGER.warning("reasons cannot be looked at again: %s", error)
             return self._settled(changed, asks=False)
         if entries is None:

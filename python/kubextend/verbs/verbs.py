@@ -4,17 +4,21 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Literal
 
 from kubextend import core
 from kubextend.errors import WireError
 from kubextend.framework.handle import Activator, Binder, NodeSource, PodReader, PodSource
 from kubextend.metrics import Metrics
-from kubextend.profile import Profiles, WaitingPods
-from kubextend.verbs.answer import Answer, Verb
+from kubextend.profile import PluginLimits, Profiles, WaitingPods
+from kubextend.profile.run import AbandonedError, Run, current_run
+from kubextend.verbs.answer import Answer, QuickVerb, Verb
 from kubextend.verbs.attempts import Attempts
 from kubextend.verbs.bind import BindVerb, InThread
+from kubextend.verbs.failures import Failures
 from kubextend.verbs.filter import FilterVerb
+from kubextend.verbs.in_time import InTime
 from kubextend.verbs.parked import ParkedPods
 from kubextend.verbs.preempt import PreemptVerb
 from kubextend.verbs.prioritize import PrioritizeVerb
@@ -22,8 +26,12 @@ from kubextend.verbs.reasons import Reasons
 from kubextend.verbs.rejected_permits import RejectedPermits
 from kubextend.verbs.stores import Stores
 from kubextend.verbs.unknown import UnknownNames
+from kubextend.verbs.verdict import looking_again
 
 __all__ = ["Verbs"]
+
+# A thread hop costs 50 to 75 us; below this size the core needs less than a millisecond or two.
+_BRIEF_BYTES = 1_000_000
 
 
 class Verbs:
@@ -43,6 +51,9 @@ class Verbs:
         waiting_pods: where pods are found while Permit holds them.
         rejected_permits: the activator that plugins are given: what they wake is tried again. By
             default one of the verbs' own, which no plugin reaches.
+        limits: threads and breakers of the plugins; None: of these verbs alone.
+        http_timeout_s: when kube-scheduler gives up on a quick verb; its own default by default.
+        bind_timeout_s: the same for bind; None: nobody waits.
         in_thread: runs a call that waits for the Kubernetes API.
         clock: seconds that only go forward.
     """
@@ -62,12 +73,22 @@ class Verbs:
         metrics: Metrics | None = None,
         waiting_pods: WaitingPods | None = None,
         rejected_permits: RejectedPermits | None = None,
+        limits: PluginLimits | None = None,
+        http_timeout_s: float = 5.0,
+        bind_timeout_s: float | None = None,
         in_thread: InThread = asyncio.to_thread,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.profiles = profiles
         self.metrics = metrics or Metrics()
-        self._parked = ParkedPods(activator, metrics=self.metrics, clock=clock)
+        self.limits = PluginLimits() if limits is None else limits
+        self.limits.breakers.add(plugin.name for plugin in profiles.plugins)
+        self.metrics.watch_plugins(self.limits.breakers.health)
+        failures = Failures(self.metrics)
+        look_again = looking_again(self.limits, http_timeout_s)
+        self._parked = ParkedPods(
+            activator, metrics=self.metrics, look_again=look_again, clock=clock
+        )
         self.waiting_pods = WaitingPods() if waiting_pods is None else waiting_pods
         self._activator = activator
         self._reasons = Reasons(clock)
@@ -84,13 +105,27 @@ class Verbs:
             parked=self._parked,
             reasons=self._reasons,
             rejected_permits=self._rejected_permits,
+            failures=failures,
+            look_again=look_again,
             metrics=self.metrics,
             ignorable=ignorable,
         )
         self._prioritize = PrioritizeVerb(
-            profiles, stores, attempts=attempts, metrics=self.metrics, scale=score_scale
+            profiles,
+            stores,
+            attempts=attempts,
+            failures=failures,
+            metrics=self.metrics,
+            scale=score_scale,
         )
-        self._preempt = PreemptVerb(profiles, stores, metrics=self.metrics)
+        self._preempt = PreemptVerb(profiles, stores, failures=failures, metrics=self.metrics)
+        self._in_time = InTime(
+            self.limits,
+            failures,
+            metrics=self.metrics,
+            timeout_s=http_timeout_s,
+            ignorable=ignorable,
+        )
         self._bind = BindVerb(
             profiles,
             stores=stores,
@@ -100,7 +135,9 @@ class Verbs:
             binder=binder,
             pods=pods,
             pod_reader=pod_reader,
-            metrics=self.metrics,
+            failures=failures,
+            limits=self.limits,
+            timeout_s=bind_timeout_s,
             in_thread=in_thread,
         )
 
@@ -125,13 +162,45 @@ class Verbs:
         """
         return self._counted("preempt", self._preempt, body)
 
-    async def bind(self, body: bytes) -> bytes:
+    async def bind(self, body: bytes, arrived_s: float | None = None) -> bytes:
         """ExtenderBindingArgs in, ExtenderBindingResult out, when the pod is bound or cannot be.
+
+        Args:
+            body: the request's.
+            arrived_s: when it came, on the clock of ``time.monotonic``; None: now.
 
         Raises: WireError: the body cannot be read.
         """
         with self._counting("bind") as count:
-            return count(await self._bind(body))
+            return count(await self._bind(body, arrived_s))
+
+    @property
+    def run_python(self) -> bool:
+        """Whether plugins hold the interpreter while a verb runs."""
+        profiles = self.profiles.by_scheduler_name.values()
+        return any(profile.plugins_in_python for profile in profiles)
+
+    def is_brief(self, verb: QuickVerb, body: bytes) -> bool:
+        """Whether the verb may run right on the event loop: little to read, no Python in it."""
+        profiles = self.profiles.by_scheduler_name.values()
+        if verb == "prioritize":
+            in_python = any(profile.scores_in_python for profile in profiles)
+        else:
+            in_python = any(profile.filters_in_python for profile in profiles)
+        return not in_python and len(body) <= _BRIEF_BYTES
+
+    async def in_time(self, verb: QuickVerb, body: bytes, arrived_s: float) -> bytes:
+        """What the verb answers, from a thread, and in any case before kube-scheduler gives up.
+
+        Args:
+            verb: which one.
+            body: the request's.
+            arrived_s: when it came, on the clock of ``time.monotonic``.
+
+        Raises: WireError: the body cannot be read.
+        """
+        work: Callable[[bytes], bytes] = getattr(self, verb)
+        return await self._in_time.answer(verb, partial(work, body), arrived_s)
 
     def nodes_changed(self) -> None:
         """Something that plugins read changed on watched nodes; from any thread.
@@ -152,7 +221,9 @@ class Verbs:
 
     def _counted(self, verb: Verb, answer: Callable[[bytes], Answer], body: bytes) -> bytes:
         with self._counting(verb) as count:
-            return count(answer(body))
+            if current_run() is not None:
+                return count(answer(body))
+            return count(Run(self.limits.breakers).enter(partial(answer, body)))
 
     @contextmanager
     def _counting(self, verb: Verb) -> Iterator[Callable[[Answer], bytes]]:
@@ -164,6 +235,9 @@ class Verbs:
 
         try:
             yield count
+        except AbandonedError:
+            # Its request was answered and counted without it.
+            raise
         except WireError:
             self.metrics.requests(verb, "bad_request").inc()
             raise

@@ -9,7 +9,9 @@ from profile_world import Said, request, state
 
 from kubextend.errors import ClusterError, PluginError
 from kubextend.framework.status import Code, Status
-from kubextend.profile import BindingCycle, BindingPlugins, WaitingPods
+from kubextend.profile import BindingCycle, BindingPlugins, PluginLimits, WaitingPods
+
+LIMITS = PluginLimits()
 
 
 def cycle(
@@ -38,6 +40,7 @@ def cycle(
         "n",
         waiting if waiting is not None else WaitingPods(),
         default or default_bind,
+        LIMITS,
     )
 
 
