@@ -157,6 +157,22 @@ class Handle:
             return []
         return [pod for pod in self._pods.store.pods() if not pod.node_name]
 
+    def labelled_pods(self, namespace: str, label: str, value: str) -> list[core.Pod]:
+        """The pods of a namespace that have a label of this value.
+
+        One that is only assumed on a node names that node, like one that is bound. Empty where pods
+        are not watched.
+        """
+        if self._pods is None:
+            return []
+        found = {pod.uid: pod for pod in self._pods.store.pods()}
+        found |= {pod.uid: pod for pod, _ in self._pods.store.assumed()}
+        return [
+            pod
+            for pod in found.values()
+            if pod.namespace == namespace and pod.labels.get(label) == value
+        ]
+
     def activate(self, pods: Iterable[core.Pod]) -> None:
         """kube-scheduler asks about these pods again soon, if they are parked."""
         if self._activator is not None:

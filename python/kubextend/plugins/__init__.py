@@ -1,6 +1,7 @@
 """The plugins that come with kubextend, one file each and one line here."""
 
 from kubextend.framework.registry import Registry
+from kubextend.plugins.coscheduling import Coscheduling
 from kubextend.plugins.high_comm_pod_filter import HighCommPodFilter
 from kubextend.plugins.label_match import LabelMatch
 from kubextend.plugins.network_traffic import NetworkTraffic
@@ -10,6 +11,7 @@ from kubextend.plugins.target_load_packing import TargetLoadPacking
 
 __all__ = [
     "IN_TREE",
+    "Coscheduling",
     "HighCommPodFilter",
     "LabelMatch",
     "NetworkTraffic",
@@ -20,6 +22,7 @@ __all__ = [
 
 IN_TREE = Registry(
     [
+        Coscheduling,
         HighCommPodFilter,
         LabelMatch,
         NetworkTraffic,

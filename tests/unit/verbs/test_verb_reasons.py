@@ -155,7 +155,8 @@ Look = Callable[[], Sequence[Entry] | None]
 
 
 def raising() -> None:
-    raise PluginError("X", "Filter", "why")
+    name = "X"
+    raise PluginError(name, "Filter", "why")
 
 
 # (what the case shows, truth when asked, what a second look finds, whether the pod has to ask)
