@@ -1,7 +1,8 @@
 """The pods of one test, in a namespace of their own."""
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Protocol
 
 from .kubeapi import Api, NodePool, Object, condition, placed_on, pod
 from .stack import Stack
@@ -49,6 +50,10 @@ class Workload:
         )
         self.until_placed(names)
         return names
+
+    def delete(self, name: str) -> None:
+        """Take one pod away."""
+        self._api.delete_pod(self.namespace, name)
 
     def pods(self) -> dict[str, Object]:
         """Every pod by its name."""
@@ -103,7 +108,12 @@ class Workload:
         self._api.delete_pods(self.namespace)
 
 
-NewWorkload = Callable[[Stack, NodePool], Workload]
+class NewWorkload(Protocol):
+    """Makes a workload for the first profile of a stack, or for the scheduler that is named."""
+
+    def __call__(
+        self, stack: Stack, pool: NodePool, scheduler_name: str | None = None
+    ) -> Workload: ...
 
 
 def create_priority_classes(api: Api) -> None:
