@@ -159,6 +159,10 @@ def raising() -> None:
     raise PluginError(name, "Filter", "why")
 
 
+def late() -> None:
+    raise TimeoutError
+
+
 # (what the case shows, truth when asked, what a second look finds, whether the pod has to ask)
 SECOND_LOOKS: list[tuple[str, str, Look, bool]] = [
     ("the truth stayed changed", "b", lambda: entries("b"), True),
@@ -167,6 +171,7 @@ SECOND_LOOKS: list[tuple[str, str, Look, bool]] = [
     ("the truth was what was told", "a", lambda: entries("b"), False),
     ("some node passes", "b", lambda: None, True),
     ("a filter fails", "b", raising, False),
+    ("a filter hangs", "b", late, False),
 ]
 
 
