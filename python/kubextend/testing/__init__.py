@@ -7,7 +7,15 @@ through the verbs, and their answers are read again.
 from kubextend.testing.agreement import assert_same_answers
 from kubextend.testing.conformance import Violation, conformance, violations
 from kubextend.testing.handle import Activations, Bindings, make_handle
-from kubextend.testing.objects import make_node, make_nodes, make_pod, node_manifest, pod_manifest
+from kubextend.testing.objects import (
+    NodesLike,
+    PodLike,
+    make_node,
+    make_nodes,
+    make_pod,
+    node_manifest,
+    pod_manifest,
+)
 from kubextend.testing.runner import (
     BindResult,
     FilterResult,
@@ -22,6 +30,8 @@ __all__ = [
     "BindResult",
     "Bindings",
     "FilterResult",
+    "NodesLike",
+    "PodLike",
     "Runner",
     "Violation",
     "assert_same_answers",

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 
 from kubextend import core
 from kubextend.errors import PluginError
-from kubextend.framework.handle import Handle
+from kubextend.framework.handle import Handle, HeldPod
 from kubextend.framework.plugin import METHODS_OF_POINT
 from kubextend.framework.registry import RegisteredPlugin
 from kubextend.profile import BindingPlugins, Profile, Profiles, WaitingPods
@@ -44,6 +44,7 @@ __all__ = [
 # A weight of ten passes the scale of the wire unrounded: the answer is the score itself.
 _EXACT_WEIGHT = 10
 _HOUR_S = 3600.0
+_POLL_S = 0.001
 
 PluginLike: TypeAlias = Any
 """A plugin, or its class, which is then made with its Args and a Handle."""
@@ -232,6 +233,17 @@ class Runner:
             spec = {**manifest.get("spec", {}), "nodeName": node}
             self._seen("MODIFIED", {**manifest, "spec": spec})
         return result
+
+    async def held(self, pod: PodLike, timeout_s: float = 5.0) -> HeldPod:
+        """The pod as Permit holds it, once it does; to be called while its ``binding`` waits.
+
+        Raises: TimeoutError: no plugin holds it.
+        """
+        uid = pod_manifest_of(pod)["metadata"]["uid"]
+        async with asyncio.timeout(timeout_s):
+            while (held := self.waiting_pods.get(uid)) is None:
+                await asyncio.sleep(_POLL_S)  # noqa: ASYNC110  held pods announce themselves to nobody
+        return held
 
     def schedule(self, pod: PodLike) -> str | None:
         """One whole attempt: the node that the pod is bound to, None if it is bound to none.
