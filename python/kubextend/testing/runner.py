@@ -241,8 +241,8 @@ class Runner:
         """
         uid = pod_manifest_of(pod)["metadata"]["uid"]
         async with asyncio.timeout(timeout_s):
-            while (held := self.waiting_pods.get(uid)) is None:
-                await asyncio.sleep(_POLL_S)  # noqa: ASYNC110  held pods announce themselves to nobody
+            while (held := self.waiting_pods.get(uid)) is None:  # noqa: ASYNC110  nobody is told
+                await asyncio.sleep(_POLL_S)
         return held
 
     def schedule(self, pod: PodLike) -> str | None:
