@@ -404,6 +404,11 @@ class PodStore:
         """The pod of this name as the watch shows it."""
     def pods(self) -> list[Pod]:
         """Every pod that the watch shows, in no order."""
+    def with_label(self, namespace: str, key: str, value: str) -> list[Pod]:
+        """The pods of a namespace that have a label of this value.
+
+        One that is assumed on a node names that node, like one that is bound.
+        """
     def assume(self, pod: Pod, node: str) -> None:
         """Count a pod as on a node until the watch shows it bound, wherever that is.
 

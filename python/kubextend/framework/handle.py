@@ -165,13 +165,7 @@ class Handle:
         """
         if self._pods is None:
             return []
-        found = {pod.uid: pod for pod in self._pods.store.pods()}
-        found |= {pod.uid: pod for pod, _ in self._pods.store.assumed()}
-        return [
-            pod
-            for pod in found.values()
-            if pod.namespace == namespace and pod.labels.get(label) == value
-        ]
+        return self._pods.store.with_label(namespace, label, value)
 
     def activate(self, pods: Iterable[core.Pod]) -> None:
         """kube-scheduler asks about these pods again soon, if they are parked."""

@@ -163,7 +163,7 @@ class Profile:
         nodes: core.Nodes,
         left_out: LeftOut | None = None,
     ) -> FilterOutcome:
-        """PreFilter and Filter; where no node is left, PostFilter is told.
+        """PreFilter and Filter; that no node is left is for the caller to tell PostFilter.
 
         Args:
             state: of this attempt.
@@ -177,12 +177,8 @@ class Profile:
         """
         before = self.run_pre_filter_plugins(state, pod, nodes, left_out)
         if not before.status.is_success:
-            outcome = FilterOutcome(nodes.nothing(), [Rejection(nodes.everything(), before.status)])
-        else:
-            outcome = self.run_filter_plugins(state, pod, nodes, before, left_out)
-        if len(nodes) and not outcome.kept.any():
-            self.run_post_filter_plugins(state, pod, outcome.rejections, left_out)
-        return outcome
+            return FilterOutcome(nodes.nothing(), [Rejection(nodes.everything(), before.status)])
+        return self.run_filter_plugins(state, pod, nodes, before, left_out)
 
     def run_pre_filter_plugins(
         self,

@@ -108,6 +108,11 @@ class FilterVerb:
             passing, outcome = filter_known(
                 profile, attempt.state, attempt.pod, nodes, self._left_out
             )
+            # Only here: looking at a pod again for another reason is no attempt that failed.
+            if len(nodes) and not outcome.kept.any():
+                profile.run_post_filter_plugins(
+                    attempt.state, attempt.pod, outcome.rejections, self._left_out
+                )
         except PluginError as error:
             self._attempts.drop(attempt)
             self._failures.note(error, "filter fails")

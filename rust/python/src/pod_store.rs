@@ -50,6 +50,10 @@ impl PyPodStore {
         listed(&py.detach(|| self.0.pods()))
     }
 
+    fn with_label(&self, py: Python<'_>, namespace: &str, key: &str, value: &str) -> Vec<PyPod> {
+        listed(&py.detach(|| self.0.with_label(namespace, key, value)))
+    }
+
     fn assume(&self, py: Python<'_>, pod: &PyPod, node: &str) -> PyResult<()> {
         py.detach(|| self.0.assume(&pod.0, node))
             .map_err(|error: Unassumable| PyValueError::new_err(error.to_string()))

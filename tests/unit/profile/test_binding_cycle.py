@@ -1,6 +1,7 @@
 """The binding cycle: order, codes, waits, and what is undone."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -255,15 +256,14 @@ def test_a_cancelled_wait_frees_what_was_reserved() -> None:
 
 def test_two_hundred_waiting_pods_hold_no_thread_each() -> None:
     async def scenario() -> int:
-        import threading
-
+        before = threading.active_count()
         pods: list[WaitingPods] = [WaitingPods() for _ in range(200)]
         runs = [
             asyncio.create_task(cycle([], all_points("A", [], permit=WAIT), waiting=waiting).run())
             for waiting in pods
         ]
         held = [await _held(waiting) for waiting in pods]
-        threads = threading.active_count()
+        threads = threading.active_count() - before
         for waiting_pod in held:
             waiting_pod.allow("A")
         statuses = await asyncio.gather(*runs)

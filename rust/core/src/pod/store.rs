@@ -11,6 +11,7 @@ use super::occupancy::Occupancy;
 use super::record::Pod;
 use super::snapshot::PodSnapshot;
 use super::templates::Templates;
+use crate::labels::LabelLookup;
 
 type ByText = HashMap<Box<str>, Arc<Pod>, RandomState>;
 
@@ -69,6 +70,19 @@ impl PodStore {
     /// Every pod that the watch shows, in no order.
     pub fn pods(&self) -> Vec<Arc<Pod>> {
         self.lock().by_name.values().cloned().collect()
+    }
+
+    /// The pods of a namespace that have a label of this value; one that is assumed on a node
+    /// names that node.
+    pub fn with_label(&self, namespace: &str, key: &str, value: &str) -> Vec<Arc<Pod>> {
+        let has = |pod: &&Arc<Pod>| {
+            pod.namespace == namespace && pod.label_lookup().value(key) == Some(value)
+        };
+        let writer = self.lock();
+        let assumed = writer.ledger.values().filter(has);
+        let watched = writer.by_name.values().filter(has);
+        let watched = watched.filter(|pod| !writer.ledger.contains_key(pod.uid.as_str()));
+        assumed.chain(watched).cloned().collect()
     }
 
     /// Counts a pod as on a node before the watch shows it there; it moves if it was assumed
