@@ -50,9 +50,13 @@ KIND: Final = "ExtenderConfiguration"
 
 Verb = Literal["filter", "preempt", "prioritize", "bind"]
 
+# Bind has to outlast the wait of a Permit plugin; nothing in kube-scheduler is held up by it.
+_BEYOND_PERMIT: Final = Duration.parse("1m")
+
 _HOST_NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
 _BINDING_POINTS = ("reserve", "permit", "preBind", "bind", "postBind")
-_FILTER_POINTS = ("preFilter", "filter", "postFilter")
+# A pod that Permit rejected hears of it at its next filter call.
+_FILTER_POINTS = ("preFilter", "filter", "postFilter", "permit")
 _REJECTING_POINTS = ("preFilter", "filter")
 
 
@@ -91,14 +95,18 @@ class ResolvedProfile:
     Attributes:
         points: for each extension point that has plugins, those plugins in order.
         args: for each enabled plugin its checked arguments, None where it takes none.
-        counts_pods: one of its plugins looks at the pods on nodes, so pods that are on their way
-            there have to be known: we have to bind them.
+        needs_pods: one of its plugins looks at pods.
+        counts_pods: one of its filters does, so pods that are on their way to a node have to be
+            known: we have to bind them.
+        ignored: names of the plugins whose failure filter may ignore.
     """
 
     scheduler_name: str
     points: Mapping[str, tuple[EnabledPlugin, ...]] = field(default_factory=dict)
     args: Mapping[str, BaseModel | None] = field(default_factory=dict)
+    needs_pods: bool = False
     counts_pods: bool = False
+    ignored: frozenset[str] = frozenset()
 
     def at(self, point: str) -> tuple[EnabledPlugin, ...]:
         """The plugins at an extension point; none is no error."""
@@ -227,6 +235,11 @@ class Extender(_Model):
     bind: bool = False
     permit_max_wait: _GoDuration = Duration(60_000_000_000)
 
+    @property
+    def bind_timeout(self) -> Duration:
+        """What kube-scheduler is told for bind."""
+        return Duration(self.permit_max_wait.nanoseconds + _BEYOND_PERMIT.nanoseconds)
+
 
 class Plugin(_Model):
     """A plugin by name; the weight counts at score only, 0 being 1 to kube-scheduler."""
@@ -269,10 +282,19 @@ class Plugins(_Model):
 
 
 class PluginConfig(_Model):
-    """Arguments of one plugin, wherever it is enabled."""
+    """Arguments of one plugin, wherever it is enabled, and what its failure means.
+
+    Attributes:
+        failure_policy: Fail: what the plugin cannot judge fails. Ignore: PreFilter, Filter and
+            PostFilter go on without it. Score does in any case, as its answer has no room for an
+            error; binding never does.
+        isolation: where its code runs: in a thread of kubextend, or in a process of its own.
+    """
 
     name: str = ""
     args: dict[str, JsonValue] = Field(default_factory=dict)
+    failure_policy: Literal["Fail", "Ignore"] = "Fail"
+    isolation: Literal["thread", "process"] = "thread"
 
 
 class SchedulerProfile(_Model):
@@ -365,13 +387,14 @@ class ExtenderConfiguration(_Model):
 
     @property
     def counts_pods(self) -> bool:
-        """Whether a plugin looks at the pods on nodes."""
+        """Whether a filter looks at the pods on nodes."""
         return any(profile.counts_pods for profile in self.resolved)
 
     @property
     def needs_pods(self) -> bool:
-        """Whether pods must be watched: for a plugin that counts them, or one that holds them."""
-        return self.counts_pods or self._any_at(("reserve", "permit"))
+        """Whether pods must be watched: for a plugin that asks for them, or one that holds them."""
+        asked_for = any(profile.needs_pods for profile in self.resolved)
+        return asked_for or self._any_at(("reserve", "permit"))
 
     def _any_at(self, points: tuple[str, ...]) -> bool:
         return any(profile.at(point) for profile in self.resolved for point in points)

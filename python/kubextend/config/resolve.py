@@ -17,6 +17,7 @@ from kubextend.config.catalog import Catalog
 from kubextend.config.expansion import complain_of_unknown, expand
 from kubextend.config.issues import Findings, Location, issues_of
 from kubextend.config.model import PluginConfig, ResolvedProfile, SchedulerProfile
+from kubextend.config.policies import check_policies
 
 __all__ = ["DEFAULT_SCHEDULER_NAME", "resolve"]
 
@@ -79,15 +80,23 @@ def _resolved(
     enabled = dict.fromkeys(plugin.name for plugins in points.values() for plugin in plugins)
     where: Location = (*at, "pluginConfig")
     found = _args_by_name(where, profile.plugin_config, enabled, catalog, findings)
+    for index, config in enumerate(profile.plugin_config):
+        check_policies((*where, index), config, points, catalog, findings)
     args = {
         name: _checked(name, found.get(name, _Args(where, {}, given=False)), catalog, findings)
         for name in enabled
     }
     findings.note_left(at)
     name = profile.scheduler_name or DEFAULT_SCHEDULER_NAME
-    infos = [catalog.find(plugin) for plugin in enabled]
-    counts_pods = any(info is not None and info.needs_pods for info in infos)
-    return ResolvedProfile(name, points, args, counts_pods)
+    infos = {plugin: catalog.find(plugin) for plugin in enabled}
+    needing = {name for name, info in infos.items() if info is not None and info.needs_pods}
+    counting = needing & {plugin.name for plugin in points.get("filter", ())}
+    ignored = frozenset(
+        config.name for config in profile.plugin_config if config.failure_policy == "Ignore"
+    )
+    return ResolvedProfile(
+        name, points, args, bool(needing), bool(counting), ignored & enabled.keys()
+    )
 
 
 def _args_by_name(

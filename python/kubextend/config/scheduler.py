@@ -19,8 +19,6 @@ from kubextend.errors import ConfigError
 
 __all__ = ["LEASE_NAME", "legacy_policy", "scheduler_configuration"]
 
-# Bind has to outlast the wait of a Permit plugin; nothing in kube-scheduler is held up by it.
-_BEYOND_PERMIT = Duration.parse("1m")
 # A scheduler of another name than the cluster's first must not stand for election against it.
 LEASE_NAME = "kubextend-scheduler"
 
@@ -198,7 +196,7 @@ def _entries(config: ExtenderConfiguration) -> list[dict[str, JsonValue]]:
         timeout, ignorable = config.extender.http_timeout, config.extender.ignorable
         entries.append(_entry(config, quick, timeout, ignorable=ignorable))
     if "bind" in config.verbs:
-        timeout = Duration(config.extender.permit_max_wait.nanoseconds + _BEYOND_PERMIT.nanoseconds)
+        timeout = config.extender.bind_timeout
         entries.append(_entry(config, ["bind"], timeout, ignorable=False))
     return entries
 

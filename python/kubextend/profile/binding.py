@@ -34,10 +34,11 @@ __all__ = ["BindTime", "BindingCycle", "BindingPlugins"]
 
 _LOGGER = logging.getLogger(__name__)
 
-# Of kube-scheduler's timeout. A plugin is given up before the cycle is, or it would not be blamed.
-_PLUGINS_SHARE: Final = 0.80
-_ALL_SHARE: Final = 0.85
-_CLEANUP_SHARE: Final = 0.95
+# Shares of kube-scheduler's timeout that are left over, and the most seconds that they come to. A
+# plugin is given up before the cycle is, or it would not be blamed.
+_AFTER_PLUGINS: Final = (0.20, 20.0)
+_AFTER_ALL: Final = (0.15, 15.0)
+_AFTER_CLEANUP: Final = (0.05, 5.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,25 +76,28 @@ class BindTime:
     @property
     def plugins_until_s(self) -> float | None:
         """Any one plugin."""
-        return self._after(_PLUGINS_SHARE)
+        return self._until(_AFTER_PLUGINS)
 
     @property
     def all_until_s(self) -> float | None:
         """The whole cycle, a wait in Permit and the Binding included."""
-        return self._after(_ALL_SHARE)
+        return self._until(_AFTER_ALL)
 
     @property
     def cleanup_until_s(self) -> float | None:
         """Unreserve and PostBind; then the answer has to be on its way."""
-        return self._after(_CLEANUP_SHARE)
+        return self._until(_AFTER_CLEANUP)
 
     def plugins_left_s(self) -> float | None:
         """Seconds until then."""
         until_s = self.plugins_until_s
         return None if until_s is None else until_s - time.monotonic()
 
-    def _after(self, share: float) -> float | None:
-        return None if self.timeout_s is None else self.arrived_s + self.timeout_s * share
+    def _until(self, left_over: tuple[float, float]) -> float | None:
+        if self.timeout_s is None:
+            return None
+        share, most_s = left_over
+        return self.arrived_s + self.timeout_s - min(self.timeout_s * share, most_s)
 
 
 @dataclass(slots=True)

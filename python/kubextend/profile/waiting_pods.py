@@ -6,7 +6,7 @@ Source: kubernetes v1.36 pkg/scheduler/framework/runtime/waiting_pods_map.go
 
 import asyncio
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from kubextend import core
@@ -99,10 +99,16 @@ class WaitingPods:
     def __init__(self, max_wait_s: float = MAX_PERMIT_WAIT_S) -> None:
         self.max_wait_s = min(max_wait_s, MAX_PERMIT_WAIT_S)
         self._pods: dict[str, WaitingPod] = {}
+        self._told: Callable[[WaitingPod], object] = lambda _waiting: None
+
+    def tell(self, listener: Callable[[WaitingPod], object]) -> None:
+        """The listener is told of each pod that is held from now on; it must not block."""
+        self._told = listener
 
     def add(self, waiting: WaitingPod) -> None:
         """It is found from now on."""
         self._pods[waiting.pod.uid] = waiting
+        self._told(waiting)
 
     def remove(self, waiting: WaitingPod) -> None:
         """It is found no longer; another wait of the same pod is left alone."""

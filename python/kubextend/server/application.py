@@ -1,9 +1,8 @@
 """The Starlette application: which path leads to what."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 from starlette.applications import Starlette
@@ -49,24 +48,14 @@ def application(
         health: what readiness depends on.
         path: the prefix of the verbs.
         limits: what a request may cost.
-        workers: threads for what would hold up the event loop; ended with the application.
+        workers: threads that wait for the Kubernetes API; ended with the application.
         running: entered when the server starts, left when it has ended its last request.
     """
-    threads = workers or Workers()
 
-    def endpoint(
-        verb: Verb,
-        answer: Callable[[bytes], bytes] | Callable[[bytes], Coroutine[Any, Any, bytes]],
-    ) -> Route:
+    def endpoint(verb: Verb) -> Route:
         return Route(
             f"{path.rstrip('/')}/{verb}",
-            VerbEndpoint(
-                verb,
-                answer,
-                workers=threads,
-                metrics=verbs.metrics,
-                most_body_bytes=limits.body_bytes,
-            ),
+            VerbEndpoint(verb, verbs, most_body_bytes=limits.body_bytes),
             methods=["POST"],
         )
 
@@ -79,13 +68,15 @@ def application(
                 async with running():
                     yield
         finally:
-            threads.stop()
+            verbs.limits.stop()
+            if workers is not None:
+                workers.stop()
 
     routes = [
-        endpoint("filter", verbs.filter),
-        endpoint("prioritize", verbs.prioritize),
-        endpoint("preempt", verbs.preempt),
-        endpoint("bind", verbs.bind),
+        endpoint("filter"),
+        endpoint("prioritize"),
+        endpoint("preempt"),
+        endpoint("bind"),
         *health_routes(health, verbs.metrics),
     ]
     return _starlette(routes, verbs.metrics, lifespan)

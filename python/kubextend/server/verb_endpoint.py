@@ -1,27 +1,23 @@
 """One verb as an ASGI application: the boundary at which every failure becomes an answer."""
 
 import asyncio
-import inspect
 import logging
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any, cast
+from collections.abc import Coroutine
+from typing import Any
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from kubextend.errors import WireError
-from kubextend.metrics import Metrics
 from kubextend.server.body import read_body
 from kubextend.server.reply import RefusedError, refuse, reply
-from kubextend.server.workers import Workers
+from kubextend.verbs import Verbs
 from kubextend.verbs.answer import Verb, failure
 
 __all__ = ["VerbEndpoint"]
 
 _LOGGER = logging.getLogger(__name__)
-# A thread hop costs 50 to 75 us; below this size the core needs less than a millisecond or two.
-_INLINE_BYTES = 1_000_000
 
 
 class VerbEndpoint:
@@ -29,32 +25,23 @@ class VerbEndpoint:
 
     Args:
         verb: which one.
-        answer: bytes of a request to bytes of its answer; awaited if it is ``async``.
-        workers: where large bodies run.
-        metrics: what is counted.
+        verbs: all of them.
         most_body_bytes: larger bodies are refused.
     """
 
-    def __init__(
-        self,
-        verb: Verb,
-        answer: Callable[[bytes], bytes] | Callable[[bytes], Coroutine[Any, Any, bytes]],
-        *,
-        workers: Workers,
-        metrics: Metrics,
-        most_body_bytes: int,
-    ) -> None:
+    def __init__(self, verb: Verb, verbs: Verbs, *, most_body_bytes: int) -> None:
         self._verb: Verb = verb
-        self._answer = answer
-        self._workers = workers
-        self._metrics = metrics
+        self._verbs = verbs
+        self._metrics = verbs.metrics
         self._most_body_bytes = most_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The request is answered; a client that went away in the middle is not."""
+        # The server calls this when the head is read. kube-scheduler's time runs since before that.
+        arrived_s = time.monotonic()
         try:
             body = await read_body(scope, receive, self._most_body_bytes)
-            answer = await self._run(body, receive)
+            answer = await self._run(body, receive, arrived_s)
         except ClientDisconnect:
             return
         except asyncio.CancelledError:
@@ -66,11 +53,11 @@ class VerbEndpoint:
         else:
             await reply(send, 200, answer)
 
-    async def _run(self, body: bytes, receive: Receive) -> bytes:
+    async def _run(self, body: bytes, receive: Receive, arrived_s: float) -> bytes:
         self._metrics.body_bytes(self._verb).observe(len(body))
         started_s = time.perf_counter()
         try:
-            return await self._where_it_belongs(body, receive)
+            return await self._where_it_belongs(body, receive, arrived_s)
         except WireError as error:
             raise RefusedError(400, str(error), unread=False) from error
         except (asyncio.CancelledError, ClientDisconnect):
@@ -82,13 +69,13 @@ class VerbEndpoint:
         finally:
             self._metrics.duration(self._verb).observe(time.perf_counter() - started_s)
 
-    async def _where_it_belongs(self, body: bytes, receive: Receive) -> bytes:
-        if inspect.iscoroutinefunction(self._answer):
-            return await _while_wanted(self._answer(body), receive)
-        answer = cast("Callable[[bytes], bytes]", self._answer)
-        if len(body) > _INLINE_BYTES:
-            return await _while_wanted(self._workers.compute(answer, body), receive)
-        return answer(body)
+    async def _where_it_belongs(self, body: bytes, receive: Receive, arrived_s: float) -> bytes:
+        verb, verbs = self._verb, self._verbs
+        if verb == "bind":
+            return await _while_wanted(verbs.bind(body, arrived_s), receive)
+        if verbs.is_brief(verb, body):
+            return verbs.run(verb, body)
+        return await _while_wanted(verbs.in_time(verb, body, arrived_s), receive)
 
 
 async def _while_wanted(work: Coroutine[Any, Any, bytes], receive: Receive) -> bytes:

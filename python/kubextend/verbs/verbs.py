@@ -162,6 +162,19 @@ class Verbs:
         """
         return self._counted("preempt", self._preempt, body)
 
+    def run(self, verb: QuickVerb, body: bytes) -> bytes:
+        """The verb of this name.
+
+        Raises: WireError: the body cannot be read.
+        """
+        match verb:
+            case "filter":
+                return self.filter(body)
+            case "prioritize":
+                return self.prioritize(body)
+            case "preempt":
+                return self.preempt(body)
+
     async def bind(self, body: bytes, arrived_s: float | None = None) -> bytes:
         """ExtenderBindingArgs in, ExtenderBindingResult out, when the pod is bound or cannot be.
 
@@ -199,8 +212,7 @@ class Verbs:
 
         Raises: WireError: the body cannot be read.
         """
-        work: Callable[[bytes], bytes] = getattr(self, verb)
-        return await self._in_time.answer(verb, partial(work, body), arrived_s)
+        return await self._in_time.answer(verb, partial(self.run, verb, body), arrived_s)
 
     def nodes_changed(self) -> None:
         """Something that plugins read changed on watched nodes; from any thread.

@@ -105,18 +105,6 @@ def test_post_filter_runs_until_one_has_an_answer(case: Any) -> None:
     assert said.code is code
 
 
-def test_post_filter_is_told_only_where_no_node_is_left() -> None:
-    pod, nodes = request("x", "y")
-    diary: list[str] = []
-    told = Said("P", diary, post_filter=Status.unschedulable("no"))
-    some = Said("A", [], filter_nodes=rejecting(nodes, ["x"], Status.unschedulable("a")))
-    every = Said("A", [], filter_nodes=rejecting(nodes, ["x", "y"], Status.unschedulable("a")))
-    Profile("s", filter=[some], post_filter=[told]).find_nodes_that_fit(state(), pod, nodes)
-    assert diary == []
-    Profile("s", filter=[every], post_filter=[told]).find_nodes_that_fit(state(), pod, nodes)
-    assert diary == ["P.post_filter"]
-
-
 def test_a_post_filter_error_is_the_plugins_failure() -> None:
     pod, _ = request("x")
     plugin = Said("A", [], post_filter=Status.error("broken"))
