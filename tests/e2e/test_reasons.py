@@ -96,7 +96,7 @@ def outcome(control_plane: ControlPlane, stacks: dict[str, Stack]) -> Iterator[O
         plugin: NodePool(control_plane.api, f"reasons-{plugin.lower()}", 5) for plugin in PLUGINS
     }
     sunny = pools["Weather"]
-    sunny.label_only(WEATHER_LABEL, "sunshine", *sunny.names)
+    control_plane.api.label_nodes(sunny.names, {WEATHER_LABEL: "sunshine"})
     # The labels are older than what the quiet time begins with, behind the slow door, too.
     time.sleep(2 * LAG_S)
     asked_about = {
@@ -112,7 +112,7 @@ def outcome(control_plane: ControlPlane, stacks: dict[str, Stack]) -> Iterator[O
     for pending in asked_about.values():
         pending.open_a_node()
     rain = time.monotonic()
-    sunny.label_only(WEATHER_LABEL, "rain", *sunny.names)
+    control_plane.api.label_nodes(sunny.names, {WEATHER_LABEL: "rain"})
     with contextlib.suppress(TimeoutError):
         until(
             lambda: "5 node has rain" in changed.workload.why_pending(changed.name),

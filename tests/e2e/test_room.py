@@ -56,23 +56,11 @@ def test_no_two_pods_share_room_for_one_in_200_concurrent_binds(
 ) -> None:
     pool = NodePool(control_plane.api, "room", NODES)
     workload = new_workload(stack, pool)
-    print("RSS", status_of(stack.pid, "VmRSS"))
     threads_before = status_of(stack.pid, "Threads")
     names = workload.create("roomy", NODES + TOO_MANY, cpu=f"{CPU_MILLI}m")
     until(lambda: binds_under_way(stack) == NODES, "200 binds are under way", HELD_WITHIN_S, 0.2)
     assert workload.placed() == {}
     threads_held = status_of(stack.pid, "Threads")
-    print(
-        "MEASURE",
-        threads_before,
-        threads_held,
-        status_of(stack.pid, "VmRSS"),
-        binds_under_way(stack),
-        dict(
-            stack.counts().text.count("x")
-            and {"bind": stack.calls("bind"), "filter": stack.calls("filter")}
-        ),
-    )
     workload.create("starter", 1, {"starts": "yes"})
     until(lambda: len(workload.placed()) >= NODES, "the nodes are full")
     # Whoever is going to be one too many has the time to be.
