@@ -283,4 +283,7 @@ def _profile(scheduler_name: str) -> Object:
 
 
 def _environment(python_path: Sequence[Path]) -> dict[str, str]:
-    return {"PYTHONPATH": os.pathsep.join(map(str, python_path))} if python_path else {}
+    if not python_path:
+        return {}
+    inherited = [path for path in [os.environ.get("PYTHONPATH")] if path]
+    return {"PYTHONPATH": os.pathsep.join([*map(str, python_path), *inherited])}

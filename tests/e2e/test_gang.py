@@ -1,6 +1,7 @@
 """Pods of a group run together or not at all: Permit, held up by a real kube-scheduler."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -68,6 +69,10 @@ def until_held(recording: Recording, names: list[str], count: int) -> set[str]:
     return held()
 
 
+def says(workload: Workload, name: str, word: str) -> bool:
+    return word in workload.notes(name)
+
+
 def begin(workload: Workload, prefix: str, count: int, group: str) -> list[str]:
     return workload.create(prefix, count, gang(group), cpu="1")
 
@@ -100,6 +105,8 @@ def test_two_pods_are_held_until_there_is_room_for_the_third(
     held = until_held(recording, names, GANG - 1)
     assert recording.taken_by(stack, pool.names, PATIENT) == held
     assert workload.placed() == {}
+    for name in held:
+        until(partial(says, workload, name, "Coscheduling"), "an Event says who holds it", SOON_S)
     with within(SOON_S, "from room for the third pod to all three bound"):
         control_plane.api.create_nodes([node("gang-late", {POOL_LABEL: pool.name}, cpu="1")])
         workload.until_placed(names)

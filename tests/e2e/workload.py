@@ -94,6 +94,12 @@ class Workload:
         found = condition(self.pods().get(name, {}), "PodScheduled")
         return str(found.get("message", "")) if found.get("status") == "False" else ""
 
+    def notes(self, name: str) -> str:
+        """The text of every Event on a pod."""
+        path = f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events"
+        events = self._api.items(path)
+        return "\n".join(e.get("note", "") for e in events if e["regarding"]["name"] == name)
+
     def waited_s(self, name: str) -> float:
         """Seconds from a pod's creation until it was placed, as the API's whole seconds say."""
         found = self.pods()[name]
