@@ -21,7 +21,7 @@ def cycle(
     waiting: WaitingPods | None = None,
     default: Callable[[], Awaitable[None]] | None = None,
 ) -> BindingCycle:
-    async def default_bind() -> None:  # noqa: RUF029  the cycle awaits it
+    async def default_bind() -> None:
         diary.append("default bind")
 
     def having(method: str) -> list[Any]:
@@ -115,7 +115,7 @@ def test_any_failure_unreserves_all_in_reverse_order(
 def test_a_refusal_of_the_api_unreserves_too() -> None:
     diary: list[str] = []
 
-    async def refused() -> None:  # noqa: RUF029  the cycle awaits it
+    async def refused() -> None:
         message = "pod is bound to node other"
         raise ClusterError(message, 409)
 
