@@ -82,12 +82,18 @@ class InTime:
         asked = _Asked(verb, work, arrived_s)
         watching = asyncio.ensure_future(self._watched(asked))
         self._watching.add(watching)
-        watching.add_done_callback(self._watching.discard)
+        watching.add_done_callback(self._watched_to_the_end)
         try:
             return await asyncio.shield(watching)
         except asyncio.CancelledError:
             asked.withdraw()
             raise
+
+    def _watched_to_the_end(self, watching: asyncio.Task[bytes]) -> None:
+        self._watching.discard(watching)
+        if not watching.cancelled():
+            # Where its client is gone nobody else asks, and the loop would complain of that.
+            watching.exception()
 
     async def _watched(self, asked: _Asked) -> bytes:
         call = self._begun(asked)
