@@ -65,6 +65,7 @@ class BindVerb:
         failures: told of every plugin that failed.
         limits: the threads of plugins, and their breakers.
         timeout_s: kube-scheduler's for this verb; None: nobody waits.
+        look_timeout_s: how long the filters may take that look at the chosen node once more.
         in_thread: runs a call that blocks on the Kubernetes API.
     """
 
@@ -82,6 +83,7 @@ class BindVerb:
         failures: Failures,
         limits: PluginLimits,
         timeout_s: float | None,
+        look_timeout_s: float,
         in_thread: InThread,
     ) -> None:
         self._profiles = profiles
@@ -95,6 +97,7 @@ class BindVerb:
         self._failures = failures
         self._limits = limits
         self._timeout_s = timeout_s
+        self._look_timeout_s = look_timeout_s
         self._in_thread = in_thread
         self._under_way: dict[str, _UnderWay] = {}
         # Not of threads: one that hangs must not hold it for ever.
@@ -223,7 +226,11 @@ class BindVerb:
         store = self._pods.store
         taken = partial(self._room_taken, profile, cycle, store)
         async with self._room:
-            status = await self._limits.within_async(cycle.time.plugins_left_s(), taken)
+            # Every pod that is to be bound waits here: a filter that hangs may not use up the
+            # minutes that a bind has.
+            left_s = cycle.time.plugins_left_s()
+            look_s = self._look_timeout_s if left_s is None else min(left_s, self._look_timeout_s)
+            status = await self._limits.within_async(look_s, taken)
         if not status.is_success:
             return status
         bound = False

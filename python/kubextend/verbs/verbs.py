@@ -138,6 +138,7 @@ class Verbs:
             failures=failures,
             limits=self.limits,
             timeout_s=bind_timeout_s,
+            look_timeout_s=http_timeout_s,
             in_thread=in_thread,
         )
 
