@@ -32,7 +32,7 @@ class Limits:
     body_bytes: int = 512 * 1024 * 1024
 
 
-def application(
+def application(  # noqa: PLR0913  one argument for each thing it is joined to
     verbs: Verbs,
     health: Health,
     *,

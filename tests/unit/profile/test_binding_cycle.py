@@ -160,7 +160,7 @@ def test_methods_may_be_async() -> None:
 
 
 async def _held(waiting: WaitingPods) -> Any:
-    while (held := waiting.get("u-p")) is None:
+    while (held := waiting.get("u-p")) is None:  # noqa: ASYNC110  nothing tells when it is held
         await asyncio.sleep(0.001)
     return held
 
