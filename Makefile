@@ -50,8 +50,18 @@ test-rust: ## tests of the core
 	cargo test --locked -p kubextend-core
 
 .PHONY: test-python
-test-python: build ## unit, property, contract and integration tests
+test-python: build apt-packages ## unit, property, contract and integration tests
 	$(BIN)/python -m pytest --ignore=tests/e2e
+
+APT_PROGRAMS := prometheus prometheus-node-exporter
+
+.PHONY: apt-packages
+apt-packages: ## Prometheus and its node exporter, which the tests start, from Debian where missing
+	@for program in $(APT_PROGRAMS); do command -v $$program > /dev/null || missing=1; done; \
+	if [ -z "$${missing:-}" ]; then exit 0; fi; \
+	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	$$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive \
+		apt-get install -q --yes --no-install-recommends $(APT_PROGRAMS)
 
 .PHONY: e2e
 e2e: build $(GO_TOOLS) ## etcd, kube-apiserver and kube-scheduler against kubextend
@@ -67,6 +77,7 @@ $(GO_TOOLS) &: tests/e2e/tools/go.mod tests/e2e/tools/go.sum
 .PHONY: bench
 bench: build ## the core and the verbs beside orjson, as ratios
 	$(BIN)/python -m pytest benches -q --benchmark-columns=min,median,max,rounds
+	$(BIN)/python benches/prometheus_outage.py
 
 .PHONY: format
 format: build ## write the formatting that lint checks

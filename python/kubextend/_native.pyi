@@ -38,8 +38,26 @@ _Requirement: TypeAlias = tuple[str, str, list[str]]
 _Term: TypeAlias = tuple[list[_Requirement], list[_Requirement]]
 
 @final
+class Container:
+    """A container of a pod. Amounts are of cpu in milli, of the rest in units, rounded up."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def requests(self) -> dict[str, int]: ...
+    @property
+    def limits(self) -> dict[str, int]: ...
+    @property
+    def sidecar(self) -> bool:
+        """Whether its restartPolicy is Always: an init container that keeps running."""
+
+@final
 class Pod:
-    """A pod as a request brought it. Nothing is copied into Python until it is asked for."""
+    """A pod as the API showed it. Nothing is copied into Python until it is asked for.
+
+    Timestamps are the text that came. Amounts are of cpu in milli, of the rest in units, rounded
+    up.
+    """
 
     @property
     def name(self) -> str: ...
@@ -66,6 +84,39 @@ class Pod:
     @property
     def required_terms(self) -> list[_Term] | None:
         """Required node affinity: ``(matchExpressions, matchFields)`` of each ORed term."""
+    @property
+    def requests(self) -> dict[str, int]:
+        """What the pod asks of its node.
+
+        Containers and sidecars together, or the init container that needs more, what the pod as a
+        whole asks for in its place, and overhead.
+
+        Source: component-helpers v0.36 resource/helpers.go PodRequests
+        """
+    def request(self, resource: str) -> int:
+        """``requests`` of one resource; 0 where it is not named."""
+    @property
+    def overhead(self) -> dict[str, int]: ...
+    @property
+    def containers(self) -> list[Container]: ...
+    @property
+    def init_containers(self) -> list[Container]: ...
+    @property
+    def scheduling_gates(self) -> list[str]:
+        """The names of ``spec.schedulingGates``."""
+    @property
+    def phase(self) -> str: ...
+    @property
+    def qos_class(self) -> str:
+        """``status.qosClass``; empty where the API did not set it."""
+    @property
+    def nominated_node_name(self) -> str: ...
+    @property
+    def creation_timestamp(self) -> str: ...
+    @property
+    def deletion_timestamp(self) -> str | None: ...
+    @property
+    def start_time(self) -> str | None: ...
     def matches(self, selector: str | Selector) -> bool:
         """Whether the pod's labels satisfy a selector."""
 
@@ -92,6 +143,42 @@ class Mask:
     def __invert__(self) -> Mask: ...
     def __eq__(self, other: object, /) -> bool: ...
     __hash__ = None  # type: ignore[assignment]
+
+@final
+class NodeInfo:
+    """One node of a ``Nodes``, as it stood then, and the pods on it.
+
+    A name that the store does not know has no label, no taint and nothing to allocate.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def known(self) -> bool: ...
+    @property
+    def labels(self) -> dict[str, str]: ...
+    def label(self, key: str) -> str | None:
+        """The value of one label, without making a dict of all."""
+    @property
+    def taints(self) -> list[tuple[str, str, str]]:
+        """``(key, value, effect)`` of each taint."""
+    @property
+    def unschedulable(self) -> bool: ...
+    def allocatable(self, resource: str) -> int:
+        """``status.allocatable``: cpu in milli, the rest in units; 0 where it is not named."""
+    def requested(self, resource: str) -> int:
+        """What the pods on the node request together: cpu in milli, the rest in units.
+
+        ``pods`` is their number.
+
+        Raises: RuntimeError: the nodes were taken without pods.
+        """
+    @property
+    def pods(self) -> list[Pod]:
+        """The pods on the node, assigned ones and assumed ones.
+
+        Raises: RuntimeError: the nodes were taken without pods.
+        """
 
 @final
 class Nodes:
@@ -139,7 +226,13 @@ class Nodes:
 
         The nodes of a full-mode request are its own and come back as they are.
         """
+    def infos(self, pods: PodSnapshot | None = None) -> list[NodeInfo]:
+        """Every node by itself, with the pods on it if they are given."""
+    def index_of(self, name: str) -> int | None:
+        """The position of a name."""
     def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> NodeInfo: ...
+    def __iter__(self) -> Iterator[NodeInfo]: ...
 
 @final
 class NodeStoreStats:
@@ -228,11 +321,122 @@ class NodeStore:
 
         Raises: WireError: not an event; the store keeps what it had.
         """
+    def select(self, names: Sequence[str]) -> Nodes:
+        """Nodes by their names, in this order; one that is not stored is there as unknown."""
     def nodes(self) -> Nodes:
         """Every node of the store."""
+    def get(self, name: str, pods: PodSnapshot | None = None) -> NodeInfo | None:
+        """One node, with the pods on it if they are given."""
     def stats(self) -> NodeStoreStats: ...
     def __len__(self) -> int: ...
     def __contains__(self, name: str, /) -> bool: ...
+
+@final
+class PodEvent:
+    """What one watch event was, and whether it changed anything that plugins read."""
+
+    @property
+    def type(self) -> str:
+        """ADDED, MODIFIED, DELETED, BOOKMARK or ERROR."""
+    @property
+    def name(self) -> str: ...
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def uid(self) -> str: ...
+    @property
+    def resource_version(self) -> str: ...
+    @property
+    def changed(self) -> bool: ...
+    @property
+    def code(self) -> int:
+        """The Status code of an ERROR event, else 0."""
+    @property
+    def message(self) -> str: ...
+    @property
+    def pod(self) -> Pod | None:
+        """The pod as the event brought it; None for BOOKMARK and ERROR."""
+
+@final
+class PodRelist:
+    """A list in the making: invisible until it is committed."""
+
+    def page(self, list_bytes: bytes) -> ListPage:
+        """Take one page of a PodList.
+
+        Raises: WireError: not a PodList; nothing of the page is kept.
+        """
+    def commit(self) -> bool:
+        """Replace the pods of the store at once: what was not listed is gone.
+
+        The ledger stays, but for pods that are bound, have ended, or were known and are gone.
+
+        Returns: whether anything that plugins read changed.
+        Raises: RuntimeError: it was committed before.
+        """
+
+@final
+class PodStore:
+    """The pods of a cluster that have not ended, and the ledger of assumed ones.
+
+    A pod takes room on a node where the watch shows it bound; until then where it is assumed to
+    be. One writer, any number of readers on immutable snapshots.
+    """
+
+    def __new__(cls) -> PodStore: ...
+    def replace(self, list_bytes: bytes) -> str:
+        """Hold exactly the pods of this PodList. Returns its resourceVersion.
+
+        Raises: WireError: not a whole PodList; the store keeps what it had.
+        """
+    def relist(self) -> PodRelist:
+        """Begin a list that comes in pages."""
+    def apply(self, event_bytes: bytes) -> PodEvent:
+        """Take one watch event, as a line of the API's stream.
+
+        A pod that Succeeded or Failed is dropped.
+
+        Raises: WireError: not an event; the store keeps what it had.
+        """
+    def get(self, uid: str) -> Pod | None:
+        """The pod of this UID as the watch shows it."""
+    def by_name(self, namespace: str, name: str) -> Pod | None:
+        """The pod of this name as the watch shows it."""
+    def pods(self) -> list[Pod]:
+        """Every pod that the watch shows, in no order."""
+    def with_label(self, namespace: str, key: str, value: str) -> list[Pod]:
+        """The pods of a namespace that have a label of this value.
+
+        One that is assumed on a node names that node, like one that is bound.
+        """
+    def assume(self, pod: Pod, node: str) -> None:
+        """Count a pod as on a node until the watch shows it bound, wherever that is.
+
+        It also ends with the pod's end or deletion and with ``forget``. A pod assumed elsewhere
+        moves; one that the watch shows bound already stays where it is.
+
+        Raises: ValueError: the pod has no UID or the node no name.
+        """
+    def forget(self, uid: str) -> bool:
+        """Count an assumed pod no longer. False if it was not assumed, or is bound by now."""
+    def assumed(self) -> list[tuple[Pod, str]]:
+        """The pods that are only assumed, each with its node, which is also its node_name."""
+    def snapshot(self) -> PodSnapshot:
+        """The pods on nodes as they are now: what was written before is in it."""
+    def __len__(self) -> int: ...
+
+@final
+class PodSnapshot:
+    """The pods that take room on nodes, assigned ones and assumed ones; it never changes."""
+
+    def pods_on(self, node: str) -> list[Pod]:
+        """The pods of a node, in the order in which they came there."""
+    def requested(self, nodes: Nodes, resource: str) -> memoryview:
+        """What the pods of each node request together: int64, (len(nodes),).
+
+        Cpu in milli, the rest in units; ``pods`` is their number.
+        """
+    def __len__(self) -> int: ...
 
 @final
 class ExtenderArgs:

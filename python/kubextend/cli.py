@@ -21,8 +21,10 @@ from kubextend.errors import ConfigError, Issue, KubextendError, WireError
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from kubextend.config import EnabledPlugin, ExtenderConfiguration, PluginInfo
+    from kubextend.config import EnabledPlugin, ExtenderConfiguration
     from kubextend.core import ExtenderArgs, NodeStore
+    from kubextend.framework.known_plugins import KnownPlugins
+    from kubextend.plugin_list import ListedPlugin
     from kubextend.verbs import Verbs
 
 __all__ = ["main"]
@@ -87,11 +89,12 @@ def serve(  # noqa: PLR0913  one argument for each option
     from kubextend import app
 
     given = {"server.host": host, "server.port": port, "cluster.kubeconfig": kubeconfig}
-    config = _load(config_file, {path: value for path, value in given.items() if value is not None})
+    overrides = {path: value for path, value in given.items() if value is not None}
+    config, plugins = _load_with_plugins(config_file, overrides)
     logs.configure(log_level, log_format)
     for note in config.notes:
         logging.getLogger(__name__).info(note)
-    app.serve(config)
+    app.serve(config, plugins)
 
 
 @main.command()
@@ -202,6 +205,67 @@ def prioritize(
     click.echo(recording.footer)
 
 
+@main.command()
+@_config_option
+@_output_option
+def plugins(config_file: Path | None, output: _Output) -> None:
+    """List the plugins that a configuration may name, with their arguments.
+
+    Every package that announces plugins is imported for this.
+    """
+    from kubextend import plugin_list
+
+    _, known = _load_with_plugins(config_file, runs_here=False)
+    listed = list(plugin_list.listed(known))
+    if output == "json":
+        click.echo(json.dumps([plugin.as_json() for plugin in listed], indent=2))
+        return
+    rows = [
+        (plugin.name, ", ".join(plugin.extension_points) or "-", plugin.source) for plugin in listed
+    ]
+    _print_table(("NAME", "EXTENSION POINTS", "SOURCE"), rows)
+    _print_args(listed)
+    for plugin in listed:
+        if plugin.error:
+            click.echo(f"error: {plugin.name}: {plugin.error}", err=True)
+
+
+def _print_args(listed: "Sequence[ListedPlugin]") -> None:
+    rows = [
+        (plugin.name, arg.name, arg.type, "required" if arg.required else str(arg.default))
+        for plugin in listed
+        for arg in plugin.args
+    ]
+    if rows:
+        click.echo()
+        _print_table(("NAME", "ARG", "TYPE", "DEFAULT"), rows)
+
+
+@main.command("new-plugin")
+@click.argument("name")
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the package is put; it must not exist or be empty.  [default: after the name]",
+)
+@click.option(
+    "--point",
+    type=click.Choice(["filter", "score"]),
+    default="score",
+    show_default=True,
+    help="What the plugin does.",
+)
+def new_plugin(name: str, directory: Path | None, point: Literal["filter", "score"]) -> None:
+    """Write a package with the plugin NAME, its test and its configuration."""
+    from kubextend.new_plugin import NewPlugin
+
+    package = NewPlugin.named(name, point)
+    folder = directory or Path(package.distribution)
+    for file in package.write(folder):
+        click.echo(file)
+    click.echo(f"\nnext: pip install -e {folder} && python -m pytest {folder}")
+
+
 @dataclass(frozen=True, slots=True)
 class _RecordedNodes:
     """The nodes of a file, in the place of those that list and watch would bring."""
@@ -235,7 +299,7 @@ class _Recording:
         """
         from kubextend import app, core
 
-        config = _load(config_file)
+        config, plugins = _load_with_plugins(config_file)
         body = _read(request)
         watched = None
         if nodes:
@@ -247,7 +311,7 @@ class _Recording:
         if args.names_mode and not watched:
             message = f"{request} has names only: give their nodes with --nodes"
             raise click.UsageError(message)
-        verbs = app.build_verbs(config, watched=watched)
+        verbs = app.build_verbs(config, plugins, watched=watched)
         names = list(args.nodes.names) if args.nodes else []
         return cls(body, verbs, names, _footer(args, config))
 
@@ -284,15 +348,18 @@ def _load(
     *,
     runs_here: bool = True,
 ) -> "ExtenderConfiguration":
-    from kubextend import config
-
-    return config.load(file, known=_known_plugins(), overrides=overrides, runs_here=runs_here)
+    return _load_with_plugins(file, overrides, runs_here=runs_here)[0]
 
 
-def _known_plugins() -> "Mapping[str, PluginInfo]":
-    from kubextend.plugins import IN_TREE
+def _load_with_plugins(
+    file: Path | None,
+    overrides: "Mapping[str, JsonValue] | None" = None,
+    *,
+    runs_here: bool = True,
+) -> "tuple[ExtenderConfiguration, KnownPlugins]":
+    from kubextend import discovery
 
-    return IN_TREE
+    return discovery.load(file, overrides=overrides, runs_here=runs_here)
 
 
 @contextmanager

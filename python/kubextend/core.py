@@ -1,20 +1,26 @@
 """The public face of the native core: usable with no server and no cluster.
 
-Reads what kube-scheduler sends an extender, keeps nodes, filters by label, normalises scores and
-writes answers. Must import nothing but the native module.
+Reads what kube-scheduler sends an extender, keeps nodes and pods, filters by label, normalises
+scores and writes answers. Must import nothing but the native module.
 """
 
 from kubextend._native import (
     BindingArgs,
+    Container,
     ExtenderArgs,
     KubextendError,
     ListPage,
     Mask,
     NativePlugin,
+    NodeInfo,
     Nodes,
     NodeStore,
     NodeStoreStats,
     Pod,
+    PodEvent,
+    PodRelist,
+    PodSnapshot,
+    PodStore,
     PreemptionArgs,
     Relist,
     Selector,
@@ -30,15 +36,21 @@ from kubextend._native import (
 
 __all__ = [
     "BindingArgs",
+    "Container",
     "ExtenderArgs",
     "KubextendError",
     "ListPage",
     "Mask",
     "NativePlugin",
+    "NodeInfo",
     "NodeStore",
     "NodeStoreStats",
     "Nodes",
     "Pod",
+    "PodEvent",
+    "PodRelist",
+    "PodSnapshot",
+    "PodStore",
     "PreemptionArgs",
     "Relist",
     "Selector",

@@ -44,11 +44,13 @@ class PluginError(KubextendError):
     Attributes:
         plugin: its name.
         extension_point: the framework's name of the method, such as ``Filter``.
+        message: what happened.
     """
 
     def __init__(self, plugin: str, extension_point: str, message: str) -> None:
         self.plugin = plugin
         self.extension_point = extension_point
+        self.message = message
         super().__init__(f'running "{plugin}" {extension_point} plugin: {message}')
 
 

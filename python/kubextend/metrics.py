@@ -3,7 +3,7 @@
 Nothing here is shared between two instances of ``Metrics``: each has a registry of its own.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Protocol
 
@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
-__all__ = ["Metrics", "NodeStoreStats", "Snapshot"]
+__all__ = ["Metrics", "NodeStoreStats", "PluginHealth", "Snapshot"]
 
 _MILLISECOND = 0.001
 # kube-scheduler's scheduling_algorithm_duration_seconds has ExponentialBuckets(0.001, 2, 15)
@@ -52,6 +52,18 @@ class Snapshot(Protocol):
 
     def age_s(self) -> float | None:
         """Seconds since the API last said anything; None before it ever did."""
+
+
+class PluginHealth(Protocol):
+    """How a plugin fares; ``profile.breaker.PluginHealth`` is one."""
+
+    @property
+    def open(self) -> bool:
+        """It is not called, or only to see whether it has recovered."""
+
+    @property
+    def stuck_threads(self) -> int:
+        """Calls of it that were given up and have not come back."""
 
 
 class Metrics:
@@ -104,6 +116,12 @@ class Metrics:
             ("plugin", "extension_point"),
             registry=self.registry,
         )
+        self._plugin_calls_refused = Counter(
+            "kubextend_plugin_calls_refused",
+            "Calls of a plugin that were not made, because its breaker was open.",
+            ("plugin",),
+            registry=self.registry,
+        )
         self.pods_woken = Counter(
             "kubextend_pods_woken",
             "Rejected pods that a later node change would let pass, and that were activated.",
@@ -115,6 +133,9 @@ class Metrics:
         self.body_bytes: Callable[[str], Histogram] = cache(self._body.labels)
         self.refused: Callable[[str], Counter] = cache(self._refused.labels)
         self.plugin_failures: Callable[[str, str], Counter] = cache(self._plugin_failures.labels)
+        self.plugin_calls_refused: Callable[[str], Counter] = cache(
+            self._plugin_calls_refused.labels
+        )
 
     def watch_store(self, store: str, stats: Callable[[], NodeStoreStats]) -> None:
         """Node, byte, hit and miss counts of a node store are read at every scrape.
@@ -128,6 +149,10 @@ class Metrics:
     def watch_snapshot(self, snapshot: Snapshot) -> None:
         """Whether the watched nodes are listed, and their age, are read at every scrape."""
         self.registry.register(_SnapshotCollector(snapshot))
+
+    def watch_plugins(self, health: Callable[[], Mapping[str, PluginHealth]]) -> None:
+        """Breakers and stuck threads of the plugins, by name, are read at every scrape."""
+        self.registry.register(_PluginCollector(health))
 
     def render(self) -> tuple[bytes, str]:
         """Every metric in Prometheus' text format, and its content type. Slow: not on a loop."""
@@ -176,3 +201,23 @@ class _SnapshotCollector(Collector):
         if (age_s := self._snapshot.age_s()) is not None:
             age.add_metric([], age_s)
         yield age
+
+
+class _PluginCollector(Collector):
+    """Reads the state of the plugins when it is scraped."""
+
+    def __init__(self, health: Callable[[], Mapping[str, PluginHealth]]) -> None:
+        self._health = health
+
+    def collect(self) -> Iterator[Metric]:
+        prefix, label = "kubextend_plugin_", ["plugin"]
+        breaker = GaugeMetricFamily(
+            prefix + "breaker_open", "1 while the plugin is left uncalled.", labels=label
+        )
+        stuck = GaugeMetricFamily(
+            prefix + "stuck_threads", "Calls that were given up and never came back.", labels=label
+        )
+        for plugin, health in self._health().items():
+            breaker.add_metric([plugin], health.open)
+            stuck.add_metric([plugin], health.stuck_threads)
+        yield from (breaker, stuck)

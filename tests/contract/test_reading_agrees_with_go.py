@@ -57,6 +57,28 @@ def pod_view(pod: core.Pod | None) -> Record | None:
         "nodeSelector": pod.node_selector,
         "tolerations": [list(toleration) for toleration in pod.tolerations],
         "requiredTerms": None if terms is None else [term_view(*term) for term in terms],
+        "containers": [container_view(container) for container in pod.containers],
+        "initContainers": [container_view(container) for container in pod.init_containers],
+        "overhead": pod.overhead,
+        "requests": pod.requests,
+        "gates": pod.scheduling_gates,
+        "phase": pod.phase,
+        "qosClass": pod.qos_class,
+        "nominatedNode": pod.nominated_node_name,
+        "times": [
+            pod.creation_timestamp != "",
+            pod.deletion_timestamp is not None,
+            pod.start_time is not None,
+        ],
+    }
+
+
+def container_view(container: core.Container) -> Record:
+    return {
+        "name": container.name,
+        "requests": container.requests,
+        "limits": container.limits,
+        "sidecar": container.sidecar,
     }
 
 
@@ -72,7 +94,28 @@ def expected_pod(view: Record | None) -> Record | None:
     """What Go read; kubextend says the default's name where no scheduler is named."""
     if view is None:
         return None
-    return {**view, "schedulerName": view["schedulerName"] or "default-scheduler"}
+    return {
+        **view,
+        "schedulerName": view["schedulerName"] or "default-scheduler",
+        "containers": [expected_container(container) for container in view["containers"]],
+        "initContainers": [expected_container(container) for container in view["initContainers"]],
+        "overhead": in_our_units(view["overhead"]),
+        "requests": in_our_units(view["requests"]),
+    }
+
+
+def expected_container(view: Record) -> Record:
+    return {
+        **view,
+        "requests": in_our_units(view["requests"]),
+        "limits": in_our_units(view["limits"]),
+    }
+
+
+def in_our_units(amounts: Record) -> dict[str, int]:
+    """Cpu in milli, everything else in whole units."""
+    unit = {"cpu": "milliValue"}
+    return {name: int(amount[unit.get(name, "value")]) for name, amount in amounts.items()}
 
 
 def nodes_view(nodes: core.Nodes, like: list[Record]) -> list[Record]:

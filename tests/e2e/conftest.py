@@ -1,6 +1,8 @@
 """One control plane for the whole session, and what the tests share on it."""
 
 import itertools
+import subprocess
+import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import pytest
 
 from .controlplane import ControlPlane, build_binaries
 from .kubeapi import Api, NodePool
-from .manifests import grant_kubextend
+from .manifests import HELLO_WORLD, grant_kubextend
 from .stack import Stack
 from .workbench import Workbench
 from .workload import NewWorkload, Workload, create_priority_classes
@@ -83,6 +85,18 @@ def thousand_nodes(api: Api) -> NodePool:
     return NodePool(api, "thousand", 1000)
 
 
+@pytest.fixture(scope="session")
+def hello_world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the example package is installed in, with what announces its plugins."""
+    folder = tmp_path_factory.mktemp("hello-world")
+    uv = Path(sys.executable).with_name("uv")
+    # Nothing is downloaded: kubextend is there, and uv brings the package's build backend.
+    options = ["--offline", "--no-deps", "--quiet", f"--python={sys.executable}"]
+    command: list[str | Path] = [uv, "pip", "install", *options, f"--target={folder}", HELLO_WORLD]
+    subprocess.run(command, check=True)
+    return folder
+
+
 _namespaces = itertools.count()
 
 
@@ -91,8 +105,9 @@ def new_workload(api: Api) -> Iterator[NewWorkload]:
     """Make workloads; their pods are gone after the test."""
     made: list[Workload] = []
 
-    def make(stack: Stack, pool: NodePool) -> Workload:
-        workload = Workload(api, f"test-{next(_namespaces)}", stack.scheduler_name, pool)
+    def make(stack: Stack, pool: NodePool, scheduler_name: str | None = None) -> Workload:
+        name = scheduler_name or stack.scheduler_name
+        workload = Workload(api, f"test-{next(_namespaces)}", name, pool)
         made.append(workload)
         return workload
 

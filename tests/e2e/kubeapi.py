@@ -86,6 +86,10 @@ class Api:
     def pod(self, namespace: str, name: str) -> Object:
         return self.call("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
 
+    def delete_pod(self, namespace: str, name: str) -> None:
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+        self.call("DELETE", path, {"gracePeriodSeconds": 0})
+
     def delete_pods(self, namespace: str) -> None:
         """Delete them all at once; without a kubelet a grace period would never end."""
         path = f"/api/v1/namespaces/{namespace}/pods"

@@ -8,6 +8,7 @@ from .controlplane import ROOT
 from .kubeapi import Api, Object
 
 DEPLOY = ROOT / "deploy"
+HELLO_WORLD = DEPLOY / "examples" / "hello-world"
 KUBEXTEND_KIND = "ExtenderConfiguration"
 SCHEDULER_KIND = "KubeSchedulerConfiguration"
 # Read by a program from a file; no API serves them.

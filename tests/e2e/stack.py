@@ -4,11 +4,12 @@ kube-scheduler always runs with the very configuration that ``kubextend schedule
 """
 
 import json
+import os
 import signal
 import ssl
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from .kubeapi import Object
 from .workbench import Program, until
 
 KUBEXTEND = Path(sys.executable).with_name("kubextend")
+PLUGIN_FOLDER = Path(__file__).with_name("plugins")
 START_TIMEOUT_S = 60.0
 NO_RDMA = "Node does not support RDMA"
 HIGH_COMM = {"high-comm": "yes"}
@@ -63,13 +65,22 @@ class Samples:
         )
 
 
-def run_kubextend(*arguments: str | Path) -> str:
+def run_kubextend(*arguments: str | Path, python_path: Sequence[Path] = ()) -> str:
     """Run one kubextend command to its end and return what it printed.
+
+    Args:
+        arguments: of the command.
+        python_path: folders with plugins.
 
     Raises: AssertionError: it failed; the message is what it said.
     """
     done = subprocess.run(
-        [KUBEXTEND, *arguments], capture_output=True, text=True, check=False, timeout=60
+        [KUBEXTEND, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, **_environment(python_path)},
     )
     assert done.returncode == 0, f"kubextend {arguments}: {done.stdout}\n{done.stderr}"
     return done.stdout
@@ -119,14 +130,19 @@ class Stack:
         mode: Mode,
         *,
         profile: Object | None = None,
+        more_profiles: Sequence[Object] = (),
+        out_of_tree: Sequence[str] = (),
+        python_path: Sequence[Path] = (),
         api_url: str | None = None,
         scheduler: bool = True,
     ) -> None:
         self.name = name
         self.mode = mode
         self._api_url = api_url
-        self._profile = profile or _profile(name)
-        self.scheduler_name: str = self._profile["schedulerName"]
+        self._profiles = [profile or _profile(name), *more_profiles]
+        self._out_of_tree = out_of_tree
+        self._python_path = python_path
+        self.scheduler_name: str = self._profiles[0]["schedulerName"]
         self._plane = control_plane
         self._bench = control_plane.bench
         self._folder = self._bench.folder / name
@@ -158,6 +174,11 @@ class Stack:
     def start_kubextend(self) -> None:
         """Start kubextend again, as its container would be, without waiting for it."""
         self._kubextend = self._launch_kubextend()
+
+    @property
+    def pid(self) -> int:
+        """Of kubextend."""
+        return self._kubextend.pid
 
     def is_ready(self) -> bool:
         return self._is_well("/readyz")
@@ -195,7 +216,8 @@ class Stack:
 
     def _launch_kubextend(self) -> Program:
         name = f"kubextend-{self.name}"
-        return self._bench.start(name, KUBEXTEND, "serve", "--config", self.config)
+        command: tuple[str | Path, ...] = (KUBEXTEND, "serve", "--config", self.config)
+        return self._bench.start(name, *command, environment=_environment(self._python_path))
 
     def _start_scheduler(self) -> "Scheduler":
         written = self._folder / "kube-scheduler.yaml"
@@ -203,7 +225,8 @@ class Stack:
         options: list[str | Path] = ["--kubeconfig", kubeconfig, "--no-leader-elect"]
         if self.mode.binds:
             options.append("--bind")
-        written.write_text(run_kubextend("scheduler-config", "--config", self.config, *options))
+        command: tuple[str | Path, ...] = ("scheduler-config", "--config", self.config, *options)
+        written.write_text(run_kubextend(*command, python_path=self._python_path))
         return Scheduler(self._plane, self.name, written)
 
     def _client(self) -> httpx.Client:
@@ -235,17 +258,32 @@ class Stack:
             "kind": "ExtenderConfiguration",
             "server": server,
             "extender": extender,
-            "profiles": [self._profile],
+            "profiles": self._profiles,
         }
+        if self._out_of_tree:
+            config["outOfTree"] = list(self._out_of_tree)
         if self.mode.names or self.mode.binds:
             kubeconfig = self._plane.kubeconfig("kubextend", self._api_url)
             config["cluster"] = {"kubeconfig": str(kubeconfig)}
         return config
 
 
-def _profile(scheduler_name: str) -> Object:
+def profile(scheduler_name: str, *plugins: str, **args: Object) -> Object:
+    """A profile with these plugins wherever they extend it, and with those that get arguments."""
+    enabled = dict.fromkeys([*plugins, *args])
     return {
         "schedulerName": scheduler_name,
-        "plugins": {"multiPoint": {"enabled": [{"name": name} for name in PLUGINS]}},
-        "pluginConfig": [{"name": "LabelMatch", "args": LABEL_MATCH}],
+        "plugins": {"multiPoint": {"enabled": [{"name": name} for name in enabled]}},
+        "pluginConfig": [{"name": name, "args": given} for name, given in args.items()],
     }
+
+
+def _profile(scheduler_name: str) -> Object:
+    return profile(scheduler_name, *PLUGINS, LabelMatch=LABEL_MATCH)
+
+
+def _environment(python_path: Sequence[Path]) -> dict[str, str]:
+    if not python_path:
+        return {}
+    inherited = [path for path in [os.environ.get("PYTHONPATH")] if path]
+    return {"PYTHONPATH": os.pathsep.join([*map(str, python_path), *inherited])}

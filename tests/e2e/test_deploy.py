@@ -104,9 +104,10 @@ def on_this_machine(configuration: Object, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", dict(configurations()))
-def test_kubextend_accepts_the_configuration(name: str, tmp_path: Path) -> None:
+def test_kubextend_accepts_the_configuration(name: str, tmp_path: Path, hello_world: Path) -> None:
     configuration = yaml.safe_load(dict(configurations())[name])
-    assert run_kubextend("check", on_this_machine(configuration, tmp_path))
+    checked = on_this_machine(configuration, tmp_path)
+    assert run_kubextend("check", checked, python_path=[hello_world])
 
 
 def scheduler_files() -> list[Path]:

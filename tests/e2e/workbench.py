@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -20,7 +20,13 @@ T = TypeVar("T")
 class Program:
     """One running program and the file that holds all it says."""
 
-    def __init__(self, name: str, command: Sequence[str | Path], log: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.name = name
         self.log = log
         launcher = [sys.executable, "-ES", str(Path(__file__).with_name("with_parent.py"))]
@@ -30,6 +36,7 @@ class Program:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
             )
 
     @property
@@ -62,9 +69,11 @@ class Workbench:
         self.programs: list[Program] = []
         self._ports: set[int] = set()
 
-    def start(self, name: str, *command: str | Path) -> Program:
+    def start(
+        self, name: str, *command: str | Path, environment: Mapping[str, str] | None = None
+    ) -> Program:
         """Start a program; its log continues the one of an earlier run of that name."""
-        program = Program(name, command, self.folder / f"{name}.log")
+        program = Program(name, command, self.folder / f"{name}.log", environment)
         self.programs.append(program)
         return program
 

@@ -1,7 +1,8 @@
 """The pods of one test, in a namespace of their own."""
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Protocol
 
 from .kubeapi import Api, NodePool, Object, condition, placed_on, pod
 from .stack import Stack
@@ -50,6 +51,10 @@ class Workload:
         self.until_placed(names)
         return names
 
+    def delete(self, name: str) -> None:
+        """Take one pod away."""
+        self._api.delete_pod(self.namespace, name)
+
     def pods(self) -> dict[str, Object]:
         """Every pod by its name."""
         return {p["metadata"]["name"]: p for p in self._api.pods(self.namespace)}
@@ -89,6 +94,12 @@ class Workload:
         found = condition(self.pods().get(name, {}), "PodScheduled")
         return str(found.get("message", "")) if found.get("status") == "False" else ""
 
+    def notes(self, name: str) -> str:
+        """The text of every Event on a pod."""
+        path = f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events"
+        events = self._api.items(path)
+        return "\n".join(e.get("note", "") for e in events if e["regarding"]["name"] == name)
+
     def waited_s(self, name: str) -> float:
         """Seconds from a pod's creation until it was placed, as the API's whole seconds say."""
         found = self.pods()[name]
@@ -103,7 +114,12 @@ class Workload:
         self._api.delete_pods(self.namespace)
 
 
-NewWorkload = Callable[[Stack, NodePool], Workload]
+class NewWorkload(Protocol):
+    """Makes a workload for the first profile of a stack, or for the scheduler that is named."""
+
+    def __call__(
+        self, stack: Stack, pool: NodePool, scheduler_name: str | None = None
+    ) -> Workload: ...
 
 
 def create_priority_classes(api: Api) -> None:

@@ -365,7 +365,7 @@ def test_scheduler_config_refuses_bind_without_the_api() -> None:
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     configs: list[Any] = []
-    monkeypatch.setattr(app, "serve", configs.append)
+    monkeypatch.setattr(app, "serve", lambda loaded, _: configs.append(loaded))
     monkeypatch.setattr("kubextend.logs.configure", lambda *_: None)
     return configs
 
@@ -407,7 +407,7 @@ def test_serve_refuses_a_wrong_file_before_it_listens(served: list[Any], config_
 
 
 def test_ctrl_c_leaves_no_traceback(served: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(_: object) -> None:
+    def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(app, "serve", interrupted)

@@ -158,6 +158,10 @@ def test_every_place_gives_kubextend_the_same_role_and_exactly_what_it_calls() -
         ("patch", "pods/status"),
         ("create", "pods/binding"),
         ("get", "pods"),
+        # Where an enabled plugin needs pods, or holds them.
+        ("list", "pods"),
+        ("watch", "pods"),
+        ("create", "events"),
     }
     assert granted == [calls, calls]
 

@@ -1,4 +1,4 @@
-"""Everything that talks to the Kubernetes API: list/watch of nodes, binding, waking pods.
+"""Everything that talks to the Kubernetes API: list/watch, binding, waking pods, Events.
 
 The only package that imports ``kubernetes``, and only once ``connect`` is called: a process
 without a cluster never loads it.
@@ -11,12 +11,24 @@ from typing import TYPE_CHECKING
 from kubextend.cluster.activator import Activator
 from kubextend.cluster.binder import Binder
 from kubextend.cluster.call import RefusedError, UnreachableError
+from kubextend.cluster.events import EventRecorder
+from kubextend.cluster.pods import PodReader, follow_pods
 from kubextend.cluster.reflector import Reflector
 
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
 
-__all__ = ["Activator", "Binder", "Reflector", "RefusedError", "UnreachableError", "connect"]
+__all__ = [
+    "Activator",
+    "Binder",
+    "EventRecorder",
+    "PodReader",
+    "Reflector",
+    "RefusedError",
+    "UnreachableError",
+    "connect",
+    "follow_pods",
+]
 
 
 def connect(kubeconfig: str | None = None, context: str | None = None) -> Cluster:

@@ -145,6 +145,11 @@ class Cluster:
         """The API's address, for messages."""
         return self._session.host
 
+    @property
+    def api_client(self) -> ApiClient:
+        """The official client under the present credentials, for plugins that make calls."""
+        return self._session.api_client
+
     def request(self, call: Call) -> bytes:
         """The body of a successful answer.
 
@@ -204,7 +209,7 @@ class _Session:
         configuration.keep_alive = True
         self.host = configuration.host
         self._configuration = configuration
-        self._api = ApiClient(configuration)
+        self.api_client = ApiClient(configuration)
         self._clock = clock
         self._reading_token = threading.Lock()
         self._token: str | None = None
@@ -213,7 +218,7 @@ class _Session:
     def send(self, call: Call) -> BaseHTTPResponse:
         query = f"?{urlencode(call.query)}" if call.query else ""
         try:
-            response: BaseHTTPResponse = self._api.call_api(
+            response: BaseHTTPResponse = self.api_client.call_api(
                 call.method,
                 f"{self.host}{call.path}{query}",
                 self._headers(call.content_type),

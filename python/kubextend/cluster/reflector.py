@@ -1,4 +1,4 @@
-"""Keeps a NodeStore equal to the API's nodes: list once, then watch, on one thread.
+"""Keeps a store equal to the API's nodes, or its pods: list once, then watch, on one thread.
 
 Bytes go from the socket into the store unread; only the store knows what is in them. It never
 evicts by itself: while the API is away the store keeps what it last had, and ``age_s`` grows.
@@ -11,7 +11,7 @@ import random
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from kubextend.cluster.call import GONE, Call, RefusedError, UnreachableError
 from kubextend.cluster.coalescer import Coalescer
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 
     from kubextend.cluster.client import Cluster
     from kubextend.cluster.stream import Stream
-    from kubextend.core import NodeStore
+    from kubextend.core import ListPage
 
 log = logging.getLogger(__name__)
 
-PATH = "/api/v1/nodes"
-PAGE_NODES = 500
+PAGE_ITEMS = 500
 PAGED_ATTEMPTS = 2
 """Pages that expire twice are read too slowly for the API: then the list comes in one piece."""
 LIST_SILENCE_S = 30.0
@@ -50,8 +49,73 @@ GATEWAY = frozenset({502, 503, 504})
 BAD_REQUEST = 400
 JOIN_S = 2.0
 
-WATCH = Call("WATCH", PATH, WATCH_SILENCE_S)
-"""Names what an ERROR event ended."""
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What is listed and watched.
+
+    Attributes:
+        noun: the plural, for messages.
+        path: of the whole collection.
+        field_selector: leaves out what no store wants; empty for all.
+    """
+
+    noun: str
+    path: str
+    field_selector: str = ""
+
+
+NODES: Final = Kind("nodes", "/api/v1/nodes")
+
+
+class Relist(Protocol):
+    """A list in the making: the store shows nothing of it before it is committed."""
+
+    def page(self, list_bytes: bytes, /) -> ListPage:
+        """Take one page in."""
+
+    def commit(self) -> object:
+        """Swap everything in at once."""
+
+
+class Store(Protocol):
+    """What a reflector fills; ``core.NodeStore`` and ``core.PodStore`` are such."""
+
+    def relist(self) -> Relist:
+        """Begin a list."""
+
+    def apply(self, event_bytes: bytes, /) -> Any:
+        """Take one watch event in; says what it was."""
+
+    def __len__(self) -> int:
+        """How many it holds."""
+
+
+class Listener(Protocol):
+    """Is told of each step on the watch's own thread, so it must be quick and never raise."""
+
+    def list_begins(self) -> None:
+        """What the API is asked for now is newer than whatever was known before."""
+
+    def swap(self, commit: Callable[[], object]) -> None:
+        """Calls ``commit``, which swaps a whole list in."""
+
+    def applied(self, event: Any) -> None:
+        """The store took this event in."""
+
+
+class _NoListener:
+    def list_begins(self) -> None:
+        """Nobody is told."""
+
+    def swap(self, commit: Callable[[], object]) -> None:
+        commit()
+
+    def applied(self, event: Any) -> None:
+        """Nobody is told."""
+
+
+_Store = TypeVar("_Store", bound=Store)
 
 
 @dataclass(slots=True)
@@ -78,35 +142,43 @@ class _Streaks:
         return self.unreachable + self.refused
 
 
-class Reflector:
-    """One list/watch of nodes into one store.
+class Reflector(Generic[_Store]):
+    """One list/watch into one store.
 
     Args:
         cluster: the API.
         store: filled by this alone.
         on_change: called soon after something that plugins read changed, once for many changes,
             on a thread of its own.
+        kind: what is followed; the store reads it.
+        listener: told of every step.
         clock: seconds, monotonic.
         rng: jitter.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - clock and rng are for tests
         self,
         cluster: Cluster,
-        store: NodeStore,
+        store: _Store,
         on_change: Callable[[], object] = lambda: None,
         *,
+        kind: Kind = NODES,
+        listener: Listener | None = None,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
         self.stats = ReflectorStats()
         self._cluster = cluster
         self._store = store
-        self._changes = Coalescer(on_change, "kubextend-node-changes")
+        self._kind = kind
+        self._listener = listener or _NoListener()
+        self._changes = Coalescer(on_change, f"kubextend-{kind.noun}-changes")
         self._clock = clock
         self._stopped = threading.Event()
         self._rng = rng or random.Random()  # noqa: S311 - jitter
-        self._thread = threading.Thread(target=self._run, name="kubextend-nodes", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, name=f"kubextend-{kind.noun}", daemon=True
+        )
         self._opening = threading.Lock()
         self._stream: Stream | None = None
         self._version: str | None = None
@@ -117,7 +189,7 @@ class Reflector:
         self._streaks = _Streaks()
 
     @property
-    def store(self) -> NodeStore:
+    def store(self) -> _Store:
         """The store that this fills."""
         return self._store
 
@@ -176,25 +248,30 @@ class Reflector:
             return self._pause_after(error)
 
     def _list(self) -> None:
-        """Take every node in, page by page, and swap them in at once."""
+        """Take everything in, page by page, and swap it in at once."""
         self.stats.lists += 1
+        self._listener.list_begins()
         relist = self._store.relist()
-        query = {"limit": str(PAGE_NODES)} if self._streaks.expired < PAGED_ATTEMPTS else {}
+        query = self._selected()
+        if self._streaks.expired < PAGED_ATTEMPTS:
+            query["limit"] = str(PAGE_ITEMS)
         while True:
-            page = relist.page(self._cluster.request(Call("GET", PATH, LIST_SILENCE_S, query)))
+            call = Call("GET", self._kind.path, LIST_SILENCE_S, query)
+            page = relist.page(self._cluster.request(call))
             self._heard()
             if not page.continue_token:
                 break
             query["continue"] = page.continue_token
         if not page.resource_version:
-            message = f"GET {PATH}: a list without a resourceVersion"
+            message = f"{call}: a list without a resourceVersion"
             raise ClusterError(message)
-        relist.commit()
+        self._listener.swap(relist.commit)
         self._version = page.resource_version
         self._streaks.unreachable = self._streaks.refused = self._streaks.silent_watches = 0
         if not self.synced:
             self._synced.set()
-            log.info("nodes of %s are known: %d", self._cluster.host, len(self._store))
+            noun = self._kind.noun
+            log.info("%s of %s are known: %d", noun, self._cluster.host, len(self._store))
         self._changes.notify()
 
     def _watch(self, version: str) -> float:
@@ -218,18 +295,22 @@ class Reflector:
         return max(0.0, MIN_WATCH_S - lasted)
 
     def _open(self, version: str) -> Stream:
-        query = {
+        query = self._selected() | {
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": version,
             "timeoutSeconds": str(self._rng.randint(*WATCH_S)),
         }
-        stream = self._cluster.stream(Call("GET", PATH, WATCH_SILENCE_S, query))
+        stream = self._cluster.stream(Call("GET", self._kind.path, WATCH_SILENCE_S, query))
         with self._opening:
             self._stream = stream
             if self._stopped.is_set():
                 stream.shut()
         return stream
+
+    def _selected(self) -> dict[str, str]:
+        selector = self._kind.field_selector
+        return {"fieldSelector": selector} if selector else {}
 
     def _apply(self, lines: list[bytes]) -> None:
         """Take events in; the version moves on with each, so a broken batch is resumed right."""
@@ -242,7 +323,9 @@ class Reflector:
                     continue
                 event = apply(line)
                 if event.type == "ERROR":
-                    raise RefusedError(WATCH, event.code, event.message)
+                    call = Call("WATCH", self._kind.path, WATCH_SILENCE_S)
+                    raise RefusedError(call, event.code, event.message)
+                self._listener.applied(event)
                 self._version = event.resource_version or self._version
                 changed = event.changed or changed
                 taken += 1
@@ -268,7 +351,8 @@ class Reflector:
         self._heard()
         self._last_error = None
         if self._lost_at is not None:
-            log.info("nodes are followed again after %.0f s", self._clock() - self._lost_at)
+            lost_s = self._clock() - self._lost_at
+            log.info("%s are followed again after %.0f s", self._kind.noun, lost_s)
             self._lost_at = None
 
     def _pause_after(self, error: BaseException) -> float:
@@ -295,7 +379,7 @@ class Reflector:
         """
         self._version = None
         self._streaks.expired += 1
-        log.debug("nodes are listed anew: %s", error)
+        log.debug("%s are listed anew: %s", self._kind.noun, error)
         if self._streaks.expired == 1:
             return 0.0
         if self._streaks.expired > PAGED_ATTEMPTS:
@@ -305,7 +389,8 @@ class Reflector:
     def _refused(self, error: BaseException) -> float:
         if not isinstance(error, RefusedError):
             if not isinstance(error, (ClusterError, WireError)):
-                log.error("the node watch failed in a way it should not", exc_info=error)
+                noun = self._kind.noun
+                log.error("the watch of %s failed in a way it should not", noun, exc_info=error)
             self._version = None
             return self._jitter(self._streaks.refused, REFUSED_PAUSE_S)
         limit_s = UNREACHABLE_PAUSE_S if error.status in GATEWAY else REFUSED_PAUSE_S
@@ -317,7 +402,10 @@ class Reflector:
             return
         self._lost_at = self._clock()
         log.warning(
-            "nodes cannot be followed, trying again: %s (%d nodes kept)", error, len(self._store)
+            "%s cannot be followed, trying again: %s (%d kept)",
+            self._kind.noun,
+            error,
+            len(self._store),
         )
 
     def _jitter(self, failures: int, limit_s: float) -> float:

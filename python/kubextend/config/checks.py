@@ -18,6 +18,7 @@ __all__ = ["check", "is_loopback", "is_wildcard"]
 
 _EVERY_NODE = 100
 _LONG_TIMEOUT = Duration.parse("10s")
+_LONGEST_PERMIT_WAIT = Duration.parse("15m")
 _QUALIFIED_NAME = re.compile(
     r"(?P<domain>[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*)"
     r"/[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
@@ -47,6 +48,7 @@ def check(
     checks.cluster()
     checks.url_prefix()
     checks.extender()
+    checks.permit_max_wait()
     checks.managed_resources()
     checks.profiles()
 
@@ -186,6 +188,15 @@ class _Checks:
         if extender.ignorable and "filter" in self._config.verbs:
             message = "while kubextend does not answer, pods are placed as if it had no plugins"
             self._findings.note(("extender", "ignorable"), message)
+
+    def permit_max_wait(self) -> None:
+        wait = self._config.extender.permit_max_wait
+        if not self._sound("extender.permitMaxWait"):
+            return
+        if wait > _LONGEST_PERMIT_WAIT or wait <= Duration(0):
+            hint = "kube-scheduler's own limit is 15m"
+            at: Location = ("extender", "permitMaxWait")
+            self._complain(at, "must be above 0 and at most 15m", str(wait), hint)
 
     def managed_resources(self) -> None:
         resources = self._config.extender.managed_resources

@@ -14,7 +14,7 @@ from kubextend.config.issues import Findings, Location
 from kubextend.config.model import EnabledPlugin, Plugin, PluginInfo, Plugins
 from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS, PLUGIN_TYPES
 
-__all__ = ["expand"]
+__all__ = ["complain_of_unknown", "expand"]
 
 _EVERY = "*"
 _MULTI_POINT = "multiPoint"
@@ -82,8 +82,27 @@ def _refuse_unknown(
 ) -> None:
     specific = None if point == _MULTI_POINT else point
     plugin_type = PLUGIN_TYPES[specific or next(iter(PLUGIN_TYPES))]
-    hint = catalog.hint(name, specific)
-    findings.complain(at, f'{plugin_type} "{name}" does not exist', name, hint)
+    complain_of_unknown(name, at, catalog, findings, kind=plugin_type, point=specific)
+
+
+def complain_of_unknown(  # noqa: PLR0913  a name, where it stands, and what it was to be
+    name: str,
+    at: Location,
+    catalog: Catalog,
+    findings: Findings,
+    *,
+    kind: str = "plugin",
+    point: str | None = None,
+) -> None:
+    """Says that a plugin does not exist, or why one that exists cannot be had.
+
+    Says nothing of one that would have come by an import that was complained of already.
+    """
+    unavailable = catalog.why_unavailable(name)
+    if unavailable is not None:
+        findings.complain(at, unavailable.message, name, unavailable.hint)
+    elif not catalog.is_missing(name):
+        findings.complain(at, f'{kind} "{name}" does not exist', name, catalog.hint(name, point))
 
 
 def _look_at_weight(plugin: Plugin, at: Location, catalog: Catalog, findings: Findings) -> None:
@@ -103,8 +122,7 @@ def _look_at_disabled(name: str, at: Location, catalog: Catalog, findings: Findi
     elif name in IN_TREE_PLUGINS:
         findings.note(at, f"{name} is kube-scheduler's own: disabling it here has no effect")
     else:
-        hint = catalog.hint(name)
-        findings.complain(at, f'plugin "{name}" does not exist', name, hint)
+        complain_of_unknown(name, at, catalog, findings)
 
 
 def _refuse_doubles(multi: list[_Known], plugins: Plugins, findings: Findings) -> None:

@@ -14,6 +14,7 @@ from kubextend.config.checks import check
 from kubextend.config.document import read_document
 from kubextend.config.issues import Findings, Location, issues_of, suggestion
 from kubextend.config.model import API_VERSION, KIND, ExtenderConfiguration, PluginInfo
+from kubextend.config.out_of_tree import FIELD, with_out_of_tree
 from kubextend.config.resolve import resolve
 from kubextend.config.scheduler_file import (
     SCHEDULER_API_VERSIONS,
@@ -54,7 +55,7 @@ def load(
 
     Args:
         path: an ExtenderConfiguration or a KubeSchedulerConfiguration; None for ``DEFAULT``.
-        known: the plugins there are, by name.
+        known: the plugins there are, by name, without those of its own ``outOfTree``.
         overrides: values that count before those of the file, by their path, as
             ``{"server.port": 9000}``.
         runs_here: files that it names must be readable; else one that is not is noted, as it may
@@ -76,11 +77,13 @@ def parse(
 ) -> ExtenderConfiguration:
     """The configuration that a document's JSON value holds; otherwise like ``load``."""
     findings, later = Findings(), Findings()
-    catalog = Catalog(known, of_scheduler=tree.get("kind") == SCHEDULER_KIND)
+    of_scheduler = tree.get("kind") == SCHEDULER_KIND
     _check_type(tree, findings)
-    ours = extender_tree(tree, findings) if catalog.of_scheduler else tree
+    ours = extender_tree(tree, findings) if of_scheduler else tree
     ours = {**ours, "apiVersion": API_VERSION, "kind": KIND}
     config, broken = _typed(_prepared(ours, overrides or {}, findings), findings)
+    plugins, missing = with_out_of_tree(config.out_of_tree, known, findings)
+    catalog = Catalog(plugins, of_scheduler=of_scheduler, missing=missing)
     resolved = resolve(config.profiles, catalog, later)
     check(config.with_resolved(resolved), later, broken, runs_here=runs_here)
     issues = findings.issues + [issue for issue in later.issues if _adds(issue, broken)]
@@ -174,6 +177,10 @@ def _typed(
 
 def _repair(tree: dict[str, JsonValue], location: Location) -> None:
     """Takes out what is wrong, so that the rest can still be judged."""
+    if location[:1] == (FIELD,):
+        # Of a list of texts no single one could be given a default.
+        tree.pop(FIELD, None)
+        return
     value: JsonValue = tree
     for part in location[:-1]:
         if isinstance(value, dict):

@@ -50,9 +50,13 @@ KIND: Final = "ExtenderConfiguration"
 
 Verb = Literal["filter", "preempt", "prioritize", "bind"]
 
+# Bind has to outlast the wait of a Permit plugin; nothing in kube-scheduler is held up by it.
+_BEYOND_PERMIT: Final = Duration.parse("1m")
+
 _HOST_NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
 _BINDING_POINTS = ("reserve", "permit", "preBind", "bind", "postBind")
-_FILTER_POINTS = ("preFilter", "filter", "postFilter")
+# A pod that Permit rejected hears of it at its next filter call.
+_FILTER_POINTS = ("preFilter", "filter", "postFilter", "permit")
 _REJECTING_POINTS = ("preFilter", "filter")
 
 
@@ -66,6 +70,10 @@ class PluginInfo(Protocol):
     @property
     def args_model(self) -> type[BaseModel] | None:
         """What its ``pluginConfig[].args`` must look like; None if it takes none."""
+
+    @property
+    def needs_pods(self) -> bool:
+        """Whether it looks at the pods on nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +95,18 @@ class ResolvedProfile:
     Attributes:
         points: for each extension point that has plugins, those plugins in order.
         args: for each enabled plugin its checked arguments, None where it takes none.
+        needs_pods: one of its plugins looks at pods.
+        counts_pods: one of its filters does, so pods that are on their way to a node have to be
+            known: we have to bind them.
+        ignored: names of the plugins whose failure filter may ignore.
     """
 
     scheduler_name: str
     points: Mapping[str, tuple[EnabledPlugin, ...]] = field(default_factory=dict)
     args: Mapping[str, BaseModel | None] = field(default_factory=dict)
+    needs_pods: bool = False
+    counts_pods: bool = False
+    ignored: frozenset[str] = frozenset()
 
     def at(self, point: str) -> tuple[EnabledPlugin, ...]:
         """The plugins at an extension point; none is no error."""
@@ -208,6 +223,7 @@ class Extender(_Model):
         node_cache_capable: kube-scheduler sends node names only. On by default with ``cluster``.
         http_timeout: of filter, prioritize and preempt; bind has a longer one.
         bind: kubextend binds pods even where no plugin needs it.
+        permit_max_wait: no Permit plugin holds a pod for longer; bind's timeout is a minute more.
     """
 
     url_prefix: str | None = None
@@ -217,6 +233,12 @@ class Extender(_Model):
     managed_resources: tuple[ManagedResource, ...] = ()
     tls_config: ExtenderTLSConfig = ExtenderTLSConfig()
     bind: bool = False
+    permit_max_wait: _GoDuration = Duration(60_000_000_000)
+
+    @property
+    def bind_timeout(self) -> Duration:
+        """What kube-scheduler is told for bind."""
+        return Duration(self.permit_max_wait.nanoseconds + _BEYOND_PERMIT.nanoseconds)
 
 
 class Plugin(_Model):
@@ -260,10 +282,19 @@ class Plugins(_Model):
 
 
 class PluginConfig(_Model):
-    """Arguments of one plugin, wherever it is enabled."""
+    """Arguments of one plugin, wherever it is enabled, and what its failure means.
+
+    Attributes:
+        failure_policy: Fail: what the plugin cannot judge fails. Ignore: PreFilter, Filter and
+            PostFilter go on without it. Score does in any case, as its answer has no room for an
+            error; binding never does.
+        isolation: where its code runs: in a thread of kubextend, or in a process of its own.
+    """
 
     name: str = ""
     args: dict[str, JsonValue] = Field(default_factory=dict)
+    failure_policy: Literal["Fail", "Ignore"] = "Fail"
+    isolation: Literal["thread", "process"] = "thread"
 
 
 class SchedulerProfile(_Model):
@@ -281,10 +312,15 @@ class SchedulerProfile(_Model):
 
 
 class ExtenderConfiguration(_Model):
-    """All of it. ``config.load`` makes one; ``resolved`` is what the profiles come to."""
+    """All of it. ``config.load`` makes one; ``resolved`` is what the profiles come to.
+
+    Attributes:
+        out_of_tree: plugin classes that no package announces, as ``package.module:Class``.
+    """
 
     api_version: Literal["kubextend.dev/v1alpha1"] = API_VERSION
     kind: Literal["ExtenderConfiguration"] = KIND
+    out_of_tree: tuple[str, ...] = ()
     server: Server = Server()
     cluster: Cluster | None = None
     extender: Extender = Extender()
@@ -345,9 +381,20 @@ class ExtenderConfiguration(_Model):
             verbs.append("preempt")
         if self._any_at(("score",)):
             verbs.append("prioritize")
-        if self.extender.bind or self._any_at(_BINDING_POINTS):
+        if self.extender.bind or self._any_at(_BINDING_POINTS) or self.counts_pods:
             verbs.append("bind")
         return tuple(verbs)
+
+    @property
+    def counts_pods(self) -> bool:
+        """Whether a filter looks at the pods on nodes."""
+        return any(profile.counts_pods for profile in self.resolved)
+
+    @property
+    def needs_pods(self) -> bool:
+        """Whether pods must be watched: for a plugin that asks for them, or one that holds them."""
+        asked_for = any(profile.needs_pods for profile in self.resolved)
+        return asked_for or self._any_at(("reserve", "permit"))
 
     def _any_at(self, points: tuple[str, ...]) -> bool:
         return any(profile.at(point) for profile in self.resolved for point in points)

@@ -14,9 +14,10 @@ from typing import NamedTuple
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from kubextend.config.catalog import Catalog
-from kubextend.config.expansion import expand
+from kubextend.config.expansion import complain_of_unknown, expand
 from kubextend.config.issues import Findings, Location, issues_of
 from kubextend.config.model import PluginConfig, ResolvedProfile, SchedulerProfile
+from kubextend.config.policies import check_policies
 
 __all__ = ["DEFAULT_SCHEDULER_NAME", "resolve"]
 
@@ -79,13 +80,23 @@ def _resolved(
     enabled = dict.fromkeys(plugin.name for plugins in points.values() for plugin in plugins)
     where: Location = (*at, "pluginConfig")
     found = _args_by_name(where, profile.plugin_config, enabled, catalog, findings)
+    for index, config in enumerate(profile.plugin_config):
+        check_policies((*where, index), config, points, catalog, findings)
     args = {
         name: _checked(name, found.get(name, _Args(where, {}, given=False)), catalog, findings)
         for name in enabled
     }
     findings.note_left(at)
     name = profile.scheduler_name or DEFAULT_SCHEDULER_NAME
-    return ResolvedProfile(name, points, args)
+    infos = {plugin: catalog.find(plugin) for plugin in enabled}
+    needing = {name for name, info in infos.items() if info is not None and info.needs_pods}
+    counting = needing & {plugin.name for plugin in points.get("filter", ())}
+    ignored = frozenset(
+        config.name for config in profile.plugin_config if config.failure_policy == "Ignore"
+    )
+    return ResolvedProfile(
+        name, points, args, bool(needing), bool(counting), ignored & enabled.keys()
+    )
 
 
 def _args_by_name(
@@ -118,7 +129,7 @@ def _look_at_unused(at: Location, name: str, catalog: Catalog, findings: Finding
     elif catalog.of_scheduler or catalog.find(name):
         findings.note(at, f"{name} is not enabled in this profile: not used")
     else:
-        findings.complain(at, f'plugin "{name}" does not exist', name, catalog.hint(name))
+        complain_of_unknown(name, at, catalog, findings)
 
 
 def _checked(name: str, args: _Args, catalog: Catalog, findings: Findings) -> BaseModel | None:

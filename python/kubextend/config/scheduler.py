@@ -17,10 +17,8 @@ from kubextend.config.resolve import DEFAULT_SCHEDULER_NAME
 from kubextend.config.scheduler_file import SCHEDULER_API_VERSIONS, SCHEDULER_KIND
 from kubextend.errors import ConfigError
 
-__all__ = ["BIND_TIMEOUT", "LEASE_NAME", "legacy_policy", "scheduler_configuration"]
+__all__ = ["LEASE_NAME", "legacy_policy", "scheduler_configuration"]
 
-# Bind has to outlast the wait of a Permit plugin; nothing in kube-scheduler is held up by it.
-BIND_TIMEOUT = Duration.parse("2m")
 # A scheduler of another name than the cluster's first must not stand for election against it.
 LEASE_NAME = "kubextend-scheduler"
 
@@ -198,7 +196,8 @@ def _entries(config: ExtenderConfiguration) -> list[dict[str, JsonValue]]:
         timeout, ignorable = config.extender.http_timeout, config.extender.ignorable
         entries.append(_entry(config, quick, timeout, ignorable=ignorable))
     if "bind" in config.verbs:
-        entries.append(_entry(config, ["bind"], BIND_TIMEOUT, ignorable=False))
+        timeout = config.extender.bind_timeout
+        entries.append(_entry(config, ["bind"], timeout, ignorable=False))
     return entries
 
 

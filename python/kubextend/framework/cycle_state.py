@@ -6,13 +6,18 @@ __all__ = ["CycleState"]
 class CycleState:
     """A place for values by key, begun anew for each attempt.
 
+    Attributes:
+        skip_filter_plugins: names of plugins whose PreFilter answered Skip.
+        skip_score_plugins: names of plugins whose PreScore answered Skip.
     Source: kubernetes v1.36 pkg/scheduler/framework/cycle_state.go
     """
 
-    __slots__ = ("_values",)
+    __slots__ = ("_values", "skip_filter_plugins", "skip_score_plugins")
 
     def __init__(self) -> None:
         self._values: dict[str, object] = {}
+        self.skip_filter_plugins: frozenset[str] = frozenset()
+        self.skip_score_plugins: frozenset[str] = frozenset()
 
     def read(self, key: str) -> object:
         """The value written under a key.

@@ -1,11 +1,22 @@
-"""What the rest of kubextend is to plugins and verbs: the ports that ``cluster`` fills."""
+"""What the rest of kubextend is to plugins and verbs: the Handle, and the ports behind it."""
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, TypeVar
 
 from kubextend import core
 
-__all__ = ["Activator", "Binder", "NodeSource"]
+__all__ = [
+    "Activator",
+    "Binder",
+    "Handle",
+    "HeldPod",
+    "HeldPods",
+    "NodeSource",
+    "PodReader",
+    "PodSource",
+]
+
+_Shared = TypeVar("_Shared")
 
 
 class NodeSource(Protocol):
@@ -23,6 +34,28 @@ class NodeSource(Protocol):
         """Seconds since the Kubernetes API was last heard of; None before that."""
 
 
+class PodSource(Protocol):
+    """Pods kept up to date by list and watch, with the ledger of assumed ones."""
+
+    @property
+    def store(self) -> core.PodStore:
+        """Where they are."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether they have been listed once."""
+
+
+class PodReader(Protocol):
+    """Reads one pod from the Kubernetes API."""
+
+    def get(self, namespace: str, name: str) -> core.Pod | None:
+        """The pod as it is now; None where there is none. Blocks.
+
+        Raises: ClusterError: that could not be found out.
+        """
+
+
 class Binder(Protocol):
     """Writes the Binding of a pod."""
 
@@ -38,3 +71,103 @@ class Activator(Protocol):
 
     def activate(self, pods: Iterable[core.Pod]) -> None:
         """Soon, from another thread; never blocks and never raises."""
+
+
+class HeldPod(Protocol):
+    """A pod that Permit holds; its methods may be called from any thread."""
+
+    pod: core.Pod
+    node_name: str
+
+    @property
+    def pending_plugins(self) -> tuple[str, ...]:
+        """Which plugins still hold it."""
+
+    def allow(self, plugin: str) -> None:
+        """One plugin holds it no longer; it goes on when none does."""
+
+    def reject(self, plugin: str, reason: str) -> bool:
+        """It is sent back; False where it was decided before."""
+
+
+class HeldPods(Protocol):
+    """The pods that Permit holds now."""
+
+    def get(self, uid: str) -> HeldPod | None:
+        """The held pod of this UID."""
+
+    def reject(self, uid: str, plugin: str, reason: str) -> bool:
+        """The pod is sent back if it is held; whether it was."""
+
+    def __iter__(self) -> Iterator[HeldPod]:
+        """Those that are held at this moment."""
+
+
+class Handle:
+    """What a plugin may reach: cluster state, held pods, wake-ups, configuration.
+
+    Args:
+        nodes: watched nodes; None without access to an API.
+        pods: watched pods; None unless an enabled plugin needs them.
+        waiting_pods: the pods that Permit holds.
+        activator: wakes parked pods; None without access to an API.
+        kubernetes_client: an ``ApiClient`` of the official client; None without access to an API.
+        configuration: the whole typed configuration.
+        metrics: a ``prometheus_client.CollectorRegistry`` for the plugin's own metrics.
+    """
+
+    def __init__(  # noqa: PLR0913  one argument for each thing a plugin may reach
+        self,
+        *,
+        waiting_pods: HeldPods,
+        nodes: NodeSource | None = None,
+        pods: PodSource | None = None,
+        activator: Activator | None = None,
+        kubernetes_client: Any = None,
+        configuration: Any = None,
+        metrics: Any = None,
+    ) -> None:
+        self.waiting_pods = waiting_pods
+        self.kubernetes_client = kubernetes_client
+        self.configuration = configuration
+        self.metrics = metrics
+        self._nodes = nodes
+        self._pods = pods
+        self._activator = activator
+        self._shared: dict[type[Any], Any] = {}
+
+    def shared(self, kind: type[_Shared], make: Callable[[], _Shared]) -> _Shared:
+        """One object of a kind for all plugins, made by the first that asks while it is made."""
+        if kind not in self._shared:
+            self._shared[kind] = make()
+        shared: _Shared = self._shared[kind]
+        return shared
+
+    def nodes(self) -> core.Nodes | None:
+        """Every watched node as it is now; None where nodes are not watched."""
+        return None if self._nodes is None else self._nodes.store.nodes()
+
+    def pods(self) -> core.PodSnapshot | None:
+        """The pods on nodes as they are now, assumed ones among them; None if not watched."""
+        return None if self._pods is None else self._pods.store.snapshot()
+
+    def pending_pods(self) -> list[core.Pod]:
+        """Watched pods without a node; empty where pods are not watched."""
+        if self._pods is None:
+            return []
+        return [pod for pod in self._pods.store.pods() if not pod.node_name]
+
+    def labelled_pods(self, namespace: str, label: str, value: str) -> list[core.Pod]:
+        """The pods of a namespace that have a label of this value.
+
+        One that is only assumed on a node names that node, like one that is bound. Empty where pods
+        are not watched.
+        """
+        if self._pods is None:
+            return []
+        return self._pods.store.with_label(namespace, label, value)
+
+    def activate(self, pods: Iterable[core.Pod]) -> None:
+        """kube-scheduler asks about these pods again soon, if they are parked."""
+        if self._activator is not None:
+            self._activator.activate(pods)

@@ -1,19 +1,16 @@
 """Which plugins there are, and how each is made."""
 
+import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel
 
-from kubextend.framework.plugin import Plugin
+from kubextend.framework.handle import Handle
+from kubextend.framework.plugin import METHODS_OF_POINT, Plugin
 
 __all__ = ["RegisteredPlugin", "Registry"]
-
-_POINT_OF_METHOD: Mapping[str, str] = MappingProxyType(
-    {"filter_nodes": "filter", "score_nodes": "score"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +19,8 @@ class RegisteredPlugin:
 
     Attributes:
         name: as the configuration has it.
-        plugin_class: called with its Args, or with nothing where it takes none.
+        plugin_class: its constructor takes the Args, if it has any, and a ``handle``, if it names
+            such a parameter.
     """
 
     name: str
@@ -32,39 +30,61 @@ class RegisteredPlugin:
     @property
     def extension_points(self) -> frozenset[str]:
         """The points whose methods it defines, as a configuration spells them."""
-        defined = self.plugin_class
-        points = _POINT_OF_METHOD.items()
-        return frozenset(point for method, point in points if hasattr(defined, method))
+        points = METHODS_OF_POINT.items()
+        return frozenset(
+            point
+            for point, methods in points
+            if any(hasattr(self.plugin_class, method) for method in methods)
+        )
 
     @property
     def args_model(self) -> type[BaseModel] | None:
         """The model of its ``pluginConfig`` entry; None where it takes none."""
         return getattr(self.plugin_class, "Args", None)
 
-    def make(self, args: BaseModel | None) -> Plugin:
+    @property
+    def needs_pods(self) -> bool:
+        """Whether its class says that it looks at the pods on nodes."""
+        return bool(getattr(self.plugin_class, "needs_pods", False))
+
+    def make(self, args: BaseModel | None, handle: Handle) -> Plugin:
         """The plugin with these arguments, or with its defaults."""
-        plugin: Plugin
-        if self.args_model is None:
-            plugin = self.plugin_class()
-        else:
-            plugin = self.plugin_class(args if args is not None else self.args_model())
+        positional: list[BaseModel] = []
+        if self.args_model is not None:
+            positional.append(args if args is not None else self.args_model())
+        named = {"handle": handle} if self._takes_handle else {}
+        plugin: Plugin = self.plugin_class(*positional, **named)
         return plugin
+
+    @property
+    def _takes_handle(self) -> bool:
+        return "handle" in inspect.signature(self.plugin_class).parameters
 
 
 class Registry(Mapping[str, RegisteredPlugin]):
     """Plugins by name.
 
-    Raises: ValueError: two plugins of one name.
+    Raises: ValueError: two plugins of one name, or a class without a name.
     """
 
-    def __init__(self, plugin_classes: Iterable[type[Plugin]]) -> None:
+    def __init__(self, plugin_classes: Iterable[type[Any]]) -> None:
         self._plugins: dict[str, RegisteredPlugin] = {}
         for plugin_class in plugin_classes:
-            name = plugin_class.name
+            name = getattr(plugin_class, "name", None)
+            if not isinstance(name, str) or not name:
+                message = f"{plugin_class.__qualname__} has no `name`: give the class one"
+                raise ValueError(message)
             if name in self._plugins:
                 message = f"a plugin named {name} is registered already"
                 raise ValueError(message)
             self._plugins[name] = RegisteredPlugin(name, plugin_class)
+
+    def merged(self, other: Mapping[str, RegisteredPlugin]) -> "Registry":
+        """Both sets of plugins.
+
+        Raises: ValueError: a name is in both.
+        """
+        return Registry([plugin.plugin_class for plugin in (*self.values(), *other.values())])
 
     def __getitem__(self, name: str) -> RegisteredPlugin:
         """The plugin of this name."""

@@ -27,7 +27,7 @@ _REJECTING = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A Code and why.
+    """A Code and why. A plugin that has nothing to say may return None for success.
 
     Attributes:
         code: what is said.
@@ -42,8 +42,13 @@ class Status:
 
     @classmethod
     def success(cls) -> Self:
-        """The pod may run here."""
+        """Nothing stands in the way."""
         return cls(Code.SUCCESS)
+
+    @classmethod
+    def error(cls, reason: str, detail: str = "") -> Self:
+        """The plugin cannot say; the attempt fails and is made again."""
+        return cls(Code.ERROR, reason, detail)
 
     @classmethod
     def unschedulable(cls, reason: str, detail: str = "") -> Self:
@@ -54,6 +59,21 @@ class Status:
     def unresolvable(cls, reason: str, detail: str = "") -> Self:
         """The pod may not run here, whatever is evicted."""
         return cls(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason, detail)
+
+    @classmethod
+    def wait(cls, reason: str = "", detail: str = "") -> Self:
+        """From Permit: the pod is to be held until it is allowed."""
+        return cls(Code.WAIT, reason, detail)
+
+    @classmethod
+    def skip(cls) -> Self:
+        """From PreFilter, PreScore or Bind: this plugin has no part in the attempt."""
+        return cls(Code.SKIP)
+
+    @classmethod
+    def pending(cls, reason: str, detail: str = "") -> Self:
+        """The pod may not run until something outside the scheduler has happened."""
+        return cls(Code.PENDING, reason, detail)
 
     @property
     def is_success(self) -> bool:

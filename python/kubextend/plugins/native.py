@@ -2,7 +2,7 @@
 
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.plugin import Rejection
+from kubextend.framework.plugin import Rejection, in_core
 from kubextend.framework.status import Status
 
 __all__ = ["NativeFilter", "NativeScore"]
@@ -13,6 +13,7 @@ class NativeFilter:
 
     _native: core.NativePlugin
 
+    @in_core
     def filter_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[Rejection]:
         """The nodes that the core rejects."""
         del state
@@ -27,6 +28,7 @@ class NativeScore:
 
     _native: core.NativePlugin
 
+    @in_core
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> memoryview:
         """The core's scores, 0..100."""
         del state

@@ -1,6 +1,20 @@
 """A profile: ordered plugins per extension point, and the running of them."""
 
 from kubextend.framework.plugin import Scores
+from kubextend.profile.binding import BindingCycle, BindingPlugins, BindTime
+from kubextend.profile.limits import PluginLimits
 from kubextend.profile.profile import FilterOutcome, Profile, Profiles
+from kubextend.profile.waiting_pods import WaitingPod, WaitingPods
 
-__all__ = ["FilterOutcome", "Profile", "Profiles", "Scores"]
+__all__ = [
+    "BindTime",
+    "BindingCycle",
+    "BindingPlugins",
+    "FilterOutcome",
+    "PluginLimits",
+    "Profile",
+    "Profiles",
+    "Scores",
+    "WaitingPod",
+    "WaitingPods",
+]

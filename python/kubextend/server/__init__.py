@@ -8,6 +8,7 @@ from kubextend.server.application import Limits, application, health_application
 from kubextend.server.health import Check, Health
 from kubextend.server.service import Listener, Service
 from kubextend.server.tls import TlsFiles
+from kubextend.server.workers import Workers
 
 __all__ = [
     "Check",
@@ -16,6 +17,7 @@ __all__ = [
     "Listener",
     "Service",
     "TlsFiles",
+    "Workers",
     "application",
     "health_application",
 ]

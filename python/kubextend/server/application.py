@@ -32,12 +32,13 @@ class Limits:
     body_bytes: int = 512 * 1024 * 1024
 
 
-def application(
+def application(  # noqa: PLR0913  one argument for each thing it is joined to
     verbs: Verbs,
     health: Health,
     *,
     path: str = "/",
     limits: Limits = Limits(),
+    workers: Workers | None = None,
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None,
 ) -> Starlette:
     """An ASGI application that serves the verbs under a path, and health and metrics at the root.
@@ -47,20 +48,14 @@ def application(
         health: what readiness depends on.
         path: the prefix of the verbs.
         limits: what a request may cost.
+        workers: threads that wait for the Kubernetes API; ended with the application.
         running: entered when the server starts, left when it has ended its last request.
     """
-    workers = Workers()
 
-    def endpoint(verb: Verb, answer: Callable[[bytes], bytes]) -> Route:
+    def endpoint(verb: Verb) -> Route:
         return Route(
             f"{path.rstrip('/')}/{verb}",
-            VerbEndpoint(
-                verb,
-                answer,
-                workers=workers,
-                metrics=verbs.metrics,
-                most_body_bytes=limits.body_bytes,
-            ),
+            VerbEndpoint(verb, verbs, most_body_bytes=limits.body_bytes),
             methods=["POST"],
         )
 
@@ -73,13 +68,15 @@ def application(
                 async with running():
                     yield
         finally:
-            workers.stop()
+            verbs.limits.stop()
+            if workers is not None:
+                workers.stop()
 
     routes = [
-        endpoint("filter", verbs.filter),
-        endpoint("prioritize", verbs.prioritize),
-        endpoint("preempt", verbs.preempt),
-        endpoint("bind", verbs.bind),
+        endpoint("filter"),
+        endpoint("prioritize"),
+        endpoint("preempt"),
+        endpoint("bind"),
         *health_routes(health, verbs.metrics),
     ]
     return _starlette(routes, verbs.metrics, lifespan)

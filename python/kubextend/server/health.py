@@ -15,7 +15,7 @@ __all__ = ["Check", "Health", "health_routes"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One condition of readiness.
+    """One condition of readiness, or of being alive.
 
     Attributes:
         name: as ``readyz?verbose`` lists it.
@@ -27,15 +27,16 @@ class Check:
 
 
 class Health:
-    """Whether kubextend can answer: alive from the start, ready while every check holds.
+    """Whether kubextend can answer: alive while nothing is stuck, ready while every check holds.
 
     Args:
-        checks: what readiness needs besides a server that is not shutting down.
+        checks: what readiness needs besides a server that is alive and not shutting down.
+        alive: what no waiting mends, so that the process has to be started anew.
     """
 
-    def __init__(self, checks: Sequence[Check] = ()) -> None:
+    def __init__(self, checks: Sequence[Check] = (), alive: Sequence[Check] = ()) -> None:
         self._shutting_down = False
-        self._alive = (Check("ping", lambda: ""),)
+        self._alive = (Check("ping", lambda: ""), *alive)
         self._ready = (*self._alive, *checks, Check("shutdown", self._why_shut))
 
     def shut_down(self) -> None:

@@ -3,24 +3,21 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from kubextend.errors import WireError
-from kubextend.metrics import Metrics
 from kubextend.server.body import read_body
 from kubextend.server.reply import RefusedError, refuse, reply
-from kubextend.server.workers import Workers
+from kubextend.verbs import Verbs
 from kubextend.verbs.answer import Verb, failure
 
 __all__ = ["VerbEndpoint"]
 
 _LOGGER = logging.getLogger(__name__)
-# A thread hop costs 50 to 75 us; below this size the core needs less than a millisecond or two.
-_INLINE_BYTES = 1_000_000
 
 
 class VerbEndpoint:
@@ -28,32 +25,23 @@ class VerbEndpoint:
 
     Args:
         verb: which one.
-        answer: bytes of a request to bytes of its answer.
-        workers: where large bodies and bindings run.
-        metrics: what is counted.
+        verbs: all of them.
         most_body_bytes: larger bodies are refused.
     """
 
-    def __init__(
-        self,
-        verb: Verb,
-        answer: Callable[[bytes], bytes],
-        *,
-        workers: Workers,
-        metrics: Metrics,
-        most_body_bytes: int,
-    ) -> None:
+    def __init__(self, verb: Verb, verbs: Verbs, *, most_body_bytes: int) -> None:
         self._verb: Verb = verb
-        self._answer = answer
-        self._workers = workers
-        self._metrics = metrics
+        self._verbs = verbs
+        self._metrics = verbs.metrics
         self._most_body_bytes = most_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The request is answered; a client that went away in the middle is not."""
+        # The server calls this when the head is read. kube-scheduler's time runs since before that.
+        arrived_s = time.monotonic()
         try:
             body = await read_body(scope, receive, self._most_body_bytes)
-            answer = await self._run(body, receive)
+            answer = await self._run(body, receive, arrived_s)
         except ClientDisconnect:
             return
         except asyncio.CancelledError:
@@ -65,11 +53,11 @@ class VerbEndpoint:
         else:
             await reply(send, 200, answer)
 
-    async def _run(self, body: bytes, receive: Receive) -> bytes:
+    async def _run(self, body: bytes, receive: Receive, arrived_s: float) -> bytes:
         self._metrics.body_bytes(self._verb).observe(len(body))
         started_s = time.perf_counter()
         try:
-            return await self._where_it_belongs(body, receive)
+            return await self._where_it_belongs(body, receive, arrived_s)
         except WireError as error:
             raise RefusedError(400, str(error), unread=False) from error
         except (asyncio.CancelledError, ClientDisconnect):
@@ -81,16 +69,17 @@ class VerbEndpoint:
         finally:
             self._metrics.duration(self._verb).observe(time.perf_counter() - started_s)
 
-    async def _where_it_belongs(self, body: bytes, receive: Receive) -> bytes:
-        if self._verb == "bind":
-            return await _while_wanted(self._workers.bind(self._answer, body), receive)
-        if len(body) > _INLINE_BYTES:
-            return await _while_wanted(self._workers.compute(self._answer, body), receive)
-        return self._answer(body)
+    async def _where_it_belongs(self, body: bytes, receive: Receive, arrived_s: float) -> bytes:
+        verb, verbs = self._verb, self._verbs
+        if verb == "bind":
+            return await _while_wanted(verbs.bind(body, arrived_s), receive)
+        if verbs.is_brief(verb, body):
+            return verbs.run(verb, body)
+        return await _while_wanted(verbs.in_time(verb, body, arrived_s), receive)
 
 
 async def _while_wanted(work: Coroutine[Any, Any, bytes], receive: Receive) -> bytes:
-    """What the work returns; work that still waits for a thread ends with its client.
+    """What the work returns; work that has not begun in a thread, or is held, ends with its client.
 
     kube-scheduler places a pod anew once a bind of it timed out: an old one that begins after that
     would take the pod to a node that is no longer meant.

@@ -1,7 +1,6 @@
-"""Threads for what would hold up the event loop."""
+"""Threads that wait for the Kubernetes API."""
 
 import asyncio
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
@@ -15,36 +14,34 @@ BIND_THREADS: Final = 64
 
 
 class Workers:
-    """Two pools, made when first used: large bodies must not wait behind slow bindings.
+    """A pool of threads, made when first used. No code of a plugin runs there.
 
     Args:
-        compute_threads: for work in the core, which releases the GIL.
-        bind_threads: for calls that wait on the Kubernetes API.
+        most: how many threads.
     """
 
-    def __init__(
-        self, compute_threads: int | None = None, bind_threads: int = BIND_THREADS
-    ) -> None:
-        self._sizes = {"compute": compute_threads or os.cpu_count() or 1, "bind": bind_threads}
-        self._pools: dict[str, ThreadPoolExecutor] = {}
+    def __init__(self, most: int = BIND_THREADS) -> None:
+        self._most = most
+        self._pool: ThreadPoolExecutor | None = None
 
-    async def compute(self, work: Callable[[bytes], _T], body: bytes) -> _T:
-        """What ``work`` returns or raises, from a thread for computing."""
-        return await self._run("compute", work, body)
+    async def wait_for(self, call: Callable[[], _T]) -> _T:
+        """What ``call`` returns or raises, from a thread.
 
-    async def bind(self, work: Callable[[bytes], _T], body: bytes) -> _T:
-        """What ``work`` returns or raises, from a thread for waiting."""
-        return await self._run("bind", work, body)
+        Cancelled before it begins it never does; once it has begun its outcome counts, so that a
+        binding that is on its way is not taken for one that is not.
+        """
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._most, thread_name_prefix="kubextend-api")
+        begun = self._pool.submit(call)
+        try:
+            return await asyncio.shield(asyncio.wrap_future(begun))
+        except asyncio.CancelledError:
+            if begun.cancel():
+                raise
+            return await asyncio.wrap_future(begun)
 
     def stop(self) -> None:
         """Nothing new starts; what runs is not waited for."""
-        for pool in self._pools.values():
-            pool.shutdown(wait=False, cancel_futures=True)
-        self._pools.clear()
-
-    async def _run(self, pool: str, work: Callable[[bytes], _T], body: bytes) -> _T:
-        if pool not in self._pools:
-            self._pools[pool] = ThreadPoolExecutor(
-                self._sizes[pool], thread_name_prefix=f"kubextend-{pool}"
-            )
-        return await asyncio.get_running_loop().run_in_executor(self._pools[pool], work, body)
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None

@@ -4,9 +4,20 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import orjson
 
-__all__ = ["NO_SCORES", "NO_VICTIMS", "Answer", "Verb", "binding", "failure", "filter_error"]
+__all__ = [
+    "NO_SCORES",
+    "NO_VICTIMS",
+    "REJECTS_ALL",
+    "Answer",
+    "QuickVerb",
+    "Verb",
+    "binding",
+    "failure",
+    "filter_error",
+]
 
-Verb: TypeAlias = Literal["filter", "prioritize", "bind", "preempt"]
+QuickVerb: TypeAlias = Literal["filter", "prioritize", "preempt"]
+Verb: TypeAlias = QuickVerb | Literal["bind"]
 
 _INTERNAL = "kubextend failed internally; its log says where"
 
@@ -27,6 +38,14 @@ class Answer(NamedTuple):
 NO_SCORES = Answer(b"[]", "error")
 # An empty map ends the preemption; anything else would evict.
 NO_VICTIMS = Answer(b'{"NodeNameToMetaVictims":{}}', "error")
+
+# Neither Nodes nor NodeNames: kube-scheduler reads that no node is left. It is how to reject nodes
+# that we do not know, where an Error would be ignored.
+REJECTS_ALL = Answer(
+    b'{"Nodes":null,"NodeNames":null,"FailedNodes":null,'
+    b'"FailedAndUnresolvableNodes":null,"Error":""}',
+    "error",
+)
 
 
 def filter_error(text: str) -> Answer:

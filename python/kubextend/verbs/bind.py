@@ -1,33 +1,114 @@
-"""bind: the pod is bound to the node that kube-scheduler chose, or the answer says why not."""
+"""bind: the binding cycle of the node that kube-scheduler chose."""
 
+import asyncio
 import logging
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
 
 from kubextend import core
-from kubextend.errors import ClusterError
-from kubextend.framework.handle import Binder
+from kubextend.errors import ClusterError, PluginError
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import Binder, PodReader, PodSource
+from kubextend.framework.status import Status
+from kubextend.profile import (
+    BindingCycle,
+    BindTime,
+    PluginLimits,
+    Profile,
+    Profiles,
+    WaitingPods,
+)
+from kubextend.profile.run import Run, current_run
 from kubextend.verbs.answer import Answer, binding
+from kubextend.verbs.attempts import Attempts
+from kubextend.verbs.failures import Failures, sentence
+from kubextend.verbs.rejected_permits import RejectedPermits
+from kubextend.verbs.stores import Stores
 
-__all__ = ["BindVerb"]
+__all__ = ["BindVerb", "InThread"]
+
+InThread: TypeAlias = Callable[[Callable[[], Any]], Coroutine[Any, Any, Any]]
+"""Runs a call that blocks, in a thread."""
 
 _LOGGER = logging.getLogger(__name__)
 _NO_BINDER = (
     "kubextend cannot bind: it has no access to the Kubernetes API; configure `cluster`, or take "
     "bindVerb out of kube-scheduler's extender entry"
 )
+_TOO_LATE = "kubextend has not bound the pod in time"
+_REPLACED = "a newer bind request for this pod took its place"
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    """The binding cycle of one request."""
+
+    task: asyncio.Task[Status]
+    replaced: bool = False
 
 
 class BindVerb:
-    """Binds through the Kubernetes API; writes nothing where a name is missing.
+    """Runs the binding cycle of the pod's profile; writes nothing where a name is missing.
 
     Args:
+        profiles: by scheduler name.
+        stores: where the chosen node is looked up.
+        attempts: where filter left the CycleState.
+        waiting_pods: where pods are found while Permit holds them.
+        rejected_permits: told of pods that Permit rejected, since an Error cannot park them.
         binder: posts the Binding; None without access to an API.
+        pods: watched pods and the ledger; None where no plugin needs them.
+        pod_reader: reads a pod that nobody else knows; None without access to an API.
+        failures: told of every plugin that failed.
+        limits: the threads of plugins, and their breakers.
+        timeout_s: kube-scheduler's for this verb; None: nobody waits.
+        look_timeout_s: how long the filters may take that look at the chosen node once more.
+        in_thread: runs a call that blocks on the Kubernetes API.
     """
 
-    def __init__(self, binder: Binder | None) -> None:
+    def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
+        self,
+        profiles: Profiles,
+        *,
+        stores: Stores,
+        attempts: Attempts,
+        waiting_pods: WaitingPods,
+        rejected_permits: RejectedPermits,
+        binder: Binder | None,
+        pods: PodSource | None,
+        pod_reader: PodReader | None,
+        failures: Failures,
+        limits: PluginLimits,
+        timeout_s: float | None,
+        look_timeout_s: float,
+        in_thread: InThread,
+    ) -> None:
+        self._profiles = profiles
+        self._stores = stores
+        self._attempts = attempts
+        self._waiting_pods = waiting_pods
+        self._rejected_permits = rejected_permits
         self._binder = binder
+        self._pods = pods
+        self._pod_reader = pod_reader
+        self._failures = failures
+        self._limits = limits
+        self._timeout_s = timeout_s
+        self._look_timeout_s = look_timeout_s
+        self._in_thread = in_thread
+        self._under_way: dict[str, _UnderWay] = {}
+        # Not of threads: one that hangs must not hold it for ever.
+        self._room = asyncio.Lock()
 
-    def __call__(self, body: bytes) -> Answer:
-        """ExtenderBindingResult; blocks until the API has answered.
+    async def __call__(self, body: bytes, arrived_s: float | None = None) -> Answer:
+        """ExtenderBindingResult, once the pod is bound or cannot be.
+
+        Args:
+            body: the request's.
+            arrived_s: when it came, on the clock of ``time.monotonic``; None: now.
 
         Raises: WireError: the body cannot be read.
         """
@@ -37,17 +118,153 @@ class BindVerb:
         if self._binder is None:
             return binding(_NO_BINDER)
         try:
-            self._binder.bind(args.pod_namespace, args.pod_name, args.pod_uid, args.node)
+            with Run(self._limits.breakers).entered():
+                status = await self._bound(args, self._binder, self._time(arrived_s))
+        except TimeoutError:
+            status = Status.error(_TOO_LATE)
         except ClusterError as refusal:
-            _LOGGER.warning(
-                "pod %s/%s is not bound to %s: %s",
-                args.pod_namespace,
-                args.pod_name,
-                args.node,
-                refusal,
-            )
-            return binding(str(refusal) or "the Kubernetes API refused the binding")
+            status = Status.error(str(refusal) or "the Kubernetes API refused the binding")
+        except PluginError as error:
+            self._failures.note(error, "bind fails")
+            status = Status.error(sentence(error))
+        if not status.is_success:
+            return _refused(args, status.reason or status.code.name)
         return binding()
+
+    def _time(self, arrived_s: float | None) -> BindTime:
+        return BindTime(time.monotonic() if arrived_s is None else arrived_s, self._timeout_s)
+
+    async def _bound(self, args: core.BindingArgs, binder: Binder, bind_time: BindTime) -> Status:
+        post = partial(binder.bind, args.pod_namespace, args.pod_name, args.pod_uid, args.node)
+        default_bind = partial(self._in_thread, post)
+        found = await self._profile_of(args, bind_time)
+        if found is None:
+            await default_bind()
+            return Status.success()
+        profile, pod, state = found
+        cycle = BindingCycle(
+            profile.binding,
+            state,
+            pod,
+            args.node,
+            self._waiting_pods,
+            default_bind,
+            self._limits,
+            bind_time,
+        )
+        status = await self._in_turn(args, self._assumed(profile, cycle))
+        if cycle.permit_rejected:
+            self._rejected_permits.remember(pod, status)
+        elif status.is_success:
+            self._rejected_permits.forget(pod.uid)
+        return status
+
+    async def _profile_of(
+        self, args: core.BindingArgs, bind_time: BindTime
+    ) -> tuple[Profile, core.Pod, CycleState] | None:
+        """The pod's profile with plugins for this cycle, and the attempt that chose the node.
+
+        A bind request names its pod and no more. The pod itself comes from the attempt, or else
+        from the watched pods, or else from the API.
+
+        Raises:
+            ClusterError: the pod could not be read.
+            PluginError: the lost state of an attempt could not be made anew.
+        """
+        attempt = self._attempts.take(args.pod_uid)
+        if not self._profiles.bind_with_plugins:
+            return None
+        pod = attempt.pod if attempt is not None else await self._pod_of(args)
+        profile = self._profiles.for_pod(pod)
+        if profile is None or not (profile.binding or profile.counts_pods):
+            return None
+        if attempt is not None:
+            return profile, pod, attempt.state
+        state = CycleState()
+        nodes = self._stores.nodes_named(args.node)
+        await self._limits.within_async(
+            bind_time.plugins_left_s(), partial(profile.run_pre_filter_plugins, state, pod, nodes)
+        )
+        return profile, pod, state
+
+    async def _pod_of(self, args: core.BindingArgs) -> core.Pod:
+        pod = None if self._pods is None else self._pods.store.get(args.pod_uid)
+        if pod is None and self._pod_reader is not None:
+            get = partial(self._pod_reader.get, args.pod_namespace, args.pod_name)
+            pod = await self._in_thread(get)
+        if pod is None or pod.uid != args.pod_uid:
+            message = f"there is no pod {args.pod_namespace}/{args.pod_name} of this UID"
+            raise ClusterError(message)
+        return pod
+
+    async def _in_turn(
+        self, args: core.BindingArgs, cycle: Coroutine[None, None, Status]
+    ) -> Status:
+        """One binding cycle a pod: a newer request means that the scheduler gave up the older."""
+        while (older := self._under_way.get(args.pod_uid)) is not None:
+            older.replaced = True
+            older.task.cancel()
+            # What the older one reserved is given up before the newer one reserves.
+            await asyncio.wait([older.task])
+            self._under_way.pop(args.pod_uid, None)
+        mine = _UnderWay(asyncio.ensure_future(cycle))
+        self._under_way[args.pod_uid] = mine
+        try:
+            return await mine.task
+        except asyncio.CancelledError:
+            if not mine.replaced:
+                raise
+            return Status.error(_REPLACED)
+        finally:
+            if self._under_way.get(args.pod_uid) is mine:
+                del self._under_way[args.pod_uid]
+
+    async def _assumed(self, profile: Profile, cycle: BindingCycle) -> Status:
+        """The cycle, with the pod in the ledger from before Reserve until it is seen bound."""
+        if self._pods is None:
+            return await cycle.run()
+        store = self._pods.store
+        taken = partial(self._room_taken, profile, cycle, store)
+        async with self._room:
+            # Every pod that is to be bound waits here: a filter that hangs may not use up the
+            # minutes that a bind has.
+            left_s = cycle.time.plugins_left_s()
+            look_s = self._look_timeout_s if left_s is None else min(left_s, self._look_timeout_s)
+            status = await self._limits.within_async(look_s, taken)
+        if not status.is_success:
+            return status
+        bound = False
+        try:
+            status = await cycle.run()
+            bound = status.is_success
+        finally:
+            if not bound:
+                store.forget(cycle.pod.uid)
+        return status
+
+    def _room_taken(self, profile: Profile, cycle: BindingCycle, store: core.PodStore) -> Status:
+        """Success: the pod counts as on its node from now on.
+
+        kube-scheduler may ask about the next pod before it asks us to bind this one, so two pods
+        may have been let onto room for one. Looking again and taking the room is one step.
+        """
+        if profile.counts_pods:
+            nodes = self._stores.nodes_named(cycle.node_name)
+            outcome = profile.find_nodes_that_fit(CycleState(), cycle.pod, nodes)
+            if not outcome.kept.any():
+                return outcome.rejections[0].status
+        if (run := current_run()) is not None:
+            # The answer may have been given without this.
+            run.check()
+        store.assume(cycle.pod, cycle.node_name)
+        return Status.success()
+
+
+def _refused(args: core.BindingArgs, why: str) -> Answer:
+    _LOGGER.warning(
+        "pod %s/%s is not bound to %s: %s", args.pod_namespace, args.pod_name, args.node, why
+    )
+    return binding(why)
 
 
 def _missing_fields(args: core.BindingArgs) -> list[str]:

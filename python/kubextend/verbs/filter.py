@@ -1,19 +1,22 @@
 """filter: which of the nodes a pod may run on, and why not on the others."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from kubextend import core
 from kubextend.errors import PluginError
-from kubextend.framework.plugin import Rejection
-from kubextend.framework.status import Code
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
+from kubextend.profile.run import AbandonedError, current_run
 from kubextend.verbs.answer import Answer, filter_error
+from kubextend.verbs.attempts import Attempt, Attempts
+from kubextend.verbs.failures import Failures, sentence
 from kubextend.verbs.parked import ParkedPods
+from kubextend.verbs.reasons import Entry, Reasons, entries_of
+from kubextend.verbs.rejected_permits import RejectedPermits
 from kubextend.verbs.stores import Stores
 from kubextend.verbs.unknown import UnknownNames
-from kubextend.verbs.verdict import filter_known
+from kubextend.verbs.verdict import LookAgain, filter_known
 
 __all__ = ["FilterVerb"]
 
@@ -21,11 +24,7 @@ _LOGGER = logging.getLogger(__name__)
 _NO_POD = "the request has no Pod"
 _NO_NODES = "the request has neither Nodes nor NodeNames"
 _NOT_SEEN_YET = "kubextend's node cache has not seen some of the nodes yet"
-_UNKNOWN = "node is not in kubextend's node cache"
-_OTHER_REASONS = "node was rejected for another reason"
-_MOST_REASONS = 8
-
-_Entry = tuple[core.Mask, str, bool]
+_NOT_PERMITTED = "a Permit plugin rejected the pod"
 
 
 class FilterVerb:
@@ -34,8 +33,13 @@ class FilterVerb:
     Args:
         profiles: by scheduler name.
         stores: where the nodes come from.
+        attempts: where the CycleState of this attempt is found by the verbs that follow.
         unknown: since when a name is unknown.
         parked: told of every pod that was rejected everywhere.
+        reasons: keeps what such a pod is told from changing all the time.
+        rejected_permits: pods that are not to be tried, since Permit rejected them.
+        failures: told of every plugin that failed.
+        look_again: asks the filters about such a pod later on.
         metrics: what is counted.
         ignorable: kube-scheduler ignores an Error of ours, so a failing plugin has to reject.
     """
@@ -45,15 +49,25 @@ class FilterVerb:
         profiles: Profiles,
         stores: Stores,
         *,
+        attempts: Attempts,
         unknown: UnknownNames,
         parked: ParkedPods,
+        reasons: Reasons,
+        rejected_permits: RejectedPermits,
+        failures: Failures,
+        look_again: LookAgain,
         metrics: Metrics,
         ignorable: bool,
     ) -> None:
         self._profiles = profiles
         self._stores = stores
+        self._attempts = attempts
         self._unknown = unknown
         self._parked = parked
+        self._reasons = reasons
+        self._rejected_permits = rejected_permits
+        self._failures = failures
+        self._look_again = look_again
         self._metrics = metrics
         self._ignorable = ignorable
 
@@ -70,29 +84,40 @@ class FilterVerb:
             return filter_error(_NO_POD)
         self._metrics.nodes("filter").observe(len(args.nodes))
         profile = self._profiles.for_pod(args.pod)
-        if profile is None or not profile.filter:
+        if profile is not None and (said := self._rejected_permits.find(args.pod.uid)):
+            # Evicting pods would not change what Permit said, so no node is offered for it.
+            reason = said.reason or _NOT_PERMITTED
+            return Answer(args.filter_answer([(args.nodes.everything(), reason, True)]))
+        if profile is None or not profile.rejects:
             return Answer(args.filter_answer([]))
         if args.names_mode and (why := self._stores.why_names_fail()):
             return filter_error(why)
-        return self._decide(profile, args, args.pod, args.nodes, changes)
+        attempt = self._attempts.begin(args.pod)
+        return self._decide(profile, args, attempt, args.nodes, changes)
 
     def _decide(
         self,
         profile: Profile,
         args: core.ExtenderArgs,
-        pod: core.Pod,
+        attempt: Attempt,
         nodes: core.Nodes,
         changes: int,
     ) -> Answer:
+        self._tell_run(profile, args, nodes)
         try:
-            passing, outcome = filter_known(profile, pod, nodes)
+            passing, outcome = filter_known(
+                profile, attempt.state, attempt.pod, nodes, self._left_out
+            )
+            # Only here: looking at a pod again for another reason is no attempt that failed.
+            if len(nodes) and not outcome.kept.any():
+                profile.run_post_filter_plugins(
+                    attempt.state, attempt.pod, outcome.rejections, self._left_out
+                )
         except PluginError as error:
-            self._metrics.plugin_failures(error.plugin, error.extension_point).inc()
-            _LOGGER.error("%s", error, exc_info=error)  # noqa: TRY400
-            # Only the name goes out: a text that varies makes kube-scheduler ask for ever.
-            failed = f'{error.extension_point} plugin "{error.plugin}" failed'
-            return self._failed(failed, args, nodes)
-        except KeyboardInterrupt:
+            self._attempts.drop(attempt)
+            self._failures.note(error, "filter fails")
+            return self._failed(sentence(error), args, nodes)
+        except (KeyboardInterrupt, AbandonedError):
             raise
         except BaseException:
             # A panic of the core: not even that may place a pod on an ignored Error.
@@ -101,11 +126,44 @@ class FilterVerb:
         unknown = ~nodes.known
         if unknown.any() and self._too_new(nodes, unknown) and not passing.any():
             return filter_error(_NOT_SEEN_YET)
+        entries = entries_of(unknown, outcome.rejections)
         if passing.any():
-            self._parked.forget(pod)
-        elif args.names_mode:
-            self._parked.remember(profile, pod, nodes, changes)
-        return Answer(args.filter_answer(list(_entries(unknown, outcome.rejections))))
+            self._parked.forget(attempt.pod)
+            self._reasons.passed(attempt.pod.uid)
+        else:
+            self._attempts.drop(attempt)
+            entries = self._told(profile, args, attempt.pod, nodes, entries)
+            if args.names_mode:
+                self._parked.remember(profile, attempt.pod, nodes, changes)
+        return Answer(args.filter_answer(entries))
+
+    def _told(
+        self,
+        profile: Profile,
+        args: core.ExtenderArgs,
+        pod: core.Pod,
+        nodes: core.Nodes,
+        entries: list[Entry],
+    ) -> list[Entry]:
+        # The nodes of a full-mode request are its own: nothing would have changed in them.
+        look_again = partial(self._entries_now, profile, pod, nodes) if args.names_mode else None
+        return self._reasons.steady(pod, entries, look_again)
+
+    def _entries_now(
+        self, profile: Profile, pod: core.Pod, nodes: core.Nodes
+    ) -> list[Entry] | None:
+        latest = nodes.latest()
+        passing, outcome = self._look_again(profile, pod, latest)
+        return None if passing.any() else entries_of(~latest.known, outcome.rejections)
+
+    def _tell_run(self, profile: Profile, args: core.ExtenderArgs, nodes: core.Nodes) -> None:
+        """Whoever waits for this run learns what to do when it takes too long."""
+        if (run := current_run()) is not None:
+            run.may_go_on_without = profile.ignored
+            run.answer_instead = lambda why: self._failed(why, args, nodes).body
+
+    def _left_out(self, error: PluginError) -> None:
+        self._failures.note(error, "left out")
 
     def _too_new(self, nodes: core.Nodes, unknown: core.Mask) -> bool:
         names = nodes.names
@@ -115,27 +173,3 @@ class FilterVerb:
         if not self._ignorable:
             return filter_error(f"{text}; kubextend's log says how")
         return Answer(args.filter_answer([(nodes.everything(), text, True)]), "error")
-
-
-def _entries(unknown: core.Mask, rejections: Sequence[Rejection]) -> Iterator[_Entry]:
-    """What the core writes: the first entry that names a node decides its reason."""
-    reason_for = _at_most(_MOST_REASONS)
-    if unknown.any():
-        yield unknown, reason_for(_UNKNOWN), True
-    for rejection in rejections:
-        status = rejection.status
-        unresolvable = status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-        yield rejection.nodes, reason_for(status.reason), unresolvable
-
-
-def _at_most(most: int) -> Callable[[str], str]:
-    """A filter of texts that lets so many different ones through, then always says the same."""
-    seen: set[str] = set()
-
-    def reason_for(text: str) -> str:
-        if text in seen or len(seen) < most - 1:
-            seen.add(text)
-            return text
-        return _OTHER_REASONS
-
-    return reason_for

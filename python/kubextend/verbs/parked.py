@@ -16,7 +16,7 @@ from kubextend.errors import PluginError
 from kubextend.framework.handle import Activator
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile
-from kubextend.verbs.verdict import filter_known
+from kubextend.verbs.verdict import LookAgain, filter_anew
 
 __all__ = ["ParkedPods"]
 
@@ -38,10 +38,10 @@ class _Rejected:
     def key(self) -> _Key:
         return _key(self.pod)
 
-    def passes_now(self) -> bool:
+    def passes_now(self, look_again: LookAgain) -> bool:
         try:
-            passing, _ = filter_known(self.profile, self.pod, self.nodes.latest())
-        except PluginError:
+            passing, _ = look_again(self.profile, self.pod, self.nodes.latest())
+        except (PluginError, TimeoutError):
             return False
         return passing.any()
 
@@ -52,6 +52,7 @@ class ParkedPods:
     Args:
         activator: makes kube-scheduler ask about a pod again; None switches all of this off.
         metrics: what is counted.
+        look_again: asks the filters about a pod once more.
         clock: seconds that only go forward.
         limit: pods remembered; beyond it the one rejected first is forgotten.
     """
@@ -61,11 +62,13 @@ class ParkedPods:
         activator: Activator | None,
         *,
         metrics: Metrics,
+        look_again: LookAgain = filter_anew,
         clock: Callable[[], float] = time.monotonic,
         limit: int = _LIMIT,
     ) -> None:
         self._activator = activator
         self._metrics = metrics
+        self._look_again = look_again
         self._clock = clock
         self._limit = limit
         self._lock = threading.Lock()
@@ -118,7 +121,7 @@ class ParkedPods:
         return len(self._pods)
 
     def _wake(self, candidates: Iterable[_Rejected]) -> None:
-        awake = [rejected for rejected in candidates if rejected.passes_now()]
+        awake = [rejected for rejected in candidates if rejected.passes_now(self._look_again)]
         woken = [rejected.pod for rejected in awake if self._take(rejected)]
         if woken and self._activator is not None:
             self._activator.activate(woken)

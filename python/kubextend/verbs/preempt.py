@@ -4,18 +4,16 @@ kube-scheduler tries its victims against its in-tree filters only. A candidate t
 have its pods evicted for nothing, over and over.
 """
 
-import logging
-
 from kubextend.errors import PluginError
+from kubextend.framework.cycle_state import CycleState
 from kubextend.metrics import Metrics
 from kubextend.profile import Profiles
 from kubextend.verbs.answer import NO_VICTIMS, Answer
+from kubextend.verbs.failures import Failures
 from kubextend.verbs.stores import Stores
 from kubextend.verbs.verdict import filter_known
 
 __all__ = ["PreemptVerb"]
-
-_LOGGER = logging.getLogger(__name__)
 
 
 class PreemptVerb:
@@ -24,12 +22,16 @@ class PreemptVerb:
     Args:
         profiles: by scheduler name.
         stores: where the candidates are looked up.
+        failures: told of every plugin that failed.
         metrics: what is counted.
     """
 
-    def __init__(self, profiles: Profiles, stores: Stores, *, metrics: Metrics) -> None:
+    def __init__(
+        self, profiles: Profiles, stores: Stores, *, failures: Failures, metrics: Metrics
+    ) -> None:
         self._profiles = profiles
         self._stores = stores
+        self._failures = failures
         self._metrics = metrics
 
     def __call__(self, body: bytes) -> Answer:
@@ -42,14 +44,13 @@ class PreemptVerb:
             return NO_VICTIMS
         self._metrics.nodes("preempt").observe(len(args.nodes))
         profile = self._profiles.for_pod(args.pod)
-        if profile is None or not profile.filter:
+        if profile is None or not profile.rejects:
             return Answer(args.result(args.nodes.everything()))
         if not self._stores.candidates_can_be_looked_up:
             return NO_VICTIMS
         try:
-            passing, _ = filter_known(profile, args.pod, args.nodes)
+            passing, _ = filter_known(profile, CycleState(), args.pod, args.nodes)
         except PluginError as error:
-            self._metrics.plugin_failures(error.plugin, error.extension_point).inc()
-            _LOGGER.error("no preemption: %s", error, exc_info=error)  # noqa: TRY400
+            self._failures.note(error, "no preemption")
             return NO_VICTIMS
         return Answer(args.result(passing))

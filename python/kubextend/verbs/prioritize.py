@@ -1,7 +1,5 @@
 """prioritize: how good each node is, in points that kube-scheduler adds to its own."""
 
-import logging
-from collections.abc import Iterator
 from typing import Literal
 
 from kubextend import core
@@ -9,12 +7,14 @@ from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles, Scores
+from kubextend.profile.run import current_run
 from kubextend.verbs.answer import NO_SCORES, Answer
+from kubextend.verbs.attempts import Attempts
+from kubextend.verbs.failures import Failures
 from kubextend.verbs.stores import Stores
 
 __all__ = ["PrioritizeVerb"]
 
-_LOGGER = logging.getLogger(__name__)
 _NOTHING_TO_ADD = Answer(NO_SCORES.body)
 
 
@@ -24,20 +24,26 @@ class PrioritizeVerb:
     Args:
         profiles: by scheduler name.
         stores: where the nodes come from.
+        attempts: where filter left the CycleState.
+        failures: told of every plugin that failed.
         metrics: what is counted.
         scale: how the sum is brought to the wire, as ``core.weigh`` has it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
         self,
         profiles: Profiles,
         stores: Stores,
         *,
+        attempts: Attempts,
+        failures: Failures,
         metrics: Metrics,
         scale: Literal["additive", "strict10"],
     ) -> None:
         self._profiles = profiles
         self._stores = stores
+        self._attempts = attempts
+        self._failures = failures
         self._metrics = metrics
         self._scale = scale
 
@@ -55,19 +61,63 @@ class PrioritizeVerb:
             return _NOTHING_TO_ADD
         if args.names_mode and self._stores.why_names_fail():
             return NO_SCORES
-        parts = list(self._parts(profile, args.pod, args.nodes))
-        if not parts:
-            return NO_SCORES
-        return Answer(args.prioritize_result(core.weigh(parts, self._scale)))
+        if (run := current_run()) is not None:
+            run.may_go_on_without = profile.plugin_names
+        state = self._state_for(profile, args.pod, args.nodes)
+        left_out = self._pre_scored(profile, state, args.pod, args.nodes)
+        scored, failed = self._scored(profile, left_out, state, args.pod, args.nodes)
+        if not scored:
+            return NO_SCORES if failed else _NOTHING_TO_ADD
+        return Answer(args.prioritize_result(core.weigh(scored, self._scale)))
 
-    def _parts(
-        self, profile: Profile, pod: core.Pod, nodes: core.Nodes
-    ) -> Iterator[tuple[Scores, int]]:
-        """Scores and weight of every plugin that did not fail."""
-        state = CycleState()
-        for plugin, weight in profile.score:
+    def _pre_scored(
+        self, profile: Profile, state: CycleState, pod: core.Pod, nodes: core.Nodes
+    ) -> frozenset[str]:
+        """Names of the plugins whose PreScore failed: their Score is left out too."""
+        state.skip_score_plugins = frozenset()
+        failed = set()
+        for plugin in profile.pre_score:
             try:
-                yield profile.run_score_plugin(plugin, state, pod, nodes), weight
+                profile.run_pre_score_plugin(plugin, state, pod, nodes)
             except PluginError as error:
-                self._metrics.plugin_failures(error.plugin, error.extension_point).inc()
-                _LOGGER.error("left out: %s", error, exc_info=error)  # noqa: TRY400
+                self._failed(error)
+                failed.add(plugin.name)
+        return frozenset(failed)
+
+    def _scored(
+        self,
+        profile: Profile,
+        left_out: frozenset[str],
+        state: CycleState,
+        pod: core.Pod,
+        nodes: core.Nodes,
+    ) -> tuple[list[tuple[Scores, int]], bool]:
+        """Scores and weight of every plugin that did not fail, and whether any failed."""
+        scored = []
+        failed = bool(left_out)
+        for plugin, weight in profile.score:
+            if plugin.name in left_out or plugin.name in state.skip_score_plugins:
+                continue
+            try:
+                scores = profile.run_score_plugin(plugin, state, pod, nodes)
+            except PluginError as error:
+                self._failed(error)
+                failed = True
+            else:
+                scored.append((scores, weight))
+        return scored, failed
+
+    def _state_for(self, profile: Profile, pod: core.Pod, nodes: core.Nodes) -> CycleState:
+        """What filter left; where it is lost, as after a restart, PreFilter makes it anew."""
+        attempt = self._attempts.find(pod.uid)
+        if attempt is not None:
+            return attempt.state
+        state = CycleState()
+        try:
+            profile.run_pre_filter_plugins(state, pod, nodes)
+        except PluginError as error:
+            self._failed(error)
+        return state
+
+    def _failed(self, error: PluginError) -> None:
+        self._failures.note(error, "left out")

@@ -40,6 +40,11 @@ class Stores:
         """
         return core.read_preemption_args(body, self.request, watched=self._watched_store)
 
+    def nodes_named(self, *names: str) -> core.Nodes:
+        """Nodes by name: watched ones, or else those that full-mode requests brought."""
+        store = self.request if self._watched_store is None else self._watched_store
+        return store.select(names)
+
     def why_names_fail(self) -> str:
         """Why names cannot be looked up at present; empty where they can."""
         if self.watched is None:

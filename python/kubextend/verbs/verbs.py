@@ -1,24 +1,37 @@
 """The four verbs of one kubextend, joined to what they need."""
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Literal
 
 from kubextend import core
 from kubextend.errors import WireError
-from kubextend.framework.handle import Activator, Binder, NodeSource
+from kubextend.framework.handle import Activator, Binder, NodeSource, PodReader, PodSource
 from kubextend.metrics import Metrics
-from kubextend.profile import Profiles
-from kubextend.verbs.answer import Answer, Verb
-from kubextend.verbs.bind import BindVerb
+from kubextend.profile import PluginLimits, Profiles, WaitingPods
+from kubextend.profile.run import AbandonedError, Run, current_run
+from kubextend.verbs.answer import Answer, QuickVerb, Verb
+from kubextend.verbs.attempts import Attempts
+from kubextend.verbs.bind import BindVerb, InThread
+from kubextend.verbs.failures import Failures
 from kubextend.verbs.filter import FilterVerb
+from kubextend.verbs.in_time import InTime
 from kubextend.verbs.parked import ParkedPods
 from kubextend.verbs.preempt import PreemptVerb
 from kubextend.verbs.prioritize import PrioritizeVerb
+from kubextend.verbs.reasons import Reasons
+from kubextend.verbs.rejected_permits import RejectedPermits
 from kubextend.verbs.stores import Stores
 from kubextend.verbs.unknown import UnknownNames
+from kubextend.verbs.verdict import looking_again
 
 __all__ = ["Verbs"]
+
+# A thread hop costs 50 to 75 us; below this size the core needs less than a millisecond or two.
+_BRIEF_BYTES = 1_000_000
 
 
 class Verbs:
@@ -28,11 +41,20 @@ class Verbs:
         profiles: by scheduler name.
         request_store: what full-mode requests fill.
         watched: the nodes that list and watch bring; None without access to an API.
+        pods: watched pods and the ledger; None unless a plugin needs them.
+        pod_reader: reads a pod that nobody else knows when it is to be bound.
         binder: posts Bindings; None without access to an API.
         activator: wakes parked pods; None without access to an API.
         ignorable: kube-scheduler was told to ignore our errors.
         score_scale: how scores are brought to the wire.
         metrics: what is counted.
+        waiting_pods: where pods are found while Permit holds them.
+        rejected_permits: the activator that plugins are given: what they wake is tried again. By
+            default one of the verbs' own, which no plugin reaches.
+        limits: threads and breakers of the plugins; None: of these verbs alone.
+        http_timeout_s: when kube-scheduler gives up on a quick verb; its own default by default.
+        bind_timeout_s: the same for bind; None: nobody waits.
+        in_thread: runs a call that waits for the Kubernetes API.
         clock: seconds that only go forward.
     """
 
@@ -42,27 +64,83 @@ class Verbs:
         *,
         request_store: core.NodeStore,
         watched: NodeSource | None = None,
+        pods: PodSource | None = None,
+        pod_reader: PodReader | None = None,
         binder: Binder | None = None,
         activator: Activator | None = None,
         ignorable: bool = False,
         score_scale: Literal["additive", "strict10"] = "additive",
         metrics: Metrics | None = None,
+        waiting_pods: WaitingPods | None = None,
+        rejected_permits: RejectedPermits | None = None,
+        limits: PluginLimits | None = None,
+        http_timeout_s: float = 5.0,
+        bind_timeout_s: float | None = None,
+        in_thread: InThread = asyncio.to_thread,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.profiles = profiles
         self.metrics = metrics or Metrics()
-        self._parked = ParkedPods(activator, metrics=self.metrics, clock=clock)
+        self.limits = PluginLimits() if limits is None else limits
+        self.limits.breakers.add(plugin.name for plugin in profiles.plugins)
+        self.metrics.watch_plugins(self.limits.breakers.health)
+        failures = Failures(self.metrics)
+        look_again = looking_again(self.limits, http_timeout_s)
+        self._parked = ParkedPods(
+            activator, metrics=self.metrics, look_again=look_again, clock=clock
+        )
+        self.waiting_pods = WaitingPods() if waiting_pods is None else waiting_pods
+        self._activator = activator
+        self._reasons = Reasons(clock)
+        if rejected_permits is None:
+            rejected_permits = RejectedPermits(activator, clock=clock)
+        self._rejected_permits = rejected_permits
+        attempts = Attempts()
         stores = Stores(request_store, watched)
         self._filter = FilterVerb(
             profiles,
             stores,
+            attempts=attempts,
             unknown=UnknownNames(clock),
             parked=self._parked,
+            reasons=self._reasons,
+            rejected_permits=self._rejected_permits,
+            failures=failures,
+            look_again=look_again,
             metrics=self.metrics,
             ignorable=ignorable,
         )
-        self._prioritize = PrioritizeVerb(profiles, stores, metrics=self.metrics, scale=score_scale)
-        self._preempt = PreemptVerb(profiles, stores, metrics=self.metrics)
-        self._bind = BindVerb(binder)
+        self._prioritize = PrioritizeVerb(
+            profiles,
+            stores,
+            attempts=attempts,
+            failures=failures,
+            metrics=self.metrics,
+            scale=score_scale,
+        )
+        self._preempt = PreemptVerb(profiles, stores, failures=failures, metrics=self.metrics)
+        self._in_time = InTime(
+            self.limits,
+            failures,
+            metrics=self.metrics,
+            timeout_s=http_timeout_s,
+            ignorable=ignorable,
+        )
+        self._bind = BindVerb(
+            profiles,
+            stores=stores,
+            attempts=attempts,
+            waiting_pods=self.waiting_pods,
+            rejected_permits=self._rejected_permits,
+            binder=binder,
+            pods=pods,
+            pod_reader=pod_reader,
+            failures=failures,
+            limits=self.limits,
+            timeout_s=bind_timeout_s,
+            look_timeout_s=http_timeout_s,
+            in_thread=in_thread,
+        )
 
     def filter(self, body: bytes) -> bytes:
         """ExtenderArgs in, ExtenderFilterResult out.
@@ -85,12 +163,57 @@ class Verbs:
         """
         return self._counted("preempt", self._preempt, body)
 
-    def bind(self, body: bytes) -> bytes:
-        """ExtenderBindingArgs in, ExtenderBindingResult out; blocks on the Kubernetes API.
+    def run(self, verb: QuickVerb, body: bytes) -> bytes:
+        """The verb of this name.
 
         Raises: WireError: the body cannot be read.
         """
-        return self._counted("bind", self._bind, body)
+        match verb:
+            case "filter":
+                return self.filter(body)
+            case "prioritize":
+                return self.prioritize(body)
+            case "preempt":
+                return self.preempt(body)
+
+    async def bind(self, body: bytes, arrived_s: float | None = None) -> bytes:
+        """ExtenderBindingArgs in, ExtenderBindingResult out, when the pod is bound or cannot be.
+
+        Args:
+            body: the request's.
+            arrived_s: when it came, on the clock of ``time.monotonic``; None: now.
+
+        Raises: WireError: the body cannot be read.
+        """
+        with self._counting("bind") as count:
+            return count(await self._bind(body, arrived_s))
+
+    @property
+    def run_python(self) -> bool:
+        """Whether plugins hold the interpreter while a verb runs."""
+        profiles = self.profiles.by_scheduler_name.values()
+        return any(profile.plugins_in_python for profile in profiles)
+
+    def is_brief(self, verb: QuickVerb, body: bytes) -> bool:
+        """Whether the verb may run right on the event loop: little to read, no Python in it."""
+        profiles = self.profiles.by_scheduler_name.values()
+        if verb == "prioritize":
+            in_python = any(profile.scores_in_python for profile in profiles)
+        else:
+            in_python = any(profile.filters_in_python for profile in profiles)
+        return not in_python and len(body) <= _BRIEF_BYTES
+
+    async def in_time(self, verb: QuickVerb, body: bytes, arrived_s: float) -> bytes:
+        """What the verb answers, from a thread, and in any case before kube-scheduler gives up.
+
+        Args:
+            verb: which one.
+            body: the request's.
+            arrived_s: when it came, on the clock of ``time.monotonic``.
+
+        Raises: WireError: the body cannot be read.
+        """
+        return await self._in_time.answer(verb, partial(self.run, verb, body), arrived_s)
 
     def nodes_changed(self) -> None:
         """Something that plugins read changed on watched nodes; from any thread.
@@ -99,14 +222,38 @@ class Verbs:
         """
         self._parked.nodes_changed()
 
+    def wake_due(self) -> None:
+        """Pods whose time has come are activated; call it about once a second, from a thread.
+
+        They are those that Permit rejected a while ago, and those whose reasons changed while
+        kube-scheduler was told the old ones. Runs filters.
+        """
+        pods = [*self._rejected_permits.due(), *self._reasons.due()]
+        if pods and self._activator is not None:
+            self._activator.activate(pods)
+
     def _counted(self, verb: Verb, answer: Callable[[bytes], Answer], body: bytes) -> bytes:
+        with self._counting(verb) as count:
+            if current_run() is not None:
+                return count(answer(body))
+            return count(Run(self.limits.breakers).enter(partial(answer, body)))
+
+    @contextmanager
+    def _counting(self, verb: Verb) -> Iterator[Callable[[Answer], bytes]]:
+        """Counts how a call ends; what it yields takes the answer."""
+
+        def count(given: Answer) -> bytes:
+            self.metrics.requests(verb, given.result).inc()
+            return given.body
+
         try:
-            given = answer(body)
+            yield count
+        except AbandonedError:
+            # Its request was answered and counted without it.
+            raise
         except WireError:
             self.metrics.requests(verb, "bad_request").inc()
             raise
         except BaseException:
             self.metrics.requests(verb, "failed").inc()
             raise
-        self.metrics.requests(verb, given.result).inc()
-        return given.body

@@ -1,20 +1,68 @@
 """What a profile's filters say of a request's nodes; for filter, preempt and wake-ups alike."""
 
-from kubextend import core
-from kubextend.framework.cycle_state import CycleState
-from kubextend.profile import FilterOutcome, Profile
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
 
-__all__ = ["filter_known"]
+from kubextend import core
+from kubextend.errors import PluginError
+from kubextend.framework.cycle_state import CycleState
+from kubextend.profile import FilterOutcome, PluginLimits, Profile
+from kubextend.profile.run import current_run
+
+__all__ = ["LookAgain", "Verdict", "filter_anew", "filter_known", "looking_again"]
+
+Verdict: TypeAlias = tuple[core.Mask, FilterOutcome]
+"""Known nodes that pass, and the whole outcome."""
+
+LookAgain: TypeAlias = Callable[[Profile, core.Pod, core.Nodes], Verdict]
+"""The verdict in an attempt of its own.
+
+Raises PluginError: a filter failed; TimeoutError: it all took too long.
+"""
 
 
 def filter_known(
-    profile: Profile, pod: core.Pod, nodes: core.Nodes
-) -> tuple[core.Mask, FilterOutcome]:
-    """Known nodes that pass, and the whole outcome, of an attempt of its own.
+    profile: Profile,
+    state: CycleState,
+    pod: core.Pod,
+    nodes: core.Nodes,
+    left_out: Callable[[PluginError], object] | None = None,
+) -> Verdict:
+    """Known nodes that pass, and the whole outcome.
 
     A name that the store does not know has no labels: what a filter says of it means nothing.
 
+    Args:
+        profile: whose filters.
+        state: of the attempt.
+        pod: the pod.
+        nodes: as the request has them.
+        left_out: told of a plugin that failed and is left out; None: none may be.
+
     Raises: PluginError: a filter raised, or answered what it may not.
     """
-    outcome = profile.run_filter_plugins(CycleState(), pod, nodes)
+    outcome = profile.find_nodes_that_fit(state, pod, nodes, left_out)
     return outcome.kept & nodes.known, outcome
+
+
+def filter_anew(profile: Profile, pod: core.Pod, nodes: core.Nodes) -> Verdict:
+    """The same in an attempt of its own, on this thread and for as long as it takes."""
+    return filter_known(profile, CycleState(), pod, nodes)
+
+
+def looking_again(limits: PluginLimits, seconds: float) -> LookAgain:
+    """The way to ask filters outside of any request, where no deadline ends a call that hangs.
+
+    Args:
+        limits: the threads for it.
+        seconds: how long one pod may take.
+    """
+
+    def look_again(profile: Profile, pod: core.Pod, nodes: core.Nodes) -> Verdict:
+        judge = partial(filter_anew, profile, pod, nodes)
+        if current_run() is not None or not profile.filters_in_python:
+            return judge()
+        return limits.within(seconds, judge)
+
+    return look_again

@@ -7,7 +7,11 @@
 
 pub mod labels;
 pub mod node;
+#[cfg(test)]
+mod oracle;
 pub mod plugins;
 pub mod pod;
+mod pool;
+mod rows;
 pub mod score;
 pub mod wire;

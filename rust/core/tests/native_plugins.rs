@@ -6,10 +6,10 @@ mod common;
 
 use common::{full_body, names_body, node_json, node_list, read};
 use kubextend_core::labels::Selector;
-use kubextend_core::node::{NodeStore, Nodes};
+use kubextend_core::node::{NodeStore, Nodes, Rejection};
 use kubextend_core::plugins::{FilterRule, LabelMatch, NativePlugin, ScoreRule};
 use kubextend_core::pod::Pod;
-use kubextend_core::wire::{Rejection, Relist};
+use kubextend_core::wire::Relist;
 
 const RDMA_KEY: &str = "node.kubernetes.io/rdma-enabled";
 

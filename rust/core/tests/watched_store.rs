@@ -62,7 +62,7 @@ fn events_say_whether_anything_changed_that_plugins_read() {
         ("DELETED", heartbeat(4), true),
         ("DELETED", heartbeat(4), false),
     ] {
-        let seen = apply(&store, &event(kind, &object)).unwrap();
+        let seen = apply(&*store, &event(kind, &object)).unwrap();
         assert_eq!(
             (seen.kind.as_str(), seen.changed),
             (kind, changed),
@@ -76,7 +76,7 @@ fn events_say_whether_anything_changed_that_plugins_read() {
 fn bookmarks_and_errors_change_nothing() {
     let store = watched(&[node_json("a", &[], 0)]);
     let bookmark = apply(
-        &store,
+        &*store,
         br#"{"type":"BOOKMARK","object":{"kind":"Node","metadata":{"resourceVersion":"99"}}}"#,
     );
     let bookmark = bookmark.unwrap();
@@ -85,7 +85,7 @@ fn bookmarks_and_errors_change_nothing() {
         ("99", false)
     );
     let error = apply(
-        &store,
+        &*store,
         br#"{"object":{"kind":"Status","code":410,"message":"too old"},"type":"ERROR"}"#,
     );
     let error = error.unwrap();
@@ -114,7 +114,7 @@ fn what_is_not_an_event_is_refused_and_changes_nothing() {
         r#"{"type":"DELETED","object":{"metadata":{"name":"a"}}"#,
         r#"{"type":7,"object":{"metadata":{"name":"b"}}}"#,
     ] {
-        assert!(apply(&store, bad.as_bytes()).is_err(), "{bad}");
+        assert!(apply(&*store, bad.as_bytes()).is_err(), "{bad}");
         assert_eq!(names(&store.nodes()), ["a"], "{bad}");
         assert_eq!(label(&store.nodes(), "x"), [Some("1".into())], "{bad}");
     }
@@ -128,7 +128,7 @@ fn a_relist_is_invisible_until_its_commit_and_leaves_no_ghosts() {
     relist
         .page(&node_list(&[node_json("a", &[("x", "2")], 0)]))
         .unwrap();
-    apply(&store, &event("ADDED", &node_json("late", &[], 0))).unwrap();
+    apply(&*store, &event("ADDED", &node_json("late", &[], 0))).unwrap();
     assert!(
         relist
             .page(br#"{"items":[{"metadata":{"name":"half"}},{}]}"#)
@@ -355,12 +355,12 @@ fn take(store: &Arc<NodeStore>, model: &mut Model, step: &Step) -> Result<(), Te
             let new = (*labels, *cordoned);
             let old = model.insert(format!("n{node}"), new);
             let sent = event("MODIFIED", &object(*node, *labels, *heartbeat, *cordoned));
-            prop_assert_eq!(apply(store, &sent).unwrap().changed, old != Some(new));
+            prop_assert_eq!(apply(&**store, &sent).unwrap().changed, old != Some(new));
         }
         Step::Delete(node) => {
             let was = model.remove(&format!("n{node}")).is_some();
             let sent = event("DELETED", &object(*node, (None, None), 0, false));
-            prop_assert_eq!(apply(store, &sent).unwrap().changed, was);
+            prop_assert_eq!(apply(&**store, &sent).unwrap().changed, was);
         }
         Step::Relist(listed) => {
             let old = std::mem::take(model);
@@ -378,7 +378,7 @@ fn take(store: &Arc<NodeStore>, model: &mut Model, step: &Step) -> Result<(), Te
         }
         Step::Refused => {
             let unnamed = event("ADDED", "{}");
-            prop_assert!(apply(store, &unnamed).is_err());
+            prop_assert!(apply(&**store, &unnamed).is_err());
         }
         Step::Look(which) => check(&store.nodes(), model, *which)?,
         Step::RequestWithNames(wanted) => {
@@ -505,7 +505,7 @@ fn a_writer_reads_its_own_write_while_others_read_too() {
         for version in 0..400 {
             let version = version.to_string();
             let node = node_json("n0", &[("version", &version)], 0);
-            apply(&store, &event("MODIFIED", &node)).unwrap();
+            apply(&*store, &event("MODIFIED", &node)).unwrap();
             // Time for the other thread to begin.
             std::thread::sleep(std::time::Duration::from_micros(50));
             let args = read(&names_body(&["n0"]), Some(&store)).unwrap();

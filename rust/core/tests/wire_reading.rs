@@ -11,7 +11,7 @@ use common::{all_escaped, json, label, names, read};
 use go::{Json, Type, Value};
 use kubextend_core::labels::{NodeSelectorRequirement, Quantity};
 use kubextend_core::node::{Body, NodeStore};
-use kubextend_core::pod::Pod;
+use kubextend_core::pod::{Container, Pod};
 use kubextend_core::wire::{
     self, BindingArgs, ExtenderArgs, MAX_DEPTH, Problem, read_binding_args, read_preemption_args,
 };
@@ -72,9 +72,16 @@ fn pod_type() -> Type {
     spec.push(("nodeSelector", map(Type::Text)));
     spec.push(("tolerations", list(toleration)));
     spec.push(("affinity", pointer(affinity)));
+    let mut container = texts(&["name"]);
+    container.push(("restartPolicy", pointer(Type::Text)));
+    spec.push(("containers", list(Type::Struct(container.clone()))));
+    spec.push(("initContainers", list(Type::Struct(container))));
+    spec.push(("schedulingGates", list(Type::Struct(texts(&["name"])))));
+    let status = texts(&["phase", "qosClass", "nominatedNodeName"]);
     Type::Struct(vec![
         ("metadata", Type::Struct(meta)),
         ("spec", Type::Struct(spec)),
+        ("status", Type::Struct(status)),
     ])
 }
 
@@ -127,6 +134,7 @@ fn text() -> impl Strategy<Value = String> {
         "b",
         "n1",
         "high-comm",
+        "Always",
         "é",
         "😀",
         "\"",
@@ -298,8 +306,8 @@ fn same_pod(ours: Option<&Pod>, theirs: &Value) {
     assert_eq!(ours.name, meta.at("name").text());
     assert_eq!(ours.namespace, meta.at("namespace").text());
     assert_eq!(ours.uid, meta.at("uid").text());
-    assert_eq!(ours.labels, meta.at("labels").pairs());
-    assert_eq!(ours.annotations, meta.at("annotations").pairs());
+    assert_eq!(*ours.labels, *meta.at("labels").pairs());
+    assert_eq!(*ours.annotations, *meta.at("annotations").pairs());
     assert_eq!(ours.scheduler_name, spec.at("schedulerName").text());
     assert_eq!(ours.node_name, spec.at("nodeName").text());
     assert_eq!(
@@ -316,6 +324,26 @@ fn same_pod(ours: Option<&Pod>, theirs: &Value) {
         assert_eq!(ours.effect, theirs.at("effect").text());
     }
     same_affinity(ours, spec.at("affinity"));
+    same_containers(&ours.containers, spec.at("containers"));
+    same_containers(&ours.init_containers, spec.at("initContainers"));
+    let gates = spec.at("schedulingGates").list().iter();
+    let gates: Vec<_> = gates.map(|gate| gate.at("name").text()).collect();
+    let our_gates: Vec<&str> = ours.scheduling_gates.iter().map(|gate| &**gate).collect();
+    assert_eq!(our_gates, gates);
+    let status = theirs.at("status");
+    assert_eq!(ours.phase, status.at("phase").text());
+    assert_eq!(ours.qos_class, status.at("qosClass").text());
+    let nominated = status.at("nominatedNodeName").text();
+    assert_eq!(&*ours.nominated_node_name, nominated);
+}
+
+fn same_containers(ours: &[Container], theirs: &Value) {
+    assert_eq!(ours.len(), theirs.list().len());
+    for (ours, theirs) in ours.iter().zip(theirs.list()) {
+        assert_eq!(&*ours.name, theirs.at("name").text());
+        let policy = theirs.at("restartPolicy").pointer();
+        assert_eq!(ours.sidecar, policy.is_some_and(|p| p.text() == "Always"));
+    }
 }
 
 fn same_affinity(ours: &Pod, affinity: &Value) {
@@ -656,7 +684,7 @@ fn depth_is_limited_the_same_in_read_and_in_skipped_places() {
     for (before, outside, after) in [
         ("", 0, ""),
         (r#"{"Other":"#, 1, "}"),
-        (r#"{"Pod":{"spec":{"containers":"#, 3, "}}}"),
+        (r#"{"Pod":{"spec":{"volumes":"#, 3, "}}}"),
         (
             r#"{"Nodes":{"items":[{"metadata":{"managedFields":"#,
             5,

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use common::{all_escaped, answer, full_body, json, mask, names_body, node_json, read};
-use kubextend_core::node::{Mask, NodeStore};
-use kubextend_core::wire::{Rejection, read_preemption_args};
+use kubextend_core::node::{Mask, NodeStore, Rejection};
+use kubextend_core::wire::read_preemption_args;
 use proptest::prelude::*;
 use serde_json::{Value, json as value};
 

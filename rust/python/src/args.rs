@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use kubextend_core::node::{Body, NodeStore};
-use kubextend_core::wire::{self, ExtenderArgs, Rejection};
+use kubextend_core::node::{Body, NodeStore, Rejection};
+use kubextend_core::wire::{self, ExtenderArgs};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;

@@ -9,13 +9,16 @@ mod binding;
 mod error;
 mod int64;
 mod mask;
+mod node_info;
 mod nodes;
 mod plugin;
 mod pod;
+mod pod_store;
 mod preemption;
 mod score;
 mod selector;
 mod store;
+mod watch;
 
 /// The native core of kubextend.
 #[pyo3::pymodule(name = "_native")]
@@ -29,11 +32,15 @@ mod native {
     #[pymodule_export]
     use crate::mask::PyMask;
     #[pymodule_export]
+    use crate::node_info::PyNodeInfo;
+    #[pymodule_export]
     use crate::nodes::PyNodes;
     #[pymodule_export]
     use crate::plugin::PyNativePlugin;
     #[pymodule_export]
-    use crate::pod::PyPod;
+    use crate::pod::{PyContainer, PyPod};
+    #[pymodule_export]
+    use crate::pod_store::{PyPodSnapshot, PyPodStore};
     #[pymodule_export]
     use crate::preemption::{PyPreemptionArgs, read_preemption_args};
     #[pymodule_export]
@@ -41,7 +48,9 @@ mod native {
     #[pymodule_export]
     use crate::selector::PySelector;
     #[pymodule_export]
-    use crate::store::{PyListPage, PyNodeStore, PyNodeStoreStats, PyRelist, PyWatchEvent};
+    use crate::store::{PyNodeStore, PyNodeStoreStats};
+    #[pymodule_export]
+    use crate::watch::{PyListPage, PyPodEvent, PyPodRelist, PyRelist, PyWatchEvent};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

@@ -56,13 +56,7 @@ impl PyMask {
     }
 
     fn __getitem__(&self, index: isize) -> PyResult<bool> {
-        let len = self.0.len();
-        let at = if index < 0 {
-            len.checked_add_signed(index)
-        } else {
-            usize::try_from(index).ok()
-        };
-        at.filter(|&at| at < len)
+        position(index, self.0.len())
             .map(|at| self.0.get(at))
             .ok_or_else(|| PyIndexError::new_err("mask index out of range"))
     }
@@ -91,4 +85,14 @@ impl PyMask {
     fn __repr__(&self) -> String {
         format!("<Mask: {} of {}>", self.0.count(), self.0.len())
     }
+}
+
+/// The position that a Python index means; None outside of `len`.
+pub(crate) fn position(index: isize, len: usize) -> Option<usize> {
+    let at = if index < 0 {
+        len.checked_add_signed(index)
+    } else {
+        usize::try_from(index).ok()
+    };
+    at.filter(|&at| at < len)
 }

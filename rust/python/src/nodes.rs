@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use kubextend_core::node::{Mask, Node, NodeStore, Nodes};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
-use crate::mask::PyMask;
+use crate::mask::{PyMask, position};
+use crate::node_info::PyNodeInfo;
 use crate::pod::PyPod;
+use crate::pod_store::PyPodSnapshot;
 use crate::{int64, selector};
 
 #[pyclass(name = "Nodes", module = "kubextend.core", frozen)]
@@ -85,14 +87,9 @@ impl PyNodes {
     }
 
     fn allocatable<'py>(&self, py: Python<'py>, resource: &str) -> PyResult<Bound<'py, PyAny>> {
-        let milli = resource == "cpu";
         let values = py.detach(|| {
             self.nodes
-                .map_or(0, |node| match node.allocatable(resource) {
-                    Some(quantity) if milli => quantity.milli_value(),
-                    Some(quantity) => quantity.value(),
-                    None => 0,
-                })
+                .map_or(0, |node| node.allocatable_amount(resource))
         });
         int64::view(py, &values)
     }
@@ -106,6 +103,35 @@ impl PyNodes {
             nodes,
             store: self.store.clone(),
         }
+    }
+
+    fn index_of(&self, name: &str) -> Option<usize> {
+        self.nodes.position(name)
+    }
+
+    #[pyo3(signature = (pods = None))]
+    fn infos<'py>(
+        slf: &Bound<'py, Self>,
+        pods: Option<Py<PyPodSnapshot>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let py = slf.py();
+        let nodes = slf.as_unbound();
+        let info = |at| {
+            let pods = pods.as_ref().map(|pods| pods.clone_ref(py));
+            Bound::new(py, PyNodeInfo::new(nodes.clone_ref(py), pods, at))
+        };
+        let infos = (0..slf.get().nodes.len()).map(info);
+        PyList::new(py, infos.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    fn __getitem__(slf: &Bound<'_, Self>, index: isize) -> PyResult<PyNodeInfo> {
+        let at = position(index, slf.get().nodes.len())
+            .ok_or_else(|| PyIndexError::new_err("node index out of range"))?;
+        Ok(PyNodeInfo::new(slf.clone().unbind(), None, at))
+    }
+
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::infos(slf, None)?.call_method0("__iter__")
     }
 
     fn __len__(&self) -> usize {

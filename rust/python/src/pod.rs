@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kubextend_core::labels::{NodeSelectorRequirement, NodeSelectorTerm};
-use kubextend_core::pod::Pod;
+use kubextend_core::pod::{Amounts, Container, Pod};
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 
@@ -80,6 +80,65 @@ impl PyPod {
         Some(terms.iter().map(term).collect())
     }
 
+    #[getter]
+    fn requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        amounts(py, &self.0.requests)
+    }
+
+    fn request(&self, resource: &str) -> i64 {
+        self.0.requests.get(resource).unwrap_or(0)
+    }
+
+    #[getter]
+    fn overhead<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        amounts(py, &self.0.overhead)
+    }
+
+    #[getter]
+    fn containers(&self) -> Vec<PyContainer> {
+        PyContainer::each(&self.0.containers)
+    }
+
+    #[getter]
+    fn init_containers(&self) -> Vec<PyContainer> {
+        PyContainer::each(&self.0.init_containers)
+    }
+
+    #[getter]
+    fn scheduling_gates(&self) -> Vec<&str> {
+        self.0.scheduling_gates.iter().map(|gate| &**gate).collect()
+    }
+
+    #[getter]
+    fn phase(&self) -> &str {
+        &self.0.phase
+    }
+
+    #[getter]
+    fn qos_class(&self) -> &str {
+        &self.0.qos_class
+    }
+
+    #[getter]
+    fn nominated_node_name(&self) -> &str {
+        &self.0.nominated_node_name
+    }
+
+    #[getter]
+    fn creation_timestamp(&self) -> &str {
+        &self.0.creation_timestamp
+    }
+
+    #[getter]
+    fn deletion_timestamp(&self) -> Option<&str> {
+        self.0.deletion_timestamp.as_deref()
+    }
+
+    #[getter]
+    fn start_time(&self) -> Option<&str> {
+        self.0.start_time.as_deref()
+    }
+
     fn matches(&self, selector: &Bound<'_, PyAny>) -> PyResult<bool> {
         let selector = selector::from_python(selector)?;
         Ok(selector.matches(&self.0.label_lookup()))
@@ -88,6 +147,49 @@ impl PyPod {
     fn __repr__(&self) -> String {
         format!("<Pod {}/{}>", self.0.namespace, self.0.name)
     }
+}
+
+#[pyclass(name = "Container", module = "kubextend.core", frozen)]
+pub(crate) struct PyContainer(Container);
+
+impl PyContainer {
+    fn each(containers: &[Container]) -> Vec<Self> {
+        containers.iter().cloned().map(Self).collect()
+    }
+}
+
+#[pymethods]
+impl PyContainer {
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    #[getter]
+    fn requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        amounts(py, &self.0.requests)
+    }
+
+    #[getter]
+    fn limits<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        amounts(py, &self.0.limits)
+    }
+
+    #[getter]
+    fn sidecar(&self) -> bool {
+        self.0.sidecar
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Container {}>", self.0.name)
+    }
+}
+
+fn amounts<'py>(py: Python<'py>, amounts: &Amounts) -> PyResult<Bound<'py, PyDict>> {
+    amounts
+        .iter()
+        .map(|(resource, amount)| (&**resource, amount))
+        .into_py_dict(py)
 }
 
 fn dict<'py>(py: Python<'py>, sorted: &[(String, String)]) -> PyResult<Bound<'py, PyDict>> {

@@ -1,14 +1,16 @@
-//! `NodeStore`, and what fills a watched one.
+//! `NodeStore`
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use kubextend_core::node::{NodeStore, NodeStoreStats};
-use kubextend_core::wire::{self, ListPage, Relist, WatchEvent};
-use pyo3::exceptions::PyRuntimeError;
+use kubextend_core::wire;
 use pyo3::prelude::*;
 
 use crate::error::Unreadable;
+use crate::node_info::PyNodeInfo;
 use crate::nodes::PyNodes;
+use crate::pod_store::PyPodSnapshot;
+use crate::watch::{self, PyRelist, PyWatchEvent};
 
 #[pyclass(name = "NodeStore", module = "kubextend.core", frozen)]
 pub(crate) struct PyNodeStore(pub(crate) Arc<NodeStore>);
@@ -22,20 +24,15 @@ impl PyNodeStore {
     }
 
     fn replace(&self, py: Python<'_>, list_bytes: &[u8]) -> Result<String, Unreadable> {
-        let mut relist = Relist::begin(self.0.clone());
-        py.detach(|| {
-            let page = relist.page(list_bytes)?;
-            relist.commit();
-            Ok(page.resource_version)
-        })
+        watch::replace(py, &self.0, list_bytes)
     }
 
     fn relist(&self) -> PyRelist {
-        PyRelist(Mutex::new(Some(Relist::begin(self.0.clone()))))
+        PyRelist::begin(&self.0)
     }
 
     fn apply(&self, py: Python<'_>, event_bytes: &[u8]) -> Result<PyWatchEvent, Unreadable> {
-        let event = py.detach(|| wire::apply(&self.0, event_bytes))?;
+        let event = py.detach(|| wire::apply(&*self.0, event_bytes))?;
         Ok(PyWatchEvent(event))
     }
 
@@ -46,6 +43,31 @@ impl PyNodeStore {
             nodes: Arc::new(py.detach(|| self.0.nodes())),
             store: Some(self.0.clone()),
         }
+    }
+
+    fn select(&self, py: Python<'_>, names: Vec<String>) -> PyNodes {
+        let nodes = py.detach(|| self.0.select(names.iter().map(String::as_str)));
+        PyNodes {
+            nodes: Arc::new(nodes),
+            store: Some(self.0.clone()),
+        }
+    }
+
+    #[pyo3(signature = (name, pods = None))]
+    fn get(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        pods: Option<Py<PyPodSnapshot>>,
+    ) -> PyResult<Option<PyNodeInfo>> {
+        let Some(nodes) = py.detach(|| self.0.named(name)) else {
+            return Ok(None);
+        };
+        let nodes = PyNodes {
+            nodes: Arc::new(nodes),
+            store: Some(self.0.clone()),
+        };
+        Ok(Some(PyNodeInfo::new(Py::new(py, nodes)?, pods, 0)))
     }
 
     fn stats(&self, py: Python<'_>) -> PyNodeStoreStats {
@@ -62,90 +84,6 @@ impl PyNodeStore {
 
     fn __repr__(&self, py: Python<'_>) -> String {
         format!("<NodeStore: {} nodes>", self.__len__(py))
-    }
-}
-
-#[pyclass(name = "Relist", module = "kubextend.core", frozen)]
-pub(crate) struct PyRelist(Mutex<Option<Relist>>);
-
-#[pymethods]
-impl PyRelist {
-    fn page(&self, py: Python<'_>, list_bytes: &[u8]) -> PyResult<PyListPage> {
-        let page = py.detach(|| {
-            let mut relist = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            relist.as_mut().map(|relist| relist.page(list_bytes))
-        });
-        let page = page.ok_or_else(committed)?.map_err(Unreadable::from)?;
-        Ok(PyListPage(page))
-    }
-
-    fn commit(&self, py: Python<'_>) -> PyResult<bool> {
-        let changed = py.detach(|| {
-            let relist = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-            relist.map(Relist::commit)
-        });
-        changed.ok_or_else(committed)
-    }
-}
-
-fn committed() -> PyErr {
-    PyRuntimeError::new_err("this list is committed; begin another with NodeStore.relist()")
-}
-
-#[pyclass(name = "ListPage", module = "kubextend.core", frozen)]
-pub(crate) struct PyListPage(ListPage);
-
-#[pymethods]
-impl PyListPage {
-    #[getter]
-    fn resource_version(&self) -> &str {
-        &self.0.resource_version
-    }
-
-    #[getter]
-    fn continue_token(&self) -> &str {
-        &self.0.continue_token
-    }
-
-    #[getter]
-    fn items(&self) -> usize {
-        self.0.items
-    }
-}
-
-#[pyclass(name = "WatchEvent", module = "kubextend.core", frozen)]
-pub(crate) struct PyWatchEvent(WatchEvent);
-
-#[pymethods]
-impl PyWatchEvent {
-    #[getter]
-    fn r#type(&self) -> &str {
-        &self.0.kind
-    }
-
-    #[getter]
-    fn name(&self) -> &str {
-        &self.0.name
-    }
-
-    #[getter]
-    fn resource_version(&self) -> &str {
-        &self.0.resource_version
-    }
-
-    #[getter]
-    fn changed(&self) -> bool {
-        self.0.changed
-    }
-
-    #[getter]
-    fn code(&self) -> i32 {
-        self.0.code
-    }
-
-    #[getter]
-    fn message(&self) -> &str {
-        &self.0.message
     }
 }
 

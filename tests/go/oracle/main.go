@@ -33,10 +33,11 @@ type section struct {
 
 func main() {
 	for name, record := range map[string]func() file{
-		"selectors":   selectors,
-		"affinity":    affinity,
-		"tolerations": tolerations,
-		"quantities":  quantities,
+		"selectors":    selectors,
+		"affinity":     affinity,
+		"tolerations":  tolerations,
+		"quantities":   quantities,
+		"pod_requests": podRequests,
 	} {
 		path := filepath.Join(folder, name+".json")
 		if err := os.WriteFile(path, record().bytes(), 0o644); err != nil {

@@ -41,8 +41,8 @@ def status_of(code: int, reason: str, message: str) -> Object:
 class ScriptedApi:
     """Nodes with their history, pods, counters, and faults that wait for their request.
 
-    ``faults[kind]`` holds what meets the next requests of a kind (list, watch, bind, get, patch),
-    one each; a fault answers and returns True, or returns False and lets the request pass.
+    ``faults[kind]`` holds what meets the next requests of a kind (list, watch, bind, get, patch,
+    event), one each; a fault answers and returns True, or returns False and lets the request pass.
     """
 
     nodes: dict[str, Object] = field(default_factory=dict)
@@ -140,13 +140,40 @@ class ScriptedApi:
             self._epoch += 1
             self.changed.notify_all()
 
-    def put_pod(self, name: str, uid: str, node: str | None = None) -> None:
-        self.pods[name] = {
-            "kind": "Pod",
-            "apiVersion": "v1",
-            "metadata": {"name": name, "namespace": "default", "uid": uid},
-            "spec": {"nodeName": node} if node else {},
-        }
+    def put_pod(
+        self, name: str, uid: str, node: str | None = None, phase: str = "Pending", **metadata: str
+    ) -> None:
+        with self.changed:
+            self.version += 1
+            event = "MODIFIED" if name in self.pods else "ADDED"
+            if phase in {"Succeeded", "Failed"}:
+                # Every watch here has a selector that such a pod does not match.
+                event = "DELETED"
+            named = {"name": name, "namespace": "default", "uid": uid}
+            pod = {
+                "kind": "Pod",
+                "apiVersion": "v1",
+                "metadata": named | {"resourceVersion": str(self.version)} | metadata,
+                "spec": {"nodeName": node} if node else {},
+                "status": {"phase": phase},
+            }
+            self.pods[name] = pod
+            self.history.append((self.version, event, pod))
+            self.changed.notify_all()
+
+    def delete_pod(self, name: str) -> None:
+        with self.changed:
+            self.version += 1
+            pod = self.pods.pop(name)
+            metadata = pod["metadata"] | {"resourceVersion": str(self.version)}
+            self.history.append((self.version, "DELETED", pod | {"metadata": metadata}))
+            self.changed.notify_all()
+
+    def listed(self, collection: str) -> list[Object]:
+        if collection == "nodes":
+            return [self.nodes[name] for name in sorted(self.nodes)]
+        pods = [self.pods[name] for name in sorted(self.pods)]
+        return [pod for pod in pods if pod["status"]["phase"] not in {"Succeeded", "Failed"}]
 
 
 def _node(name: str, version: int, labels: dict[str, str]) -> Object:
@@ -227,8 +254,10 @@ class Request(BaseHTTPRequestHandler):
         getattr(self, f"answer_{kind}")()
 
     def _kind(self, method: str) -> str:
-        if self.parts[-1] == "nodes":
+        if self.parts in (["api", "v1", "nodes"], ["api", "v1", "pods"]):
             return "watch" if self.query.get("watch") else "list"
+        if self.parts[-1] == "events":
+            return "event"
         return {"POST": "bind", "GET": "get", "PATCH": "patch"}[method]
 
     def send(self, code: int, document: Object, **headers: str) -> None:
@@ -261,21 +290,24 @@ class Request(BaseHTTPRequestHandler):
     def answer_list(self) -> None:
         api = self.server_api
         with api.changed:
-            names = sorted(api.nodes)
+            listed = api.listed(self.parts[-1])
             version = api.version
             start = int(self.query.get("continue", "0"))
-            limit = int(self.query.get("limit", "0")) or len(names)
-            items = [api.nodes[name] for name in names[start : start + limit]]
-        more = start + limit < len(names)
+            limit = int(self.query.get("limit", "0")) or len(listed)
+            items = listed[start : start + limit]
+        more = start + limit < len(listed)
         metadata = {"resourceVersion": str(version)}
         if more:
             metadata |= {
                 "continue": str(start + limit),
-                "remainingItemCount": str(len(names) - start - limit),
+                "remainingItemCount": str(len(listed) - start - limit),
             }
-        self.send(
-            200, {"kind": "NodeList", "apiVersion": "v1", "metadata": metadata, "items": items}
-        )
+        kind = f"{self._singular}List"
+        self.send(200, {"kind": kind, "apiVersion": "v1", "metadata": metadata, "items": items})
+
+    @property
+    def _singular(self) -> str:
+        return {"nodes": "Node", "pods": "Pod"}[self.parts[-1]]
 
     def answer_watch(self) -> None:
         api = self.server_api
@@ -295,8 +327,9 @@ class Request(BaseHTTPRequestHandler):
                 if not due or api.silent:
                     api.changed.wait(left_s)
                     continue
-            for version, kind, node in due:
-                self.event(kind, node)
+            for version, kind, thing in due:
+                if thing["kind"] == self._singular:
+                    self.event(kind, thing)
                 seen = version
         self.end_watch()
 
@@ -346,6 +379,9 @@ class Request(BaseHTTPRequestHandler):
         pod["spec"]["nodeName"] = binding["target"]["name"]
         pod["bindings"] = pod.get("bindings", 0) + 1
         return None
+
+    def answer_event(self) -> None:
+        self.send(201, json.loads(self.body))
 
     def answer_patch(self) -> None:
         pod = self.server_api.pods.get(self.parts[5])

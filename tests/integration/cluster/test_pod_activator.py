@@ -46,7 +46,7 @@ def test_a_parked_pod_gets_a_condition_of_ours_and_keeps_the_others(
 ) -> None:
     api.put_pod("web", "uid-web")
     activator.activate(parked("web"))
-    eventually(lambda: activator.stats.patched == 1)
+    eventually(lambda: activator.stats.sent == 1)
     _, path, headers, body = api.requests[-1]
     assert path == "/api/v1/namespaces/default/pods/web/status"
     assert headers["Content-Type"] == "application/strategic-merge-patch+json"
@@ -66,7 +66,7 @@ def test_a_pod_is_patched_at_most_once_a_second_and_every_patch_is_a_change(
     for _ in range(50):
         activator.activate(parked("web"))
         time.sleep(0.002)
-    eventually(lambda: activator.stats.patched == 2)
+    eventually(lambda: activator.stats.sent == 2)
     time.sleep(0.2)
     times = [at for kind, at in api.times if kind == "patch"]
     assert len(times) == 2
@@ -86,7 +86,7 @@ def test_many_pods_are_patched_within_the_rate(
     began = time.monotonic()
     activator.activate(parked(*names))
     assert time.monotonic() - began < 0.1
-    eventually(lambda: activator.stats.patched == 40)
+    eventually(lambda: activator.stats.sent == 40)
     took_s = time.monotonic() - began
     activator.stop()
     assert 1.4 < took_s < 2.5
@@ -127,7 +127,7 @@ def test_a_fault_that_passes_delays_the_patch(
     api.put_pod("web", "uid-web")
     api.fail("patch", fault)
     activator.activate(parked("web"))
-    eventually(lambda: activator.stats.patched == 1)
+    eventually(lambda: activator.stats.sent == 1)
     assert api.counts["patch"] == 2
 
 
@@ -154,7 +154,7 @@ def test_a_slow_api_never_makes_the_caller_wait(
     for _ in range(100):
         activator.activate(parked("web", "other"))
     assert time.monotonic() - began < 0.2
-    eventually(lambda: activator.stats.patched + activator.stats.gone >= 2)
+    eventually(lambda: activator.stats.sent + activator.stats.gone >= 2)
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "web?dryRun=All", "UPPER"])

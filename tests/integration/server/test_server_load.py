@@ -2,13 +2,23 @@ import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from live_server import NODES, Connection, head, request, serving
 
 from kubextend import core
 from kubextend.profile import Profiles
-from kubextend.server.workers import BIND_THREADS
+from kubextend.server.workers import BIND_THREADS, Workers
 from kubextend.verbs import Verbs
+
+
+def binding_verbs(api: Any) -> Verbs:
+    return Verbs(
+        Profiles({}),
+        request_store=core.NodeStore(),
+        binder=api,
+        in_thread=Workers().wait_for,
+    )
 
 
 class SlowApi:
@@ -23,7 +33,7 @@ class SlowApi:
 
 def test_slow_bindings_run_side_by_side_and_hold_up_nobody() -> None:
     parallel = 40
-    verbs = Verbs(Profiles({}), request_store=core.NodeStore(), binder=SlowApi(parallel + 1))
+    verbs = binding_verbs(SlowApi(parallel + 1))
     slowest_s = 0.0
 
     def bind(url: str) -> bytes:
@@ -61,7 +71,7 @@ def binding_of(name: str) -> bytes:
 
 def test_a_binding_that_nobody_waits_for_any_more_does_not_begin() -> None:
     api = StuckApi()
-    verbs = Verbs(Profiles({}), request_store=core.NodeStore(), binder=api)
+    verbs = binding_verbs(api)
 
     def bind(name: str) -> bytes:
         with Connection(url) as connection:

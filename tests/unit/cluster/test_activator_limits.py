@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from kubextend.cluster.activator import TokenBucket, patch
+from kubextend.cluster.activator import patch
+from kubextend.cluster.outbox import TokenBucket
 
 
 def test_a_bucket_gives_its_burst_at_once_and_then_its_rate() -> None:

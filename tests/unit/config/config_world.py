@@ -15,6 +15,7 @@ Refusal = Callable[[Mapping[str, Any]], tuple[Issue, ...]]
 class Info:
     extension_points: frozenset[str]
     args_model: type[BaseModel] | None = None
+    needs_pods: bool = False
 
 
 class Rule(BaseModel, extra="forbid"):

@@ -130,7 +130,7 @@ def test_a_null_within_arguments_is_the_plugins_affair(parse: Parse) -> None:
         ({"multiPoint": named("LabelMatch")}, {}, ("filter", "preempt", "prioritize")),
         ({"preFilter": named("Gang")}, {}, ("filter", "preempt")),
         ({"postFilter": named("test-plugin")}, {}, ("filter",)),
-        ({"permit": named("Gang")}, {}, ("bind",)),
+        ({"permit": named("Gang")}, {}, ("filter", "bind")),
         ({"postBind": named("test-plugin")}, {}, ("bind",)),
         ({"queueSort": named("SortA")}, {}, ()),
         ({"preScore": named("score-plugin-1")}, {}, ()),

@@ -13,7 +13,8 @@ from kubextend.errors import ConfigError, Issue
 FILTERS = "known filter plugins: HighCommPodFilter, LabelMatch, RdmaAware, test-plugin"
 PLUGINS = f"known plugins: {', '.join(sorted(KNOWN))}"
 EXTENDER_FIELDS = (
-    "known fields: bind, httpTimeout, ignorable, managedResources, nodeCacheCapable, tlsConfig, "
+    "known fields: bind, httpTimeout, ignorable, managedResources, nodeCacheCapable, "
+    "permitMaxWait, tlsConfig, "
     "urlPrefix"
 )
 ZERO_WEIGHT = "kube-scheduler reads 0 as 1; to keep a plugin from running, do not enable it"
@@ -60,6 +61,15 @@ FIELDS = {
             'unknown field "URLPrefix"',
             "http://x",
             f"did you mean urlPrefix? {EXTENDER_FIELDS}",
+        ),
+    ),
+    "a wait that no scheduler has": (
+        document(extender={"permitMaxWait": "16m"}),
+        Issue(
+            "extender.permitMaxWait",
+            "must be above 0 and at most 15m",
+            "16m0s",
+            "kube-scheduler's own limit is 15m",
         ),
     ),
     "a host for health without its port": (

@@ -1,3 +1,4 @@
+import asyncio
 import json
 from typing import Any
 
@@ -15,7 +16,7 @@ def request(**fields: Any) -> bytes:
 
 
 def error(verbs: Verbs, body: bytes) -> str:
-    result = json.loads(verbs.bind(body))
+    result = json.loads(asyncio.run(verbs.bind(body)))
     assert list(result) == ["Error"]
     text: str = result["Error"]
     return text
@@ -23,7 +24,7 @@ def error(verbs: Verbs, body: bytes) -> str:
 
 def test_the_pod_is_bound_under_its_uid() -> None:
     binder = Binder()
-    assert verbs_of(binder=binder).bind(request()) == b'{"Error":""}'
+    assert asyncio.run(verbs_of(binder=binder).bind(request())) == b'{"Error":""}'
     assert binder.bound == [("ml", "p", "u", "n")]
 
 
@@ -77,5 +78,5 @@ def test_what_the_api_refuses_is_an_error_and_never_a_success(
 def test_what_cannot_be_read_raises(body: bytes) -> None:
     binder = Binder()
     with pytest.raises(WireError):
-        verbs_of(binder=binder).bind(body)
+        asyncio.run(verbs_of(binder=binder).bind(body))
     assert binder.bound == []

@@ -21,7 +21,9 @@ from verb_world import (
 
 from kubextend import core
 from kubextend.errors import WireError
+from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
+from kubextend.profile import Profile, Profiles
 from kubextend.verbs import Verbs
 
 UNKNOWN = "node is not in kubextend's node cache"
@@ -49,6 +51,22 @@ def test_full_mode_keeps_the_very_node_that_came_in_and_lists_every_other_one() 
     assert result["Nodes"]["items"] == [good]
     assert result["FailedAndUnresolvableNodes"] == {"bad": NO_RDMA}
     assert result["Error"] == ""
+
+
+def test_post_filter_is_told_only_where_no_node_is_left() -> None:
+    told: list[str] = []
+
+    class Told(Needs):
+        def post_filter(self, _state: object, pod: core.Pod, rejections: list[Rejection]) -> None:
+            told.append(f"{pod.name}: {len(rejections)}")
+
+    plugin = Told()
+    profile = Profile("default-scheduler", filter=[plugin], post_filter=[plugin])
+    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore())
+    answer(verbs, full_request([node("good", RDMA), node("bad")]))
+    assert told == []
+    answer(verbs, full_request([node("bad"), node("worse")]))
+    assert told == ["pod: 1"]
 
 
 def test_names_mode_keeps_names_and_lists_every_other_one() -> None:

@@ -276,8 +276,8 @@ mod tests {
 
     use serde_json::Value;
 
-    use super::super::oracle::{items, labels, letters, list, text, texts};
     use super::*;
+    use crate::oracle::{items, labels, letters, list, text, texts};
 
     fn requirements(value: &Value) -> Vec<NodeSelectorRequirement> {
         let read = |entry: &Value| NodeSelectorRequirement {

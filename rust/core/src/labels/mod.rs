@@ -6,8 +6,7 @@
 mod affinity;
 mod fault;
 mod lexer;
-#[cfg(test)]
-mod oracle;
+
 mod parser;
 mod quantity;
 mod quoted;

@@ -2,6 +2,8 @@
 //!
 //! Source: apimachinery v0.36 pkg/api/resource/{quantity,suffix}.go
 
+use std::ops::Add;
+
 /// The largest amount; a larger one counts as this.
 const MAX_UNITS: u64 = i64::MAX as u64;
 /// Smallest part of a unit that counts; anything smaller is rounded up to it.
@@ -80,6 +82,22 @@ impl Quantity {
         milli.saturating_add(i64::from((self.nanos + up) / 1_000_000))
     }
 
+    /// As kube-scheduler counts a resource: cpu in thousandths, everything else in whole units.
+    ///
+    /// ```
+    /// use kubextend_core::labels::Quantity;
+    ///
+    /// let half = Quantity::parse("500m").unwrap();
+    /// assert_eq!((half.amount_of("cpu"), half.amount_of("memory")), (500, 1));
+    /// ```
+    pub fn amount_of(self, resource: &str) -> i64 {
+        if resource == "cpu" {
+            self.milli_value()
+        } else {
+            self.value()
+        }
+    }
+
     /// The amount nearest to that many units and nanos within the limits.
     fn signed(negative: bool, units: Option<u64>, nanos: u32) -> Self {
         let carried = units.and_then(|u| u.checked_add(u64::from(nanos / NANOS)));
@@ -92,6 +110,31 @@ impl Quantity {
             units: i64::from(sign) * units.cast_signed(),
             nanos: i32::from(sign) * nanos.cast_signed(),
         }
+    }
+}
+
+/// The exact sum, or the nearest amount within the limits.
+///
+/// ```
+/// use kubextend_core::labels::Quantity;
+///
+/// let [a, b, sum] = ["1.5", "-600m", "900m"].map(|text| Quantity::parse(text).unwrap());
+/// assert_eq!(a + b, sum);
+/// ```
+impl Add for Quantity {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        // Both in nanos and below 2^94 in size, so nothing overflows.
+        let nanos = |q: Self| i128::from(q.units) * i128::from(NANOS) + i128::from(q.nanos);
+        if self.nanos == 0 && other.nanos == 0 {
+            let units = self.units.saturating_add(other.units).max(-i64::MAX);
+            return Self { units, nanos: 0 };
+        }
+        let sum = nanos(self) + nanos(other);
+        let size = sum.unsigned_abs();
+        let units = u64::try_from(size / u128::from(NANOS)).ok();
+        Self::signed(sum < 0, units, (size % u128::from(NANOS)) as u32)
     }
 }
 
@@ -302,8 +345,8 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::Value;
 
-    use super::super::oracle::{list, text};
     use super::{MAX_UNITS, Quantity, QuantityError};
+    use crate::oracle::{list, text};
 
     fn nanos(quantity: Quantity) -> i128 {
         i128::from(quantity.units) * 1_000_000_000 + i128::from(quantity.nanos)
@@ -416,6 +459,16 @@ mod tests {
             let (plus, minus) = (parsed(&text), parsed(&format!("-{text}")));
             prop_assert_eq!(nanos(minus), -nanos(plus));
             prop_assert_eq!(minus.value(), -plus.value());
+        }
+
+        #[test]
+        fn sums_are_exact_within_the_limits(
+            a in "-?[0-9]{1,19}(\\.[0-9]{1,9}|n|m|Ki|Ei)?", b in "-?[0-9]{1,19}(\\.[0-9]{1,9}|u|m|Gi)?",
+        ) {
+            let limit = i128::from(MAX_UNITS) * 1_000_000_000;
+            let (a, b) = (parsed(&a), parsed(&b));
+            prop_assert_eq!(nanos(a + b), (nanos(a) + nanos(b)).clamp(-limit, limit));
+            prop_assert_eq!(a + b, b + a);
         }
 
         #[test]

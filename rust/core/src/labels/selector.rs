@@ -73,8 +73,8 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::Value;
 
-    use super::super::oracle::{labels, letters, list, text, texts};
     use super::{Requirement, Selector};
+    use crate::oracle::{labels, letters, list, text, texts};
 
     #[test]
     fn go_and_we_read_the_same_selectors_and_refuse_the_same_texts() {

@@ -97,8 +97,8 @@ pub fn first_untolerated<'a>(taints: &'a [Taint], tolerations: &[Toleration]) ->
 mod tests {
     use serde_json::Value;
 
-    use super::super::oracle::{items, letters, list, text};
     use super::{Taint, Toleration, first_untolerated, tolerates};
+    use crate::oracle::{items, letters, list, text};
 
     fn taint(value: &Value) -> Taint {
         Taint {

@@ -2,20 +2,19 @@
 
 mod mask;
 mod record;
-mod rows;
+mod rejection;
 mod selection;
 mod snapshot;
 mod source;
 mod store;
-mod strings;
 
 pub use mask::Mask;
 pub use record::{Labels, Node};
+pub use rejection::Rejection;
 pub use selection::Nodes;
 pub use source::Body;
 pub use store::{NodeStore, NodeStoreStats};
 
 pub(crate) use snapshot::Snapshot;
 pub(crate) use source::Span;
-pub(crate) use store::{Fresh, Relisted};
-pub(crate) use strings::Strings;
+pub(crate) use store::Fresh;

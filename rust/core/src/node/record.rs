@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::strings::Strings;
 use crate::labels::{LabelLookup, Quantity, Taint};
+use crate::pool::Strings;
 use crate::wire::node::{WireNode, WireTaint};
 
 /// What plugins read of a v1.Node.
@@ -27,6 +27,11 @@ impl LabelLookup for Labels {
 }
 
 impl Labels {
+    /// Every label, sorted by key.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (&**key, &**value))
+    }
+
     fn get(&self, key: &str) -> Option<&Arc<str>> {
         let at = self
             .0
@@ -90,6 +95,12 @@ impl Node {
     /// `spec.unschedulable`
     pub fn unschedulable(&self) -> bool {
         self.unschedulable
+    }
+
+    /// `status.allocatable` of one resource: cpu in milli, the rest in units; 0 where it is absent.
+    pub fn allocatable_amount(&self, resource: &str) -> i64 {
+        self.allocatable(resource)
+            .map_or(0, |quantity| quantity.amount_of(resource))
     }
 
     /// `status.allocatable` of one resource.

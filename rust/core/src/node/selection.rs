@@ -118,6 +118,11 @@ impl Nodes {
         }
     }
 
+    /// The position of a name.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        (0..self.len()).find(|&at| self.name(at) == name)
+    }
+
     /// How many names the store knew.
     pub fn known_count(&self) -> usize {
         self.slots.len() - self.unknown.len()

@@ -1,14 +1,27 @@
 //! The store as it stood at one moment.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ahash::RandomState;
 
 use super::mask::Mask;
 use super::record::Node;
-use super::rows::{Rows, Stored};
+use super::source::Source;
 use crate::labels::Selector;
+
+/// A node and what the store must know of it.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) node: Arc<Node>,
+    /// Its bytes, where full mode must recognise them.
+    pub(crate) source: Option<Source>,
+    /// The generation of the request that brought it last.
+    pub(crate) seen: AtomicU32,
+}
+
+pub(crate) type Rows = crate::rows::Rows<Stored>;
 
 pub(crate) type Index = HashMap<Arc<str>, u32, RandomState>;
 

@@ -7,11 +7,10 @@ use ahash::HashSet;
 use arc_swap::ArcSwap;
 
 use super::record::Node;
-use super::rows::{Rows, Stored};
 use super::selection::Nodes;
-use super::snapshot::{Index, MaskCache, Snapshot};
+use super::snapshot::{Index, MaskCache, Rows, Snapshot, Stored};
 use super::source::{Body, Segment, Source, Span};
-use super::strings::Strings;
+use crate::pool::Strings;
 
 /// Requests between two looks for nodes that have not been seen for a while.
 const SWEEP_EVERY: u32 = 256;
@@ -56,10 +55,6 @@ pub(crate) struct Fresh {
     pub(crate) span: Span,
 }
 
-/// A whole list in the making.
-#[derive(Debug, Default)]
-pub(crate) struct Relisted(pub(crate) Vec<Node>);
-
 impl NodeStore {
     /// An empty store that keeps at most `max_bytes` of node objects for full mode.
     pub fn new(max_bytes: u64) -> Self {
@@ -83,6 +78,22 @@ impl NodeStore {
             nodes.push_row(row);
         }
         nodes
+    }
+
+    /// Nodes by their names, in this order; names that are not stored are among them as unknown.
+    pub fn select<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Nodes {
+        let mut nodes = Nodes::over(self.snapshot(), 0);
+        for name in names {
+            nodes.push_name(name);
+        }
+        nodes
+    }
+
+    /// The one node of this name.
+    pub fn named(&self, name: &str) -> Option<Nodes> {
+        let mut nodes = Nodes::over(self.snapshot(), 1);
+        nodes.push_name(name);
+        (nodes.known_count() == 1).then_some(nodes)
     }
 
     /// The same names as the store knows them now; nodes of a request's own stay as they are.
@@ -164,7 +175,7 @@ impl NodeStore {
     }
 
     /// Holds exactly these nodes from now on. True if anything that plugins read changed.
-    pub(crate) fn replace(&self, listed: Relisted) -> bool {
+    pub(crate) fn replace(&self, listed: Vec<Arc<Node>>) -> bool {
         let mut writer = self.lock();
         writer.become_watched();
         let changed = writer.replace(listed);
@@ -173,7 +184,7 @@ impl NodeStore {
     }
 
     /// Takes an added or modified node. True if anything that plugins read changed.
-    pub(crate) fn applied(&self, node: Node) -> bool {
+    pub(crate) fn applied(&self, node: Arc<Node>) -> bool {
         let mut writer = self.lock();
         writer.become_watched();
         let changed = writer.put_if_changed(node).1;
@@ -270,13 +281,13 @@ impl Writer {
         (row, self.rows.set(row, Some(Arc::new(stored))))
     }
 
-    fn put_if_changed(&mut self, node: Node) -> (u32, bool) {
-        let same = |&row: &u32| self.rows.get(row).is_some_and(|old| *old.node == node);
+    fn put_if_changed(&mut self, node: Arc<Node>) -> (u32, bool) {
+        let same = |&row: &u32| self.rows.get(row).is_some_and(|old| old.node == node);
         if let Some(row) = self.by_name.get(node.name()).copied().filter(same) {
             return (row, false);
         }
         // A watched store keeps no bytes, so there are none to release.
-        (self.put(Arc::new(node), None, 0).0, true)
+        (self.put(node, None, 0).0, true)
     }
 
     fn row_for(&mut self, node: &Node) -> u32 {
@@ -307,10 +318,10 @@ impl Writer {
         self.release_all(&removed);
     }
 
-    fn replace(&mut self, listed: Relisted) -> bool {
+    fn replace(&mut self, listed: Vec<Arc<Node>>) -> bool {
         let mut changed = false;
         let mut present = HashSet::default();
-        for node in listed.0 {
+        for node in listed {
             let (row, differs) = self.put_if_changed(node);
             present.insert(row);
             changed |= differs;

@@ -2,9 +2,8 @@
 
 use super::{Filter, built_in, reject_unless};
 use crate::labels::{LabelLookup, Selector};
-use crate::node::Nodes;
+use crate::node::{Nodes, Rejection};
 use crate::pod::Pod;
-use crate::wire::Rejection;
 
 const POD_LABEL: &str = "high-comm";
 const REASON: &str = "Node does not support RDMA";

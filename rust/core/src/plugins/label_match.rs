@@ -2,9 +2,8 @@
 
 use super::{Filter, Score, reject_unless};
 use crate::labels::Selector;
-use crate::node::Nodes;
+use crate::node::{Nodes, Rejection};
 use crate::pod::Pod;
-use crate::wire::Rejection;
 
 /// A pod that `pod` matches needs a node that `node` matches.
 #[derive(Debug, Clone)]

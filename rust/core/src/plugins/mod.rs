@@ -12,9 +12,8 @@ pub use label_match::{FilterRule, LabelMatch, ScoreRule};
 pub use rdma_aware::RdmaAware;
 
 use crate::labels::Selector;
-use crate::node::Nodes;
+use crate::node::{Nodes, Rejection};
 use crate::pod::Pod;
-use crate::wire::Rejection;
 
 /// The Filter extension point over all nodes at once.
 pub trait Filter: Send + Sync {

@@ -2,9 +2,8 @@
 
 use super::{Filter, built_in, reject_unless};
 use crate::labels::Selector;
-use crate::node::{Mask, Nodes};
+use crate::node::{Mask, Nodes, Rejection};
 use crate::pod::Pod;
-use crate::wire::Rejection;
 
 const POD_REASON: &str = "Pod does not have high-comm=true label";
 const NODE_REASON: &str = "Node does not support RDMA";

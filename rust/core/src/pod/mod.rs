@@ -1,37 +1,17 @@
-//! A pod as plugins read it.
+//! Pods: what they ask for, where they are, where they are about to be.
 
-use crate::labels::{PreferredTerm, RequiredNodeAffinity, SortedLabels, Toleration};
+mod occupancy;
+mod record;
+mod requests;
+mod resources;
+mod snapshot;
+mod store;
+mod templates;
 
-/// The fields of a v1.Pod that decide where it may run.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Pod {
-    /// `metadata.name`
-    pub name: String,
-    /// `metadata.namespace`
-    pub namespace: String,
-    /// `metadata.uid`
-    pub uid: String,
-    /// `metadata.labels`, sorted by key.
-    pub labels: Vec<(String, String)>,
-    /// `metadata.annotations`, sorted by key.
-    pub annotations: Vec<(String, String)>,
-    /// `spec.schedulerName`, as it came.
-    pub scheduler_name: String,
-    /// `spec.nodeName`
-    pub node_name: String,
-    /// `spec.priority`
-    pub priority: Option<i32>,
-    /// `spec.tolerations`
-    pub tolerations: Vec<Toleration>,
-    /// `spec.nodeSelector` and the required node affinity.
-    pub required: RequiredNodeAffinity,
-    /// The weighted terms of the preferred node affinity.
-    pub preferred: Vec<PreferredTerm>,
-}
+pub use record::{Container, Pod};
+pub use resources::{Amounts, Word};
+pub use snapshot::PodSnapshot;
+pub use store::{PodStore, Unassumable};
 
-impl Pod {
-    /// The pod's labels, for a selector.
-    pub fn label_lookup(&self) -> SortedLabels<'_, String, String> {
-        SortedLabels(&self.labels)
-    }
-}
+pub(crate) use requests::{ContainerResources, Held, PodResources};
+pub(crate) use resources::{ResourceList, word};

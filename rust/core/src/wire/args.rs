@@ -1,6 +1,5 @@
 //! `ExtenderArgs`: a filter or prioritize request, and its answers.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -10,8 +9,9 @@ use super::error::{Problem, Step, WireError};
 use super::node::WireNode;
 use super::pod::WirePod;
 use super::write::{self, Answered, FilterResult};
-use crate::node::{Body, Fresh, Mask, Node, NodeStore, Nodes, Snapshot, Span, Strings};
+use crate::node::{Body, Fresh, Node, NodeStore, Nodes, Rejection, Snapshot, Span};
 use crate::pod::Pod;
+use crate::pool::Strings;
 
 /// A filter or prioritize request.
 #[derive(Debug)]
@@ -22,17 +22,6 @@ pub struct ExtenderArgs {
     /// What stands for each node in the answer: its object in full mode, its name in names mode.
     spans: Vec<Span>,
     names_mode: bool,
-}
-
-/// Some nodes, and why they are rejected.
-#[derive(Debug, Clone)]
-pub struct Rejection {
-    /// One bit a node.
-    pub nodes: Mask,
-    /// Short and stable: kube-scheduler counts equal ones together.
-    pub reason: Cow<'static, str>,
-    /// `FailedAndUnresolvableNodes`; else `FailedNodes`, where preemption may help.
-    pub unresolvable: bool,
 }
 
 impl ExtenderArgs {

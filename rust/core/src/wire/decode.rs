@@ -115,6 +115,11 @@ impl<'a, T: Decode<'a> + Default> Decode<'a> for Slice<T> {
     }
 }
 
+/// The same elements as another type.
+pub(crate) fn converted<T, U: From<T>>(slice: Slice<T>) -> Vec<U> {
+    slice.into_vec().into_iter().map(U::from).collect()
+}
+
 /// A Go map, in the order in which its keys came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Map<'a, T> {
@@ -162,22 +167,25 @@ impl<'a, T: Decode<'a> + Default> Decode<'a> for Map<'a, T> {
 pub(crate) fn field(key: &str, names: &[&'static str]) -> Option<&'static str> {
     names
         .iter()
-        .find(|&&name| name == key)
-        .or_else(|| names.iter().find(|&&name| folds_to(key, name)))
         .copied()
+        .find(|&name| name == key)
+        .or_else(|| folded(key, names))
 }
 
 /// Two letters beyond ASCII fold to ASCII ones: the long s and the Kelvin sign.
-fn folds_to(key: &str, name: &str) -> bool {
+fn folded(key: &str, names: &[&'static str]) -> Option<&'static str> {
+    let mut names = names.iter().copied();
     if key.is_ascii() {
-        return key.eq_ignore_ascii_case(name);
+        return names.find(|name| key.eq_ignore_ascii_case(name));
     }
-    let folded = key.chars().map(|letter| match letter {
-        '\u{17f}' => 's',
-        '\u{212a}' => 'k',
-        other => other.to_ascii_lowercase(),
-    });
-    folded.eq(name.chars().map(|letter| letter.to_ascii_lowercase()))
+    let folded = || {
+        key.chars().map(|letter| match letter {
+            '\u{17f}' => 's',
+            '\u{212a}' => 'k',
+            other => other.to_ascii_lowercase(),
+        })
+    };
+    names.find(|name| folded().eq(name.chars().map(|letter| letter.to_ascii_lowercase())))
 }
 
 /// Reads a struct: a known key's value into its field, everything else passed over.

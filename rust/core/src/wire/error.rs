@@ -35,6 +35,9 @@ pub enum Problem {
     /// A string that is not a resource quantity.
     #[error("not a quantity: {0}")]
     NotAQuantity(String),
+    /// A string that is not a time as RFC 3339 writes it.
+    #[error("not a time as RFC 3339 writes it")]
+    NotATime,
     /// Objects and lists inside each other beyond [`MAX_DEPTH`](super::MAX_DEPTH).
     #[error("nested deeper than {0} levels")]
     TooDeep(u32),

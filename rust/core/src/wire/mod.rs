@@ -2,21 +2,25 @@
 //!
 //! Only this module knows JSON. Nothing it reads becomes a document tree.
 
+mod affinity;
 pub(crate) mod args;
 mod binding;
+mod container;
 pub(crate) mod cursor;
 pub(crate) mod decode;
 mod error;
 pub(crate) mod node;
 pub(crate) mod pod;
 mod preemption;
+mod quantity;
+mod time;
 mod watch;
 mod write;
 
-pub use args::{ExtenderArgs, Rejection, read_args};
+pub use args::{ExtenderArgs, read_args};
 pub use binding::{BindingArgs, read_binding_args};
 pub use cursor::MAX_DEPTH;
 pub use error::{Found, Problem, Step, WireError};
 pub use preemption::{PreemptionArgs, Victims, read_preemption_args};
-pub use watch::{ListPage, Relist, WatchEvent, apply};
+pub use watch::{ListPage, Relist, WatchEvent, Watched, apply};
 pub use write::FilterResult;

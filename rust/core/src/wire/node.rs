@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 use super::cursor::{Cursor, Result};
 use super::decode::{Decode, Map, Slice, decode_struct};
-use super::error::{Problem, WireError};
-use crate::labels::Quantity;
+use super::quantity::WireQuantity;
 
 #[derive(Debug, Default)]
 pub(crate) struct WireNode<'a> {
@@ -38,9 +37,6 @@ pub(crate) struct WireTaint<'a> {
 pub(crate) struct NodeStatus<'a> {
     pub(crate) allocatable: Map<'a, WireQuantity>,
 }
-
-#[derive(Debug, Default)]
-pub(crate) struct WireQuantity(pub(crate) Quantity);
 
 impl<'a> Decode<'a> for WireNode<'a> {
     fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
@@ -88,28 +84,5 @@ impl<'a> Decode<'a> for WireTaint<'a> {
 impl<'a> Decode<'a> for NodeStatus<'a> {
     fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
         decode_struct!(cursor, { "allocatable" => self.allocatable }).map(drop)
-    }
-}
-
-/// Reads the raw text of any value, as the Go type's own unmarshaller does: a bare number is fine,
-/// an escape inside a string is not.
-impl<'a> Decode<'a> for WireQuantity {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        cursor.peek();
-        let start = cursor.pos();
-        cursor.skip_value()?;
-        let raw = &cursor.bytes()[start..cursor.pos()];
-        if raw == b"null" {
-            self.0 = Quantity::default();
-            return Ok(());
-        }
-        let inner = match raw {
-            [b'"', inner @ .., b'"'] => inner,
-            bare => bare,
-        };
-        let text = String::from_utf8_lossy(inner);
-        self.0 = Quantity::parse(text.trim())
-            .map_err(|error| WireError::new(start, Problem::NotAQuantity(error.to_string())))?;
-        Ok(())
     }
 }

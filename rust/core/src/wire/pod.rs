@@ -1,25 +1,32 @@
 //! Reading a v1.Pod: the fields that plugins read, the rest passed over.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use super::affinity::Affinity;
+use super::container::{Resources, Statuses, WireContainer, WireContainerStatus, held};
 use super::cursor::{Cursor, Result};
-use super::decode::{Decode, Map, Slice, decode_struct};
-use crate::labels::{
-    NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, RequiredNodeAffinity, Toleration,
-};
-use crate::pod::Pod;
+use super::decode::{Decode, Map, Slice, converted, decode_struct};
+use super::quantity::WireQuantity;
+use super::time::WireTime;
+use crate::labels::{RequiredNodeAffinity, Toleration};
+use crate::pod::{ContainerResources, Pod, PodResources, word};
 
 #[derive(Debug, Default)]
 pub(crate) struct WirePod<'a> {
-    metadata: PodMeta<'a>,
+    pub(crate) metadata: PodMeta<'a>,
     spec: PodSpec<'a>,
+    status: PodStatus<'a>,
 }
 
 #[derive(Debug, Default)]
-struct PodMeta<'a> {
-    name: Cow<'a, str>,
+pub(crate) struct PodMeta<'a> {
+    pub(crate) name: Cow<'a, str>,
     namespace: Cow<'a, str>,
     uid: Cow<'a, str>,
+    pub(crate) resource_version: Cow<'a, str>,
+    creation_timestamp: WireTime<'a>,
+    deletion_timestamp: Option<WireTime<'a>>,
     labels: Map<'a, Cow<'a, str>>,
     annotations: Map<'a, Cow<'a, str>>,
 }
@@ -32,6 +39,35 @@ struct PodSpec<'a> {
     node_selector: Map<'a, Cow<'a, str>>,
     tolerations: Slice<WireToleration<'a>>,
     affinity: Option<Affinity<'a>>,
+    containers: Slice<WireContainer<'a>>,
+    init_containers: Slice<WireContainer<'a>>,
+    resources: Option<Resources<'a>>,
+    overhead: Map<'a, WireQuantity>,
+    scheduling_gates: Slice<Gate<'a>>,
+}
+
+#[derive(Debug, Default)]
+struct Gate<'a> {
+    name: Cow<'a, str>,
+}
+
+#[derive(Debug, Default)]
+struct PodStatus<'a> {
+    phase: Cow<'a, str>,
+    qos_class: Cow<'a, str>,
+    nominated_node_name: Cow<'a, str>,
+    start_time: Option<WireTime<'a>>,
+    conditions: Slice<Condition<'a>>,
+    container_statuses: Slice<WireContainerStatus<'a>>,
+    init_container_statuses: Slice<WireContainerStatus<'a>>,
+    resources: Option<Resources<'a>>,
+    allocated_resources: Map<'a, WireQuantity>,
+}
+
+#[derive(Debug, Default)]
+struct Condition<'a> {
+    kind: Cow<'a, str>,
+    reason: Cow<'a, str>,
 }
 
 #[derive(Debug, Default)]
@@ -42,46 +78,12 @@ struct WireToleration<'a> {
     effect: Cow<'a, str>,
 }
 
-#[derive(Debug, Default)]
-struct Affinity<'a> {
-    node_affinity: Option<NodeAffinity<'a>>,
-}
-
-#[derive(Debug, Default)]
-struct NodeAffinity<'a> {
-    required: Option<NodeSelector<'a>>,
-    preferred: Slice<Preferred<'a>>,
-}
-
-#[derive(Debug, Default)]
-struct NodeSelector<'a> {
-    terms: Slice<Term<'a>>,
-}
-
-#[derive(Debug, Default)]
-struct Preferred<'a> {
-    weight: i32,
-    preference: Term<'a>,
-}
-
-#[derive(Debug, Default)]
-struct Term<'a> {
-    match_expressions: Slice<Requirement<'a>>,
-    match_fields: Slice<Requirement<'a>>,
-}
-
-#[derive(Debug, Default)]
-struct Requirement<'a> {
-    key: Cow<'a, str>,
-    operator: Cow<'a, str>,
-    values: Slice<Cow<'a, str>>,
-}
-
 impl<'a> Decode<'a> for WirePod<'a> {
     fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
         decode_struct!(cursor, {
             "metadata" => self.metadata,
             "spec" => self.spec,
+            "status" => self.status,
         })
         .map(drop)
     }
@@ -93,6 +95,9 @@ impl<'a> Decode<'a> for PodMeta<'a> {
             "name" => self.name,
             "namespace" => self.namespace,
             "uid" => self.uid,
+            "resourceVersion" => self.resource_version,
+            "creationTimestamp" => self.creation_timestamp,
+            "deletionTimestamp" => self.deletion_timestamp,
             "labels" => self.labels,
             "annotations" => self.annotations,
         })
@@ -109,6 +114,44 @@ impl<'a> Decode<'a> for PodSpec<'a> {
             "nodeSelector" => self.node_selector,
             "tolerations" => self.tolerations,
             "affinity" => self.affinity,
+            "containers" => self.containers,
+            "initContainers" => self.init_containers,
+            "resources" => self.resources,
+            "overhead" => self.overhead,
+            "schedulingGates" => self.scheduling_gates,
+        })
+        .map(drop)
+    }
+}
+
+impl<'a> Decode<'a> for Gate<'a> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        decode_struct!(cursor, { "name" => self.name }).map(drop)
+    }
+}
+
+impl<'a> Decode<'a> for PodStatus<'a> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        decode_struct!(cursor, {
+            "phase" => self.phase,
+            "qosClass" => self.qos_class,
+            "nominatedNodeName" => self.nominated_node_name,
+            "startTime" => self.start_time,
+            "conditions" => self.conditions,
+            "containerStatuses" => self.container_statuses,
+            "initContainerStatuses" => self.init_container_statuses,
+            "resources" => self.resources,
+            "allocatedResources" => self.allocated_resources,
+        })
+        .map(drop)
+    }
+}
+
+impl<'a> Decode<'a> for Condition<'a> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        decode_struct!(cursor, {
+            "type" => self.kind,
+            "reason" => self.reason,
         })
         .map(drop)
     }
@@ -126,82 +169,72 @@ impl<'a> Decode<'a> for WireToleration<'a> {
     }
 }
 
-impl<'a> Decode<'a> for Affinity<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, { "nodeAffinity" => self.node_affinity }).map(drop)
-    }
-}
-
-impl<'a> Decode<'a> for NodeAffinity<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "requiredDuringSchedulingIgnoredDuringExecution" => self.required,
-            "preferredDuringSchedulingIgnoredDuringExecution" => self.preferred,
-        })
-        .map(drop)
-    }
-}
-
-impl<'a> Decode<'a> for NodeSelector<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, { "nodeSelectorTerms" => self.terms }).map(drop)
-    }
-}
-
-impl<'a> Decode<'a> for Preferred<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "weight" => self.weight,
-            "preference" => self.preference,
-        })
-        .map(drop)
-    }
-}
-
-impl<'a> Decode<'a> for Term<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "matchExpressions" => self.match_expressions,
-            "matchFields" => self.match_fields,
-        })
-        .map(drop)
-    }
-}
-
-impl<'a> Decode<'a> for Requirement<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "key" => self.key,
-            "operator" => self.operator,
-            "values" => self.values,
-        })
-        .map(drop)
-    }
-}
-
 impl From<WirePod<'_>> for Pod {
-    fn from(wire: WirePod<'_>) -> Self {
-        let node_affinity = wire
-            .spec
+    fn from(
+        WirePod {
+            metadata,
+            spec,
+            status,
+        }: WirePod<'_>,
+    ) -> Self {
+        let node_affinity = spec
             .affinity
             .and_then(|affinity| affinity.node_affinity)
             .unwrap_or_default();
-        Self {
-            name: wire.metadata.name.into_owned(),
-            namespace: wire.metadata.namespace.into_owned(),
-            uid: wire.metadata.uid.into_owned(),
-            labels: owned(wire.metadata.labels),
-            annotations: owned(wire.metadata.annotations),
-            scheduler_name: wire.spec.scheduler_name.into_owned(),
-            node_name: wire.spec.node_name.into_owned(),
-            priority: wire.spec.priority,
-            tolerations: converted(wire.spec.tolerations),
-            required: RequiredNodeAffinity {
-                node_selector: owned(wire.spec.node_selector),
-                terms: node_affinity.required.map(|node| converted(node.terms)),
+        let statuses = Statuses::of(status.container_statuses, status.init_container_statuses);
+        let (asked, containers) = statuses.joined_with(spec.containers);
+        let (asked_first, init_containers) = statuses.joined_with(spec.init_containers);
+        let resources = PodResources {
+            containers: asked,
+            init_containers: asked_first,
+            whole: ContainerResources {
+                requests: spec.resources.unwrap_or_default().requests.into(),
+                held: held(status.resources, status.allocated_resources),
+                sidecar: false,
             },
-            preferred: converted(node_affinity.preferred),
+            overhead: spec.overhead.into(),
+            resize_refused: resize_refused(status.conditions),
+        };
+        Self {
+            name: metadata.name.into_owned(),
+            namespace: metadata.namespace.into_owned(),
+            uid: metadata.uid.into_owned(),
+            labels: owned(metadata.labels).into(),
+            annotations: owned(metadata.annotations).into(),
+            creation_timestamp: metadata.creation_timestamp.0.into(),
+            deletion_timestamp: metadata.deletion_timestamp.map(|time| time.0.into()),
+            scheduler_name: word(&spec.scheduler_name),
+            node_name: spec.node_name.into_owned(),
+            priority: spec.priority,
+            tolerations: converted(spec.tolerations).into(),
+            required: Arc::new(RequiredNodeAffinity {
+                node_selector: owned(spec.node_selector),
+                terms: node_affinity.required.map(|node| converted(node.terms)),
+            }),
+            preferred: converted(node_affinity.preferred).into(),
+            containers: containers.into(),
+            init_containers: init_containers.into(),
+            requests: resources.requests().amounts(),
+            overhead: resources.overhead.amounts(),
+            scheduling_gates: converted(spec.scheduling_gates).into(),
+            phase: word(&status.phase),
+            qos_class: word(&status.qos_class),
+            nominated_node_name: status.nominated_node_name.into(),
+            start_time: status.start_time.map(|time| time.0.into()),
         }
+    }
+}
+
+/// Whether the first word on a pending resize is that the node cannot do it.
+fn resize_refused(conditions: Slice<Condition<'_>>) -> bool {
+    let mut conditions = conditions.into_vec().into_iter();
+    let pending = conditions.find(|condition| condition.kind == "PodResizePending");
+    pending.is_some_and(|condition| condition.reason == "Infeasible")
+}
+
+impl From<Gate<'_>> for Box<str> {
+    fn from(gate: Gate<'_>) -> Self {
+        gate.name.into()
     }
 }
 
@@ -210,10 +243,6 @@ fn owned(map: Map<'_, Cow<'_, str>>) -> Vec<(String, String)> {
         .into_iter()
         .map(|(key, value)| (key.into_owned(), value.into_owned()))
         .collect()
-}
-
-fn converted<T, U: From<T>>(slice: Slice<T>) -> Vec<U> {
-    slice.into_vec().into_iter().map(U::from).collect()
 }
 
 impl From<WireToleration<'_>> for Toleration {
@@ -227,30 +256,9 @@ impl From<WireToleration<'_>> for Toleration {
     }
 }
 
-impl From<Preferred<'_>> for PreferredTerm {
-    fn from(wire: Preferred<'_>) -> Self {
-        Self {
-            weight: wire.weight,
-            preference: wire.preference.into(),
-        }
-    }
-}
-
-impl From<Term<'_>> for NodeSelectorTerm {
-    fn from(wire: Term<'_>) -> Self {
-        Self {
-            match_expressions: converted(wire.match_expressions),
-            match_fields: converted(wire.match_fields),
-        }
-    }
-}
-
-impl From<Requirement<'_>> for NodeSelectorRequirement {
-    fn from(wire: Requirement<'_>) -> Self {
-        Self {
-            key: wire.key.into_owned(),
-            operator: wire.operator.into_owned(),
-            values: converted(wire.values),
-        }
-    }
+#[cfg(test)]
+pub(crate) fn parsed(bytes: &[u8]) -> Result<Pod> {
+    let mut wire = WirePod::default();
+    wire.decode(&mut Cursor::new(bytes))?;
+    Ok(wire.into())
 }

@@ -7,13 +7,126 @@ use super::cursor::{Cursor, Result};
 use super::decode::{Decode, decode_field, decode_struct, field};
 use super::error::{Problem, Step, WireError};
 use super::node::WireNode;
-use crate::node::{Node, NodeStore, Relisted};
+use super::pod::WirePod;
+use crate::node::{Node, NodeStore};
+use crate::pod::{Pod, PodStore};
+
+/// A store that a watch fills: the nodes' or the pods'.
+pub trait Watched {
+    /// What it holds.
+    type Object;
+
+    /// What is wrong where a list is null.
+    const NO_LIST: &'static str;
+    /// What is wrong with an object that has no name.
+    const NO_NAME: &'static str;
+
+    /// Reads one object; None where it has no name.
+    #[doc(hidden)]
+    fn read(&self, place: Place<'_, '_>) -> Result<Option<Read<Self::Object>>>;
+
+    /// The object's name.
+    fn name(object: &Self::Object) -> &str;
+
+    /// Takes an added or modified object. True if anything that plugins read changed.
+    #[doc(hidden)]
+    fn take(&self, object: Arc<Self::Object>) -> bool;
+
+    /// Drops an object. True if it was there.
+    #[doc(hidden)]
+    fn drop_one(&self, object: &Self::Object) -> bool;
+
+    /// Holds exactly these objects from now on. True if anything that plugins read changed.
+    #[doc(hidden)]
+    fn take_all(&self, listed: Vec<Arc<Self::Object>>) -> bool;
+}
+
+/// Where an object stands in a body.
+#[derive(Debug)]
+pub struct Place<'c, 'a>(&'c mut Cursor<'a>);
+
+/// An object, and the version that it came with.
+#[derive(Debug)]
+pub struct Read<T> {
+    object: Arc<T>,
+    resource_version: String,
+}
+
+impl Watched for NodeStore {
+    type Object = Node;
+
+    const NO_LIST: &'static str = "a list of nodes was expected, found null";
+    const NO_NAME: &'static str = "a node without metadata.name";
+
+    fn read(&self, place: Place<'_, '_>) -> Result<Option<Read<Node>>> {
+        let mut wire = WireNode::default();
+        wire.decode(place.0)?;
+        if wire.metadata.name.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Read {
+            resource_version: wire.metadata.resource_version.to_string(),
+            object: Arc::new(self.with_strings(|strings| Node::from_wire(wire, strings))),
+        }))
+    }
+
+    fn name(node: &Node) -> &str {
+        node.name()
+    }
+
+    fn take(&self, node: Arc<Node>) -> bool {
+        self.applied(node)
+    }
+
+    fn drop_one(&self, node: &Node) -> bool {
+        self.deleted(node.name())
+    }
+
+    fn take_all(&self, listed: Vec<Arc<Node>>) -> bool {
+        self.replace(listed)
+    }
+}
+
+impl Watched for PodStore {
+    type Object = Pod;
+
+    const NO_LIST: &'static str = "a list of pods was expected, found null";
+    const NO_NAME: &'static str = "a pod without metadata.name";
+
+    fn read(&self, place: Place<'_, '_>) -> Result<Option<Read<Pod>>> {
+        let mut wire = WirePod::default();
+        wire.decode(place.0)?;
+        if wire.metadata.name.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Read {
+            resource_version: wire.metadata.resource_version.to_string(),
+            object: self.shared(wire.into()),
+        }))
+    }
+
+    fn name(pod: &Pod) -> &str {
+        &pod.name
+    }
+
+    fn take(&self, pod: Arc<Pod>) -> bool {
+        self.applied(pod)
+    }
+
+    fn drop_one(&self, pod: &Pod) -> bool {
+        self.deleted(pod)
+    }
+
+    fn take_all(&self, listed: Vec<Arc<Pod>>) -> bool {
+        self.replace(listed)
+    }
+}
 
 /// A list in the making: invisible until it is committed.
 #[derive(Debug)]
-pub struct Relist {
-    store: Arc<NodeStore>,
-    listed: Relisted,
+pub struct Relist<S: Watched> {
+    store: Arc<S>,
+    listed: Vec<Arc<S::Object>>,
 }
 
 /// What one page of a list said of itself.
@@ -23,31 +136,31 @@ pub struct ListPage {
     pub resource_version: String,
     /// `metadata.continue`; empty on the last page.
     pub continue_token: String,
-    /// How many nodes it held.
+    /// How many objects it held.
     pub items: usize,
 }
 
-impl Relist {
+impl<S: Watched> Relist<S> {
     /// Begins a list for `store`.
-    pub fn begin(store: Arc<NodeStore>) -> Self {
+    pub fn begin(store: Arc<S>) -> Self {
         Self {
             store,
-            listed: Relisted::default(),
+            listed: Vec::new(),
         }
     }
 
-    /// Takes one page of a `NodeList`.
+    /// Takes one page of a `NodeList` or a `PodList`.
     ///
     /// # Errors
-    /// It is not a list of named nodes; nothing of the page is kept.
+    /// It is not a list of named objects of the store's kind; nothing of the page is kept.
     pub fn page(&mut self, bytes: &[u8]) -> Result<ListPage> {
         let mut cursor = Cursor::new(bytes);
         let mut meta = ListMeta::default();
-        let mut nodes = Vec::new();
+        let mut objects = Vec::new();
         let object = cursor.object(|cursor, key| match field(&key, &["metadata", "items"]) {
             Some("items") => cursor
                 .list(|cursor, _| {
-                    nodes.push(self.node(cursor)?);
+                    objects.push(named(&*self.store, cursor)?.object);
                     Ok(())
                 })
                 .map(drop)
@@ -57,38 +170,31 @@ impl Relist {
         })?;
         cursor.finish()?;
         if !object {
-            return Err(unusable(0, "a list of nodes was expected, found null"));
+            return Err(unusable(0, S::NO_LIST));
         }
         let page = ListPage {
             resource_version: meta.resource_version.into_owned(),
             continue_token: meta.continue_token.into_owned(),
-            items: nodes.len(),
+            items: objects.len(),
         };
-        self.listed.0.append(&mut nodes);
+        self.listed.append(&mut objects);
         Ok(page)
-    }
-
-    fn node(&self, cursor: &mut Cursor<'_>) -> Result<Node> {
-        let start = cursor.pos();
-        let mut wire = WireNode::default();
-        wire.decode(cursor)?;
-        named(start, &self.store, wire)
     }
 
     /// Replaces the whole content of the store at once: what was not listed is gone.
     ///
     /// True if anything that plugins read changed.
     pub fn commit(self) -> bool {
-        self.store.replace(self.listed)
+        self.store.take_all(self.listed)
     }
 }
 
 /// What one watch event was.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct WatchEvent {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchEvent<T> {
     /// ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
     pub kind: String,
-    /// The node's name; empty for BOOKMARK and ERROR.
+    /// The object's name; empty for BOOKMARK and ERROR.
     pub name: String,
     /// `metadata.resourceVersion` of the event's object.
     pub resource_version: String,
@@ -98,13 +204,29 @@ pub struct WatchEvent {
     pub code: i32,
     /// The message of an ERROR's Status.
     pub message: String,
+    /// The object as the event brought it; None for BOOKMARK and ERROR.
+    pub object: Option<Arc<T>>,
+}
+
+impl<T> Default for WatchEvent<T> {
+    fn default() -> Self {
+        Self {
+            kind: String::new(),
+            name: String::new(),
+            resource_version: String::new(),
+            changed: false,
+            code: 0,
+            message: String::new(),
+            object: None,
+        }
+    }
 }
 
 /// Takes one watch event into the store.
 ///
 /// # Errors
-/// It is not an event of a node; the store keeps what it had.
-pub fn apply(store: &NodeStore, bytes: &[u8]) -> Result<WatchEvent> {
+/// It is not an event of an object of the store's kind; the store keeps what it had.
+pub fn apply<S: Watched>(store: &S, bytes: &[u8]) -> Result<WatchEvent<S::Object>> {
     let mut cursor = Cursor::new(bytes);
     let mut kind = Cow::Borrowed("");
     let mut object = (0, 0);
@@ -126,7 +248,7 @@ pub fn apply(store: &NodeStore, bytes: &[u8]) -> Result<WatchEvent> {
         return Err(unusable(end, "a watch event without an object"));
     }
     let event = match &*kind {
-        "ADDED" | "MODIFIED" | "DELETED" => node_event(store, &kind, &mut inner)?,
+        "ADDED" | "MODIFIED" | "DELETED" => object_event(store, &kind, &mut inner)?,
         "BOOKMARK" => bookmark(&mut inner)?,
         "ERROR" => failure(&mut inner)?,
         _ => return Err(unusable(0, "a watch event of an unknown type")),
@@ -137,36 +259,45 @@ pub fn apply(store: &NodeStore, bytes: &[u8]) -> Result<WatchEvent> {
     })
 }
 
-fn node_event(store: &NodeStore, kind: &str, cursor: &mut Cursor<'_>) -> Result<WatchEvent> {
-    let start = cursor.pos();
-    let mut wire = WireNode::default();
-    wire.decode(cursor)?;
-    let resource_version = wire.metadata.resource_version.to_string();
-    let node = named(start, store, wire)?;
-    let name = node.name().to_owned();
+fn object_event<S: Watched>(
+    store: &S,
+    kind: &str,
+    cursor: &mut Cursor<'_>,
+) -> Result<WatchEvent<S::Object>> {
+    let Read {
+        object,
+        resource_version,
+    } = named(store, cursor)?;
     let changed = if kind == "DELETED" {
-        store.deleted(&name)
+        store.drop_one(&object)
     } else {
-        store.applied(node)
+        store.take(object.clone())
     };
     Ok(WatchEvent {
-        name,
+        name: S::name(&object).to_owned(),
         resource_version,
         changed,
+        object: Some(object),
         ..WatchEvent::default()
     })
 }
 
-fn bookmark(cursor: &mut Cursor<'_>) -> Result<WatchEvent> {
-    let mut wire = WireNode::default();
-    wire.decode(cursor)?;
+fn named<S: Watched>(store: &S, cursor: &mut Cursor<'_>) -> Result<Read<S::Object>> {
+    let start = cursor.pos();
+    let read = store.read(Place(cursor))?;
+    read.ok_or_else(|| unusable(start, S::NO_NAME))
+}
+
+fn bookmark<T>(cursor: &mut Cursor<'_>) -> Result<WatchEvent<T>> {
+    let mut mark = Bookmark::default();
+    mark.decode(cursor)?;
     Ok(WatchEvent {
-        resource_version: wire.metadata.resource_version.into_owned(),
+        resource_version: mark.metadata.resource_version.into_owned(),
         ..WatchEvent::default()
     })
 }
 
-fn failure(cursor: &mut Cursor<'_>) -> Result<WatchEvent> {
+fn failure<T>(cursor: &mut Cursor<'_>) -> Result<WatchEvent<T>> {
     let mut status = Status::default();
     status.decode(cursor)?;
     Ok(WatchEvent {
@@ -174,13 +305,6 @@ fn failure(cursor: &mut Cursor<'_>) -> Result<WatchEvent> {
         message: status.message.into_owned(),
         ..WatchEvent::default()
     })
-}
-
-fn named(start: usize, store: &NodeStore, wire: WireNode<'_>) -> Result<Node> {
-    if wire.metadata.name.is_empty() {
-        return Err(unusable(start, "a node without metadata.name"));
-    }
-    Ok(store.with_strings(|strings| Node::from_wire(wire, strings)))
 }
 
 fn unusable(offset: usize, why: &'static str) -> WireError {
@@ -200,6 +324,17 @@ impl<'a> Decode<'a> for ListMeta<'a> {
             "continue" => self.continue_token,
         })
         .map(drop)
+    }
+}
+
+#[derive(Default)]
+struct Bookmark<'a> {
+    metadata: ListMeta<'a>,
+}
+
+impl<'a> Decode<'a> for Bookmark<'a> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        decode_struct!(cursor, { "metadata" => self.metadata }).map(drop)
     }
 }
 

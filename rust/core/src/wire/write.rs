@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use super::args::Rejection;
-use crate::node::Span;
+use crate::node::{Rejection, Span};
 
 /// A string to be written: as it stood in a request, or as text.
 #[derive(Debug, Clone, Copy)]

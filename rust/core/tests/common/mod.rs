@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use kubextend_core::node::{Body, Mask, NodeStore, Nodes};
-use kubextend_core::wire::{self, ExtenderArgs, Rejection, WireError};
+use kubextend_core::node::{Body, Mask, NodeStore, Nodes, Rejection};
+use kubextend_core::wire::{self, ExtenderArgs, WireError};
 use proptest::test_runner::Config as ProptestConfig;
 use serde_json::Value;
 

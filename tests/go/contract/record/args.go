@@ -55,7 +55,7 @@ func argsSamples() []sample {
 	var all []sample
 	for _, part := range [][]sample{
 		topLevel(), nodesAndNames(), podMeta(), podSpec(), affinity(), nodeFields(), taints(),
-		allocatable(), keys(), text(), numbers(), duplicates(), notRead(), refused(),
+		allocatable(), keys(), text(), numbers(), duplicates(), podParts(), notRead(), refused(),
 	} {
 		all = append(all, part...)
 	}

@@ -165,10 +165,10 @@ func duplicates() []sample {
 func notRead() []sample {
 	samples := []sample{}
 	for name, body := range map[string]string{
-		"containers a string":          withSpec(`"containers":"x"`),
-		"a container a number":         withSpec(`"containers":[1]`),
+		"volumes a string":             withSpec(`"volumes":"x"`),
+		"a volume a number":            withSpec(`"volumes":[1]`),
 		"dnsPolicy a number":           withSpec(`"dnsPolicy":1`),
-		"a pod's status an array":      withPod(`{"metadata":{"name":"p"},"status":[]}`),
+		"a pod's hostIP an array":      withPod(`{"metadata":{"name":"p"},"status":{"hostIP":[]}}`),
 		"managedFields a number":       withNodeMeta(`"name":"n","managedFields":1`),
 		"creationTimestamp no time":    withNodeMeta(`"name":"n","creationTimestamp":"yesterday"`),
 		"generation over int64":        withNodeMeta(`"name":"n","generation":99999999999999999999`),
@@ -182,8 +182,8 @@ func notRead() []sample {
 		samples = append(samples, sample{name: "not read: " + name, body: body, deliberate: unread})
 	}
 	return sorted(append(samples,
-		sample{name: "not read: but JSON, cut", body: withSpec(`"containers":[{]`)},
-		sample{name: "not read: but JSON, a bad number", body: withSpec(`"containers":[01]`)},
+		sample{name: "not read: but JSON, cut", body: withSpec(`"volumes":[{]`)},
+		sample{name: "not read: but JSON, a bad number", body: withSpec(`"volumes":[01]`)},
 		sample{name: "not read: but JSON, a bad escape", body: withNodeMeta(`"name":"n","managedFields":[{"x":"\q"}]`)},
 		sample{name: "not read: but JSON, a raw control character", body: withNodeMeta("\"name\":\"n\",\"selfLink\":\"\x02\"")},
 		sample{name: "not read: but JSON, a bad literal", body: withNode(`{"metadata":{"name":"n1"},"status":{"nodeInfo":nil}}`)},
@@ -212,4 +212,52 @@ func refused() []sample {
 		{name: "depth: 200 in a node", body: withNodeMeta(`"name":"n","managedFields":[{"fieldsV1":` + nested("[", "]", 200) + `}]`), deliberate: tooDeep},
 		{name: "depth: 20000 arrays", body: `{"Other":` + nested("[", "]", 20000) + `}`},
 	}
+}
+
+func podParts() []sample {
+	withStatus := func(status string) string {
+		return withPod(`{"metadata":{"name":"p"},"spec":{"containers":[{"name":"a","resources":{"requests":{"cpu":"1"}}}]},"status":` + status + `}`)
+	}
+	bodies := map[string]string{
+		"containers a string":              withSpec(`"containers":"x"`),
+		"a container a number":             withSpec(`"containers":[1]`),
+		"a container null":                 withSpec(`"containers":[null,{"name":"a"}]`),
+		"a container's resources an array": withSpec(`"containers":[{"resources":[]}]`),
+		"requests and limits":              withSpec(`"containers":[{"name":"a","resources":{"requests":{"cpu":"250m","memory":"1Gi"},"limits":{"cpu":1.5,"memory":"2Gi","x.y/z":"3"}}}]`),
+		"requests a list":                  withSpec(`"containers":[{"resources":{"requests":["cpu"]}}]`),
+		"limits a word":                    withSpec(`"containers":[{"resources":{"limits":{"cpu":"much"}}}]`),
+		"requests null":                    withSpec(`"containers":[{"resources":{"requests":null,"limits":{"cpu":null}}}]`),
+		"restartPolicy a number":           withSpec(`"initContainers":[{"restartPolicy":1}]`),
+		"init containers and sidecars":     withSpec(`"initContainers":[{"name":"i","resources":{"requests":{"cpu":"2"}}},{"name":"s","restartPolicy":"Always","resources":{"requests":{"cpu":"1"}}},{"restartPolicy":null}]`),
+		"overhead":                         withSpec(`"overhead":{"cpu":"10m"},"containers":[{"resources":{"requests":{"cpu":"1"}}}]`),
+		"overhead an array":                withSpec(`"overhead":[]`),
+		"pod-level resources":              withSpec(`"resources":{"requests":{"cpu":"3"}},"containers":[{"resources":{"requests":{"cpu":"1","memory":"1"}}}]`),
+		"pod-level resources a string":     withSpec(`"resources":"3"`),
+		"gates":                            withSpec(`"schedulingGates":[{"name":"a/b"},{},{"name":"c"}]`),
+		"gates of strings":                 withSpec(`"schedulingGates":["a"]`),
+		"status an array":                  withStatus(`[]`),
+		"status null":                      withStatus(`null`),
+		"status":                           withStatus(`{"phase":"Running","qosClass":"Burstable","nominatedNodeName":"n9","startTime":"2026-11-21T01:48:22Z"}`),
+		"phase a number":                   withStatus(`{"phase":1}`),
+		"startTime no time":                withStatus(`{"startTime":"soon"}`),
+		"startTime null":                   withStatus(`{"startTime":null}`),
+		"a resize":                         withStatus(`{"containerStatuses":[{"name":"a","resources":{"requests":{"cpu":"3"}},"allocatedResources":{"cpu":"2"}}]}`),
+		"a resize refused":                 withStatus(`{"conditions":[{"type":"PodResizePending","reason":"Infeasible"}],"containerStatuses":[{"name":"a","resources":{"requests":{"cpu":"500m"}}}]}`),
+		"conditions an object":             withStatus(`{"conditions":{}}`),
+		"container statuses of a number":   withStatus(`{"containerStatuses":[1]}`),
+		"creationTimestamp no time":        withMeta(`"creationTimestamp":"yesterday"`),
+		"creationTimestamp null":           withMeta(`"creationTimestamp":null`),
+		"creationTimestamp a number":       withMeta(`"creationTimestamp":1`),
+		"deletionTimestamp":                withMeta(`"deletionTimestamp":"2026-11-21T01:48:22Z"`),
+		"deletionTimestamp, then null":     withMeta(`"deletionTimestamp":"2026-11-21T01:48:22Z","deletionTimestamp":null`),
+		"containers decode over the old":   withSpec(`"containers":[{"name":"a","resources":{"requests":{"cpu":"1"}}},{"name":"b"}],"containers":[{"resources":{"requests":{"memory":"1"}}}]`),
+		"requests twice":                   withSpec(`"containers":[{"resources":{"requests":{"cpu":"1","memory":"1"},"requests":{"cpu":"2"}}}]`),
+		"restartPolicy, then null":         withSpec(`"initContainers":[{"restartPolicy":"Always","restartPolicy":null,"resources":{"requests":{"cpu":"1"}}}]`),
+		"keys in another case":             withSpec(`"CONTAINERS":[{"NAME":"a","Resources":{"REQUESTS":{"cpu":"1","CPU":"2"}}}]`),
+	}
+	samples := []sample{}
+	for name, body := range bodies {
+		samples = append(samples, sample{name: "pod: " + name, body: body})
+	}
+	return sorted(samples)
 }

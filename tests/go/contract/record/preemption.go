@@ -48,7 +48,7 @@ func preemptionSamples() []sample {
 		{name: "full: metadata a string", body: full(`{"n1":{"Pods":[{"metadata":"x"}]}}`)},
 		{name: "full: uid a number", body: full(`{"n1":{"Pods":[{"metadata":{"uid":1}}]}}`)},
 		{name: "full: metadata twice keeps the uid", body: full(`{"n1":{"Pods":[{"metadata":{"uid":"a"},"metadata":{"name":"x"}}]}}`)},
-		{name: "full: a victim's spec of a wrong type", body: full(`{"n1":{"Pods":[{"metadata":{"uid":"a"},"spec":{"containers":7}}]}}`), deliberate: unread},
+		{name: "full: a victim's spec of a wrong type", body: full(`{"n1":{"Pods":[{"metadata":{"uid":"a"},"spec":{"volumes":7}}]}}`), deliberate: unread},
 		{name: "no maps", body: `{"Pod":` + pod + `}`},
 		{name: "both maps null", body: meta(`null`)},
 		{name: "null", body: `null`},

@@ -2,6 +2,7 @@ package main
 
 import (
 	v1 "k8s.io/api/core/v1"
+	podresource "k8s.io/component-helpers/resource"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 )
 
@@ -23,8 +24,26 @@ type podView struct {
 	Priority      *int32            `json:"priority"`
 	NodeSelector  map[string]string `json:"nodeSelector"`
 	// Key, operator, value, effect.
-	Tolerations   [][4]string `json:"tolerations"`
-	RequiredTerms []termView  `json:"requiredTerms"`
+	Tolerations    [][4]string             `json:"tolerations"`
+	RequiredTerms  []termView              `json:"requiredTerms"`
+	Containers     []containerView         `json:"containers"`
+	InitContainers []containerView         `json:"initContainers"`
+	Overhead       map[string]quantityView `json:"overhead"`
+	// By Kubernetes' own rule, with kube-scheduler's options.
+	Requests      map[string]quantityView `json:"requests"`
+	Gates         []string                `json:"gates"`
+	Phase         string                  `json:"phase"`
+	QOSClass      string                  `json:"qosClass"`
+	NominatedNode string                  `json:"nominatedNode"`
+	// Which of the three times are set: created, deleted, started.
+	Times [3]bool `json:"times"`
+}
+
+type containerView struct {
+	Name     string                  `json:"name"`
+	Requests map[string]quantityView `json:"requests"`
+	Limits   map[string]quantityView `json:"limits"`
+	Sidecar  bool                    `json:"sidecar"`
 }
 
 type termView struct {
@@ -81,6 +100,24 @@ func viewPod(pod *v1.Pod) *podView {
 		Priority:      pod.Spec.Priority,
 		NodeSelector:  presentMap(pod.Spec.NodeSelector),
 		Tolerations:   [][4]string{},
+
+		Containers:     viewContainers(pod.Spec.Containers),
+		InitContainers: viewContainers(pod.Spec.InitContainers),
+		Overhead:       viewAmounts(pod.Spec.Overhead),
+		Requests: viewAmounts(podresource.PodRequests(pod, podresource.PodResourcesOptions{
+			UseStatusResources: true,
+			InPlacePodLevelResourcesVerticalScalingEnabled: true,
+		})),
+		Gates:         []string{},
+		Phase:         string(pod.Status.Phase),
+		QOSClass:      string(pod.Status.QOSClass),
+		NominatedNode: pod.Status.NominatedNodeName,
+		Times: [3]bool{
+			!pod.CreationTimestamp.IsZero(), pod.DeletionTimestamp != nil, pod.Status.StartTime != nil,
+		},
+	}
+	for _, gate := range pod.Spec.SchedulingGates {
+		view.Gates = append(view.Gates, gate.Name)
 	}
 	for _, t := range pod.Spec.Tolerations {
 		view.Tolerations = append(view.Tolerations,
@@ -114,13 +151,29 @@ func viewNode(node *v1.Node) nodeView {
 		Labels:        presentMap(node.Labels),
 		Taints:        [][3]string{},
 		Unschedulable: node.Spec.Unschedulable,
-		Allocatable:   map[string]quantityView{},
+		Allocatable:   viewAmounts(node.Status.Allocatable),
 	}
 	for _, t := range node.Spec.Taints {
 		view.Taints = append(view.Taints, [3]string{t.Key, t.Value, string(t.Effect)})
 	}
-	for name, quantity := range node.Status.Allocatable {
-		view.Allocatable[string(name)] = quantityView{quantity.Value(), quantity.MilliValue()}
+	return view
+}
+
+func viewContainers(containers []v1.Container) []containerView {
+	views := []containerView{}
+	for _, c := range containers {
+		sidecar := c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
+		views = append(views, containerView{
+			c.Name, viewAmounts(c.Resources.Requests), viewAmounts(c.Resources.Limits), sidecar,
+		})
+	}
+	return views
+}
+
+func viewAmounts(amounts v1.ResourceList) map[string]quantityView {
+	view := map[string]quantityView{}
+	for name, quantity := range amounts {
+		view[string(name)] = quantityView{quantity.Value(), quantity.MilliValue()}
 	}
 	return view
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 /// The list `name` of `tests/data/oracle/{file}.json`.
-pub(super) fn list(file: &str, name: &str) -> Vec<Value> {
+pub(crate) fn list(file: &str, name: &str) -> Vec<Value> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/oracle");
     let bytes = std::fs::read(format!("{folder}/{file}.json")).expect("recorded answers");
     let mut answers: Value = serde_json::from_slice(&bytes).expect("JSON");
@@ -13,7 +13,7 @@ pub(super) fn list(file: &str, name: &str) -> Vec<Value> {
 }
 
 /// The items of a list; absent and null are empty.
-pub(super) fn items(value: Value) -> Vec<Value> {
+pub(crate) fn items(value: Value) -> Vec<Value> {
     match value {
         Value::Array(items) => items,
         _ => Vec::new(),
@@ -21,15 +21,15 @@ pub(super) fn items(value: Value) -> Vec<Value> {
 }
 
 /// A text; absent and null are empty.
-pub(super) fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-pub(super) fn texts(value: &Value) -> Vec<String> {
+pub(crate) fn texts(value: &Value) -> Vec<String> {
     items(value.clone()).iter().map(text).collect()
 }
 
-pub(super) fn labels(value: &Value) -> BTreeMap<String, String> {
+pub(crate) fn labels(value: &Value) -> BTreeMap<String, String> {
     let Value::Object(pairs) = value else {
         return BTreeMap::new();
     };
@@ -40,6 +40,6 @@ pub(super) fn labels(value: &Value) -> BTreeMap<String, String> {
 }
 
 /// One letter per answer, as the recording has them.
-pub(super) fn letters(answers: impl Iterator<Item = bool>) -> String {
+pub(crate) fn letters(answers: impl Iterator<Item = bool>) -> String {
     answers.map(|yes| if yes { 'y' } else { 'n' }).collect()
 }

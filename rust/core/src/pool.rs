@@ -1,16 +1,20 @@
-//! Each distinct string once.
+//! Each distinct value once.
 
 use std::collections::HashSet;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use ahash::RandomState;
 
-/// Label keys and values repeat from node to node; a string lives as long as a node names it.
+/// Values that repeat from object to object; one lives as long as an object names it.
 #[derive(Debug)]
-pub(crate) struct Strings {
-    known: HashSet<Arc<str>, RandomState>,
+pub(crate) struct Pool<T: ?Sized> {
+    known: HashSet<Arc<T>, RandomState>,
     purge_at: usize,
 }
+
+/// Label keys and values, names of resources.
+pub(crate) type Strings = Pool<str>;
 
 const SMALLEST_PURGE: usize = 4096;
 
@@ -18,7 +22,7 @@ const SMALLEST_PURGE: usize = 4096;
 /// no label of a real node; its bytes must not outlive the node that brought them.
 const LONGEST: usize = 317;
 
-impl Default for Strings {
+impl<T: ?Sized> Default for Pool<T> {
     fn default() -> Self {
         Self {
             known: HashSet::default(),
@@ -35,17 +39,30 @@ impl Strings {
         if let Some(known) = self.known.get(text) {
             return known.clone();
         }
+        self.keep(text.into())
+    }
+}
+
+impl<T: ?Sized + Hash + Eq> Pool<T> {
+    /// Puts the value that is kept already in the place of one that equals it.
+    pub(crate) fn share(&mut self, value: &mut Arc<T>) {
+        *value = match self.known.get(value) {
+            Some(known) => known.clone(),
+            None => self.keep(value.clone()),
+        };
+    }
+
+    fn keep(&mut self, new: Arc<T>) -> Arc<T> {
         if self.known.len() >= self.purge_at {
             self.purge();
         }
-        let new: Arc<str> = text.into();
         self.known.insert(new.clone());
         new
     }
 
-    /// Drops what no node names any more; done again when the rest has doubled.
+    /// Drops what no object names any more; done again when the rest has doubled.
     fn purge(&mut self) {
-        self.known.retain(|text| Arc::strong_count(text) > 1);
+        self.known.retain(|value| Arc::strong_count(value) > 1);
         self.purge_at = SMALLEST_PURGE.max(2 * self.known.len());
     }
 }
@@ -64,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_that_no_node_names_are_dropped() {
+    fn strings_that_no_object_names_are_dropped() {
         let mut strings = Strings::default();
         let kept: Vec<_> = (0..100)
             .map(|i| strings.intern(&format!("kept-{i}")))

@@ -1,0 +1,148 @@
+"""Says on a pod that Permit holds what it waits for: an Event, as `kubectl describe pod` shows it.
+
+To everybody else such a pod looks scheduled by nobody, with no reason. Never makes its caller wait;
+an Event that the API refuses is lost, and the pod none the worse for it.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections import OrderedDict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from kubextend.cluster.call import NAME, Call
+from kubextend.cluster.outbox import Outbox, OutboxStats, TokenBucket
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kubextend.cluster.client import Cluster
+    from kubextend.core import Pod
+
+REASON = "WaitingOnPermit"
+ACTION = "Binding"
+CONTROLLER = "kubextend"
+
+RATE = 20.0
+BURST = 100
+"""kube-scheduler writes an Event a pod too, without any limit."""
+AGAIN_S = 50 * 60.0
+"""The API forgets Events after an hour."""
+MOST_REMEMBERED = 10_000
+CALL_S = 5.0
+
+MOST_NOTE_BYTES = 1024
+MOST_NAME_CHARS = 253
+MOST_INSTANCE_CHARS = 128
+
+
+class EventRecorder:
+    """Writes Events.
+
+    Args:
+        cluster: the API.
+        rate: Events a second in the long run.
+        burst: Events at once.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        rate: float = RATE,
+        burst: int = BURST,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._outbox = Outbox(
+            cluster,
+            name="kubextend-events",
+            trouble="held pods cannot be told what they wait for",
+            bucket=TokenBucket(rate, burst, clock),
+            interval_s=0.0,
+            clock=clock,
+        )
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._told_at: OrderedDict[str, float] = OrderedDict()
+
+    @property
+    def stats(self) -> OutboxStats:
+        """What became of the Events."""
+        return self._outbox.stats
+
+    def waiting(self, pod: Pod, node_name: str, plugins: Sequence[str]) -> None:
+        """The pod has an Event, soon, that names these plugins; one for each set of them.
+
+        A pod that is held again and again, on whatever node, is told no more often than the API
+        forgets. Never waits, never raises.
+
+        Args:
+            pod: what is held.
+            node_name: where it is to run.
+            plugins: which ones hold it.
+        """
+        if not (pod.uid and NAME.fullmatch(pod.namespace) and NAME.fullmatch(pod.name)):
+            self.stats.dropped += 1
+            return
+        key = " ".join((pod.uid, *sorted(plugins)))
+        if self._is_news(key):
+            written = event(pod, node_name, plugins, datetime.now(UTC))
+            path = f"/apis/events.k8s.io/v1/namespaces/{pod.namespace}/events"
+            call = Call("POST", path, CALL_S, body=written)
+            self._outbox.put(key, lambda: call)
+
+    def stop(self) -> None:
+        """No Event is written after this."""
+        self._outbox.stop()
+
+    def _is_news(self, key: str) -> bool:
+        now = self._clock()
+        with self._lock:
+            told_at = self._told_at.get(key)
+            if told_at is not None and now - told_at < AGAIN_S:
+                return False
+            self._told_at[key] = now
+            self._told_at.move_to_end(key)
+            if len(self._told_at) > MOST_REMEMBERED:
+                self._told_at.popitem(last=False)
+        return True
+
+
+def event(pod: Pod, node_name: str, plugins: Sequence[str], now: datetime) -> dict[str, object]:
+    """The Event of events.k8s.io/v1.
+
+    Args:
+        pod: what is held.
+        node_name: where it is to run.
+        plugins: which ones hold it.
+        now: with its time zone; part of the Event's name, as in Kubernetes' own.
+    """
+    note = f"held for node {node_name}, waiting on permit of {', '.join(sorted(plugins))}"
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"namespace": pod.namespace, "name": _name(pod.name, now)},
+        "eventTime": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "type": "Normal",
+        "reason": REASON,
+        "action": ACTION,
+        "note": note.encode()[:MOST_NOTE_BYTES].decode(errors="ignore"),
+        "reportingController": CONTROLLER,
+        "reportingInstance": f"{CONTROLLER}-{socket.gethostname()}"[:MOST_INSTANCE_CHARS],
+        "regarding": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": pod.namespace,
+            "name": pod.name,
+            "uid": pod.uid,
+        },
+    }
+
+
+def _name(pod_name: str, now: datetime) -> str:
+    moment = f".{round(now.timestamp() * 1e6):x}"
+    return pod_name[: MOST_NAME_CHARS - len(moment)].rstrip("-.") + moment

@@ -1,0 +1,140 @@
+"""Pods: following those that have not ended, and reading one.
+
+Whoever waits for a pod hears that it is gone or bound, also where that happened while the API
+could not be followed: then the next list shows it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from kubextend import core
+from kubextend.cluster.call import NAME, NOT_FOUND, Call, RefusedError, UnreachableError
+from kubextend.cluster.reflector import Kind, Reflector
+from kubextend.errors import ClusterError, WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kubextend.cluster.client import Cluster
+
+log = logging.getLogger(__name__)
+
+PODS: Final = Kind("pods", "/api/v1/pods", "status.phase!=Succeeded,status.phase!=Failed")
+"""A pod that ends while it is watched comes as DELETED, because the selector leaves it out."""
+
+CALL_S = 5.0
+FORBIDDEN = 403
+
+
+def follow_pods(  # noqa: PLR0913 - what there is to be told of
+    cluster: Cluster,
+    store: core.PodStore,
+    on_change: Callable[[], object] = lambda: None,
+    *,
+    awaited: Callable[[], Iterable[str]] = tuple,
+    on_deleted: Callable[[str], object] = lambda _uid: None,
+    on_bound: Callable[[str], object] = lambda _uid: None,
+) -> Reflector[core.PodStore]:
+    """A reflector of the pods of every namespace, not started yet.
+
+    The callbacks run on the watch's thread, so they must not wait; a pod may be told of again.
+
+    Args:
+        cluster: the API.
+        store: filled by this alone.
+        on_change: as of ``Reflector``.
+        awaited: the UIDs that somebody waits for now; asked around lists, which name no deletions.
+        on_deleted: given the UID of a pod that is deleted, is being deleted, or has ended.
+        on_bound: given the UID of a pod that is on a node.
+    """
+    fates = _Fates(store, awaited, on_deleted, on_bound)
+    return Reflector(cluster, store, on_change, kind=PODS, listener=fates)
+
+
+class _Fates:
+    """Tells what became of pods."""
+
+    def __init__(
+        self,
+        store: core.PodStore,
+        awaited: Callable[[], Iterable[str]],
+        on_deleted: Callable[[str], object],
+        on_bound: Callable[[str], object],
+    ) -> None:
+        self._store = store
+        self._awaited = awaited
+        self._on_deleted = on_deleted
+        self._on_bound = on_bound
+        self._awaited_before: set[str] = set()
+
+    def list_begins(self) -> None:
+        """A list holds every pod that was there when it was asked for, and is not gone."""
+        self._awaited_before = set(self._awaited())
+
+    def swap(self, commit: Callable[[], object]) -> None:
+        """Also tells of awaited pods that are gone or bound since the watch broke off.
+
+        One that is awaited only since the list began may be younger than the list: it is gone if
+        the store knew it.
+        """
+        known = {uid for uid in self._awaited() if self._store.get(uid) is not None}
+        commit()
+        for uid in self._awaited_before | known:
+            self._tell(uid, self._store.get(uid))
+
+    def applied(self, event: core.PodEvent) -> None:
+        """Tells what one event means."""
+        if event.type == "DELETED":
+            self._tell(event.uid, None)
+        elif event.pod is not None:
+            self._tell(event.uid, event.pod)
+
+    def _tell(self, uid: str, pod: core.Pod | None) -> None:
+        try:
+            # Deleted, but kept by a finalizer: the API will not bind it any more.
+            if pod is None or pod.deletion_timestamp is not None:
+                self._on_deleted(uid)
+            elif pod.node_name:
+                self._on_bound(uid)
+        except Exception:
+            log.exception("what was told of pod %s failed", uid)
+
+
+class PodReader:
+    """Reads single pods.
+
+    Args:
+        cluster: the API.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def get(self, namespace: str, name: str) -> core.Pod | None:
+        """The pod of this name as the API has it now; None where there is none. Blocks.
+
+        Raises: ClusterError: that could not be found out; says why.
+        """
+        for what, text in (("namespace", namespace), ("pod", name)):
+            if not NAME.fullmatch(text):
+                message = f"cannot read a pod: {text!r} is no name of a {what}"
+                raise ClusterError(message)
+        call = Call("GET", f"/api/v1/namespaces/{namespace}/pods/{name}", CALL_S)
+        try:
+            return _read(call, self._cluster.request(call))
+        except RefusedError as error:
+            if error.status == NOT_FOUND:
+                return None
+            hint = "; grant get on pods" if error.status == FORBIDDEN else ""
+            message = f"cannot read pod {namespace}/{name}: {error.reason}{hint}"
+            raise ClusterError(message, error.status) from error
+
+
+def _read(call: Call, body: bytes) -> core.Pod | None:
+    """The pod of an answer, read by the core as it reads every pod: as an event that brings it."""
+    try:
+        return core.PodStore().apply(b'{"type":"ADDED","object":%b}' % body).pod
+    except WireError as error:
+        raise UnreachableError(call, error) from error

@@ -1,0 +1,58 @@
+"""Whether a plugin's failurePolicy and isolation can be what the file says."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from kubextend.config.catalog import Catalog
+from kubextend.config.issues import Findings, Location
+from kubextend.config.model import EnabledPlugin, PluginConfig
+from kubextend.config.scheduler_plugins import PLUGIN_TYPES
+
+__all__ = ["check_policies"]
+
+_NEVER_IGNORED: Final = ("reserve", "permit", "preBind", "bind")
+_FIELDS: Final = {"failure_policy": "failurePolicy", "isolation": "isolation"}
+
+
+def check_policies(
+    at: Location,
+    config: PluginConfig,
+    points: Mapping[str, Sequence[EnabledPlugin]],
+    catalog: Catalog,
+    findings: Findings,
+) -> None:
+    """Adds to ``findings`` what is wrong with one ``pluginConfig`` entry besides its args.
+
+    Args:
+        at: of the entry.
+        config: the entry.
+        points: where the profile's plugins are enabled.
+        catalog: what kind of file it is.
+        findings: takes what is wrong.
+    """
+    if catalog.of_scheduler:
+        for name in sorted(config.model_fields_set & _FIELDS.keys()):
+            message = "is known in an ExtenderConfiguration only"
+            hint = "kube-scheduler would refuse this file"
+            findings.complain((*at, _FIELDS[name]), message, getattr(config, name), hint)
+        return
+    if config.failure_policy == "Ignore":
+        _refuse_ignore(at, config.name, points, findings)
+    if config.isolation == "process":
+        message = "isolation: process is not available yet"
+        hint = "leave it out: the plugin runs in a thread"
+        findings.complain((*at, "isolation"), message, config.isolation, hint)
+
+
+def _refuse_ignore(
+    at: Location, name: str, points: Mapping[str, Sequence[EnabledPlugin]], findings: Findings
+) -> None:
+    bound_at = [
+        PLUGIN_TYPES[point].removesuffix("Plugin")
+        for point in _NEVER_IGNORED
+        if any(plugin.name == name for plugin in points.get(point, ()))
+    ]
+    if bound_at:
+        message = f"must be Fail: {name} is enabled at {', '.join(bound_at)}"
+        hint = "a pod would be bound as if the plugin had agreed"
+        findings.complain((*at, "failurePolicy"), message, "Ignore", hint)

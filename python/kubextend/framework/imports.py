@@ -1,0 +1,107 @@
+"""The plugin class behind ``package.module:Class``, as a configuration or a package names it."""
+
+import importlib
+import importlib.util
+import inspect
+import re
+from difflib import get_close_matches
+from types import ModuleType
+from typing import Any, NoReturn
+
+from pydantic import BaseModel
+
+from kubextend.errors import KubextendError
+from kubextend.framework.plugin import METHODS_OF_POINT
+from kubextend.framework.registry import RegisteredPlugin
+
+__all__ = ["PluginUnavailableError", "class_at"]
+
+_REFERENCE = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)")
+_EXAMPLE = "such as my_package.my_module:MyPlugin"
+
+
+class PluginUnavailableError(KubextendError):
+    """A plugin that is named somewhere cannot be had.
+
+    Attributes:
+        message: why, in one line.
+        hint: what would help; may be empty.
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        self.message = message
+        self.hint = hint
+        super().__init__(f"{message} ({hint})" if hint else message)
+
+
+def class_at(reference: str) -> type[Any]:
+    """The plugin class; its module is imported.
+
+    Raises: PluginUnavailableError: there is none, or it is no plugin.
+    """
+    words = _REFERENCE.fullmatch(reference)
+    if words is None:
+        message = "expected package.module:Class"
+        raise PluginUnavailableError(message, _EXAMPLE)
+    module = _module(words["module"])
+    found = getattr(module, words["name"], None)
+    if found is None:
+        _refuse_missing(module, words["name"])
+    _check_plugin(reference, found)
+    plugin_class: type[Any] = found
+    return plugin_class
+
+
+def _module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            message = f'there is no module "{error.name}"'
+            hint = "install its package beside kubextend, or put its folder on PYTHONPATH"
+            raise PluginUnavailableError(message, hint) from error
+        raise _failed(name, error) from error
+    # SystemExit: a script that was not meant to be imported must not end the server.
+    except (Exception, SystemExit) as error:
+        raise _failed(name, error) from error
+
+
+def _failed(module: str, error: BaseException) -> PluginUnavailableError:
+    what = " ".join(str(error).split())
+    return PluginUnavailableError(f"importing {module} failed: {type(error).__name__}: {what}")
+
+
+def _refuse_missing(module: ModuleType, name: str) -> NoReturn:
+    classes = [
+        other
+        for other, value in vars(module).items()
+        if isinstance(value, type) and getattr(value, "name", None) and _extends(value)
+    ]
+    near = get_close_matches(name, classes, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    hint += f"plugins there: {', '.join(sorted(classes)) or 'none'}"
+    message = f"{module.__name__} has no {name}"
+    raise PluginUnavailableError(message, hint)
+
+
+def _check_plugin(reference: str, found: object) -> None:
+    if not inspect.isclass(found):
+        message = f"{reference} is no class but {type(found).__name__}"
+        raise PluginUnavailableError(message, "name the class; kubextend makes the plugin itself")
+    name = getattr(found, "name", None)
+    if not isinstance(name, str) or not name:
+        message = f"{reference} has no name"
+        hint = f'give the class a name = "{found.__name__}"'
+        raise PluginUnavailableError(message, hint)
+    if not _extends(found):
+        methods = ", ".join(method for each in METHODS_OF_POINT.values() for method in each)
+        message = f"{reference} extends nothing"
+        raise PluginUnavailableError(message, f"define one of: {methods}")
+    model = getattr(found, "Args", None)
+    if model is not None and not (inspect.isclass(model) and issubclass(model, BaseModel)):
+        message = f"{reference}: its Args are no pydantic model"
+        raise PluginUnavailableError(message, "class Args(pydantic.BaseModel)")
+
+
+def _extends(plugin_class: type[Any]) -> bool:
+    return bool(RegisteredPlugin("", plugin_class).extension_points)

@@ -1,0 +1,105 @@
+"""Writes a package with a plugin of one's own, ready to be installed and tested."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Final, Literal, Self
+
+from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS
+from kubextend.errors import KubextendError
+from kubextend.plugins import IN_TREE
+
+__all__ = ["NewPlugin", "NewPluginError"]
+
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*")
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+|[0-9]+")
+_TEMPLATES: Final = "new_plugin_templates"
+
+
+class NewPluginError(KubextendError):
+    """The package cannot be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewPlugin:
+    """The names that a package goes by.
+
+    Attributes:
+        name: of the class, and what a configuration calls it.
+        point: what it does.
+    """
+
+    name: str
+    point: Literal["filter", "score"]
+
+    @classmethod
+    def named(cls, name: str, point: Literal["filter", "score"]) -> Self:
+        """A plugin called so; ``zone-spread`` is as good as ``ZoneSpread``.
+
+        Raises: NewPluginError: it is no name, or somebody else's.
+        """
+        if _NAME.fullmatch(name) is None:
+            message = f"{name} is no name for a plugin: use letters and digits, as in ZoneSpread"
+            raise NewPluginError(message)
+        camel = "".join(part[:1].upper() + part[1:] for part in re.split(r"[-_]", name))
+        if camel in IN_TREE_PLUGINS or camel in IN_TREE:
+            owner = "kubextend" if camel in IN_TREE else "kube-scheduler"
+            message = f"{camel} is a plugin of {owner}: take another name"
+            raise NewPluginError(message)
+        return cls(camel, point)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Of its name, in lower case."""
+        return tuple(word.lower() for word in _WORD.findall(self.name))
+
+    @property
+    def distribution(self) -> str:
+        """What pip calls it."""
+        return "-".join(self.words)
+
+    @property
+    def module(self) -> str:
+        """What Python calls it; never a keyword, as it has a second word or is a plugin's."""
+        return "_".join(self.words) if len(self.words) > 1 else f"{self.words[0]}_plugin"
+
+    def files(self) -> Mapping[Path, str]:
+        """Every file of the package by its path in it."""
+        return {
+            Path("pyproject.toml"): self._filled("pyproject.toml"),
+            Path("README.md"): self._filled("README.md"),
+            Path("kubextend.yaml"): self._filled("kubextend.yaml"),
+            Path("src", self.module, "__init__.py"): self._filled(f"{self.point}.py"),
+            Path("src", self.module, "py.typed"): "",
+            Path("tests", f"test_{self.module}.py"): self._filled(f"test_{self.point}.py"),
+        }
+
+    def write(self, folder: Path) -> Iterator[Path]:
+        """Every file once it is written, under its whole path.
+
+        Raises: NewPluginError: something is there already, or the folder cannot be written to.
+        """
+        try:
+            if folder.exists() and any(folder.iterdir()):
+                message = f"{folder} is not empty: give another --directory"
+                raise NewPluginError(message)
+            for path, text in self.files().items():
+                file = folder / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text, encoding="utf-8")
+                yield file
+        except OSError as error:
+            message = f"{folder}: cannot be written: {error.strerror or type(error).__name__}"
+            raise NewPluginError(message) from error
+
+    def _filled(self, template: str) -> str:
+        file = resources.files("kubextend").joinpath(_TEMPLATES, f"{template}.txt")
+        return Template(file.read_text(encoding="utf-8")).substitute(
+            name=self.name,
+            distribution=self.distribution,
+            module=self.module,
+            point=self.point,
+        )

@@ -1,0 +1,95 @@
+"""PrometheusScore: nodes by whatever PromQL can say of them."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from pydantic import Field
+
+from kubextend import core
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import Handle
+from kubextend.prometheus import NodeMetric, PrometheusArgs, rounded
+
+__all__ = ["PrometheusScore", "PrometheusScoreArgs"]
+
+_MAX_NODE_SCORE = 100
+
+Direction: TypeAlias = Literal["higher", "lower"]
+
+
+class PrometheusScoreArgs(PrometheusArgs):
+    """What is asked, and what its numbers mean.
+
+    Attributes:
+        query: PromQL that yields one series a node.
+        direction: which numbers are good.
+        normalization: ``minmax`` gives the best of the nodes at hand 100 and the worst 0, and all
+            of them the fallback score where they are equal; ``none`` takes the numbers for scores
+            of 0..100, and one outside for none.
+        allow_negative: believe numbers below 0, too.
+    """
+
+    query: str = Field(min_length=1)
+    direction: Direction = "higher"
+    normalization: Literal["minmax", "none"] = "minmax"
+    allow_negative: bool = False
+
+
+class PrometheusScore:
+    """Scores nodes by one number each; a node without a believable one gets the fallback score."""
+
+    name = "PrometheusScore"
+    Args = PrometheusScoreArgs
+
+    def __init__(self, args: PrometheusScoreArgs, handle: Handle) -> None:
+        self._args = args
+        self._metric = NodeMetric(args, args.query, handle, self.name)
+
+    def start(self) -> None:
+        """Prometheus is asked from now on."""
+        self._metric.start()
+
+    def stop(self) -> None:
+        """Prometheus is asked no more."""
+        self._metric.stop()
+
+    def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
+        """0..100, better nodes higher."""
+        del state, pod
+        lowest_believed = -math.inf if self._args.allow_negative else 0.0
+        values = [
+            None if value is None or value < lowest_believed else value
+            for value in map(self._metric.by_node().get, nodes.names)
+        ]
+        fallback = self._args.fallback_score
+        if self._args.normalization == "none":
+            return _as_they_are(values, self._args.direction, fallback)
+        return _between_extremes(values, self._args.direction, fallback)
+
+
+def _as_they_are(values: Sequence[float | None], direction: Direction, fallback: int) -> list[int]:
+    scores = []
+    for value in values:
+        score = -1 if value is None else rounded(value)
+        within = 0 <= score <= _MAX_NODE_SCORE
+        good = score if direction == "higher" else _MAX_NODE_SCORE - score
+        scores.append(good if within else fallback)
+    return scores
+
+
+def _between_extremes(
+    values: Sequence[float | None], direction: Direction, fallback: int
+) -> list[int]:
+    # Halved, since the difference of two finite numbers may be infinite.
+    halves = [value / 2 for value in values if value is not None]
+    low, high = min(halves, default=0.0), max(halves, default=0.0)
+    if low == high:
+        return [fallback] * len(values)
+    worst, best = (low, high) if direction == "higher" else (high, low)
+    return [
+        fallback
+        if value is None
+        else rounded((value / 2 - worst) / (best - worst) * _MAX_NODE_SCORE)
+        for value in values
+    ]

@@ -1,0 +1,257 @@
+"""The binding cycle: Reserve, Permit, PreBind, Bind, PostBind, and Unreserve on any failure.
+
+Methods may be ``async``; the others are called on threads, so that none of them holds up another
+request. One that is ``async`` and blocks all the same holds up everything.
+Source: kubernetes v1.36 pkg/scheduler/schedule_one.go, pkg/scheduler/framework/runtime/framework.go
+"""
+
+import inspect
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from kubextend import core
+from kubextend.errors import PluginError
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.plugin import (
+    BindPlugin,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PreBindPlugin,
+    ReservePlugin,
+)
+from kubextend.framework.status import Code, Status
+from kubextend.profile.guard import error_of, guarded, guarded_async, seconds_until, status_of
+from kubextend.profile.limits import PluginLimits
+from kubextend.profile.waiting_pods import WaitingPod, WaitingPods
+
+__all__ = ["BindTime", "BindingCycle", "BindingPlugins"]
+
+_LOGGER = logging.getLogger(__name__)
+
+# Shares of kube-scheduler's timeout that are left over, and the most seconds that they come to. A
+# plugin is given up before the cycle is, or it would not be blamed.
+_AFTER_PLUGINS: Final = (0.20, 20.0)
+_AFTER_ALL: Final = (0.15, 15.0)
+_AFTER_CLEANUP: Final = (0.05, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class BindingPlugins:
+    """The plugins of the binding cycle, in order."""
+
+    reserve: Sequence[ReservePlugin] = ()
+    permit: Sequence[PermitPlugin] = ()
+    pre_bind: Sequence[PreBindPlugin] = ()
+    bind: Sequence[BindPlugin] = ()
+    post_bind: Sequence[PostBindPlugin] = ()
+
+    @property
+    def plugins(self) -> tuple[Plugin, ...]:
+        """All of them, one that extends several points several times."""
+        return (*self.reserve, *self.permit, *self.pre_bind, *self.bind, *self.post_bind)
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self.plugins)
+
+
+@dataclass(frozen=True, slots=True)
+class BindTime:
+    """Until when what may go on, on the clock of ``time.monotonic``.
+
+    Attributes:
+        arrived_s: when the request came.
+        timeout_s: when kube-scheduler gives it up after that; None where nobody waits.
+    """
+
+    arrived_s: float = field(default_factory=time.monotonic)
+    timeout_s: float | None = None
+
+    @property
+    def plugins_until_s(self) -> float | None:
+        """Any one plugin."""
+        return self._until(_AFTER_PLUGINS)
+
+    @property
+    def all_until_s(self) -> float | None:
+        """The whole cycle, a wait in Permit and the Binding included."""
+        return self._until(_AFTER_ALL)
+
+    @property
+    def cleanup_until_s(self) -> float | None:
+        """Unreserve and PostBind; then the answer has to be on its way."""
+        return self._until(_AFTER_CLEANUP)
+
+    def plugins_left_s(self) -> float | None:
+        """Seconds until then."""
+        until_s = self.plugins_until_s
+        return None if until_s is None else until_s - time.monotonic()
+
+    def _until(self, left_over: tuple[float, float]) -> float | None:
+        if self.timeout_s is None:
+            return None
+        share, most_s = left_over
+        return self.arrived_s + self.timeout_s - min(self.timeout_s * share, most_s)
+
+
+@dataclass(slots=True)
+class BindingCycle:
+    """One pod on its way to one node.
+
+    Attributes:
+        plugins: of its profile.
+        state: of the attempt that chose the node.
+        waiting_pods: where the pod is found while Permit holds it.
+        default_bind: binds where no plugin does; raises what cannot be done.
+        limits: the threads of its plugins.
+        time: how long it may take.
+        permit_rejected: afterwards, whether it was Permit that rejected the pod.
+    """
+
+    plugins: BindingPlugins
+    state: CycleState
+    pod: core.Pod
+    node_name: str
+    waiting_pods: WaitingPods
+    default_bind: Callable[[], Awaitable[None]]
+    limits: PluginLimits
+    time: BindTime = field(default_factory=BindTime)
+    permit_rejected: bool = field(default=False, init=False)
+    _reserved: bool = field(default=False, init=False)
+
+    async def run(self) -> Status:
+        """Success: the pod is bound. Anything else: it is not, and nothing stays reserved.
+
+        Raises:
+            PluginError: a plugin failed; Unreserve of all has run.
+            ClusterError: the Kubernetes API refused; Unreserve of all has run.
+            TimeoutError: kube-scheduler is about to give up; Unreserve of all has run.
+        """
+        try:
+            async with seconds_until(self.time.all_until_s):
+                status = await self._until_bound()
+        except BaseException:
+            await self._unreserve()
+            raise
+        if status.is_success:
+            await self._post_bind()
+        else:
+            await self._unreserve()
+        return status
+
+    async def _until_bound(self) -> Status:
+        for step in (self._reserve, self._permit, self._pre_bind, self._bind):
+            status = await step()
+            if not status.is_success:
+                self.permit_rejected = step == self._permit
+                return status
+        return Status.success()
+
+    async def _reserve(self) -> Status:
+        self._reserved = True
+        for plugin in self.plugins.reserve:
+            status = await self._status(plugin, "Reserve", plugin.reserve)
+            if not status.is_success:
+                return _rejected(plugin, "Reserve", status)
+        return Status.success()
+
+    async def _permit(self) -> Status:
+        waits_s: dict[str, float] = {}
+        for plugin in self.plugins.permit:
+            answer = await self._call(plugin, "Permit", plugin.permit)
+            said, wait_s = guarded(plugin, "Permit", partial(_permitted, answer))
+            status = status_of(plugin, "Permit", said)
+            if status.code is Code.WAIT:
+                waits_s[plugin.name] = min(wait_s, self.waiting_pods.max_wait_s)
+            elif not status.is_success:
+                return _rejected(plugin, "Permit", status)
+        return await self._wait(waits_s) if waits_s else Status.success()
+
+    async def _wait(self, waits_s: dict[str, float]) -> Status:
+        waiting = WaitingPod(self.pod, self.node_name, waits_s)
+        self.waiting_pods.add(waiting)
+        try:
+            return await waiting.wait()
+        finally:
+            self.waiting_pods.remove(waiting)
+            waiting.end()
+
+    async def _pre_bind(self) -> Status:
+        for plugin in self.plugins.pre_bind:
+            status = await self._status(plugin, "PreBind", plugin.pre_bind)
+            if not status.is_success:
+                return _rejected(plugin, "PreBind", status)
+        return Status.success()
+
+    async def _bind(self) -> Status:
+        for plugin in self.plugins.bind:
+            status = await self._status(plugin, "Bind", plugin.bind)
+            if status.code is Code.SKIP:
+                continue
+            return status if status.is_success else _rejected(plugin, "Bind", status)
+        await self.default_bind()
+        return Status.success()
+
+    async def _post_bind(self) -> None:
+        for plugin in self.plugins.post_bind:
+            await self._for_information(plugin, "PostBind", plugin.post_bind)
+
+    async def _unreserve(self) -> None:
+        """All of them in reverse order, also those whose Reserve was not reached."""
+        if not self._reserved:
+            return
+        for plugin in reversed(self.plugins.reserve):
+            await self._for_information(plugin, "Unreserve", plugin.unreserve)
+
+    async def _for_information(
+        self, plugin: Plugin, point: str, method: Callable[..., Any]
+    ) -> None:
+        try:
+            await self._call(plugin, point, method, late=True)
+        except PluginError as error:
+            _LOGGER.exception("%s", error)  # noqa: TRY401  the sentence names the plugin
+
+    async def _status(self, plugin: Plugin, point: str, method: Callable[..., Any]) -> Status:
+        return status_of(plugin, point, await self._call(plugin, point, method))
+
+    async def _call(
+        self, plugin: Plugin, point: str, method: Callable[..., Any], *, late: bool = False
+    ) -> Any:
+        deadline_s = self.time.cleanup_until_s if late else self.time.plugins_until_s
+        call = partial(method, self.state, self.pod, self.node_name)
+        if not inspect.iscoroutinefunction(method):
+            call = partial(self.limits.binding_call, plugin.name, deadline_s, call)
+        return await guarded_async(
+            plugin, point, call, deadline_s=deadline_s, cleanup=point == "Unreserve"
+        )
+
+
+def _permitted(answer: object) -> tuple[object, float]:
+    """What Permit said, and for how many seconds the pod may be held.
+
+    Raises: ValueError: a tuple that is not of these two.
+    """
+    if not isinstance(answer, tuple):
+        # Without a timeout it fires at once, as a timeout of zero does in the scheduler.
+        return answer, 0.0
+    said, wait_s = answer
+    if math.isnan(wait_s):
+        message = "a timeout of NaN seconds"
+        raise ValueError(message)
+    return said, float(wait_s)
+
+
+def _rejected(plugin: Plugin, point: str, status: Status) -> Status:
+    """A rejection as it is; anything else is the plugin's failure.
+
+    Raises: PluginError: it is none.
+    """
+    if status.is_rejected:
+        return status
+    raise error_of(plugin, point, status)

@@ -1,0 +1,152 @@
+"""Whether a plugin is called at all: one that hung, or keeps failing, is left alone for a while.
+
+A plugin is known here by its name, whatever profiles it is in: what makes it hang is mostly the
+same for all of them.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Final
+
+__all__ = ["Admission", "Breakers", "PluginHealth"]
+
+_LOGGER = logging.getLogger(__name__)
+
+MOST_FAILURES: Final = 3
+FAILURE_WINDOW_S: Final = 10.0
+OPEN_S: Final = 30.0
+MOST_STUCK_THREADS: Final = 2
+
+
+class Admission(Enum):
+    """What a breaker says to a call of its plugin."""
+
+    CALL = auto()
+    PROBE = auto()
+    """To be called once, to see whether it has recovered; no other call meanwhile."""
+    REFUSED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class PluginHealth:
+    """One plugin at this moment.
+
+    Attributes:
+        open: it is not called, or only to see whether it has recovered.
+        stuck_threads: calls of it that were given up and have not come back.
+    """
+
+    open: bool
+    stuck_threads: int
+
+
+@dataclass(slots=True)
+class _Breaker:
+    failures_s: deque[float] = field(default_factory=deque)
+    open_until_s: float | None = None
+    probing: bool = False
+    stuck_threads: int = 0
+
+
+class Breakers:
+    """One breaker a plugin; safe to use from many threads.
+
+    Args:
+        clock: seconds that only go forward.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._breakers: dict[str, _Breaker] = {}
+
+    def add(self, plugins: Iterable[str]) -> None:
+        """These plugins are told of by ``health`` from the start, not only once they failed."""
+        with self._lock:
+            for plugin in plugins:
+                self._breakers.setdefault(plugin, _Breaker())
+
+    def admit(self, plugin: str) -> Admission:
+        """Whether the plugin may be called now. A probe has to be ended by one of the below."""
+        breaker = self._breakers.get(plugin)
+        # Read without the lock: what another thread is about to find out may be seen a call late.
+        if breaker is None or (breaker.open_until_s is None and not breaker.stuck_threads):
+            return Admission.CALL
+        with self._lock:
+            if breaker.stuck_threads >= MOST_STUCK_THREADS:
+                return Admission.REFUSED
+            if breaker.open_until_s is None:
+                return Admission.CALL
+            if breaker.probing or self._clock() < breaker.open_until_s:
+                return Admission.REFUSED
+            breaker.probing = True
+            return Admission.PROBE
+
+    def failed(self, plugin: str) -> None:
+        """A call of it failed: the third time in ten seconds, or as a probe, it opens."""
+        now = self._clock()
+        with self._lock:
+            breaker = self._breakers.setdefault(plugin, _Breaker())
+            failures_s = breaker.failures_s
+            failures_s.append(now)
+            while now - failures_s[0] > FAILURE_WINDOW_S:
+                failures_s.popleft()
+            if breaker.probing or len(failures_s) >= MOST_FAILURES:
+                self._open(plugin, breaker, "it keeps failing")
+
+    def hung(self, plugin: str) -> None:
+        """A call of it was given up: it opens at once."""
+        with self._lock:
+            self._open(plugin, self._breakers.setdefault(plugin, _Breaker()), "a call of it hung")
+
+    def recovered(self, plugin: str) -> None:
+        """A probe came back well: it closes."""
+        with self._lock:
+            breaker = self._breakers.setdefault(plugin, _Breaker())
+            if breaker.probing:
+                breaker.probing = False
+                breaker.open_until_s = None
+                _LOGGER.info('plugin "%s" has recovered and is called again', plugin)
+
+    def unprobed(self, plugin: str) -> None:
+        """A probe ended without telling anything of the plugin; the next call is another one."""
+        with self._lock:
+            self._breakers.setdefault(plugin, _Breaker()).probing = False
+
+    def stuck(self, plugin: str) -> None:
+        """One more thread is in a call of it that nobody waits for."""
+        with self._lock:
+            self._breakers.setdefault(plugin, _Breaker()).stuck_threads += 1
+
+    def came_back(self, plugin: str) -> None:
+        """One such thread came back."""
+        with self._lock:
+            self._breakers.setdefault(plugin, _Breaker()).stuck_threads -= 1
+
+    def health(self) -> dict[str, PluginHealth]:
+        """Every plugin that is known here, by name."""
+        with self._lock:
+            return {
+                plugin: PluginHealth(breaker.open_until_s is not None, breaker.stuck_threads)
+                for plugin, breaker in self._breakers.items()
+            }
+
+    def why_not_alive(self) -> str:
+        """Which plugins hold too many threads for this process to go on; empty if none does."""
+        stuck = [
+            f'{health.stuck_threads} threads are stuck in plugin "{plugin}"'
+            for plugin, health in self.health().items()
+            if health.stuck_threads >= MOST_STUCK_THREADS
+        ]
+        return "; ".join(stuck)
+
+    def _open(self, plugin: str, breaker: _Breaker, why: str) -> None:
+        breaker.probing = False
+        breaker.failures_s.clear()
+        breaker.open_until_s = self._clock() + OPEN_S
+        _LOGGER.error('plugin "%s" is not called for %g s: %s', plugin, OPEN_S, why)

@@ -1,0 +1,184 @@
+"""Calls into plugins that are waited for only so long, and the plugins that pay for it.
+
+Whoever waits decides when it has been long enough. The thread itself cannot be ended: it is left to
+itself, another takes its place, and what it may still bring back is dropped.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from functools import partial
+from typing import Final, Generic, TypeVar
+
+from kubextend.errors import PluginError
+from kubextend.profile.breaker import Breakers
+from kubextend.profile.run import PluginCall, Run
+from kubextend.profile.threads import Threads
+
+__all__ = ["HungError", "LimitedCall", "PluginLimits"]
+
+_LOGGER = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+# kube-scheduler asks about one pod at a time. What comes on top is large bodies and retries.
+_VERB_THREADS: Final = 8
+# Methods of the binding cycle mostly wait, and kube-scheduler binds any number of pods at once.
+_BINDING_THREADS: Final = 32
+
+
+class HungError(PluginError):
+    """A plugin that was waited for in vain."""
+
+    def __init__(self, call: PluginCall) -> None:
+        super().__init__(call.plugin, call.extension_point, "has not answered in time")
+
+
+class PluginLimits:
+    """The breakers of all plugins, and the threads on which they are called.
+
+    Args:
+        clock: seconds that only go forward, for the breakers.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.breakers = Breakers(clock)
+        self._verb_threads = Threads(_VERB_THREADS, "verb")
+        self._binding_threads = Threads(_BINDING_THREADS, "binding")
+
+    def start(self, work: Callable[[], _T]) -> "LimitedCall[_T]":
+        """The work begins on a thread, as a run of its own."""
+        return LimitedCall(work, self._verb_threads, self.breakers)
+
+    def within(self, seconds: float | None, work: Callable[[], _T]) -> _T:
+        """What the work returns; blocks.
+
+        Raises:
+            HungError: a plugin took longer than that.
+            TimeoutError: no plugin is to blame, and yet it took longer.
+        """
+        call = self.start(work)
+        if not wait([call.job.future], seconds).done:
+            raise call.given_up()
+        return call.job.future.result()
+
+    async def within_async(self, seconds: float | None, work: Callable[[], _T]) -> _T:
+        """The same without blocking."""
+        call = self.start(work)
+        try:
+            done = await call.done_within(seconds)
+        except asyncio.CancelledError:
+            call.watch_on(seconds)
+            raise
+        if not done:
+            raise call.given_up()
+        return call.job.future.result()
+
+    async def binding_call(
+        self, plugin: str, deadline_s: float | None, work: Callable[[], _T]
+    ) -> _T:
+        """What one plain method of the binding cycle returns, from a thread.
+
+        Whoever cancels this lets the thread go on until the deadline; from then on it is stuck.
+
+        Args:
+            plugin: whose method it is.
+            deadline_s: on the clock of ``time.monotonic``; None where there is none.
+            work: calls it.
+        """
+        threads, breakers = self._binding_threads, self.breakers
+        job = threads.submit(work)
+
+        def give_up() -> None:
+            if threads.give_up(job, partial(breakers.came_back, plugin)):
+                breakers.stuck(plugin)
+
+        def give_up_late() -> None:
+            if not job.future.done():
+                breakers.hung(plugin)
+            give_up()
+
+        try:
+            return await asyncio.wrap_future(job.future)
+        except asyncio.CancelledError:
+            if deadline_s is None:
+                raise
+            left_s = deadline_s - time.monotonic()
+            if left_s > 0:
+                asyncio.get_running_loop().call_later(left_s, give_up_late)
+            else:
+                give_up()
+            raise
+
+    def stop(self) -> None:
+        """Nothing new begins; what runs is not waited for."""
+        self._verb_threads.stop()
+        self._binding_threads.stop()
+
+
+class LimitedCall(Generic[_T]):
+    """One run on a thread, seen from where it is waited for."""
+
+    def __init__(self, work: Callable[[], _T], threads: Threads, breakers: Breakers) -> None:
+        self.run = Run(breakers)
+        self._threads = threads
+        self._breakers = breakers
+        self.job = threads.submit(partial(self.run.enter, work))
+        self._done: asyncio.Future[None] | None = None
+
+    async def done_within(self, seconds: float | None) -> bool:
+        """Whether it is done before that much time has passed; None: it is waited for."""
+        if not self.job.future.done():
+            if self._done is None:
+                self._done = _told_of(self.job.future)
+            await asyncio.wait([self._done], timeout=None if seconds is None else max(seconds, 0))
+        return self.job.future.done()
+
+    def watch_on(self, seconds: float | None) -> None:
+        """Nobody wants the answer, but should the call hang, it is still given up in time."""
+        self.withdraw()
+
+        def look() -> None:
+            if not self.job.future.done():
+                self.given_up()
+
+        if seconds is not None:
+            asyncio.get_running_loop().call_later(max(seconds, 0), look)
+
+    def withdraw(self) -> None:
+        """Nobody wants the answer: work that has not begun does not begin."""
+        self.job.future.cancel()
+
+    def given_up(self) -> HungError | TimeoutError:
+        """What to raise: the plugin that took most of the time, if one did, is left uncalled."""
+        slowest = self.run.slowest()
+        current = self.run.abandon()
+        if current is None:
+            self._threads.give_up(self.job)
+        elif self._threads.give_up(self.job, partial(self._breakers.came_back, current.plugin)):
+            self._breakers.stuck(current.plugin)
+        if slowest is None:
+            _LOGGER.error("no answer in time, and no plugin took most of it")
+            return TimeoutError("kubextend has not answered in time")
+        self._breakers.hung(slowest.plugin)
+        return HungError(slowest)
+
+
+def _told_of(future: Future[_T]) -> asyncio.Future[None]:
+    """A future of this event loop that is done once the other is, and never cancels it."""
+    loop = asyncio.get_running_loop()
+    told = loop.create_future()
+
+    def tell() -> None:
+        if not told.done():
+            told.set_result(None)
+
+    def tell_loop(_future: Future[_T]) -> None:
+        # A thread may come back after the loop has ended.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(tell)
+
+    future.add_done_callback(tell_loop)
+    return told

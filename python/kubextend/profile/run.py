@@ -1,0 +1,168 @@
+"""One verb call, as its plugins' calls are seen from outside of the thread they are made on."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kubextend.errors import PluginError
+from kubextend.profile.breaker import Admission, Breakers
+
+__all__ = ["AbandonedError", "PluginCall", "Run", "UncalledError", "current_run"]
+
+_T = TypeVar("_T")
+
+
+class AbandonedError(BaseException):
+    """Nobody waits for this run any more: its thread unwinds, and nothing more comes of it."""
+
+
+class UncalledError(PluginError):
+    """A plugin that was not called, because its breaker is open."""
+
+    def __init__(self, plugin: str, extension_point: str) -> None:
+        super().__init__(plugin, extension_point, "not called: it hung, or kept failing")
+
+
+@dataclass(frozen=True, slots=True)
+class PluginCall:
+    """A plugin at an extension point."""
+
+    plugin: str
+    extension_point: str
+
+
+class Run:
+    """Which plugin is being called, how long each one took, and which may be called at all.
+
+    One thread runs; any other may look, and abandon it.
+
+    Args:
+        breakers: asked once for each plugin, told how its calls end.
+        clock: seconds that only go forward.
+
+    Attributes:
+        may_go_on_without: names of the plugins that the verb can answer without.
+        answer_instead: what the verb answers, with a text that says why, where it has no answer;
+            None until it knows the request.
+    """
+
+    def __init__(self, breakers: Breakers, clock: Callable[[], float] = time.monotonic) -> None:
+        self.may_go_on_without: frozenset[str] = frozenset()
+        self.answer_instead: Callable[[str], bytes] | None = None
+        self._breakers = breakers
+        self._clock = clock
+        self._began_s = clock()
+        self._admissions: dict[str, Admission] = {}
+        self._spent_s: dict[PluginCall, float] = {}
+        self._current: tuple[PluginCall, float] | None = None
+        self._abandoned = False
+
+    def enter(self, work: Callable[[], _T]) -> _T:
+        """What the work returns; until then this is the run of all plugin calls in it.
+
+        Raises: AbandonedError: nobody waits for it any more.
+        """
+        with self.entered():
+            result = work()
+            self.check()
+        return result
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Until its end this is the run of all plugin calls of this thread or task."""
+        token = _RUN.set(self)
+        try:
+            yield
+        finally:
+            _RUN.reset(token)
+            self._end()
+
+    def _end(self) -> None:
+        """Plugins whose breaker was half open, and that did not fail, have recovered."""
+        for plugin, admission in self._admissions.items():
+            if admission is Admission.PROBE:
+                self._breakers.recovered(plugin)
+        self._admissions.clear()
+
+    def begin_call(self, plugin: str, extension_point: str, *, cleanup: bool = False) -> None:
+        """The plugin is about to be called.
+
+        Args:
+            plugin: its name.
+            extension_point: where.
+            cleanup: it gives up what it has, so an open breaker does not stand in its way.
+
+        Raises: UncalledError: it must not be.
+        """
+        admission = self._admissions.get(plugin)
+        if admission is None:
+            admission = self._admissions[plugin] = self._breakers.admit(plugin)
+        if admission is Admission.REFUSED and not cleanup:
+            raise UncalledError(plugin, extension_point)
+        self._current = (PluginCall(plugin, extension_point), self._clock())
+
+    def end_call(self) -> None:
+        """It has come back.
+
+        Raises: AbandonedError: too late.
+        """
+        if self._current is not None:
+            call, began_s = self._current
+            self._spent_s[call] = self._spent_s.get(call, 0.0) + self._clock() - began_s
+            self._current = None
+        self.check()
+
+    def failed(self, plugin: str) -> None:
+        """It raised, or answered what it may not."""
+        if self._abandoned:
+            return
+        self._admissions.pop(plugin, None)
+        self._breakers.failed(plugin)
+
+    def hung(self, plugin: str) -> None:
+        """It was waited for in vain."""
+        self._admissions.pop(plugin, None)
+        self._breakers.hung(plugin)
+
+    def check(self) -> None:
+        """Raises AbandonedError where nobody waits for this run any more."""
+        if self._abandoned:
+            raise AbandonedError
+
+    @property
+    def current(self) -> PluginCall | None:
+        """The call that is being made."""
+        current = self._current
+        return None if current is None else current[0]
+
+    def slowest(self) -> PluginCall | None:
+        """The call that took more than half of the time until now; None where none did."""
+        now = self._clock()
+        spent_s = dict(self._spent_s)
+        if (current := self._current) is not None:
+            call, began_s = current
+            spent_s[call] = spent_s.get(call, 0.0) + now - began_s
+        call = max(spent_s, key=spent_s.__getitem__, default=None)  # type: ignore[assignment]
+        if call is None or spent_s[call] * 2 < now - self._began_s:
+            return None
+        return call
+
+    def abandon(self) -> PluginCall | None:
+        """The thread is told to unwind when it can; which call it has to come back from."""
+        self._abandoned = True
+        for plugin, admission in list(self._admissions.items()):
+            if admission is Admission.PROBE:
+                self._breakers.unprobed(plugin)
+        self._admissions.clear()
+        return self.current
+
+
+_RUN: ContextVar[Run | None] = ContextVar("kubextend_run", default=None)
+
+
+def current_run() -> Run | None:
+    """The run that this code is part of; None outside of any."""
+    return _RUN.get()

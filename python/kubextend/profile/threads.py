@@ -1,0 +1,161 @@
+"""Threads for work that may never come back.
+
+Those of ``concurrent.futures`` are joined when the interpreter ends, and one that hangs is counted
+as busy for ever. These are daemons, and one that is given up has its place taken by another.
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextvars import Context, copy_context
+from enum import Enum, auto
+from queue import SimpleQueue
+from typing import Generic, TypeVar
+
+__all__ = ["Job", "Threads"]
+
+_T = TypeVar("_T")
+
+
+class _Phase(Enum):
+    QUEUED = auto()
+    RUNNING = auto()
+    DONE = auto()
+    GIVEN_UP = auto()
+
+
+class Job(Generic[_T]):
+    """One call on its way through a thread.
+
+    Attributes:
+        future: its result; never done where the job is given up.
+    """
+
+    def __init__(self, work: Callable[[], _T]) -> None:
+        self.future: Future[_T] = Future()
+        self._work = work
+        self._context: Context = copy_context()
+        self._phase = _Phase.QUEUED
+        self._on_return: Callable[[], object] = _nothing
+
+    def _run(self) -> Callable[[], object]:
+        """The work is done; what the future is then to be told."""
+        try:
+            result = self._context.run(self._work)
+        except BaseException as error:  # noqa: BLE001  told to whoever waits
+            failure = error
+            return lambda: self.future.set_exception(failure)
+        return lambda: self.future.set_result(result)
+
+
+class Threads:
+    """At most so many threads, made when needed, besides those that were given up.
+
+    Args:
+        most: threads that serve at the same time; more work than that waits.
+        name: what their names begin with.
+    """
+
+    def __init__(self, most: int, name: str) -> None:
+        self._most = most
+        self._name = name
+        self._lock = threading.Lock()
+        self._jobs: SimpleQueue[Job[object] | None] = SimpleQueue()
+        self._serving = 0
+        self._spare = 0
+        self._waiting = 0
+        self._stopped = False
+
+    def submit(self, work: Callable[[], _T]) -> Job[_T]:
+        """The call begins as soon as a thread is free.
+
+        Raises: RuntimeError: ``stop`` was called.
+        """
+        job = Job(work)
+        with self._lock:
+            if self._stopped:
+                message = f"the {self._name} threads have been stopped"
+                raise RuntimeError(message)
+            self._jobs.put(job)  # type: ignore[arg-type]
+            if self._spare:
+                self._spare -= 1
+            elif self._serving < self._most:
+                self._begin_thread()
+            else:
+                self._waiting += 1
+        return job
+
+    def give_up(self, job: Job[_T], on_return: Callable[[], object] | None = None) -> bool:
+        """Nobody waits for the job any more; whether it is running, and now has lost its place.
+
+        Args:
+            job: one of these threads'.
+            on_return: called, on that thread, should the work come back after all.
+        """
+        with self._lock:
+            if job._phase is _Phase.QUEUED:  # noqa: SLF001  of the same file
+                job.future.cancel()
+                job._phase = _Phase.DONE  # noqa: SLF001
+            if job._phase is not _Phase.RUNNING:  # noqa: SLF001
+                return False
+            job._phase = _Phase.GIVEN_UP  # noqa: SLF001
+            job._on_return = on_return or _nothing  # noqa: SLF001
+            self._serving -= 1
+            if self._waiting:
+                self._waiting -= 1
+                self._begin_thread()
+            return True
+
+    def stop(self) -> None:
+        """Nothing new is taken; threads without work end, and nobody waits for the others."""
+        with self._lock:
+            self._stopped = True
+            for _ in range(self._spare):
+                self._jobs.put(None)
+            self._spare = 0
+
+    def _begin_thread(self) -> None:
+        self._serving += 1
+        threading.Thread(target=self._serve, name=f"kubextend-{self._name}", daemon=True).start()
+
+    def _serve(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            goes_on = self._done(job)
+            # The next wait may be long, and a body may be large.
+            del job
+            if not goes_on:
+                return
+
+    def _done(self, job: Job[object]) -> bool:
+        """The job is done; whether the thread still has a place."""
+        with self._lock:
+            wanted = job._phase is _Phase.QUEUED  # noqa: SLF001
+            if wanted and job.future.set_running_or_notify_cancel():
+                job._phase = _Phase.RUNNING  # noqa: SLF001
+            else:
+                return self._stays()
+        tell = job._run()  # noqa: SLF001
+        with self._lock:
+            given_up = job._phase is _Phase.GIVEN_UP  # noqa: SLF001
+            job._phase = _Phase.DONE  # noqa: SLF001
+            stays = not given_up and self._stays()
+        if given_up:
+            job._on_return()  # noqa: SLF001
+        else:
+            tell()
+        return stays
+
+    def _stays(self) -> bool:
+        """Under the lock: the thread takes waiting work, is spare, or ends with the others."""
+        if self._waiting:
+            self._waiting -= 1
+        elif self._stopped:
+            self._serving -= 1
+            return False
+        else:
+            self._spare += 1
+        return True
+
+
+def _nothing() -> None:
+    pass

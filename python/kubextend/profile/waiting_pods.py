@@ -1,0 +1,133 @@
+"""Pods that Permit holds.
+
+A waiting pod costs a future and a timer for each plugin it waits for, and no thread.
+Source: kubernetes v1.36 pkg/scheduler/framework/runtime/waiting_pods_map.go
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from kubextend import core
+from kubextend.framework.status import Status
+
+__all__ = ["MAX_PERMIT_WAIT_S", "WaitingPod", "WaitingPods"]
+
+MAX_PERMIT_WAIT_S: Final = 15 * 60.0
+"""kube-scheduler's own limit."""
+
+
+class WaitingPod:
+    """One held pod; its methods may be called from any thread.
+
+    Args:
+        pod: the pod.
+        node_name: where it is to run.
+        waits_s: seconds for each plugin that holds it; the first to pass rejects the pod.
+    """
+
+    def __init__(self, pod: core.Pod, node_name: str, waits_s: Mapping[str, float]) -> None:
+        self.pod = pod
+        self.node_name = node_name
+        self._loop = asyncio.get_running_loop()
+        self._answer: asyncio.Future[Status] = self._loop.create_future()
+        self._lock = threading.Lock()
+        self._decided = False
+        self._pending = {
+            name: self._loop.call_later(wait_s, self._timed_out, name, wait_s)
+            for name, wait_s in waits_s.items()
+        }
+
+    @property
+    def pending_plugins(self) -> tuple[str, ...]:
+        """Which plugins still hold it."""
+        with self._lock:
+            return tuple(self._pending)
+
+    def allow(self, plugin: str) -> None:
+        """One plugin holds it no longer; it goes on when none does."""
+        with self._lock:
+            timer = self._pending.pop(plugin, None)
+            last = timer is not None and not self._pending
+        if timer is not None:
+            self._loop.call_soon_threadsafe(timer.cancel)
+        if last:
+            self._decide(Status.success())
+
+    def reject(self, plugin: str, reason: str) -> bool:
+        """It is sent back; False where it was decided before."""
+        del plugin
+        return self._decide(Status.unschedulable(reason))
+
+    async def wait(self) -> Status:
+        """What became of it."""
+        return await self._answer
+
+    def end(self) -> None:
+        """Nobody waits for it any more."""
+        self._decide(Status.unschedulable("the wait has ended"))
+
+    def _timed_out(self, plugin: str, wait_s: float) -> None:
+        # The sentence is the scheduler's own.
+        self.reject(plugin, f"rejected due to timeout after waiting {wait_s:g}s at plugin {plugin}")
+
+    def _decide(self, status: Status) -> bool:
+        with self._lock:
+            if self._decided:
+                return False
+            self._decided = True
+            timers = list(self._pending.values())
+            self._pending.clear()
+        self._loop.call_soon_threadsafe(self._resolve, status, timers)
+        return True
+
+    def _resolve(self, status: Status, timers: list[asyncio.TimerHandle]) -> None:
+        for timer in timers:
+            timer.cancel()
+        if not self._answer.done():
+            self._answer.set_result(status)
+
+
+class WaitingPods:
+    """The pods that are held now, by UID.
+
+    Args:
+        max_wait_s: no plugin holds a pod for longer: kube-scheduler's call would time out.
+    """
+
+    def __init__(self, max_wait_s: float = MAX_PERMIT_WAIT_S) -> None:
+        self.max_wait_s = min(max_wait_s, MAX_PERMIT_WAIT_S)
+        self._pods: dict[str, WaitingPod] = {}
+        self._told: Callable[[WaitingPod], object] = lambda _waiting: None
+
+    def tell(self, listener: Callable[[WaitingPod], object]) -> None:
+        """The listener is told of each pod that is held from now on; it must not block."""
+        self._told = listener
+
+    def add(self, waiting: WaitingPod) -> None:
+        """It is found from now on."""
+        self._pods[waiting.pod.uid] = waiting
+        self._told(waiting)
+
+    def remove(self, waiting: WaitingPod) -> None:
+        """It is found no longer; another wait of the same pod is left alone."""
+        if self._pods.get(waiting.pod.uid) is waiting:
+            del self._pods[waiting.pod.uid]
+
+    def get(self, uid: str) -> WaitingPod | None:
+        """The held pod of this UID."""
+        return self._pods.get(uid)
+
+    def reject(self, uid: str, plugin: str, reason: str) -> bool:
+        """The pod is sent back if it is held; whether it was."""
+        waiting = self.get(uid)
+        return waiting is not None and waiting.reject(plugin, reason)
+
+    def __iter__(self) -> Iterator[WaitingPod]:
+        """Those that are held at this moment."""
+        return iter(list(self._pods.values()))
+
+    def __len__(self) -> int:
+        """How many are held."""
+        return len(self._pods)

@@ -1,0 +1,29 @@
+"""One number a node, asked of Prometheus in the background and shared by the plugins that want it.
+
+A verb only ever reads what the last refresh left in memory: nothing here waits for Prometheus but
+the thread of a ``Source``. Knows no profile and no verb.
+"""
+
+from kubextend.prometheus.args import PrometheusArgs
+from kubextend.prometheus.duration import seconds
+from kubextend.prometheus.endpoint import Endpoint, PrometheusError
+from kubextend.prometheus.metric import NodeMetric
+from kubextend.prometheus.rounding import rounded
+from kubextend.prometheus.source import Query, Source
+from kubextend.prometheus.sources import Sources
+from kubextend.prometheus.vector import NodeLabel, Vector, read_vector
+
+__all__ = [
+    "Endpoint",
+    "NodeLabel",
+    "NodeMetric",
+    "PrometheusArgs",
+    "PrometheusError",
+    "Query",
+    "Source",
+    "Sources",
+    "Vector",
+    "read_vector",
+    "rounded",
+    "seconds",
+]

@@ -1,0 +1,101 @@
+"""The arguments that every plugin on Prometheus has."""
+
+import re
+from typing import Annotated, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+from kubextend.prometheus.duration import seconds
+
+__all__ = ["Duration", "PrometheusArgs"]
+
+
+_NO_URL = re.compile(r"[^!-~]")
+
+
+def _duration(text: str) -> str:
+    seconds(text)
+    return text
+
+
+def _address(text: str) -> str:
+    """The URL below which ``api/v1/query`` is; never one that holds a password."""
+    parts = urlsplit(text)
+    if parts.username is not None or parts.password is not None:
+        message = "credentials in the address would end up in logs: use bearerTokenFile"
+        raise ValueError(message)
+    # Reading the port refuses one that is no number.
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
+        message = "must be a URL such as http://prometheus.monitoring.svc:9090"
+        raise ValueError(message)
+    if parts.query or parts.fragment or _NO_URL.search(text):
+        message = "must be an address and a path, with nothing behind"
+        raise ValueError(message)
+    return text.rstrip("/")
+
+
+def _pattern(text: str) -> str:
+    try:
+        groups = re.compile(text).groups
+    except re.error as error:
+        message = f"is no regular expression: {error}"
+        raise ValueError(message) from error
+    if groups != 1:
+        message = f"must have exactly one group, which is the node's name; this has {groups}"
+        raise ValueError(message)
+    return text
+
+
+Duration = Annotated[str, AfterValidator(_duration)]
+
+
+class PrometheusArgs(BaseModel):
+    """Where numbers come from, whose they are, and how long they are believed.
+
+    Attributes:
+        prometheus_address: Prometheus, or what speaks its API: ``http://HOST:9090`` and a path, if
+            it has one.
+        node_label: the label of a series that tells its node. A port behind it is left out.
+        node_pattern: where the label is more than the node's name: an expression that has to match
+            the whole label, with one group around the name.
+        refresh_interval: how often Prometheus is asked.
+        timeout: how long an answer may take.
+        time_to_live: how long the last numbers are believed when no new ones come.
+        fallback_score: the score of a node without a believable number.
+        bearer_token_file: sent as Authorization; read again for every query; needs https.
+        ca_file: the certificate authority of an https address; that of the system if absent.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=False
+    )
+
+    prometheus_address: Annotated[str, AfterValidator(_address)]
+    node_label: str = Field(default="instance", pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")
+    node_pattern: Annotated[str, AfterValidator(_pattern)] | None = None
+    refresh_interval: Duration = "15s"
+    timeout: Duration = "5s"
+    time_to_live: Duration = "2m"
+    fallback_score: int = Field(default=50, ge=0, le=100)
+    bearer_token_file: str | None = None
+    ca_file: str | None = Field(default=None, alias="caFile")
+
+    @model_validator(mode="after")
+    def _numbers_outlive_a_refresh(self) -> Self:
+        least = seconds(self.refresh_interval) + seconds(self.timeout)
+        if seconds(self.time_to_live) < least:
+            message = (
+                f"timeToLive {self.time_to_live} is shorter than refreshInterval and timeout "
+                "together: numbers would expire before new ones can be there"
+            )
+            raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _a_token_is_sent_over_tls(self) -> Self:
+        if self.bearer_token_file is not None and not self.prometheus_address.startswith("https:"):
+            message = "bearerTokenFile needs an https address: a token must not cross the net bare"
+            raise ValueError(message)
+        return self

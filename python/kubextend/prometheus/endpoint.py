@@ -1,0 +1,191 @@
+"""One instant query over HTTP: bounded in time and in bytes, whatever the other side does.
+
+On ``http.client`` of the standard library. urllib3 is only there because the Kubernetes client
+brings it, and it keeps to itself the socket that is shut down here: a timeout of a read alone lets
+a server that sends a byte now and then hold the thread for ever. Redirects are not followed and
+proxies of the environment not used: what is asked is the address that is configured.
+"""
+
+import http.client
+import json
+import socket
+import ssl
+import threading
+import time
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlencode, urlsplit
+
+from kubextend.errors import KubextendError
+
+__all__ = ["MAX_ANSWER_BYTES", "Endpoint", "PrometheusError"]
+
+MAX_ANSWER_BYTES: Final = 16 << 20
+"""A series of ``sum by (node)`` takes about 100 bytes, so that this is 150,000 nodes."""
+
+_PIECE_BYTES = 64 << 10
+_COMPLAINT_BYTES = 4 << 10
+_COMPLAINT_CHARACTERS = 200
+_LONGEST_TOKEN = 64 << 10
+
+
+class PrometheusError(KubextendError):
+    """Prometheus could not be reached, refused, or answered what is no answer."""
+
+
+class Endpoint:
+    """The query API of one address. ``query`` is for one thread, ``interrupt`` for any.
+
+    Args:
+        address: http or https, a host, and the path under which the API is, if any.
+        bearer_token_file: its content is sent as Authorization; read for every query.
+        ca_file: whom an https server's certificate must be from; None: the system's authorities.
+        max_answer_bytes: a longer answer is none.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        bearer_token_file: str | None = None,
+        ca_file: str | None = None,
+        max_answer_bytes: int = MAX_ANSWER_BYTES,
+    ) -> None:
+        self._url = urlsplit(address)
+        self._bearer_token_file = bearer_token_file
+        self._ca_file = ca_file
+        self._max_answer_bytes = max_answer_bytes
+        self._tls: ssl.SSLContext | None = None
+        self._call: _Call | None = None
+
+    def query(self, promql: str, timeout_s: float) -> bytes:
+        """The body of a successful answer, which came within the time.
+
+        Raises: PrometheusError: there is none; the message says why, without secrets.
+        """
+        try:
+            call = _Call(self._connection(timeout_s))
+            self._call = call
+            path = self._path(promql, timeout_s)
+            return call.get(path, self._headers(), timeout_s, self._max_answer_bytes)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            # A replaced authority is read again after the certificate that it did not know.
+            self._tls = None
+            message = f"{type(error).__name__}: {error}"
+            raise PrometheusError(message) from error
+        finally:
+            self._call = None
+
+    def interrupt(self) -> None:
+        """A query that is under way fails at once."""
+        if (call := self._call) is not None:
+            call.interrupt()
+
+    def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
+        host = self._url.hostname or ""
+        if self._url.scheme == "http":
+            return http.client.HTTPConnection(host, self._url.port, timeout=timeout_s)
+        if self._tls is None:
+            self._tls = ssl.create_default_context(cafile=self._ca_file)
+        return http.client.HTTPSConnection(
+            host, self._url.port, timeout=timeout_s, context=self._tls
+        )
+
+    def _path(self, promql: str, timeout_s: float) -> str:
+        # GET, since roles that may only read are often denied POST.
+        asked = urlencode({"query": promql, "timeout": f"{timeout_s:g}s"})
+        return f"{self._url.path.rstrip('/')}/api/v1/query?{asked}"
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Accept": "application/json", "Connection": "close"}
+        if self._bearer_token_file is not None:
+            headers["Authorization"] = f"Bearer {_token(self._bearer_token_file)}"
+        return headers
+
+
+class _Call:
+    """One request and its answer; a timer and ``interrupt`` may cut it from other threads."""
+
+    def __init__(self, connection: http.client.HTTPConnection) -> None:
+        self._connection = connection
+        self._socket: socket.socket | None = None
+        self._cut = False
+
+    def get(self, path: str, headers: dict[str, str], timeout_s: float, max_bytes: int) -> bytes:
+        began = time.monotonic()
+        timer = threading.Timer(timeout_s, self.interrupt)
+        timer.daemon = True
+        timer.start()
+        try:
+            # The socket is not there to be cut before it is connected, so that is done by itself.
+            self._connection.connect()
+            # Kept, since the connection lets go of it where the server says that it will close.
+            self._socket = self._connection.sock
+            body = self._answer(path, headers, max_bytes)
+        except (OSError, http.client.HTTPException, ValueError, PrometheusError) as error:
+            if self._cut or isinstance(error, TimeoutError):
+                raise self._too_late(began) from error
+            raise
+        finally:
+            timer.cancel()
+            self._connection.close()
+        if self._cut:
+            raise self._too_late(began)
+        return body
+
+    def interrupt(self) -> None:
+        self._cut = True
+        connected = self._socket or self._connection.sock
+        if connected is not None:
+            try:
+                # That of a TLS socket would take the TLS object from under the reading thread.
+                socket.socket.shutdown(connected, socket.SHUT_RDWR)
+            except OSError:
+                return
+
+    def _answer(self, path: str, headers: dict[str, str], max_bytes: int) -> bytes:
+        if self._cut:
+            return b""
+        self._connection.request("GET", path, headers=headers)
+        with self._connection.getresponse() as response:
+            if response.status != http.HTTPStatus.OK:
+                raise PrometheusError(_refusal(response.status, response.read(_COMPLAINT_BYTES)))
+            return _read(response, max_bytes)
+
+    def _too_late(self, began: float) -> PrometheusError:
+        return PrometheusError(f"no whole answer within {time.monotonic() - began:.1f} s")
+
+
+def _read(response: http.client.HTTPResponse, max_bytes: int) -> bytes:
+    too_long = PrometheusError(f"the answer is longer than {max_bytes} bytes")
+    if (response.length or 0) > max_bytes:
+        raise too_long
+    pieces: list[bytes] = []
+    left = max_bytes
+    while piece := response.read(_PIECE_BYTES):
+        left -= len(piece)
+        if left < 0:
+            raise too_long
+        pieces.append(piece)
+    if response.length:
+        message = f"the answer was cut off {response.length} bytes before its end"
+        raise PrometheusError(message)
+    return b"".join(pieces)
+
+
+def _refusal(status: int, body: bytes) -> str:
+    """The status and, where the body is Prometheus' own, what it complains about."""
+    try:
+        complaint = str(json.loads(body)["error"])
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return f"HTTP {status}"
+    return f"HTTP {status}: {complaint[:_COMPLAINT_CHARACTERS]}"
+
+
+def _token(file: str) -> str:
+    token = Path(file).read_bytes()[:_LONGEST_TOKEN].decode("ascii", "replace").strip()
+    # http.client would quote a token that cannot be sent in its complaint.
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        message = f"{file} holds no token"
+        raise PrometheusError(message)
+    return token

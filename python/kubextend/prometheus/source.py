@@ -1,0 +1,208 @@
+"""One query that is asked again and again in a thread of its own; its last answer is kept."""
+
+import logging
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from kubextend.prometheus.endpoint import Endpoint, PrometheusError
+from kubextend.prometheus.vector import Dropped, NodeLabel, Vector, read_vector
+
+__all__ = ["Asks", "Query", "Source"]
+
+_LOGGER = logging.getLogger(__name__)
+
+_LONGEST_BACKOFF_S = 30.0
+_LARGEST_EXPONENT = 16
+_JITTER = 0.1
+_STOP_WITHIN_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked, of whom, how often. Equal ones share one ``Source``.
+
+    Attributes:
+        address: checked by ``PrometheusArgs``.
+        promql: yields an instant vector with one series a node.
+        label: where the node's name is.
+        interval_s: from the start of a refresh to that of the next.
+        timeout_s: for a whole answer.
+        bearer_token_file: see ``Endpoint``.
+        ca_file: see ``Endpoint``.
+    """
+
+    address: str
+    promql: str
+    label: NodeLabel
+    interval_s: float
+    timeout_s: float
+    bearer_token_file: str | None = None
+    ca_file: str | None = None
+
+
+class Asks(Protocol):
+    """Asks Prometheus; ``Endpoint`` is one."""
+
+    def query(self, promql: str, timeout_s: float) -> bytes:
+        """The body of a successful answer.
+
+        Raises: PrometheusError: there is none.
+        """
+
+    def interrupt(self) -> None:
+        """A query that is under way fails at once."""
+
+
+class Source:
+    """The last good answer of a query. Reading it never waits, and never meets a half-made one.
+
+    Several plugins may start it: it runs from the first ``start`` to as many ``stop``.
+
+    Args:
+        query: what is asked.
+        endpoint: whom; made of the query where it is not given.
+        clock: seconds that only go forward.
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        endpoint: Asks | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.query = query
+        self.refreshes: Counter[str] = Counter(ok=0, failed=0)
+        self.dropped: Counter[Dropped] = Counter()
+        self._endpoint = endpoint or Endpoint(
+            query.address, bearer_token_file=query.bearer_token_file, ca_file=query.ca_file
+        )
+        self._clock = clock
+        self._latest: tuple[Vector, float] | None = None
+        self._failures = 0
+        self._complaint = ""
+        self._lock = threading.Lock()
+        self._users = 0
+        self._thread: _Refreshing | None = None
+
+    def start(self) -> None:
+        """Prometheus is asked from now on, whether it is there or not; returns at once."""
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._thread = _Refreshing(self)
+                self._thread.start()
+
+    def stop(self) -> None:
+        """With the last of its users gone, Prometheus is asked no more."""
+        with self._lock:
+            self._users = max(self._users - 1, 0)
+            if self._users:
+                return
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.stop()
+
+    def latest(self, time_to_live_s: float) -> Vector | None:
+        """The last good answer, or None where it is too old or there was none yet."""
+        latest = self._latest
+        if latest is None or self._clock() - latest[1] > time_to_live_s:
+            return None
+        return latest[0]
+
+    def age_s(self) -> float | None:
+        """Seconds since the last good answer was asked for; None before there was one."""
+        latest = self._latest
+        return None if latest is None else self._clock() - latest[1]
+
+    def nodes(self) -> int:
+        """How many nodes the last good answer has a number for."""
+        latest = self._latest
+        return 0 if latest is None else len(latest[0].by_node)
+
+    def refresh(self) -> bool:
+        """Ask once, now, in this thread; whether there is a new answer."""
+        # An answer is as old as its question: what happened since is not in it.
+        asked_at = self._clock()
+        query = self.query
+        try:
+            body = self._endpoint.query(query.promql, query.timeout_s)
+            vector = read_vector(body, query.label)
+        except PrometheusError as error:
+            self._failed(str(error))
+            return False
+        except Exception as error:
+            _LOGGER.exception("a refresh from %s broke", query.address)
+            self._failed(f"{type(error).__name__}: {error}")
+            return False
+        self._latest = (vector, asked_at)
+        self._succeeded(vector)
+        return True
+
+    def pause_s(self) -> float:
+        """How long until the next refresh: the interval, and more with every failure in a row."""
+        interval_s = self.query.interval_s
+        exponent = min(max(self._failures - 1, 0), _LARGEST_EXPONENT)
+        longest_s = max(interval_s, _LONGEST_BACKOFF_S)
+        pause_s = min(interval_s * 2.0**exponent, longest_s)
+        return pause_s * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311  no secret
+
+    def interrupt(self) -> None:
+        """A refresh that is under way fails at once."""
+        self._endpoint.interrupt()
+
+    def _succeeded(self, vector: Vector) -> None:
+        self.refreshes["ok"] += 1
+        self._failures = 0
+        self.dropped.update(vector.dropped)
+        left_out = ", ".join(sorted(vector.dropped))
+        complaint = f"series left out: {left_out}" if left_out else ""
+        if not vector.by_node:
+            complaint = f"no node has a number; {complaint or 'the answer has no series'}"
+        if complaint != self._complaint:
+            _LOGGER.log(
+                logging.WARNING if complaint else logging.INFO,
+                "Prometheus answers: %s",
+                complaint or f"{len(vector.by_node)} nodes have a number",
+                extra=self._facts(),
+            )
+        self._complaint = complaint
+
+    def _failed(self, complaint: str) -> None:
+        self.refreshes["failed"] += 1
+        self._failures += 1
+        if complaint != self._complaint:
+            _LOGGER.warning("no answer from Prometheus: %s", complaint, extra=self._facts())
+        self._complaint = complaint
+
+    def _facts(self) -> dict[str, object]:
+        return {"address": self.query.address, "query": self.query.promql}
+
+
+class _Refreshing:
+    """The thread that refreshes a source until it is stopped."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._stopping = threading.Event()
+        # A daemon: the look-up of a host's name can be neither bounded nor interrupted.
+        self._thread = threading.Thread(target=self._run, name="prometheus-refresh", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._source.interrupt()
+        self._thread.join(_STOP_WITHIN_S)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            self._source.refresh()
+            spent_s = time.monotonic() - began
+            self._stopping.wait(max(self._source.pause_s() - spent_s, 0.0))

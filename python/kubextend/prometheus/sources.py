@@ -1,0 +1,84 @@
+"""The sources of one kubextend: one for each query, and what they tell of themselves."""
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from kubextend.framework.handle import Handle
+from kubextend.prometheus.source import Query, Source
+from kubextend.prometheus.vector import DROPPED
+
+__all__ = ["Sources"]
+
+_PREFIX = "kubextend_prometheus_"
+
+
+class Sources(Collector):
+    """Plugins that ask the same share the thread, the answer, and the load on Prometheus.
+
+    Args:
+        registry: where age and failures are shown; None: nowhere.
+        make: makes the source of a query.
+    """
+
+    def __init__(
+        self,
+        registry: CollectorRegistry | None = None,
+        make: Callable[[Query], Source] = Source,
+    ) -> None:
+        self._make = make
+        self._sources: dict[Query, tuple[str, Source]] = {}
+        if registry is not None:
+            registry.register(self)
+
+    @classmethod
+    def of(cls, handle: Handle) -> "Sources":
+        """Those that all plugins of a Handle share."""
+        return handle.shared(cls, lambda: cls(handle.metrics))
+
+    def source(self, query: Query, plugin: str) -> Source:
+        """The source of this query, made by the first that wants it.
+
+        Args:
+            query: what is asked.
+            plugin: who wants it; the metrics of a new source are named after it.
+        """
+        if query not in self._sources:
+            self._sources[query] = (self._new_name(plugin), self._make(query))
+        return self._sources[query][1]
+
+    def collect(self) -> Iterator[Metric]:
+        """Read when it is scraped, so that no refresh has to write a gauge."""
+        by = ["source"]
+        info = GaugeMetricFamily(
+            _PREFIX + "source_info", "What a source asks.", labels=["source", "address", "query"]
+        )
+        age = GaugeMetricFamily(
+            _PREFIX + "answer_age_seconds", "Since the last good answer was asked for.", labels=by
+        )
+        nodes = GaugeMetricFamily(
+            _PREFIX + "nodes", "Nodes that the last good answer has a number for.", labels=by
+        )
+        refreshes = CounterMetricFamily(
+            _PREFIX + "refreshes", "Queries by how they ended: ok, failed.", labels=[*by, "result"]
+        )
+        dropped = CounterMetricFamily(
+            _PREFIX + "dropped_series", "Series that no node got, by why.", labels=[*by, "reason"]
+        )
+        # A plugin may be made while a scrape is under way.
+        for name, source in list(self._sources.values()):
+            info.add_metric([name, source.query.address, source.query.promql], 1)
+            if (age_s := source.age_s()) is not None:
+                age.add_metric([name], age_s)
+            nodes.add_metric([name], source.nodes())
+            for result, count in source.refreshes.items():
+                refreshes.add_metric([name, result], count)
+            for reason in DROPPED:
+                dropped.add_metric([name, reason], source.dropped[reason])
+        yield from (info, age, nodes, refreshes, dropped)
+
+    def _new_name(self, plugin: str) -> str:
+        taken = {name for name, _ in self._sources.values()}
+        names = (plugin, *(f"{plugin}-{count}" for count in range(2, len(taken) + 2)))
+        return next(name for name in names if name not in taken)

@@ -1,0 +1,138 @@
+"""What Prometheus answers to an instant query, read into one number a node.
+
+Pure: bytes in, numbers out. A series that cannot be believed is left out and counted, so that its
+node has no number; a whole answer that cannot be read is an error.
+"""
+
+import math
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+import orjson
+
+from kubextend.prometheus.endpoint import PrometheusError
+
+__all__ = ["DROPPED", "Dropped", "NodeLabel", "Vector", "read_vector"]
+
+Dropped: TypeAlias = Literal["no_node", "not_finite", "duplicate", "malformed"]
+DROPPED: Final[tuple[Dropped, ...]] = ("no_node", "not_finite", "duplicate", "malformed")
+
+_PORT = re.compile(r":[0-9]+\Z")
+# The mapping holds the GIL; a verb that waits for it gets it after so many series.
+_SERIES_AT_A_TIME = 500
+_LONGEST_COMPLAINT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLabel:
+    """How the name of a node is read from a series.
+
+    Attributes:
+        key: the label; a port at its end is left out, as no node's name has one.
+        pattern: what it must match as a whole, with one group around the name; None: it is the
+            name.
+    """
+
+    key: str
+    pattern: str | None = None
+
+    def node_of(self, labels: Mapping[str, Any]) -> str | None:
+        """The node that a series speaks of; None where it does not say."""
+        value = labels.get(self.key)
+        if not isinstance(value, str):
+            return None
+        name = _PORT.sub("", value)
+        if self.pattern is not None:
+            match = re.fullmatch(self.pattern, name)
+            name = (match[1] or "") if match else ""
+        return name or None
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """One answer: finite numbers by node.
+
+    Attributes:
+        by_node: nodes of which exactly one series spoke, with a finite number.
+        evaluated_at: when Prometheus evaluated it, in Unix seconds of its own clock; None where the
+            answer has no series.
+        dropped: series that were left out, by reason.
+    """
+
+    by_node: Mapping[str, float]
+    evaluated_at: float | None = None
+    dropped: Mapping[Dropped, int] = field(default_factory=dict)
+
+
+def read_vector(body: bytes, label: NodeLabel) -> Vector:
+    """The numbers of an instant query's answer.
+
+    Two series of one node drop both: which of them is meant is not ours to guess.
+
+    Raises: PrometheusError: the body is no successful answer, or not an instant vector.
+    """
+    by_node: dict[str, float] = {}
+    several: set[str] = set()
+    dropped: Counter[Dropped] = Counter()
+    newest: float | None = None
+    for series in _unhurried(_result(body)):
+        sample = _sample(series)
+        if sample is None:
+            dropped["malformed"] += 1
+            continue
+        at, value = sample
+        newest = at if newest is None else max(newest, at)
+        node = label.node_of(series["metric"])
+        if node is None:
+            dropped["no_node"] += 1
+        elif node in several or node in by_node:
+            several.add(node)
+            dropped["duplicate"] += 1 + (by_node.pop(node, None) is not None)
+        elif not math.isfinite(value):
+            # Also NaN beside a number is two series of one node.
+            several.add(node)
+            dropped["not_finite"] += 1
+        else:
+            by_node[node] = value
+    return Vector(by_node, newest, dict(dropped))
+
+
+def _result(body: bytes) -> Sequence[Any]:
+    try:
+        answer = orjson.loads(body)
+        if answer["status"] != "success":
+            raise PrometheusError(str(answer.get("error", "no success"))[:_LONGEST_COMPLAINT])
+        data = answer["data"]
+        kind, result = data["resultType"], data["result"]
+    except orjson.JSONDecodeError as error:
+        message = f"the answer is no JSON: {error}"
+        raise PrometheusError(message) from error
+    except (TypeError, LookupError, AttributeError) as error:
+        message = "the answer is not that of Prometheus' query API"
+        raise PrometheusError(message) from error
+    if kind != "vector" or not isinstance(result, list):
+        message = f"the query yields a {str(kind)[:20]}, not an instant vector with a value a node"
+        raise PrometheusError(message)
+    return result
+
+
+def _sample(series: Any) -> tuple[float, float] | None:
+    """Time and value of a series; None where it has none, as a native histogram."""
+    try:
+        sample = series["value"]
+        at, value = sample
+        if not isinstance(series["metric"], dict) or not isinstance(value, str):
+            return None
+        return (float(at), float(value)) if math.isfinite(at) else None
+    except (TypeError, ValueError, LookupError, OverflowError):
+        return None
+
+
+def _unhurried(series: Sequence[Any]) -> Iterator[Any]:
+    for start in range(0, len(series), _SERIES_AT_A_TIME):
+        yield from series[start : start + _SERIES_AT_A_TIME]
+        time.sleep(0)

@@ -1,0 +1,49 @@
+"""For the author of a plugin: pods and nodes to try it on, a runner of every verb, conformance.
+
+Needs no cluster and no server. What is run is what serves kube-scheduler: real requests as bytes go
+through the verbs, and their answers are read again.
+"""
+
+from kubextend.testing.agreement import assert_same_answers
+from kubextend.testing.conformance import Violation, conformance, violations
+from kubextend.testing.handle import Activations, Bindings, make_handle
+from kubextend.testing.objects import (
+    NodesLike,
+    PodLike,
+    make_node,
+    make_nodes,
+    make_pod,
+    node_manifest,
+    pod_manifest,
+)
+from kubextend.testing.runner import (
+    BindResult,
+    FilterResult,
+    Runner,
+    run_binding_cycle,
+    run_filter,
+    run_score,
+)
+
+__all__ = [
+    "Activations",
+    "BindResult",
+    "Bindings",
+    "FilterResult",
+    "NodesLike",
+    "PodLike",
+    "Runner",
+    "Violation",
+    "assert_same_answers",
+    "conformance",
+    "make_handle",
+    "make_node",
+    "make_nodes",
+    "make_pod",
+    "node_manifest",
+    "pod_manifest",
+    "run_binding_cycle",
+    "run_filter",
+    "run_score",
+    "violations",
+]

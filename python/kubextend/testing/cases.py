@@ -1,0 +1,93 @@
+"""Generated cases: nodes and pods that differ in what plugins read, and are the same each time."""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kubextend.testing.objects import Manifest, node_manifest, pod_manifest
+
+__all__ = ["Case", "generated_cases"]
+
+_LABELS: Mapping[str, Sequence[str]] = {
+    "topology.kubernetes.io/zone": ("a", "b", "c"),
+    "node.kubernetes.io/instance-type": ("small", "large"),
+    "disk": ("ssd", "hdd", ""),
+    "app": ("web", "db"),
+}
+_TAINTS = ("dedicated=team:NoSchedule", "spot=true:PreferNoSchedule", "old=:NoExecute")
+_MOST_NODES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A pod to place.
+
+    Attributes:
+        pod: its manifest.
+        nodes: their manifests, in the order of the request.
+        pods: manifests of those that are on nodes already.
+    """
+
+    pod: Manifest
+    nodes: Sequence[Manifest]
+    pods: Sequence[Manifest]
+
+    def reordered(self, order: Sequence[int]) -> "Case":
+        """The same case with its nodes in another order."""
+        return Case(self.pod, [self.nodes[index] for index in order], self.pods)
+
+
+def generated_cases(
+    count: int, labels: Mapping[str, Sequence[str]] | None = None, seed: int = 0
+) -> Iterator[Case]:
+    """Cases that are the same for the same arguments; the first has no node and the second one.
+
+    Args:
+        count: how many.
+        labels: values that nodes and pods have by label key, besides common ones: give those that
+            the plugin looks at, or it will find none.
+        seed: another one gives other cases.
+    """
+    choices = {**_LABELS, **(labels or {})}
+    # Not for secrets: the point is that it is the same each time.
+    draw = random.Random(seed)  # noqa: S311
+    for number in range(count):
+        size = number if number <= 1 else draw.randint(2, _MOST_NODES)
+        nodes = [_node(draw, f"node-{index}", choices) for index in range(size)]
+        pods = [_pod(draw, f"on-{index}", choices, nodes) for index in range(draw.randint(0, 4))]
+        yield Case(_pod(draw, "pod", choices, ()), nodes, pods if nodes else [])
+
+
+def _node(draw: random.Random, name: str, labels: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    cpu = draw.choice(("1", "3500m", "16"))
+    return node_manifest(
+        name,
+        labels=_drawn(draw, labels),
+        allocatable={"cpu": cpu, "memory": draw.choice(("2Gi", "64Gi"))},
+        taints=draw.sample(_TAINTS, draw.choice((0, 0, 1, 2))),
+        unschedulable=draw.random() < 0.1,  # noqa: PLR2004  now and then
+    )
+
+
+def _pod(
+    draw: random.Random,
+    name: str,
+    labels: Mapping[str, Sequence[str]],
+    nodes: Sequence[Manifest],
+) -> dict[str, Any]:
+    tolerations = [{"operator": "Exists"}] if draw.random() < 0.5 else []  # noqa: PLR2004
+    return pod_manifest(
+        name,
+        uid=f"uid-{draw.getrandbits(64):016x}",
+        labels=_drawn(draw, labels),
+        requests={"cpu": draw.choice(("0", "250m", "2")), "memory": draw.choice(("0", "1Gi"))},
+        node_name=draw.choice(nodes)["metadata"]["name"] if nodes else "",
+        priority=draw.choice((None, 0, 1000)),
+        creation_timestamp="2030-01-01T00:00:00Z",
+        tolerations=tolerations,
+    )
+
+
+def _drawn(draw: random.Random, labels: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    return {key: draw.choice(values) for key, values in labels.items() if draw.random() < 0.6}  # noqa: PLR2004

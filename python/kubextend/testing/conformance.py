@@ -1,0 +1,412 @@
+"""What the framework expects of any plugin, tried on generated cases.
+
+A rule is a function that yields what a plugin breaks. Points that act on the outside are run with
+stand-ins: a plugin that needs a Kubernetes client gets the one that is given.
+"""
+
+import asyncio
+import inspect
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from kubextend import core
+from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS
+from kubextend.errors import PluginError
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.plugin import METHODS_OF_POINT, PreFilterResult
+from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.status import Code, Status
+from kubextend.profile.waiting_pods import MAX_PERMIT_WAIT_S
+from kubextend.testing.cases import Case, generated_cases
+from kubextend.testing.objects import Manifest, pod_of
+from kubextend.testing.runner import FilterResult, Runner
+
+__all__ = ["Violation", "conformance", "violations"]
+
+_ARGUMENTS: Final = 3
+_LONGEST_REASON: Final = 120
+# One less than an answer holds: the last one of those stands for all others.
+_MOST_REASONS: Final = 7
+_EXACT_WEIGHT: Final = 10
+_NODE: Final = "node-0"
+_SYNCHRONOUS: Final = ("preFilter", "filter", "postFilter", "preScore", "score")
+_NUMBER: Final = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that a plugin breaks.
+
+    Attributes:
+        rule: in a few words.
+        what: what the plugin did.
+    """
+
+    rule: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A plugin on trial.
+
+    Attributes:
+        plugin: as it was given.
+        options: what a Runner of it takes besides nodes and pods.
+        cases: to try it on.
+        points: those that are run.
+    """
+
+    plugin: Any
+    options: Mapping[str, Any]
+    cases: Sequence[Case]
+    points: frozenset[str]
+
+    def runner(self, case: Case) -> Runner:
+        weights = {self.plugin.name: _EXACT_WEIGHT}
+        return Runner(
+            self.plugin, nodes=case.nodes, pods=case.pods, weights=weights, **self.options
+        )
+
+
+def conformance(  # noqa: PLR0913  what a plugin may need to be run
+    plugin: Any,
+    *,
+    args: Mapping[str, Any] | None = None,
+    labels: Mapping[str, Sequence[str]] | None = None,
+    kubernetes_client: Any = None,
+    without: Collection[str] = (),
+    cases: int = 50,
+) -> None:
+    """The plugin keeps the rules of the framework. One call is a whole test.
+
+    Args:
+        plugin: its class, or a plugin that is made.
+        args: its Args, as ``pluginConfig`` has them, if it is given as a class.
+        labels: values by label key that nodes and pods may have; give those that it looks at.
+        kubernetes_client: what it finds as ``handle.kubernetes_client``.
+        without: extension points that are not run, such as a ``bind`` that calls a real API.
+        cases: how many are generated.
+
+    Raises: AssertionError: with every rule that it breaks.
+    """
+    broken = violations(
+        plugin,
+        args=args,
+        labels=labels,
+        kubernetes_client=kubernetes_client,
+        without=without,
+        cases=cases,
+    )
+    if broken:
+        name = getattr(plugin, "name", plugin)
+        listed = "\n".join(f"- {violation}" for violation in broken)
+        message = f"{name} breaks {len(broken)} of the framework's rules:\n{listed}"
+        raise AssertionError(message)
+
+
+def violations(  # noqa: PLR0913  what a plugin may need to be run
+    plugin: Any,
+    *,
+    args: Mapping[str, Any] | None = None,
+    labels: Mapping[str, Sequence[str]] | None = None,
+    kubernetes_client: Any = None,
+    without: Collection[str] = (),
+    cases: int = 50,
+) -> list[Violation]:
+    """The rules that a plugin breaks; the arguments are those of ``conformance``."""
+    broken = [violation for rule in _FORM for violation in rule(plugin)]
+    if broken:
+        return broken
+    points = RegisteredPlugin(plugin.name, _class_of(plugin)).extension_points - {*without}
+    given = {} if args is None else {plugin.name: args}
+    options = {"args": given, "kubernetes_client": kubernetes_client}
+    subject = _Subject(plugin, options, [*generated_cases(cases, labels)], points)
+    try:
+        subject.runner(subject.cases[0])
+    except Exception as error:  # noqa: BLE001  whatever a constructor raises
+        return [Violation("can be made", f"{type(error).__name__}: {error}")]
+    return [violation for rule in _CONDUCT for violation in _tried(rule, subject)]
+
+
+def _tried(
+    rule: Callable[[_Subject], Iterator[Violation]], subject: _Subject
+) -> Iterator[Violation]:
+    """The first violation of each wording: fifty cases need not say it fifty times."""
+    said: set[str] = set()
+    try:
+        for violation in rule(subject):
+            if violation.rule not in said:
+                said.add(violation.rule)
+                yield violation
+    except PluginError as error:
+        yield Violation("does not raise", str(error))
+
+
+def _has_a_name(plugin: Any) -> Iterator[Violation]:
+    name = getattr(plugin, "name", None)
+    if not isinstance(name, str) or not name.strip():
+        yield Violation("has a name", f"name is {name!r}; give the class one")
+    elif name != name.strip() or name == "*":
+        yield Violation("has a name", f"no configuration can name {name!r}")
+    elif name in IN_TREE_PLUGINS:
+        yield Violation("has a name of its own", f"{name} is kube-scheduler's own plugin")
+
+
+def _extends_something(plugin: Any) -> Iterator[Violation]:
+    methods = [method for each in METHODS_OF_POINT.values() for method in each]
+    if not any(hasattr(plugin, method) for method in methods):
+        yield Violation("extends a point", f"it has none of {', '.join(methods)}")
+    if hasattr(plugin, "normalize_score") and not (
+        hasattr(plugin, "score") or hasattr(plugin, "score_nodes")
+    ):
+        yield Violation("normalises its own scores", "normalize_score without score")
+    if hasattr(plugin, "reserve") != hasattr(plugin, "unreserve"):
+        yield Violation("gives up what it reserves", "one of reserve and unreserve is missing")
+
+
+def _has_the_signatures(plugin: Any) -> Iterator[Violation]:
+    owner = _class_of(plugin)
+    for point, methods in METHODS_OF_POINT.items():
+        for name in (*methods, *(("normalize_score",) if point == "score" else ())):
+            method = getattr(owner, name, None)
+            if method is None:
+                continue
+            if not callable(method) or not _takes_three(owner, name, method):
+                what = f"{name}{_signature(method)} does not take (state, pod, ...)"
+                yield Violation("has the framework's signatures", what)
+            if point in _SYNCHRONOUS and inspect.iscoroutinefunction(method):
+                what = f"{name} is async, which only the binding cycle awaits"
+                yield Violation("is async only from reserve on", what)
+
+
+def _takes_closed_args(plugin: Any) -> Iterator[Violation]:
+    model = getattr(plugin, "Args", None)
+    if model is None:
+        return
+    if not (inspect.isclass(model) and issubclass(model, BaseModel)):
+        yield Violation("has Args of pydantic", f"Args is {model!r}")
+    elif model.model_config.get("extra") != "forbid":
+        what = 'a mistyped argument would pass unseen: class Args(BaseModel, extra="forbid")'
+        yield Violation("refuses unknown Args", what)
+
+
+def _filters_soundly(subject: _Subject) -> Iterator[Violation]:
+    if not subject.points & {"preFilter", "filter"}:
+        return
+    reasons: set[str] = set()
+    for case in subject.cases:
+        result = subject.runner(case).filter(case.pod)
+        if result.error:
+            yield Violation("filter answers", result.error)
+        if not case.nodes:
+            continue
+        yield from _judge_reasons(result, case)
+        reasons |= set(result.rejected.values())
+        yield from _compare_filter(subject, case, result)
+    without_numbers = {_NUMBER.sub("#", reason) for reason in reasons}
+    if len(without_numbers) < len(reasons):
+        what = f"{sorted(reasons)[:3]} differ in a number; put it into Status.detail"
+        yield Violation("reasons are stable", what)
+
+
+def _judge_reasons(result: FilterResult, case: Case) -> Iterator[Violation]:
+    own = {case.pod["metadata"]["name"], case.pod["metadata"]["uid"]} - {"pod"}
+    if len(set(result.rejected.values())) > _MOST_REASONS:
+        what = f"{len(set(result.rejected.values()))} different ones in one answer"
+        yield Violation("reasons are few", what)
+    for node, reason in result.rejected.items():
+        if not reason.strip():
+            yield Violation("a rejection has a reason", f"{node} has none")
+        elif len(reason) > _LONGEST_REASON or "\n" in reason:
+            yield Violation("reasons are short", f"{reason!r}")
+        elif node in reason or any(word in reason for word in own):
+            what = f"{reason!r} names the node or the pod; put that into Status.detail"
+            yield Violation("reasons are stable", what)
+
+
+def _compare_filter(subject: _Subject, case: Case, first: FilterResult) -> Iterator[Violation]:
+    again = subject.runner(case).filter(case.pod)
+    if again != first:
+        yield Violation("filter is deterministic", f"first {first}, then {again}")
+    backwards = case.reordered(range(len(case.nodes))[::-1])
+    other = subject.runner(backwards).filter(case.pod)
+    if (set(other.kept), other.rejected) != (set(first.kept), first.rejected):
+        what = f"{first}, backwards {other}"
+        yield Violation("filter does not depend on the order of nodes", what)
+
+
+def _scores_soundly(subject: _Subject) -> Iterator[Violation]:
+    if "score" not in subject.points:
+        return
+    for case in subject.cases:
+        # Out of 0..100, too few or no integers: the profile raises, and that is the violation.
+        first = subject.runner(case).prioritize(case.pod)
+        if subject.runner(case).prioritize(case.pod) != first:
+            yield Violation("score is deterministic", f"not on {case}")
+        backwards = case.reordered(range(len(case.nodes))[::-1])
+        other = subject.runner(backwards).prioritize(case.pod)
+        if other != first:
+            what = f"{first}, backwards {other}"
+            yield Violation("score does not depend on the order of nodes", what)
+
+
+def _both_grains_agree(subject: _Subject) -> Iterator[Violation]:
+    grains: tuple[tuple[str, str, Callable[[Runner, Manifest], object]], ...] = (
+        ("filter", "filter_nodes", Runner.filter),
+        ("score", "score_nodes", Runner.prioritize),
+    )
+    for per_node, at_once, run in grains:
+        if per_node not in subject.points or not _has_both(subject.plugin, per_node, at_once):
+            continue
+        for case in subject.cases:
+            runner = subject.runner(case)
+            single = Runner(
+                _PerNode(runner.plugins[0], at_once),
+                nodes=case.nodes,
+                pods=case.pods,
+                weights={subject.plugin.name: _EXACT_WEIGHT},
+            )
+            left, right = run(runner, case.pod), run(single, case.pod)
+            if left != right:
+                what = f"{at_once} {left}, {per_node} {right}"
+                yield Violation("both grains say the same", what)
+
+
+class _PerNode:
+    """A plugin without its vectorised method."""
+
+    def __init__(self, plugin: Any, hidden: str) -> None:
+        self._plugin = plugin
+        self._hidden = hidden
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self._hidden:
+            raise AttributeError(name)
+        return getattr(self._plugin, name)
+
+
+def _pre_filter_answers(subject: _Subject) -> Iterator[Violation]:
+    if "preFilter" not in subject.points:
+        return
+    allowed = {
+        Code.SUCCESS,
+        Code.UNSCHEDULABLE,
+        Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+        Code.PENDING,
+        Code.SKIP,
+    }
+    for case in subject.cases:
+        runner = subject.runner(case)
+        plugin, nodes = runner.plugins[0], runner.handle.nodes()
+        answer = plugin.pre_filter(CycleState(), pod_of(case.pod), nodes)
+        status = answer[1] if isinstance(answer, tuple) else answer
+        if status is None or isinstance(status, PreFilterResult):
+            continue
+        if not isinstance(status, Status) or status.code not in allowed:
+            yield Violation("preFilter answers what it may", f"{answer!r}")
+
+
+def _reserves_soundly(subject: _Subject) -> Iterator[Violation]:
+    if "reserve" not in subject.points:
+        return
+    plugin, pod = _on_one_node(subject)
+    state = CycleState()
+    steps = ("unreserve", "reserve", "unreserve", "unreserve", "reserve", "unreserve")
+    for number, name in enumerate(steps):
+        try:
+            answer = _called(getattr(plugin, name), state, pod)
+        except Exception as error:  # noqa: BLE001  whatever it raises breaks the rule
+            so_far = ", ".join(steps[: number + 1])
+            what = f"{type(error).__name__}: {error} in {so_far}"
+            yield Violation("unreserve is idempotent", what)
+            return
+        if name == "reserve" and not isinstance(answer, Status | None):
+            yield Violation("reserve answers what it may", f"{answer!r}")
+
+
+def _permits_soundly(subject: _Subject) -> Iterator[Violation]:
+    if "permit" not in subject.points:
+        return
+    plugin, pod = _on_one_node(subject)
+    answer = _called(plugin.permit, CycleState(), pod)
+    status, wait_s = answer if isinstance(answer, tuple) else (answer, None)
+    if not isinstance(status, Status | None):
+        yield Violation("permit answers what it may", f"{answer!r}")
+    elif status is not None and status.code is Code.WAIT and wait_s is None:
+        yield Violation("permit says how long to wait", "Wait without seconds is over at once")
+    elif wait_s is not None and not 0 <= wait_s <= MAX_PERMIT_WAIT_S:
+        yield Violation("permit waits at most 15 minutes", f"{wait_s} s")
+
+
+def _finishes_soundly(subject: _Subject) -> Iterator[Violation]:
+    for point, name in (("preBind", "pre_bind"), ("bind", "bind"), ("postBind", "post_bind")):
+        if point not in subject.points:
+            continue
+        plugin, pod = _on_one_node(subject)
+        try:
+            answer = _called(getattr(plugin, name), CycleState(), pod)
+        except Exception as error:  # noqa: BLE001  whatever it raises breaks the rule
+            yield Violation("does not raise", f"{name}: {type(error).__name__}: {error}")
+            continue
+        expected = type(None) if name == "post_bind" else Status | None
+        if not isinstance(answer, expected):
+            yield Violation(f"{point} answers what it may", f"{answer!r}")
+
+
+_FORM: Final = (_has_a_name, _extends_something, _has_the_signatures, _takes_closed_args)
+_CONDUCT: Final = (
+    _filters_soundly,
+    _scores_soundly,
+    _both_grains_agree,
+    _pre_filter_answers,
+    _reserves_soundly,
+    _permits_soundly,
+    _finishes_soundly,
+)
+
+
+def _class_of(plugin: Any) -> type[Any]:
+    return plugin if isinstance(plugin, type) else type(plugin)
+
+
+def _takes_three(owner: type[Any], name: str, method: Callable[..., Any]) -> bool:
+    bound = isinstance(inspect.getattr_static(owner, name), staticmethod | classmethod)
+    given = _ARGUMENTS if bound else _ARGUMENTS + 1
+    try:
+        inspect.signature(method).bind(*range(given))
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _signature(method: object) -> str:
+    return str(inspect.signature(method)) if callable(method) else ""
+
+
+def _has_both(plugin: Any, one: str, other: str) -> bool:
+    return hasattr(plugin, one) and hasattr(plugin, other)
+
+
+def _on_one_node(subject: _Subject) -> tuple[Any, core.Pod]:
+    """The plugin among the nodes of the largest case, and the pod of that case."""
+    case = max(subject.cases, key=lambda each: len(each.nodes))
+    return subject.runner(case).plugins[0], pod_of(case.pod)
+
+
+def _called(method: Callable[..., Any], state: CycleState, pod: core.Pod) -> Any:
+    answer = method(state, pod, _NODE)
+    if inspect.isawaitable(answer):
+        return asyncio.run(_awaited(answer))
+    return answer
+
+
+async def _awaited(answer: Any) -> Any:
+    return await answer

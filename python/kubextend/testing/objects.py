@@ -1,0 +1,278 @@
+"""Pods and nodes by keywords: as manifests, and as the core reads them from real JSON.
+
+Nothing is made up behind the JSON: what the core does not read from the API's bytes, a plugin does
+not see here either.
+"""
+
+import itertools
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from kubextend import core
+
+__all__ = [
+    "Manifest",
+    "NodeLike",
+    "NodesLike",
+    "PodLike",
+    "list_of",
+    "make_node",
+    "make_nodes",
+    "make_pod",
+    "manifests_of_nodes",
+    "node_manifest",
+    "node_store",
+    "pod_manifest",
+    "pod_manifest_of",
+    "pod_of",
+    "pod_store",
+]
+
+Manifest: TypeAlias = Mapping[str, Any]
+PodLike: TypeAlias = core.Pod | Manifest
+"""A pod of ``make_pod``, or a manifest as ``kubectl get -o json`` prints it."""
+NodeLike: TypeAlias = core.NodeInfo | Manifest | str
+"""A node of ``make_node``, a manifest, or the name of a node with the defaults."""
+NodesLike: TypeAlias = core.Nodes | Mapping[str, Mapping[str, str]] | Iterable[NodeLike] | int
+"""Nodes of ``make_nodes``, or what it takes."""
+
+_Made = TypeVar("_Made", core.Pod, core.NodeInfo, core.Nodes)
+_Origin = TypeVar("_Origin")
+
+_ALLOCATABLE: Final = {"cpu": "4", "memory": "16Gi", "pods": "110"}
+_KEPT: Final = 20_000
+
+
+class _Origins(Generic[_Made, _Origin]):
+    """What objects were made from, as the core gives no JSON back; the oldest are forgotten."""
+
+    def __init__(self, maker: str) -> None:
+        self._maker = maker
+        # The object is kept too, so that its id is not given to another one.
+        self._kept: OrderedDict[int, tuple[_Made, _Origin]] = OrderedDict()
+
+    def keep(self, made: _Made, origin: _Origin) -> _Made:
+        self._kept[id(made)] = (made, origin)
+        if len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+        return made
+
+    def of(self, made: _Made) -> _Origin:
+        try:
+            return self._kept[id(made)][1]
+        except KeyError:
+            message = f"{made!r} was not made by {self._maker}, or long ago: give its manifest"
+            raise ValueError(message) from None
+
+
+# An object of the core carries no attribute of ours, so this is the one thing kept by the module.
+_PODS: Final = _Origins[core.Pod, Manifest]("make_pod")
+_NODE_INFOS: Final = _Origins[core.NodeInfo, Manifest]("make_node")
+_NODES: Final = _Origins[core.Nodes, tuple[Manifest, ...]]("make_nodes")
+_NUMBERS: Final = itertools.count(1)
+
+
+def pod_manifest(  # noqa: PLR0913  one keyword for each thing that plugins read
+    name: str = "pod",
+    *,
+    namespace: str = "default",
+    uid: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    requests: Mapping[str, str | int] | None = None,
+    node_name: str = "",
+    scheduler_name: str = "default-scheduler",
+    priority: int | None = None,
+    creation_timestamp: str | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    """A pod as the API shows it.
+
+    Args:
+        name: of the pod.
+        namespace: of the pod.
+        uid: a new one where none is given: two pods are never the same by accident.
+        labels: of the pod.
+        annotations: of the pod.
+        requests: of its one container: ``{"cpu": "500m", "memory": "1Gi"}``.
+        node_name: the node it is bound to; empty: pending.
+        scheduler_name: whose it is.
+        priority: as a number.
+        creation_timestamp: such as ``2030-01-01T00:00:00Z``.
+        **spec: any other field of ``spec`` under its own name: ``tolerations=[...]``,
+            ``affinity={...}``, ``initContainers=[...]``.
+    """
+    container: dict[str, Any] = {"name": "main", "image": "example.com/main:1"}
+    if requests:
+        container["resources"] = {"requests": dict(requests)}
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "uid": uid or f"uid-{next(_NUMBERS)}-of-{name}",
+        "labels": labels and dict(labels),
+        "annotations": annotations and dict(annotations),
+        "creationTimestamp": creation_timestamp,
+    }
+    fields = {
+        "containers": [container],
+        "schedulerName": scheduler_name,
+        "nodeName": node_name or None,
+        "priority": priority,
+    }
+    return {
+        "metadata": _without_nothing(metadata),
+        "spec": _without_nothing(fields) | spec,
+        "status": {"phase": "Running" if node_name else "Pending"},
+    }
+
+
+def node_manifest(  # noqa: PLR0913  one keyword for each thing that plugins read
+    name: str = "node",
+    *,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    allocatable: Mapping[str, str | int] | None = None,
+    taints: Iterable[str | tuple[str, str, str]] = (),
+    unschedulable: bool = False,
+    **status: Any,
+) -> dict[str, Any]:
+    """A node as the API shows it.
+
+    Args:
+        name: of the node; ``kubernetes.io/hostname`` says the same.
+        labels: besides that one.
+        annotations: of the node.
+        allocatable: by default 4 cores, 16Gi of memory and 110 pods; what is given replaces single
+            ones, ``{"nvidia.com/gpu": "8"}`` adds one.
+        taints: ``key=value:NoSchedule`` or ``(key, value, effect)`` each.
+        unschedulable: cordoned.
+        **status: any other field of ``status`` under its own name: ``conditions=[...]``.
+    """
+    metadata = {
+        "name": name,
+        "uid": f"uid-of-{name}",
+        "labels": {"kubernetes.io/hostname": name} | dict(labels or {}),
+        "annotations": annotations and dict(annotations),
+    }
+    fields = {
+        "taints": [_taint(taint) for taint in taints] or None,
+        "unschedulable": unschedulable or None,
+    }
+    amounts = _ALLOCATABLE | {key: str(value) for key, value in (allocatable or {}).items()}
+    return {
+        "metadata": _without_nothing(metadata),
+        "spec": _without_nothing(fields),
+        "status": {"allocatable": amounts, "capacity": amounts} | status,
+    }
+
+
+def make_pod(name: str = "pod", **fields: Any) -> core.Pod:
+    """A pod; the keywords are those of ``pod_manifest``."""
+    return pod_of(pod_manifest(name, **fields))
+
+
+def pod_of(manifest: Manifest) -> core.Pod:
+    """The pod of a manifest as the core reads it."""
+    body = json.dumps({"Pod": manifest, "Nodes": None, "NodeNames": []}).encode()
+    pod = core.read_args(body, watched=core.NodeStore()).pod
+    if pod is None:
+        message = f"the core reads no pod from {manifest}"
+        raise ValueError(message)
+    return _PODS.keep(pod, manifest)
+
+
+def make_node(name: str = "node", *, pods: Iterable[PodLike] = (), **fields: Any) -> core.NodeInfo:
+    """A node with pods on it; the other keywords are those of ``node_manifest``."""
+    manifest = node_manifest(name, **fields)
+    placed = [_bound(pod_manifest_of(pod), name) for pod in pods]
+    node = node_store([manifest]).get(name, pod_store(placed).snapshot())
+    if node is None:
+        message = f"the core reads no node from {manifest}"
+        raise ValueError(message)
+    return _NODE_INFOS.keep(node, manifest)
+
+
+def make_nodes(nodes: NodesLike = 3, **fields: Any) -> core.Nodes:
+    """Several nodes, in their order.
+
+    Args:
+        nodes: how many, called ``node-0`` and so on; or labels by name,
+            ``{"a": {"zone": "east"}, "b": {}}``; or names, manifests and nodes of ``make_node``.
+        **fields: what is the same for all that are made here, as in ``node_manifest``.
+    """
+    if isinstance(nodes, core.Nodes):
+        return nodes
+    manifests = manifests_of_nodes(nodes, **fields)
+    names = [manifest["metadata"]["name"] for manifest in manifests]
+    body = json.dumps({"Pod": {}, "Nodes": None, "NodeNames": names}).encode()
+    made = core.read_args(body, watched=node_store(manifests)).nodes
+    if made is None:
+        message = f"the core reads no nodes from {names}"
+        raise ValueError(message)
+    return _NODES.keep(made, tuple(manifests))
+
+
+def pod_manifest_of(pod: PodLike) -> Manifest:
+    """What a pod was made from."""
+    return _PODS.of(pod) if isinstance(pod, core.Pod) else pod
+
+
+def manifests_of_nodes(nodes: NodesLike, **fields: Any) -> Sequence[Manifest]:
+    """What nodes were made from; ``fields`` where they are made here."""
+    if isinstance(nodes, core.Nodes):
+        return _NODES.of(nodes)
+    if isinstance(nodes, int):
+        return [node_manifest(f"node-{number}", **fields) for number in range(nodes)]
+    if isinstance(nodes, Mapping):
+        common = dict(fields.pop("labels", None) or {})
+        return [
+            node_manifest(name, labels=common | dict(labels), **fields)
+            for name, labels in nodes.items()
+        ]
+    return [_node_manifest_of(node, fields) for node in nodes]
+
+
+def node_store(manifests: Iterable[Manifest]) -> core.NodeStore:
+    """A store that a list has filled."""
+    store = core.NodeStore()
+    store.replace(list_of("Node", manifests))
+    return store
+
+
+def pod_store(manifests: Iterable[Manifest]) -> core.PodStore:
+    """A store that a list has filled."""
+    store = core.PodStore()
+    store.replace(list_of("Pod", manifests))
+    return store
+
+
+def list_of(kind: str, manifests: Iterable[Manifest]) -> bytes:
+    """A list as the API answers it."""
+    metadata = {"resourceVersion": "1"}
+    listed = {"kind": f"{kind}List", "apiVersion": "v1", "metadata": metadata}
+    return json.dumps(listed | {"items": list(manifests)}).encode()
+
+
+def _bound(manifest: Manifest, node: str) -> Manifest:
+    return {**manifest, "spec": {**manifest.get("spec", {}), "nodeName": node}}
+
+
+def _node_manifest_of(node: NodeLike, fields: dict[str, Any]) -> Manifest:
+    if isinstance(node, str):
+        return node_manifest(node, **fields)
+    return _NODE_INFOS.of(node) if isinstance(node, core.NodeInfo) else node
+
+
+def _taint(taint: str | tuple[str, str, str]) -> dict[str, str]:
+    if isinstance(taint, tuple):
+        key, value, effect = taint
+    else:
+        pair, _, effect = taint.rpartition(":")
+        key, _, value = pair.partition("=")
+    return {"key": key, "value": value, "effect": effect}
+
+
+def _without_nothing(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None}

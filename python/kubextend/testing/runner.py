@@ -1,0 +1,400 @@
+"""Runs plugins as kubextend does when kube-scheduler calls, with no cluster and no server.
+
+Requests are written as kube-scheduler writes them in names mode, go through the verbs as bytes, and
+their answers are read again. A plugin that fails raises here what it raised there.
+"""
+
+import asyncio
+import itertools
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from kubextend import core
+from kubextend.errors import PluginError
+from kubextend.framework.handle import Handle, HeldPod
+from kubextend.framework.plugin import METHODS_OF_POINT
+from kubextend.framework.registry import RegisteredPlugin
+from kubextend.profile import BindingPlugins, Profile, Profiles, WaitingPods
+from kubextend.testing.handle import Activations, Bindings, ListedNodes, ListedPods, make_handle
+from kubextend.testing.objects import (
+    Manifest,
+    NodesLike,
+    PodLike,
+    manifests_of_nodes,
+    node_store,
+    pod_manifest_of,
+    pod_store,
+)
+from kubextend.verbs import Verbs
+
+__all__ = [
+    "BindResult",
+    "FilterResult",
+    "Runner",
+    "made",
+    "run_binding_cycle",
+    "run_filter",
+    "run_score",
+]
+
+# A weight of ten passes the scale of the wire unrounded: the answer is the score itself.
+_EXACT_WEIGHT = 10
+_HOUR_S = 3600.0
+_POLL_S = 0.001
+
+PluginLike: TypeAlias = Any
+"""A plugin, or its class, which is then made with its Args and a Handle."""
+
+
+class _Binder(Protocol):
+    def bind(self, namespace: str, name: str, uid: str, node: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FilterResult:
+    """What filter says of each node.
+
+    Attributes:
+        kept: names, in the order of the request.
+        rejected: the reason of every other node.
+        unresolvable: those of the rejected that no eviction would help.
+        error: why the attempt fails as a whole; empty where it does not.
+    """
+
+    kept: tuple[str, ...]
+    rejected: Mapping[str, str]
+    unresolvable: frozenset[str]
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BindResult:
+    """How a binding cycle ended.
+
+    Attributes:
+        node: where the pod was to go.
+        error: why it is not bound; empty where it is.
+    """
+
+    node: str
+    error: str = ""
+
+    @property
+    def bound(self) -> bool:
+        """Whether the pod is on its node now."""
+        return not self.error
+
+
+class _Everyones(Profiles):
+    """One profile for every pod, whatever its schedulerName."""
+
+    def for_pod(self, pod: core.Pod) -> Profile | None:
+        """The profile."""
+        del pod
+        return next(iter(self.by_scheduler_name.values()))
+
+
+class Runner:
+    """Plugins over the nodes and pods of a test; it remembers what was bound.
+
+    Args:
+        plugins: in their order, at every point that they extend.
+        nodes: as ``make_nodes`` takes them.
+        pods: those that exist, bound ones by their ``node_name``.
+        args: Args by plugin name, as ``pluginConfig`` has them, for plugins given as classes.
+        weights: of scores by plugin name; 1 where none is given.
+        kubernetes_client: what a plugin finds as ``handle.kubernetes_client``.
+        binder: what binds where no plugin does; by default it is written down.
+
+    Attributes:
+        handle: what plugins given as classes were made with.
+        verbs: what answers.
+        bindings: who is bound where, by UID.
+        activations: who was woken.
+    """
+
+    def __init__(  # noqa: PLR0913  one keyword for each thing that a test may choose
+        self,
+        *plugins: PluginLike,
+        nodes: NodesLike = 3,
+        pods: Iterable[PodLike] = (),
+        args: Mapping[str, Mapping[str, Any]] | None = None,
+        weights: Mapping[str, int] | None = None,
+        kubernetes_client: Any = None,
+        binder: _Binder | None = None,
+    ) -> None:
+        manifests = manifests_of_nodes(nodes)
+        self.node_names = [manifest["metadata"]["name"] for manifest in manifests]
+        self._nodes = ListedNodes(node_store(manifests))
+        self._pods = ListedPods(pod_store(pod_manifest_of(pod) for pod in pods))
+        self.bindings = Bindings()
+        self.activations = Activations()
+        self.waiting_pods = WaitingPods()
+        self.handle = Handle(
+            waiting_pods=self.waiting_pods,
+            nodes=self._nodes,
+            pods=self._pods,
+            activator=self.activations,
+            kubernetes_client=kubernetes_client,
+        )
+        self.plugins = [
+            made(plugin, (args or {}).get(plugin.name), self.handle) for plugin in plugins
+        ]
+        # Each call comes an hour after the last one: what limits how often something may change in
+        # a minute has nothing to hold back in a test.
+        hours = itertools.count(1)
+        self.verbs = Verbs(
+            _Everyones.of([_profile(self.plugins, weights or {}, self._pods.store)]),
+            request_store=core.NodeStore(),
+            watched=self._nodes,
+            pods=self._pods,
+            binder=binder or self.bindings,
+            activator=self.activations,
+            waiting_pods=self.waiting_pods,
+            clock=lambda: next(hours) * _HOUR_S,
+        )
+
+    def filter(self, pod: PodLike, nodes: Sequence[str] | None = None) -> FilterResult:
+        """PreFilter, Filter and, where nothing is left, PostFilter.
+
+        Args:
+            pod: the one to place.
+            nodes: names of those that are asked about; None: all.
+
+        Raises: PluginError: a plugin failed.
+        """
+        with _failures_raised():
+            answer = json.loads(self.verbs.filter(self._request(pod, nodes)))
+        unresolvable = answer["FailedAndUnresolvableNodes"] or {}
+        rejected = (answer["FailedNodes"] or {}) | unresolvable
+        kept = tuple(answer["NodeNames"] or ())
+        return FilterResult(kept, rejected, frozenset(unresolvable), answer["Error"])
+
+    def prioritize(self, pod: PodLike, nodes: Sequence[str] | None = None) -> dict[str, int]:
+        """PreScore, Score and NormalizeScore: points by node, as kube-scheduler gets them.
+
+        Raises: PluginError: a plugin failed.
+        """
+        with _failures_raised():
+            answer = json.loads(self.verbs.prioritize(self._request(pod, nodes)))
+        return {host["Host"]: host["Score"] for host in answer or ()}
+
+    def preempt(self, pod: PodLike, victims: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+        """The candidates that are left, each with its victims.
+
+        Args:
+            pod: the one to place.
+            victims: UIDs by node, as kube-scheduler proposes them.
+
+        Raises: PluginError: a plugin failed.
+        """
+        proposed = {
+            node: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0}
+            for node, uids in victims.items()
+        }
+        body = {
+            "Pod": pod_manifest_of(pod),
+            "NodeNameToVictims": None,
+            "NodeNameToMetaVictims": proposed,
+        }
+        with _failures_raised():
+            answer = json.loads(self.verbs.preempt(json.dumps(body).encode()))
+        return {
+            node: [victim["UID"] for victim in left["Pods"]]
+            for node, left in answer["NodeNameToMetaVictims"].items()
+        }
+
+    def bind(self, pod: PodLike, node: str) -> BindResult:
+        """Reserve, Permit, PreBind, Bind, PostBind, to their end; otherwise like ``binding``."""
+        return asyncio.run(self.binding(pod, node))
+
+    async def binding(self, pod: PodLike, node: str) -> BindResult:
+        """The binding cycle of one pod; while Permit holds it, it is in ``waiting_pods``.
+
+        Raises: PluginError: a plugin failed; Unreserve of all has run.
+        """
+        manifest = pod_manifest_of(pod)
+        self._seen("ADDED", manifest)
+        metadata = manifest["metadata"]
+        body = {
+            "PodName": metadata["name"],
+            "PodNamespace": metadata["namespace"],
+            "PodUID": metadata["uid"],
+            "Node": node,
+        }
+        with _failures_raised():
+            answer = json.loads(await self.verbs.bind(json.dumps(body).encode()))
+        result = BindResult(node, answer["Error"])
+        if result.bound:
+            spec = {**manifest.get("spec", {}), "nodeName": node}
+            self._seen("MODIFIED", {**manifest, "spec": spec})
+        return result
+
+    async def held(self, pod: PodLike, timeout_s: float = 5.0) -> HeldPod:
+        """The pod as Permit holds it, once it does; to be called while its ``binding`` waits.
+
+        Raises: TimeoutError: no plugin holds it.
+        """
+        uid = pod_manifest_of(pod)["metadata"]["uid"]
+        async with asyncio.timeout(timeout_s):
+            while (held := self.waiting_pods.get(uid)) is None:  # noqa: ASYNC110  nobody is told
+                await asyncio.sleep(_POLL_S)
+        return held
+
+    def schedule(self, pod: PodLike) -> str | None:
+        """One whole attempt: the node that the pod is bound to, None if it is bound to none.
+
+        Of nodes with equal points the first is taken, where kube-scheduler would draw one.
+
+        Raises: PluginError: a plugin failed.
+        """
+        kept = self.filter(pod).kept
+        if not kept:
+            return None
+        points = self.prioritize(pod, kept) if len(kept) > 1 else {}
+        best = max(kept, key=lambda name: points.get(name, 0))
+        return best if self.bind(pod, best).bound else None
+
+    def delete(self, pod: PodLike) -> None:
+        """The pod is gone, as the watch would tell."""
+        self._seen("DELETED", pod_manifest_of(pod))
+
+    def _request(self, pod: PodLike, nodes: Sequence[str] | None) -> bytes:
+        names = self.node_names if nodes is None else list(nodes)
+        body = {"Pod": pod_manifest_of(pod), "Nodes": None, "NodeNames": names}
+        return json.dumps(body).encode()
+
+    def _seen(self, event: str, manifest: Manifest) -> None:
+        self._pods.store.apply(json.dumps({"type": event, "object": manifest}).encode())
+
+
+def run_filter(
+    plugin: PluginLike,
+    pod: PodLike,
+    nodes: NodesLike = 3,
+    *,
+    pods: Iterable[PodLike] = (),
+    args: Mapping[str, Any] | None = None,
+) -> FilterResult:
+    """What filter answers with this plugin alone.
+
+    Args:
+        plugin: a plugin or its class.
+        pod: the one to place.
+        nodes: as ``make_nodes`` takes them.
+        pods: those that are on nodes.
+        args: its Args, if it is given as a class.
+
+    Raises: PluginError: it failed.
+    """
+    return _alone(plugin, nodes, pods, args).filter(pod)
+
+
+def run_score(
+    plugin: PluginLike,
+    pod: PodLike,
+    nodes: NodesLike = 3,
+    *,
+    pods: Iterable[PodLike] = (),
+    args: Mapping[str, Any] | None = None,
+) -> dict[str, int]:
+    """The plugin's scores by node, 0..100 after NormalizeScore; otherwise like ``run_filter``."""
+    return _alone(plugin, nodes, pods, args).prioritize(pod)
+
+
+def run_binding_cycle(  # noqa: PLR0913  those of run_filter and a node
+    plugin: PluginLike,
+    pod: PodLike,
+    node: str = "node-0",
+    nodes: NodesLike = 3,
+    *,
+    pods: Iterable[PodLike] = (),
+    args: Mapping[str, Any] | None = None,
+) -> BindResult:
+    """How the binding cycle of a pod ends; otherwise like ``run_filter``."""
+    runner = _alone(plugin, nodes, pods, args)
+    runner.filter(pod, [node])
+    return runner.bind(pod, node)
+
+
+def made(
+    plugin: PluginLike, args: Mapping[str, Any] | None = None, handle: Handle | None = None
+) -> Any:
+    """The plugin itself: made from its class, with Args read as a configuration is read.
+
+    Raises: ValueError: the Args are not what it takes, or it was made already and cannot take any.
+    """
+    if not isinstance(plugin, type):
+        if args is not None:
+            message = f"{plugin.name} is made already: give its class, or no args"
+            raise ValueError(message)
+        return plugin
+    registered = RegisteredPlugin(plugin.name, plugin)  # type: ignore[attr-defined]
+    model = registered.args_model
+    if args is not None and model is None:
+        message = f"{registered.name} takes no arguments"
+        raise ValueError(message)
+    values = None if model is None else model.model_validate_json(json.dumps(args or {}))
+    return registered.make(values, make_handle() if handle is None else handle)
+
+
+def _alone(
+    plugin: PluginLike, nodes: NodesLike, pods: Iterable[PodLike], args: Mapping[str, Any] | None
+) -> Runner:
+    name = plugin.name
+    given = {} if args is None else {name: args}
+    return Runner(plugin, nodes=nodes, pods=pods, args=given, weights={name: _EXACT_WEIGHT})
+
+
+def _profile(plugins: Sequence[Any], weights: Mapping[str, int], pods: core.PodStore) -> Profile:
+    def at(point: str) -> list[Any]:
+        methods = METHODS_OF_POINT[point]
+        return [plugin for plugin in plugins if any(hasattr(plugin, name) for name in methods)]
+
+    return Profile(
+        "default-scheduler",
+        filter=at("filter"),
+        score=[(plugin, weights.get(plugin.name, 1)) for plugin in at("score")],
+        pre_filter=at("preFilter"),
+        post_filter=at("postFilter"),
+        pre_score=at("preScore"),
+        binding=BindingPlugins(
+            reserve=at("reserve"),
+            permit=at("permit"),
+            pre_bind=at("preBind"),
+            bind=at("bind"),
+            post_bind=at("postBind"),
+        ),
+        pods=pods.snapshot,
+        counts_pods=any(getattr(plugin, "needs_pods", False) for plugin in plugins),
+    )
+
+
+class _Failures(logging.Handler):
+    """Keeps the plugin failures that verbs log, since their answers only name the plugin."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.errors: list[PluginError] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, PluginError):
+            self.errors.append(error)
+
+
+@contextmanager
+def _failures_raised() -> Iterator[None]:
+    logger = logging.getLogger("kubextend")
+    failures = _Failures()
+    logger.addHandler(failures)
+    try:
+        yield
+    finally:
+        logger.removeHandler(failures)
+    if failures.errors:
+        raise failures.errors[0]

@@ -1,0 +1,136 @@
+"""An answer before kube-scheduler's timeout, whatever plugins do.
+
+A verb runs on a thread and is waited for until 80 % of the timeout are over, counted from the
+arrival of the request's head. Where the verb can be answered without the plugin that takes so long,
+that one is given up earlier, and the verb is run again without it in the time that is left.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from kubextend.errors import PluginError
+from kubextend.metrics import Metrics
+from kubextend.profile.limits import LimitedCall, PluginLimits
+from kubextend.profile.run import Run
+from kubextend.verbs.answer import NO_SCORES, NO_VICTIMS, REJECTS_ALL, QuickVerb, filter_error
+from kubextend.verbs.failures import Failures, sentence
+
+__all__ = ["InTime"]
+
+_SHARE: Final = 0.80
+_FIRST_TRY_SHARE: Final = 0.60
+_TOO_LATE = "kubextend has not answered in time"
+
+
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """One request, as long as it is worked on."""
+
+    verb: QuickVerb
+    work: Callable[[], bytes]
+    arrived_s: float
+    call: LimitedCall[bytes] | None = None
+    wanted: bool = True
+
+    def withdraw(self) -> None:
+        """Nobody waits for the answer. What is running is still watched, in case it hangs."""
+        self.wanted = False
+        if self.call is not None:
+            self.call.withdraw()
+
+
+class InTime:
+    """Runs the quick verbs on threads and answers for those that take too long.
+
+    Args:
+        limits: the threads, and the breakers of the plugins.
+        failures: told of every plugin that was waited for in vain.
+        metrics: what is counted.
+        timeout_s: kube-scheduler's.
+        ignorable: kube-scheduler ignores an Error of ours, so it has to be a rejection.
+    """
+
+    def __init__(
+        self,
+        limits: PluginLimits,
+        failures: Failures,
+        *,
+        metrics: Metrics,
+        timeout_s: float,
+        ignorable: bool,
+    ) -> None:
+        self._limits = limits
+        self._failures = failures
+        self._metrics = metrics
+        self._timeout_s = timeout_s
+        self._ignorable = ignorable
+        self._watching: set[asyncio.Task[bytes]] = set()
+
+    async def answer(self, verb: QuickVerb, work: Callable[[], bytes], arrived_s: float) -> bytes:
+        """What the verb answers, or what stands for it when the time is over.
+
+        Args:
+            verb: which one.
+            work: runs it.
+            arrived_s: when the request came, on the clock of ``time.monotonic``.
+
+        Raises: WireError: the body cannot be read.
+        """
+        asked = _Asked(verb, work, arrived_s)
+        watching = asyncio.ensure_future(self._watched(asked))
+        self._watching.add(watching)
+        watching.add_done_callback(self._watched_to_the_end)
+        try:
+            return await asyncio.shield(watching)
+        except asyncio.CancelledError:
+            asked.withdraw()
+            raise
+
+    def _watched_to_the_end(self, watching: asyncio.Task[bytes]) -> None:
+        self._watching.discard(watching)
+        if not watching.cancelled():
+            # Where its client is gone nobody else asks, and the loop would complain of that.
+            watching.exception()
+
+    async def _watched(self, asked: _Asked) -> bytes:
+        call = self._begun(asked)
+        if await call.done_within(self._left_s(asked, _FIRST_TRY_SHARE)):
+            return call.job.future.result()
+        slowest = call.run.slowest()
+        if asked.wanted and slowest and slowest.plugin in call.run.may_go_on_without:
+            self._give_up(call, f"{asked.verb} goes on without it")
+            call = self._begun(asked)
+        if await call.done_within(self._left_s(asked, _SHARE)):
+            return call.job.future.result()
+        why = self._give_up(call, f"{asked.verb} fails")
+        self._metrics.requests(asked.verb, "error").inc()
+        return self._instead(asked.verb, call.run, why)
+
+    def _begun(self, asked: _Asked) -> LimitedCall[bytes]:
+        asked.call = self._limits.start(asked.work)
+        return asked.call
+
+    def _left_s(self, asked: _Asked, share: float) -> float:
+        return asked.arrived_s + self._timeout_s * share - time.monotonic()
+
+    def _give_up(self, call: LimitedCall[bytes], consequence: str) -> str:
+        """The call is left to itself; what kube-scheduler is told of it."""
+        error = call.given_up()
+        if not isinstance(error, PluginError):
+            return _TOO_LATE
+        self._failures.note(error, consequence)
+        return sentence(error)
+
+    def _instead(self, verb: QuickVerb, run: Run, why: str) -> bytes:
+        if run.answer_instead is not None:
+            return run.answer_instead(why)
+        match verb:
+            case "filter":
+                return (REJECTS_ALL if self._ignorable else filter_error(why)).body
+            case "prioritize":
+                return NO_SCORES.body
+            case "preempt":
+                return NO_VICTIMS.body

@@ -1,0 +1,148 @@
+//! Which pods take room on which node.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ahash::RandomState;
+
+use super::record::Pod;
+use super::resources::Word;
+use crate::rows::Rows;
+
+type Index = HashMap<Arc<str>, u32, RandomState>;
+
+/// How many nodes without pods are kept beside those that have some.
+const FEW_EMPTY: usize = 64;
+
+/// The pods of one node, and what they ask for together.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NodePods {
+    pods: Vec<Arc<Pod>>,
+    /// Wide enough that a sum is exact: what is added can be taken away again.
+    requested: Vec<(Word, i128)>,
+}
+
+impl NodePods {
+    pub(crate) fn pods(&self) -> &[Arc<Pod>] {
+        &self.pods
+    }
+
+    /// The sum of the pods' requests of one resource; of `pods` their number.
+    pub(crate) fn requested(&self, resource: &str) -> i64 {
+        if resource == "pods" {
+            return i64::try_from(self.pods.len()).unwrap_or(i64::MAX);
+        }
+        let sum = self.requested.iter().find(|(known, _)| known == resource);
+        sum.map_or(0, |(_, sum)| {
+            (*sum).clamp(i64::MIN.into(), i64::MAX.into()) as i64
+        })
+    }
+
+    fn push(&mut self, pod: Arc<Pod>) {
+        for (resource, amount) in pod.requests.iter() {
+            let known = self
+                .requested
+                .iter_mut()
+                .find(|(known, _)| known == resource);
+            match known {
+                Some((_, sum)) => *sum += i128::from(amount),
+                None => self.requested.push((resource.clone(), amount.into())),
+            }
+        }
+        self.pods.push(pod);
+    }
+
+    /// Takes out the very pod that was put in.
+    fn remove(&mut self, pod: &Arc<Pod>) {
+        let Some(at) = self.pods.iter().position(|kept| Arc::ptr_eq(kept, pod)) else {
+            return;
+        };
+        self.pods.remove(at);
+        for (resource, amount) in pod.requests.iter() {
+            let known = self
+                .requested
+                .iter_mut()
+                .find(|(known, _)| known == resource);
+            if let Some((_, sum)) = known {
+                *sum -= i128::from(amount);
+            }
+        }
+        if self.pods.is_empty() {
+            self.requested.clear();
+        }
+    }
+}
+
+/// The pods of every node. A clone is cheap; a change copies the node's own list and its chunk.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Occupancy {
+    rows: Rows<NodePods>,
+    by_node: Arc<Index>,
+    free: Vec<u32>,
+    /// How many nodes are named that have no pod.
+    empty: usize,
+    pods: usize,
+}
+
+impl Occupancy {
+    /// How many pods there are on all nodes.
+    pub(crate) fn pods(&self) -> usize {
+        self.pods
+    }
+
+    pub(crate) fn on(&self, node: &str) -> Option<&NodePods> {
+        self.rows.get(*self.by_node.get(node)?).map(|pods| &**pods)
+    }
+
+    /// Puts a pod on the node that it names.
+    pub(crate) fn add(&mut self, pod: Arc<Pod>) {
+        let row = self.row_for(&pod.node_name);
+        let was_empty = self.rows.change(row, |node| {
+            let empty = node.pods.is_empty();
+            node.push(pod);
+            empty
+        });
+        self.empty -= usize::from(was_empty);
+        self.pods += 1;
+    }
+
+    /// Takes a pod, the very one that was added, off its node.
+    pub(crate) fn remove(&mut self, pod: &Arc<Pod>) {
+        let Some(&row) = self.by_node.get(&*pod.node_name) else {
+            return;
+        };
+        let emptied = self.rows.change(row, |node| {
+            node.remove(pod);
+            node.pods.is_empty()
+        });
+        self.empty += usize::from(emptied);
+        self.pods -= 1;
+    }
+
+    fn row_for(&mut self, node: &str) -> u32 {
+        if let Some(&row) = self.by_node.get(node) {
+            return row;
+        }
+        // A new name copies the index that snapshots share: the time to drop names as well.
+        if self.empty > FEW_EMPTY + self.by_node.len() / 2 {
+            self.forget_empty();
+        }
+        let row = self.free.pop().unwrap_or(self.by_node.len() as u32);
+        Arc::make_mut(&mut self.by_node).insert(node.into(), row);
+        self.empty += 1;
+        row
+    }
+
+    fn forget_empty(&mut self) {
+        let Self { rows, free, .. } = self;
+        Arc::make_mut(&mut self.by_node).retain(|_, row| {
+            let occupied = rows.get(*row).is_some_and(|node| !node.pods.is_empty());
+            if !occupied {
+                rows.set(*row, None);
+                free.push(*row);
+            }
+            occupied
+        });
+        self.empty = 0;
+    }
+}

@@ -1,0 +1,80 @@
+//! A pod as plugins read it.
+
+use std::sync::Arc;
+
+use super::resources::{Amounts, Word};
+use crate::labels::{PreferredTerm, RequiredNodeAffinity, SortedLabels, Toleration};
+
+/// The fields of a v1.Pod that decide where it may run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Pod {
+    /// `metadata.name`
+    pub name: String,
+    /// `metadata.namespace`
+    pub namespace: String,
+    /// `metadata.uid`
+    pub uid: String,
+    /// `metadata.labels`, sorted by key.
+    pub labels: Arc<[(String, String)]>,
+    /// `metadata.annotations`, sorted by key.
+    pub annotations: Arc<[(String, String)]>,
+    /// `spec.schedulerName`, as it came.
+    pub scheduler_name: Word,
+    /// `spec.nodeName`
+    pub node_name: String,
+    /// `spec.priority`
+    pub priority: Option<i32>,
+    /// `spec.tolerations`
+    pub tolerations: Arc<[Toleration]>,
+    /// `spec.nodeSelector` and the required node affinity.
+    pub required: Arc<RequiredNodeAffinity>,
+    /// The weighted terms of the preferred node affinity.
+    pub preferred: Arc<[PreferredTerm]>,
+    /// `spec.containers`
+    pub containers: Arc<[Container]>,
+    /// `spec.initContainers`
+    pub init_containers: Arc<[Container]>,
+    /// `spec.overhead`
+    pub overhead: Amounts,
+    /// What the pod asks of its node, by Kubernetes' own rule.
+    pub requests: Amounts,
+    /// The names of `spec.schedulingGates`.
+    pub scheduling_gates: Box<[Box<str>]>,
+    /// `metadata.creationTimestamp`, as it came.
+    pub creation_timestamp: Box<str>,
+    /// `metadata.deletionTimestamp`, as it came.
+    pub deletion_timestamp: Option<Box<str>>,
+    /// `status.phase`
+    pub phase: Word,
+    /// `status.qosClass`
+    pub qos_class: Word,
+    /// `status.nominatedNodeName`
+    pub nominated_node_name: Box<str>,
+    /// `status.startTime`, as it came.
+    pub start_time: Option<Box<str>>,
+}
+
+/// What plugins read of a container.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Container {
+    /// `name`
+    pub name: Box<str>,
+    /// `resources.requests`
+    pub requests: Amounts,
+    /// `resources.limits`
+    pub limits: Amounts,
+    /// Whether it is an init container that keeps running: `restartPolicy: Always`.
+    pub sidecar: bool,
+}
+
+impl Pod {
+    /// The pod's labels, for a selector.
+    pub fn label_lookup(&self) -> SortedLabels<'_, String, String> {
+        SortedLabels(&self.labels)
+    }
+
+    /// Whether the pod has ended: it takes nothing of its node any more.
+    pub fn is_terminal(&self) -> bool {
+        matches!(&*self.phase, "Succeeded" | "Failed")
+    }
+}

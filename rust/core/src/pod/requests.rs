@@ -1,0 +1,142 @@
+//! What a pod asks of its node.
+//!
+//! Source: component-helpers v0.36 resource/helpers.go `PodRequests`, with the options that
+//! kube-scheduler 1.36 gives it by default.
+
+use std::borrow::Cow;
+
+use super::resources::ResourceList;
+
+/// The parts of a pod that decide what it asks for.
+#[derive(Debug, Default)]
+pub(crate) struct PodResources {
+    pub(crate) containers: Vec<ContainerResources>,
+    pub(crate) init_containers: Vec<ContainerResources>,
+    /// `spec.resources.requests`, and what of it holds on the node.
+    pub(crate) whole: ContainerResources,
+    /// `spec.overhead`
+    pub(crate) overhead: ResourceList,
+    /// The node has refused to resize the pod to what its spec says.
+    pub(crate) resize_refused: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ContainerResources {
+    pub(crate) requests: ResourceList,
+    /// What the node says that it holds; None where it said nothing.
+    pub(crate) held: Option<Held>,
+    /// An init container that keeps running beside the containers.
+    pub(crate) sidecar: bool,
+}
+
+/// What a running container, or a whole pod, has been given.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Held {
+    pub(crate) actuated: ResourceList,
+    pub(crate) allocated: ResourceList,
+}
+
+impl PodResources {
+    /// The pod's request: of each resource the most that it needs at one time.
+    pub(crate) fn requests(&self) -> ResourceList {
+        let mut requests = self.of_containers();
+        let effective = self
+            .whole
+            .held
+            .as_ref()
+            .map(|_| self.effective(&self.whole));
+        for (resource, quantity) in self.whole.requests.iter() {
+            if is_pod_level(resource) {
+                let quantity = match &effective {
+                    Some(effective) => effective.get(resource).unwrap_or_default(),
+                    None => quantity,
+                };
+                requests.set(resource, quantity);
+            }
+        }
+        requests.add(&self.overhead);
+        requests
+    }
+
+    /// All containers and sidecars together, or the init container that needs more than them while
+    /// the sidecars before it run.
+    fn of_containers(&self) -> ResourceList {
+        let mut running = ResourceList::default();
+        for container in &self.containers {
+            running.add(&self.effective(container));
+        }
+        let mut sidecars = ResourceList::default();
+        let mut peak = ResourceList::default();
+        for container in &self.init_containers {
+            if container.sidecar {
+                let requests = self.effective(container);
+                running.add(&requests);
+                sidecars.add(&requests);
+                peak.raise_to(&sidecars);
+            } else {
+                let mut alone = container.requests.clone();
+                alone.add(&sidecars);
+                peak.raise_to(&alone);
+            }
+        }
+        running.raise_to(&peak);
+        running
+    }
+
+    /// The largest of what is asked for and what is held, where a resize is under way.
+    fn effective<'a>(&self, container: &'a ContainerResources) -> Cow<'a, ResourceList> {
+        let Some(held) = &container.held else {
+            return Cow::Borrowed(&container.requests);
+        };
+        let mut requests = held.actuated.clone();
+        requests.raise_to(&held.allocated);
+        if !self.resize_refused {
+            requests.raise_to(&container.requests);
+        }
+        Cow::Owned(requests)
+    }
+}
+
+/// Whether a pod as a whole may ask for this resource.
+fn is_pod_level(resource: &str) -> bool {
+    matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::Value;
+
+    use crate::oracle::{list, text};
+    use crate::wire::pod::parsed;
+
+    #[test]
+    fn a_pod_asks_for_what_go_says() {
+        let cases = list("pod_requests", "cases");
+        assert!(cases.len() >= 120);
+        for case in cases {
+            let pod = parsed(text(&case["pod"]).as_bytes()).expect("a pod");
+            let ours: BTreeMap<String, i64> = pod
+                .requests
+                .iter()
+                .map(|(resource, amount)| (resource.to_string(), amount))
+                .collect();
+            let Value::Object(theirs) = &case["requests"] else {
+                panic!("no answer: {case}");
+            };
+            let theirs: BTreeMap<String, i64> = theirs
+                .iter()
+                .map(|(resource, amount)| {
+                    let milli = if resource == "cpu" {
+                        "roundedMilli"
+                    } else {
+                        "rounded"
+                    };
+                    (resource.clone(), amount[milli].as_i64().expect("an amount"))
+                })
+                .collect();
+            assert_eq!(ours, theirs, "{case}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Amounts by resource.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::labels::Quantity;
+
+/// A word of Kubernetes' own; the usual ones take no memory.
+pub type Word = Cow<'static, str>;
+
+/// The word that `text` is, shared where it is one of the usual ones.
+pub(crate) fn word(text: &str) -> Word {
+    Cow::Borrowed(match text {
+        "" => "",
+        "default-scheduler" => "default-scheduler",
+        "cpu" => "cpu",
+        "memory" => "memory",
+        "ephemeral-storage" => "ephemeral-storage",
+        "nvidia.com/gpu" => "nvidia.com/gpu",
+        "amd.com/gpu" => "amd.com/gpu",
+        "hugepages-2Mi" => "hugepages-2Mi",
+        "hugepages-1Gi" => "hugepages-1Gi",
+        "pods" => "pods",
+        "Pending" => "Pending",
+        "Running" => "Running",
+        "Succeeded" => "Succeeded",
+        "Failed" => "Failed",
+        "Guaranteed" => "Guaranteed",
+        "Burstable" => "Burstable",
+        "BestEffort" => "BestEffort",
+        other => return Cow::Owned(other.to_owned()),
+    })
+}
+
+/// A `v1.ResourceList`: exact amounts, sorted by resource.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ResourceList(Vec<(Word, Quantity)>);
+
+impl FromIterator<(Word, Quantity)> for ResourceList {
+    /// The pairs must come sorted, each resource once.
+    fn from_iter<I: IntoIterator<Item = (Word, Quantity)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().collect())
+    }
+}
+
+impl ResourceList {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Word, Quantity)> {
+        self.0
+            .iter()
+            .map(|(resource, quantity)| (resource, *quantity))
+    }
+
+    pub(crate) fn get(&self, resource: &str) -> Option<Quantity> {
+        let at = self.find(resource).ok()?;
+        Some(self.0[at].1)
+    }
+
+    pub(crate) fn set(&mut self, resource: &Word, quantity: Quantity) {
+        self.merge(resource, quantity, |_, new| new);
+    }
+
+    /// Adds every amount of `other`.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (resource, quantity) in other.iter() {
+            self.merge(resource, quantity, |old, more| old + more);
+        }
+    }
+
+    /// Raises every amount that is below that of `other`.
+    pub(crate) fn raise_to(&mut self, other: &Self) {
+        for (resource, quantity) in other.iter() {
+            self.merge(resource, quantity, Ord::max);
+        }
+    }
+
+    fn merge(
+        &mut self,
+        resource: &Word,
+        quantity: Quantity,
+        both: impl Fn(Quantity, Quantity) -> Quantity,
+    ) {
+        match self.find(resource) {
+            Ok(at) => self.0[at].1 = both(self.0[at].1, quantity),
+            Err(at) => self.0.insert(at, (resource.clone(), quantity)),
+        }
+    }
+
+    fn find(&self, resource: &str) -> Result<usize, usize> {
+        self.0
+            .binary_search_by(|(known, _)| (**known).cmp(resource))
+    }
+
+    /// The same in the units that kube-scheduler counts in.
+    pub(crate) fn amounts(&self) -> Amounts {
+        let amount = |(resource, quantity): &(Word, Quantity)| {
+            (resource.clone(), quantity.amount_of(resource))
+        };
+        Amounts(self.0.iter().map(amount).collect())
+    }
+}
+
+/// Amounts by resource: cpu in milli, the rest in units, rounded up.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Amounts(pub(super) Arc<[(Word, i64)]>);
+
+impl Amounts {
+    /// The amount of one resource; None where it is not named.
+    pub fn get(&self, resource: &str) -> Option<i64> {
+        let found = self
+            .0
+            .binary_search_by(|(known, _)| (**known).cmp(resource));
+        found.ok().map(|at| self.0[at].1)
+    }
+
+    /// Every resource and its amount, sorted by resource.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Word, i64)> {
+        self.0.iter().map(|(resource, amount)| (resource, *amount))
+    }
+}

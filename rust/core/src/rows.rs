@@ -1,0 +1,67 @@
+//! Tables that snapshots share, copied a chunk at a time.
+
+use std::sync::Arc;
+
+const CHUNK: usize = 64;
+
+type Chunk<T> = [Option<Arc<T>>; CHUNK];
+
+/// Rows by number. A clone costs one pointer for every 64 rows; a change copies one chunk.
+#[derive(Debug)]
+pub(crate) struct Rows<T>(Vec<Arc<Chunk<T>>>);
+
+impl<T> Default for Rows<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Clone for Rows<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> Rows<T> {
+    pub(crate) fn get(&self, row: u32) -> Option<&Arc<T>> {
+        let row = row as usize;
+        self.0.get(row / CHUNK)?[row % CHUNK].as_ref()
+    }
+
+    /// Puts something in a row and gives back what was there.
+    pub(crate) fn set(&mut self, row: u32, stored: Option<Arc<T>>) -> Option<Arc<T>> {
+        std::mem::replace(self.place(row), stored)
+    }
+
+    /// Changes a row in place, or a copy of it where a snapshot still shows the old one.
+    pub(crate) fn change<R>(&mut self, row: u32, change: impl FnOnce(&mut T) -> R) -> R
+    where
+        T: Clone + Default,
+    {
+        change(Arc::make_mut(self.place(row).get_or_insert_default()))
+    }
+
+    fn place(&mut self, row: u32) -> &mut Option<Arc<T>> {
+        let row = row as usize;
+        while self.0.len() <= row / CHUNK {
+            self.0.push(Arc::new([const { None }; CHUNK]));
+        }
+        &mut Arc::make_mut(&mut self.0[row / CHUNK])[row % CHUNK]
+    }
+
+    /// One more than the highest row that can be occupied.
+    pub(crate) fn end(&self) -> usize {
+        self.0.len() * CHUNK
+    }
+
+    /// The occupied rows, ascending.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Arc<T>)> {
+        self.0.iter().enumerate().flat_map(|(chunk, rows)| {
+            rows.iter().enumerate().filter_map(move |(at, stored)| {
+                stored
+                    .as_ref()
+                    .map(|stored| ((chunk * CHUNK + at) as u32, stored))
+            })
+        })
+    }
+}

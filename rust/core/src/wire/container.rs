@@ -1,0 +1,124 @@
+//! Reading what a pod's containers ask for, and what their node says that they hold.
+
+use std::borrow::Cow;
+
+use super::cursor::{Cursor, Result};
+use super::decode::{Decode, Map, Slice, decode_struct};
+use super::quantity::WireQuantity;
+use crate::pod::{Container, ContainerResources, Held, ResourceList};
+
+#[derive(Debug, Default)]
+pub(crate) struct WireContainer<'a> {
+    name: Cow<'a, str>,
+    resources: Resources<'a>,
+    restart_policy: Option<Cow<'a, str>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Resources<'a> {
+    pub(crate) requests: Map<'a, WireQuantity>,
+    limits: Map<'a, WireQuantity>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct WireContainerStatus<'a> {
+    name: Cow<'a, str>,
+    resources: Option<Resources<'a>>,
+    allocated_resources: Map<'a, WireQuantity>,
+}
+
+impl<'a> Decode<'a> for WireContainer<'a> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        decode_struct!(cursor, {
+            "name" => self.name,
+            "resources" => self.resources,
+            "restartPolicy" => self.restart_policy,
+        })
+        .map(drop)
+    }
+}
+
+impl<'a> Decode<'a> for Resources<'a> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        decode_struct!(cursor, {
+            "requests" => self.requests,
+            "limits" => self.limits,
+        })
+        .map(drop)
+    }
+}
+
+impl<'a> Decode<'a> for WireContainerStatus<'a> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        decode_struct!(cursor, {
+            "name" => self.name,
+            "resources" => self.resources,
+            "allocatedResources" => self.allocated_resources,
+        })
+        .map(drop)
+    }
+}
+
+/// What the node says of each container; of equal names the last counts.
+pub(crate) struct Statuses<'a>(Vec<(Cow<'a, str>, Option<Held>)>);
+
+impl<'a> Statuses<'a> {
+    pub(crate) fn of(
+        containers: Slice<WireContainerStatus<'a>>,
+        init_containers: Slice<WireContainerStatus<'a>>,
+    ) -> Self {
+        let all = containers
+            .into_vec()
+            .into_iter()
+            .chain(init_containers.into_vec());
+        Self(
+            all.map(|status| {
+                (
+                    status.name,
+                    held(status.resources, status.allocated_resources),
+                )
+            })
+            .collect(),
+        )
+    }
+
+    fn held_by(&self, name: &str) -> Option<Held> {
+        let status = self.0.iter().rev().find(|(of, _)| of == name)?;
+        status.1.clone()
+    }
+
+    /// What each container asks for, and what of it plugins read.
+    pub(crate) fn joined_with(
+        &self,
+        containers: Slice<WireContainer<'a>>,
+    ) -> (Vec<ContainerResources>, Vec<Container>) {
+        let containers = containers.into_vec().into_iter();
+        containers.map(|container| self.joined(container)).unzip()
+    }
+
+    fn joined(&self, wire: WireContainer<'a>) -> (ContainerResources, Container) {
+        let resources = ContainerResources {
+            requests: wire.resources.requests.into(),
+            held: self.held_by(&wire.name),
+            sidecar: wire.restart_policy.as_deref() == Some("Always"),
+        };
+        let container = Container {
+            name: wire.name.into(),
+            requests: resources.requests.amounts(),
+            limits: ResourceList::from(wire.resources.limits).amounts(),
+            sidecar: resources.sidecar,
+        };
+        (resources, container)
+    }
+}
+
+/// Without `resources` a status says nothing, whatever was allocated.
+pub(crate) fn held(
+    resources: Option<Resources<'_>>,
+    allocated: Map<'_, WireQuantity>,
+) -> Option<Held> {
+    Some(Held {
+        actuated: resources?.requests.into(),
+        allocated: allocated.into(),
+    })
+}

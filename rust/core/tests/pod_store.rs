@@ -1,0 +1,507 @@
+//! The store of pods: what a watch shows, the ledger of assumed pods, and what nodes carry.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use common::{cases, event, node_json, node_list};
+use kubextend_core::node::NodeStore;
+use kubextend_core::pod::{Pod, PodSnapshot, PodStore, Unassumable};
+use kubextend_core::wire::{Relist, WatchEvent, apply};
+use proptest::prelude::*;
+
+/// A pod as the API shows it; everything that a test changes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Shown {
+    name: String,
+    uid: String,
+    node: String,
+    phase: &'static str,
+    cpu_milli: i64,
+}
+
+impl Shown {
+    fn new(name: &str, uid: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+            node: String::new(),
+            phase: "Pending",
+            cpu_milli: 100,
+        }
+    }
+
+    fn on(&self, node: &str) -> Self {
+        Self {
+            node: node.to_owned(),
+            phase: "Running",
+            ..self.clone()
+        }
+    }
+
+    fn phase(&self, phase: &'static str) -> Self {
+        Self {
+            phase,
+            ..self.clone()
+        }
+    }
+
+    fn json(&self) -> String {
+        format!(
+            r#"{{"metadata":{{"name":{:?},"namespace":"ns","uid":{:?},"resourceVersion":"1"}},"spec":{{"nodeName":{:?},"containers":[{{"name":"c","resources":{{"requests":{{"cpu":"{}m","memory":"1Gi"}}}}}}]}},"status":{{"phase":{:?}}}}}"#,
+            self.name, self.uid, self.node, self.cpu_milli, self.phase
+        )
+    }
+
+    /// The pod as a request would bring it.
+    fn pod(&self) -> Arc<Pod> {
+        let store = PodStore::new();
+        send(&store, "ADDED", &self.phase("Pending"));
+        store.get(&self.uid).unwrap()
+    }
+}
+
+fn send(store: &PodStore, kind: &str, pod: &Shown) -> WatchEvent<Pod> {
+    apply(store, &event(kind, &pod.json())).unwrap()
+}
+
+fn relist(store: &Arc<PodStore>, pods: &[Shown]) -> bool {
+    let pods: Vec<String> = pods.iter().map(Shown::json).collect();
+    let mut relist = Relist::begin(store.clone());
+    for page in pods.chunks(2) {
+        relist.page(&node_list(page)).unwrap();
+    }
+    relist.commit()
+}
+
+/// Names and cpu of what takes room on a node.
+fn on(snapshot: &PodSnapshot, node: &str) -> (Vec<String>, i64) {
+    let mut names: Vec<String> = snapshot
+        .pods_on(node)
+        .iter()
+        .map(|pod| pod.name.clone())
+        .collect();
+    names.sort();
+    (names, snapshot.requested_on(node, "cpu"))
+}
+
+fn carried(store: &PodStore, node: &str) -> (Vec<String>, i64) {
+    on(&store.snapshot(), node)
+}
+
+fn names(expected: &[&str]) -> Vec<String> {
+    expected.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_pod_takes_room_from_its_binding_until_it_ends() {
+    let store = PodStore::new();
+    let pod = Shown::new("a", "u1");
+    for (kind, shown, changed, expected) in [
+        ("ADDED", pod.clone(), true, (names(&[]), 0)),
+        ("ADDED", pod.clone(), false, (names(&[]), 0)),
+        ("MODIFIED", pod.on("n1"), true, (names(&["a"]), 100)),
+        ("MODIFIED", pod.on("n1"), false, (names(&["a"]), 100)),
+        (
+            "MODIFIED",
+            pod.on("n1").phase("Failed"),
+            true,
+            (names(&[]), 0),
+        ),
+        (
+            "MODIFIED",
+            pod.on("n1").phase("Failed"),
+            false,
+            (names(&[]), 0),
+        ),
+        (
+            "DELETED",
+            pod.on("n1").phase("Failed"),
+            false,
+            (names(&[]), 0),
+        ),
+    ] {
+        let seen = send(&store, kind, &shown);
+        assert_eq!(seen.changed, changed, "{kind} {shown:?}");
+        assert_eq!(seen.object.unwrap().uid, "u1");
+        assert_eq!(carried(&store, "n1"), expected, "{kind} {shown:?}");
+    }
+    assert!(store.is_empty());
+}
+
+#[test]
+fn an_assumed_pod_takes_room_until_the_watch_decides() {
+    let pod = Shown::new("a", "u1");
+    let other = Shown::new("a", "u2");
+    let on_n1 = (names(&["a"]), 100);
+    let nowhere = (names(&[]), 0);
+    for (what, kind, shown, n1, n2) in [
+        ("seen pending", "ADDED", pod.clone(), &on_n1, &nowhere),
+        ("bound there", "MODIFIED", pod.on("n1"), &on_n1, &nowhere),
+        (
+            "bound elsewhere",
+            "MODIFIED",
+            pod.on("n2"),
+            &nowhere,
+            &on_n1,
+        ),
+        (
+            "ended",
+            "MODIFIED",
+            pod.phase("Succeeded"),
+            &nowhere,
+            &nowhere,
+        ),
+        ("deleted", "DELETED", pod.clone(), &nowhere, &nowhere),
+        (
+            "another of its name",
+            "ADDED",
+            other.clone(),
+            &on_n1,
+            &nowhere,
+        ),
+    ] {
+        for known in [false, true] {
+            let store = PodStore::new();
+            if known {
+                send(&store, "ADDED", &pod);
+            }
+            store.assume(&pod.pod(), "n1").unwrap();
+            assert_eq!(carried(&store, "n1"), on_n1, "{what}");
+            send(&store, kind, &shown);
+            // A pod of the same name in its place means that the known one is gone.
+            let gone = known && shown.uid != pod.uid;
+            assert_eq!(
+                &carried(&store, "n1"),
+                if gone { &nowhere } else { n1 },
+                "{what}"
+            );
+            assert_eq!(&carried(&store, "n2"), n2, "{what}");
+        }
+    }
+}
+
+#[test]
+fn an_assumed_pod_names_the_node_that_it_is_assumed_on() {
+    let store = PodStore::new();
+    let pod = Shown::new("a", "u1").pod();
+    store.assume(&pod, "n1").unwrap();
+    store.assume(&pod, "n2").unwrap();
+    assert_eq!(carried(&store, "n1").0, names(&[]));
+    assert_eq!(store.snapshot().pods_on("n2")[0].node_name, "n2");
+    assert_eq!(store.assumed()[0].node_name, "n2");
+    assert_eq!(store.assumed().len(), 1);
+    assert!(store.get("u1").is_none(), "the watch has not shown it");
+    assert!(store.forget("u1"));
+    assert!(!store.forget("u1"));
+    assert!(store.snapshot().is_empty());
+}
+
+#[test]
+fn a_pod_that_the_watch_shows_bound_cannot_be_moved_by_assuming_it() {
+    let store = PodStore::new();
+    let pod = Shown::new("a", "u1");
+    send(&store, "ADDED", &pod.on("n1"));
+    store.assume(&pod.pod(), "n2").unwrap();
+    assert_eq!(carried(&store, "n1").0, names(&["a"]));
+    assert_eq!(carried(&store, "n2").0, names(&[]));
+    assert!(store.assumed().is_empty());
+    assert!(!store.forget("u1"));
+}
+
+#[test]
+fn an_assumed_pod_asks_for_what_the_watch_says_last() {
+    let store = PodStore::new();
+    let pod = Shown::new("a", "u1");
+    store.assume(&pod.pod(), "n1").unwrap();
+    let larger = Shown {
+        cpu_milli: 700,
+        ..pod.clone()
+    };
+    send(&store, "MODIFIED", &larger);
+    assert_eq!(carried(&store, "n1"), (names(&["a"]), 700));
+    store.assume(&pod.pod(), "n2").unwrap();
+    assert_eq!(carried(&store, "n2"), (names(&["a"]), 700));
+}
+
+#[test]
+fn what_cannot_be_assumed_is_refused() {
+    let store = PodStore::new();
+    let pod = Shown::new("a", "u1").pod();
+    let nameless = Arc::new(Pod::default());
+    assert_eq!(store.assume(&nameless, "n1"), Err(Unassumable::NoUid));
+    assert_eq!(store.assume(&pod, ""), Err(Unassumable::NoNode));
+    assert!(store.snapshot().is_empty());
+}
+
+#[test]
+fn a_list_replaces_the_pods_and_keeps_what_is_assumed() {
+    let store = Arc::new(PodStore::new());
+    let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| Shown::new(name, name));
+    assert!(relist(&store, &[a.on("n1"), b.clone(), c.clone()]));
+    for pod in [&b, &c, &d] {
+        store.assume(&pod.pod(), "n2").unwrap();
+    }
+    // b is bound by now, c was deleted; d is not known to the list yet.
+    assert!(relist(&store, &[a.on("n1"), b.on("n2")]));
+    assert_eq!(carried(&store, "n2"), (names(&["b", "d"]), 200));
+    let assumed: Vec<_> = store.assumed().iter().map(|pod| pod.uid.clone()).collect();
+    assert_eq!(assumed, ["d"]);
+    assert!(!relist(&store, &[a.on("n1"), b.on("n2")]));
+    assert!(relist(&store, &[a.on("n1").phase("Failed")]));
+    assert_eq!(store.len(), 0);
+    assert_eq!(carried(&store, "n2").0, names(&["d"]));
+}
+
+#[test]
+fn a_snapshot_stays_as_it_was() {
+    let store = PodStore::new();
+    let pod = Shown::new("a", "u1");
+    send(&store, "ADDED", &pod.on("n1"));
+    let before = store.snapshot();
+    send(&store, "DELETED", &pod.on("n1"));
+    store.assume(&Shown::new("b", "u2").pod(), "n1").unwrap();
+    assert_eq!(on(&before, "n1"), (names(&["a"]), 100));
+    assert_eq!(carried(&store, "n1"), (names(&["b"]), 100));
+    assert!(Arc::ptr_eq(&store.snapshot(), &store.snapshot()));
+}
+
+#[test]
+fn requests_are_summed_in_the_order_of_the_nodes() {
+    let nodes = Arc::new(NodeStore::new(1 << 20));
+    let mut list = Relist::begin(nodes.clone());
+    list.page(&node_list(
+        &["n1", "n2", "n3"].map(|name| node_json(name, &[], 0)),
+    ))
+    .unwrap();
+    list.commit();
+    let store = PodStore::new();
+    for (name, node) in [("a", "n2"), ("b", "n3"), ("c", "n2"), ("d", "elsewhere")] {
+        send(&store, "ADDED", &Shown::new(name, name).on(node));
+    }
+    let (nodes, snapshot) = (nodes.nodes(), store.snapshot());
+    for (resource, expected) in [
+        ("cpu", [0, 200, 100]),
+        ("memory", [0, 2 << 30, 1 << 30]),
+        ("pods", [0, 2, 1]),
+        ("nvidia.com/gpu", [0, 0, 0]),
+    ] {
+        assert_eq!(snapshot.requested(&nodes, resource), expected, "{resource}");
+    }
+    assert_eq!(snapshot.len(), 4);
+}
+
+#[test]
+fn nodes_that_come_and_go_are_forgotten() {
+    let store = PodStore::new();
+    for round in 0..2000 {
+        let pod = Shown::new("a", "u1").on(&format!("n{round}"));
+        send(&store, "ADDED", &pod);
+        store.snapshot();
+        send(&store, "DELETED", &pod);
+    }
+    let last = Shown::new("a", "u1").on("n1999");
+    send(&store, "ADDED", &last);
+    assert_eq!(carried(&store, "n1999").0, names(&["a"]));
+    assert_eq!(carried(&store, "n0").0, names(&[]));
+}
+
+#[test]
+fn pods_of_one_template_share_what_they_have_in_common() {
+    let store = PodStore::new();
+    for name in ["a", "b"] {
+        send(&store, "ADDED", &Shown::new(name, name).on("n1"));
+    }
+    let [a, b] = ["a", "b"].map(|uid| store.get(uid).unwrap());
+    assert!(Arc::ptr_eq(&a.containers, &b.containers));
+    assert!(Arc::ptr_eq(&a.required, &b.required));
+}
+
+#[test]
+fn what_is_not_a_pod_changes_nothing() {
+    let store = Arc::new(PodStore::new());
+    let pod = Shown::new("a", "u1").on("n1");
+    send(&store, "ADDED", &pod);
+    for (body, error) in [
+        (
+            r#"{"type":"ADDED","object":{"metadata":{}}}"#,
+            "a pod without metadata.name",
+        ),
+        (
+            r#"{"type":"ADDED","object":{"metadata":{"name":7}}}"#,
+            "expected a string, found a number",
+        ),
+        (
+            r#"{"type":"ADDED","object":{"metadata":{"name":"a","creationTimestamp":"today"}}}"#,
+            "not a time as RFC 3339 writes it",
+        ),
+        (
+            r#"{"type":"ADDED","object":{"metadata":{"name":"a"},"spec":{"containers":[{"resources":{"requests":{"cpu":"much"}}}]}}}"#,
+            "not a quantity",
+        ),
+    ] {
+        let refused = apply(&*store, body.as_bytes()).unwrap_err().to_string();
+        assert!(refused.contains(error), "{refused}");
+    }
+    let refused = Relist::begin(store.clone()).page(b"null").unwrap_err();
+    assert!(refused.to_string().contains("a list of pods was expected"));
+    assert_eq!(carried(&store, "n1"), (names(&["a"]), 100));
+}
+
+/// The rules in the plainest form: what the watch shows by name, what is assumed by UID.
+#[derive(Debug, Default)]
+struct Model {
+    shown: BTreeMap<String, Shown>,
+    assumed: BTreeMap<String, Shown>,
+}
+
+impl Model {
+    fn show(&mut self, pod: &Shown) {
+        if matches!(pod.phase, "Succeeded" | "Failed") {
+            return self.delete(pod);
+        }
+        let old = self.shown.insert(pod.name.clone(), pod.clone());
+        if let Some(old) = old.filter(|old| old.uid != pod.uid) {
+            self.assumed.remove(&old.uid);
+        }
+        if !pod.node.is_empty() {
+            self.assumed.remove(&pod.uid);
+        } else if let Some(assumed) = self.assumed.get_mut(&pod.uid) {
+            let node = assumed.node.clone();
+            *assumed = pod.on(&node);
+        }
+    }
+
+    fn delete(&mut self, pod: &Shown) {
+        if let Some(old) = self.shown.remove(&pod.name) {
+            self.assumed.remove(&old.uid);
+        }
+        self.assumed.remove(&pod.uid);
+    }
+
+    fn list(&mut self, pods: &[Shown]) {
+        let listed: BTreeSet<&String> = pods.iter().map(|pod| &pod.name).collect();
+        let gone: Vec<Shown> = self.shown.values().cloned().collect();
+        for pod in gone.iter().filter(|pod| !listed.contains(&pod.name)) {
+            self.delete(pod);
+        }
+        for pod in pods {
+            self.show(pod);
+        }
+    }
+
+    fn assume(&mut self, pod: &Shown, node: &str) {
+        let shown = self.shown.values().find(|shown| shown.uid == pod.uid);
+        if shown.is_some_and(|shown| !shown.node.is_empty()) {
+            return;
+        }
+        let pod = shown.unwrap_or(pod).on(node);
+        self.assumed.insert(pod.uid.clone(), pod);
+    }
+
+    fn on(&self, node: &str) -> (Vec<String>, i64) {
+        let here = self.shown.values().chain(self.assumed.values());
+        let here: Vec<&Shown> = here.filter(|pod| pod.node == node).collect();
+        let mut names: Vec<String> = here.iter().map(|pod| pod.name.clone()).collect();
+        names.sort();
+        (names, here.iter().map(|pod| pod.cpu_milli).sum())
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Event(&'static str, Shown),
+    Relist(Vec<Shown>),
+    Assume(Shown, String),
+    Forget(String),
+    Look,
+}
+
+const NODES: [&str; 3] = ["n0", "n1", "n2"];
+
+/// Few names and few incarnations, so that they meet.
+fn shown() -> impl Strategy<Value = Shown> {
+    let place = prop_oneof![3 => Just(""), 2 => proptest::sample::select(&NODES[..])];
+    let phase = prop_oneof![6 => Just("Pending"), 1 => Just("Succeeded"), 1 => Just("Failed")];
+    (0..4_u8, 0..2_u8, place, phase, 1..4_i64).prop_map(|(name, life, node, phase, cpu)| Shown {
+        name: format!("p{name}"),
+        uid: format!("p{name}-{life}"),
+        node: node.to_owned(),
+        phase,
+        cpu_milli: cpu * 100,
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let kind = proptest::sample::select(&["ADDED", "MODIFIED", "MODIFIED", "DELETED"][..]);
+    prop_oneof![
+        5 => (kind, shown()).prop_map(|(kind, pod)| Step::Event(kind, pod)),
+        1 => proptest::collection::btree_map(0..4_u8, shown(), 0..4).prop_map(|pods| {
+            let named: BTreeMap<String, Shown> =
+                pods.into_values().map(|pod| (pod.name.clone(), pod)).collect();
+            Step::Relist(named.into_values().collect())
+        }),
+        4 => (shown(), proptest::sample::select(&NODES[..]))
+            .prop_map(|(pod, node)| Step::Assume(pod, node.to_owned())),
+        1 => shown().prop_map(|pod| Step::Forget(pod.uid)),
+        1 => Just(Step::Look),
+    ]
+}
+
+fn take(step: &Step, store: &Arc<PodStore>, model: &mut Model) {
+    match step {
+        Step::Event("DELETED", pod) => {
+            send(store, "DELETED", pod);
+            model.delete(pod);
+        }
+        Step::Event(kind, pod) => {
+            send(store, kind, pod);
+            model.show(pod);
+        }
+        Step::Relist(pods) => {
+            relist(store, pods);
+            model.list(pods);
+        }
+        Step::Assume(pod, node) => {
+            store.assume(&pod.pod(), node).unwrap();
+            model.assume(pod, node);
+        }
+        Step::Forget(uid) => {
+            assert_eq!(store.forget(uid), model.assumed.remove(uid).is_some());
+        }
+        Step::Look => {
+            store.snapshot();
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(600))]
+
+    #[test]
+    fn whatever_happens_every_pod_takes_room_once_where_the_rules_say(
+        steps in proptest::collection::vec(step(), 0..40)
+    ) {
+        let store = Arc::new(PodStore::new());
+        let mut model = Model::default();
+        let mut seen = Vec::new();
+        for step in &steps {
+            take(step, &store, &mut model);
+            prop_assert_eq!(store.len(), model.shown.len());
+            let assumed: BTreeSet<String> =
+                store.assumed().iter().map(|pod| pod.uid.clone()).collect();
+            prop_assert_eq!(assumed, model.assumed.keys().cloned().collect());
+            let snapshot = store.snapshot();
+            let expected = NODES.map(|node| model.on(node));
+            prop_assert_eq!(&NODES.map(|node| on(&snapshot, node)), &expected, "{:?}", step);
+            prop_assert_eq!(snapshot.len(), expected.iter().map(|node| node.0.len()).sum::<usize>());
+            seen.push((snapshot, expected));
+        }
+        for (snapshot, expected) in seen {
+            prop_assert_eq!(NODES.map(|node| on(&snapshot, node)), expected);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! `PodStore` and `PodSnapshot`
+
+use std::sync::Arc;
+
+use kubextend_core::pod::{Pod, PodSnapshot, PodStore, Unassumable};
+use kubextend_core::wire;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::error::Unreadable;
+use crate::int64;
+use crate::nodes::PyNodes;
+use crate::pod::PyPod;
+use crate::watch::{self, PyPodEvent, PyPodRelist};
+
+#[pyclass(name = "PodStore", module = "kubextend.core", frozen)]
+pub(crate) struct PyPodStore(Arc<PodStore>);
+
+#[pymethods]
+impl PyPodStore {
+    #[new]
+    fn new() -> Self {
+        Self(Arc::new(PodStore::new()))
+    }
+
+    fn replace(&self, py: Python<'_>, list_bytes: &[u8]) -> Result<String, Unreadable> {
+        watch::replace(py, &self.0, list_bytes)
+    }
+
+    fn relist(&self) -> PyPodRelist {
+        PyPodRelist::begin(&self.0)
+    }
+
+    fn apply(&self, py: Python<'_>, event_bytes: &[u8]) -> Result<PyPodEvent, Unreadable> {
+        let event = py.detach(|| wire::apply(&*self.0, event_bytes))?;
+        Ok(PyPodEvent(event))
+    }
+
+    // Whatever may wait for the writer waits without the interpreter.
+
+    fn get(&self, py: Python<'_>, uid: &str) -> Option<PyPod> {
+        py.detach(|| self.0.get(uid)).map(PyPod)
+    }
+
+    fn by_name(&self, py: Python<'_>, namespace: &str, name: &str) -> Option<PyPod> {
+        py.detach(|| self.0.by_name(namespace, name)).map(PyPod)
+    }
+
+    fn pods(&self, py: Python<'_>) -> Vec<PyPod> {
+        listed(&py.detach(|| self.0.pods()))
+    }
+
+    fn with_label(&self, py: Python<'_>, namespace: &str, key: &str, value: &str) -> Vec<PyPod> {
+        listed(&py.detach(|| self.0.with_label(namespace, key, value)))
+    }
+
+    fn assume(&self, py: Python<'_>, pod: &PyPod, node: &str) -> PyResult<()> {
+        py.detach(|| self.0.assume(&pod.0, node))
+            .map_err(|error: Unassumable| PyValueError::new_err(error.to_string()))
+    }
+
+    fn forget(&self, py: Python<'_>, uid: &str) -> bool {
+        py.detach(|| self.0.forget(uid))
+    }
+
+    fn assumed(&self, py: Python<'_>) -> Vec<(PyPod, String)> {
+        let assumed = py.detach(|| self.0.assumed());
+        assumed
+            .into_iter()
+            .map(|pod| (PyPod(pod.clone()), pod.node_name.clone()))
+            .collect()
+    }
+
+    fn snapshot(&self, py: Python<'_>) -> PyPodSnapshot {
+        PyPodSnapshot(py.detach(|| self.0.snapshot()))
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.0.len())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        format!("<PodStore: {} pods>", self.__len__(py))
+    }
+}
+
+#[pyclass(name = "PodSnapshot", module = "kubextend.core", frozen)]
+pub(crate) struct PyPodSnapshot(pub(crate) Arc<PodSnapshot>);
+
+#[pymethods]
+impl PyPodSnapshot {
+    pub(crate) fn pods_on(&self, node: &str) -> Vec<PyPod> {
+        listed(self.0.pods_on(node))
+    }
+
+    fn requested<'py>(
+        &self,
+        py: Python<'py>,
+        nodes: &PyNodes,
+        resource: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let values = py.detach(|| self.0.requested(&nodes.nodes, resource));
+        int64::view(py, &values)
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<PodSnapshot: {} pods>", self.0.len())
+    }
+}
+
+fn listed(pods: &[Arc<Pod>]) -> Vec<PyPod> {
+    pods.iter().cloned().map(PyPod).collect()
+}

@@ -1,0 +1,50 @@
+"""Lets pods onto a node while their cpu stays within a limit that only this plugin knows."""
+
+from pydantic import BaseModel
+
+from kubextend.core import NodeInfo, Nodes, Pod
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import Handle
+from kubextend.framework.status import Status
+
+
+class Room:
+    """Sums what the pods of a node request, and sends every pod to the first node with room.
+
+    Permit holds every pod until one that is labelled ``starts=yes`` was asked about.
+    """
+
+    name = "Room"
+    needs_pods = True
+
+    class Args(BaseModel, extra="forbid"):
+        limit_milli: int
+        timeout_s: float
+
+    def __init__(self, args: Args, handle: Handle) -> None:
+        self._args = args
+        self._handle = handle
+        self._started = False
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        del state
+        if pod.matches("starts=yes"):
+            self._start()
+            return Status.unresolvable("it has started the others")
+        if node.requested("cpu") + pod.request("cpu") > self._args.limit_milli:
+            return Status.unschedulable("node has no room")
+        return None
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> list[int]:
+        del state, pod
+        first = min(nodes.names)
+        return [100 if name == first else 0 for name in nodes.names]
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status, float] | None:
+        del state, pod, node_name
+        return None if self._started else (Status.wait(), self._args.timeout_s)
+
+    def _start(self) -> None:
+        self._started = True
+        for held in self._handle.waiting_pods:
+            held.allow(self.name)

@@ -1,0 +1,43 @@
+"""What the Recorder plugin has written down."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from .kubeapi import Object
+from .stack import Stack
+
+
+class Recording:
+    """Reads the file of one Recorder.
+
+    Args:
+        file: as its pluginConfig names it.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    @property
+    def args(self) -> Object:
+        """The Recorder's arguments."""
+        return {"file": str(self.file)}
+
+    def count(self, point: str) -> Counter[str]:
+        """How often an extension point saw each pod, by the pod's name."""
+        return Counter(line["pod"] for line in self._lines() if line["point"] == point)
+
+    def taken_by(self, stack: Stack, node_names: list[str], scheduler_name: str) -> set[str]:
+        """Names of the pods that a filter sees on these nodes now, assumed ones among them."""
+        probe = f"probe-{self.file.stat().st_size if self.file.exists() else 0}"
+        metadata = {"name": probe, "namespace": "default", "uid": probe}
+        pod = {"metadata": metadata, "spec": {"schedulerName": scheduler_name}}
+        stack.post("filter", {"Pod": pod, "Nodes": None, "NodeNames": node_names})
+        seen = [line for line in self._lines() if line["pod"] == probe]
+        assert len(seen) == len(node_names), "the Recorder was asked about each node"
+        return {name for line in seen for name in line["taken_by"]}
+
+    def _lines(self) -> list[Object]:
+        if not self.file.exists():
+            return []
+        return [json.loads(line) for line in self.file.read_text().splitlines()]

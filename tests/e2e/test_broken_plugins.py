@@ -1,0 +1,80 @@
+"""A plugin that raises and one that hangs, beside profiles that have nothing to do with them."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from .controlplane import ControlPlane
+from .kubeapi import NodePool
+from .stack import PLUGIN_FOLDER, Mode, Stack, profile
+from .workbench import within
+from .workload import NewWorkload
+
+TROUBLES = ("Raises", "Hangs", "HangsLater")
+HANG_S = 20.0
+PODS = 20
+PLACED_WITHIN_S = 10.0
+HEALTH_WITHIN_S = 0.5
+
+
+@pytest.fixture(scope="module")
+def stack(control_plane: ControlPlane) -> Iterator[Stack]:
+    running = Stack(
+        control_plane,
+        "trouble",
+        Mode(names=True),
+        profile=profile("trouble-none", "CountsPods"),
+        more_profiles=[
+            profile("trouble-raises", "Raises"),
+            profile("trouble-hangs", Hangs={"seconds": HANG_S}),
+            profile("trouble-hangslater", HangsLater={"seconds": HANG_S}),
+        ],
+        out_of_tree=[f"trouble:{plugin}" for plugin in (*TROUBLES, "CountsPods")],
+        python_path=[PLUGIN_FOLDER],
+    )
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def health(stack: Stack) -> Iterator[list[str]]:
+    """What went wrong with livez and readyz while the test ran."""
+    over = threading.Event()
+    wrong: list[str] = []
+
+    def watch() -> None:
+        while not over.wait(0.1):
+            try:
+                with within(HEALTH_WITHIN_S, "livez and readyz"):
+                    assert stack.is_alive(), "not alive"
+                    assert stack.is_ready(), "not ready"
+            except AssertionError as error:
+                wrong.append(str(error))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    yield wrong
+    over.set()
+    watcher.join()
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_a_plugin_that_fails_holds_its_own_pods_only_and_health_stays_fine(
+    trouble: str,
+    stack: Stack,
+    health: list[str],
+    control_plane: ControlPlane,
+    new_workload: NewWorkload,
+) -> None:
+    name = f"trouble-{trouble.lower()}"
+    pool = NodePool(control_plane.api, name, 3)
+    failing, fine = new_workload(stack, pool, name), new_workload(stack, pool)
+    (first,) = failing.create("failing", 1)
+    if trouble != "HangsLater":
+        assert f'"{trouble}"' in failing.until_pending(first, PLACED_WITHIN_S), "it is named"
+    failing.create("another", 2)
+    fine.until_placed(fine.create("fine", PODS), PLACED_WITHIN_S)
+    assert failing.placed() == {}
+    assert health == []
+    pool.delete()

@@ -1,0 +1,73 @@
+"""A Python filter that counts what a node's pods request, while hundreds of binds are under way."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .controlplane import ControlPlane
+from .kubeapi import NodePool
+from .stack import PLUGIN_FOLDER, Mode, Stack, profile
+from .workbench import until
+from .workload import NewWorkload
+
+NODES = 200
+TOO_MANY = 10
+# A node has 32 cores; the plugin lets it take one of these pods.
+CPU_MILLI = 10
+PERMIT_TIMEOUT_S = 55.0
+# Every pod is sent to the same node first, so some binds are refused and come back after a backoff.
+HELD_WITHIN_S = 45.0
+BYTES_EACH = 20_000
+
+
+@pytest.fixture(scope="module")
+def stack(control_plane: ControlPlane) -> Iterator[Stack]:
+    name = "room"
+    args = {"limit_milli": CPU_MILLI + CPU_MILLI // 2, "timeout_s": PERMIT_TIMEOUT_S}
+    room = profile(name, Room=args)
+    room["plugins"]["multiPoint"]["enabled"] = [{"name": "Room", "weight": 15}]
+    running = Stack(
+        control_plane,
+        name,
+        Mode(names=True),
+        profile=room,
+        out_of_tree=["room:Room"],
+        python_path=[PLUGIN_FOLDER],
+    )
+    yield running
+    running.close()
+
+
+def binds_under_way(stack: Stack) -> int:
+    return int(stack.scheduler_counts().total("scheduler_goroutines", operation="binding"))
+
+
+def status_of(pid: int, field: str) -> int:
+    """A number of /proc/PID/status."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
+
+
+def test_no_two_pods_share_room_for_one_in_200_concurrent_binds(
+    stack: Stack, control_plane: ControlPlane, new_workload: NewWorkload
+) -> None:
+    pool = NodePool(control_plane.api, "room", NODES)
+    workload = new_workload(stack, pool)
+    threads_before = status_of(stack.pid, "Threads")
+    names = workload.create("roomy", NODES + TOO_MANY, cpu=f"{CPU_MILLI}m")
+    until(lambda: binds_under_way(stack) == NODES, "200 binds are under way", HELD_WITHIN_S, 0.2)
+    assert workload.placed() == {}
+    threads_held = status_of(stack.pid, "Threads")
+    workload.create("starter", 1, {"starts": "yes"})
+    until(lambda: len(workload.placed()) >= NODES, "the nodes are full")
+    # Whoever is going to be one too many has the time to be.
+    time.sleep(2.0)
+    on_node = Counter(workload.placed().values())
+    assert set(on_node) == set(pool.names)
+    assert set(on_node.values()) == {1}
+    assert set(workload.placed()) < set(names)
+    assert threads_held - threads_before <= 40, "a pod that waits holds no thread"
+    pool.delete()

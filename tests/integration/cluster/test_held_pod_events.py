@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from scripted_api import ScriptedApi, lost_request, refusing
+
+from kubextend.cluster import EventRecorder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kubextend.cluster.client import Cluster
+
+
+@dataclass
+class Held:
+    """What the recorder reads of a pod."""
+
+    name: str
+    namespace: str = "default"
+
+    @property
+    def uid(self) -> str:
+        return f"uid-{self.name}"
+
+
+@pytest.fixture
+def recorder(cluster: Cluster) -> Iterator[EventRecorder]:
+    made = EventRecorder(cluster)
+    yield made
+    made.stop()
+
+
+def waiting(recorder: EventRecorder, name: str, *plugins: str, node: str = "n1") -> None:
+    recorder.waiting(Held(name), node, plugins)  # type: ignore[arg-type]
+
+
+def test_a_held_pod_has_an_event_that_names_who_holds_it(
+    api: ScriptedApi, recorder: EventRecorder, eventually: Callable[..., None]
+) -> None:
+    waiting(recorder, "web", "Quota", "Coscheduling")
+    eventually(lambda: recorder.stats.sent == 1)
+    _, path, _, body = api.requests[-1]
+    event = json.loads(body)
+    assert path == "/apis/events.k8s.io/v1/namespaces/default/events"
+    assert event["reason"] == "WaitingOnPermit"
+    assert event["note"] == "held for node n1, waiting on permit of Coscheduling, Quota"
+    regarding = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": "default",
+        "name": "web",
+        "uid": "uid-web",
+    }
+    assert event["regarding"] == regarding
+
+
+def test_there_is_one_event_a_pod_and_set_of_plugins(
+    recorder: EventRecorder, eventually: Callable[..., None]
+) -> None:
+    for _ in range(20):
+        waiting(recorder, "web", "A", "B")
+        waiting(recorder, "web", "B", "A", node="n2")
+    waiting(recorder, "web", "A")
+    waiting(recorder, "other", "A")
+    eventually(lambda: recorder.stats.sent == 3)
+    time.sleep(0.1)
+    assert recorder.stats.sent == 3
+
+
+def test_a_pod_that_is_still_held_is_told_again_before_the_api_forgets(
+    cluster: Cluster, eventually: Callable[..., None]
+) -> None:
+    now = time.monotonic()
+    recorder = EventRecorder(cluster, clock=lambda: now)
+    for later_s, sent in ((0, 1), (40 * 60, 1), (20 * 60, 2)):
+        now += later_s
+        waiting(recorder, "web", "A")
+        eventually(lambda sent=sent: recorder.stats.sent == sent)
+    recorder.stop()
+
+
+def test_many_pods_are_told_within_the_rate_and_nobody_waits_for_it(
+    api: ScriptedApi, cluster: Cluster, eventually: Callable[..., None]
+) -> None:
+    api.latency_s = 0.01
+    recorder = EventRecorder(cluster, rate=20, burst=10)
+    began = time.monotonic()
+    for number in range(40):
+        waiting(recorder, f"pod-{number}", "A")
+    assert time.monotonic() - began < 0.1
+    eventually(lambda: recorder.stats.sent == 40)
+    assert 1.4 < time.monotonic() - began < 2.5
+    recorder.stop()
+
+
+def test_a_lost_request_is_sent_again_under_the_same_name(
+    api: ScriptedApi, recorder: EventRecorder, eventually: Callable[..., None]
+) -> None:
+    api.fail("event", lost_request)
+    waiting(recorder, "web", "A")
+    eventually(lambda: recorder.stats.sent == 1)
+    names = {json.loads(body)["metadata"]["name"] for _, _, _, body in api.requests}
+    assert api.counts["event"] == 2
+    assert len(names) == 1
+
+
+def test_a_refusal_is_said_once_and_harms_nobody(
+    api: ScriptedApi,
+    recorder: EventRecorder,
+    eventually: Callable[..., None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    api.fail("event", *[refusing(403, "Forbidden", "cannot create events")] * 2)
+    waiting(recorder, "a", "A")
+    waiting(recorder, "b", "A")
+    eventually(lambda: recorder.stats.failed == 2)
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith("held pods cannot be told what they wait for: POST /apis/events.k8s.io")
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b"])
+def test_what_is_no_name_is_not_sent(api: ScriptedApi, recorder: EventRecorder, name: str) -> None:
+    waiting(recorder, name, "A")
+    assert recorder.stats.dropped == 1
+    assert api.counts["event"] == 0

@@ -1,0 +1,144 @@
+"""A package of one's own, installed as pip installs it, is found, listed, configured and tested."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+HELLO_WORLD = ROOT / "deploy" / "examples" / "hello-world"
+KUBEXTEND = Path(sys.executable).with_name("kubextend")
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def run_in(folder: Path, site: Path | None) -> Run:
+    """Runs a program that sees what is installed in ``site`` besides kubextend."""
+    environment = os.environ | ({"PYTHONPATH": str(site)} if site else {})
+
+    def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    return run
+
+
+def install(package: Path, site: Path) -> None:
+    """uv has the build backend in itself, so nothing is downloaded."""
+    uv = Path(sys.executable).with_name("uv")
+    options = ["--offline", "--no-deps", "--no-cache", "--quiet", "--target", str(site)]
+    command = [uv, "pip", "install", "--python", sys.executable, *options, package]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def own_tests_pass(package: Path, run: Run) -> None:
+    done = run(
+        sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", package
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def hello_world(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("hello-world")
+    site = folder / "site"
+    install(HELLO_WORLD, site)
+    return run_in(folder, site)
+
+
+def test_hello_world_passes_its_own_tests(hello_world: Run) -> None:
+    own_tests_pass(HELLO_WORLD, hello_world)
+
+
+def test_hello_world_is_found_by_its_package_and_listed_with_its_arguments(
+    hello_world: Run,
+) -> None:
+    done = hello_world(KUBEXTEND, "plugins", "--output", "json")
+    assert (done.stderr, done.returncode) == ("", 0)
+    (plugin,) = [each for each in json.loads(done.stdout) if each["name"] == "HelloWorldPlugin"]
+    assert plugin == {
+        "name": "HelloWorldPlugin",
+        "source": "package hello-world 0.1.0",
+        "extensionPoints": ["score"],
+        "args": [
+            {
+                "name": name,
+                "type": kind,
+                "default": default,
+                "description": "",
+                "required": False,
+            }
+            for name, kind, default in [
+                ("xxx", "string", "hello"),
+                ("yyy", "string", "world"),
+                ("zzz", "integer", 10),
+            ]
+        ],
+        "error": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("file", "plugin"),
+    [("kubextend.yaml", "HelloWorldPlugin"), ("out-of-tree.yaml", "HelloWorldAtOnce")],
+)
+def test_hello_world_is_checked_and_answers_a_recorded_request(
+    hello_world: Run, tmp_path: Path, file: str, plugin: str
+) -> None:
+    done = hello_world(KUBEXTEND, "check", HELLO_WORLD / file)
+    assert done.stdout.endswith(f"profile hello-scheduler:\n  score: {plugin} (weight 15)\n")
+    nodes = [
+        {"metadata": {"name": name, "labels": labels}}
+        for name, labels in {"ssd": {"disk": "ssd"}, "hdd": {"disk": "hdd"}, "bare": {}}.items()
+    ]
+    pod = {
+        "metadata": {"name": "p", "namespace": "n", "uid": "1"},
+        "spec": {"schedulerName": "hello-scheduler"},
+    }
+    request = tmp_path / "request.json"
+    request.write_text(json.dumps({"Pod": pod, "Nodes": {"items": nodes}, "NodeNames": None}))
+    done = hello_world(KUBEXTEND, "prioritize", request, "--config", HELLO_WORLD / file)
+    # 100, 25 and 0 points, times 15, a tenth of it.
+    scores = "NODE  SCORE\nssd   150\nhdd   38\nbare  0\n"
+    assert done.stdout == scores + "pod n/p, profile hello-scheduler\n"
+
+
+def test_without_the_package_the_configuration_is_refused() -> None:
+    done = run_in(ROOT, None)(KUBEXTEND, "check", HELLO_WORLD / "kubextend.yaml")
+    assert done.returncode == 1
+    assert '"HelloWorldPlugin" does not exist' in done.stderr
+    done = run_in(ROOT, None)(KUBEXTEND, "check", HELLO_WORLD / "out-of-tree.yaml")
+    assert done.stderr == (
+        'error: outOfTree[0]: there is no module "hello_world"\n'
+        '  found: "hello_world.at_once:HelloWorldAtOnce"\n'
+        "  hint: install its package beside kubextend, or put its folder on PYTHONPATH\n"
+    )
+
+
+@pytest.mark.parametrize("point", ["score", "filter"])
+def test_a_new_plugin_is_installed_passes_its_own_test_and_is_checked(
+    point: str, tmp_path: Path
+) -> None:
+    package, site = tmp_path / "package", tmp_path / "site"
+    done = run_in(tmp_path, None)(
+        KUBEXTEND, "new-plugin", "zone-spread", "--point", point, "--directory", package
+    )
+    assert (done.stderr, done.returncode) == ("", 0)
+    install(package, site)
+    run = run_in(tmp_path, site)
+    own_tests_pass(package, run)
+    done = run(KUBEXTEND, "check", package / "kubextend.yaml")
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert f"  {point}: ZoneSpread" in done.stdout
+    assert run(sys.executable, "-m", "mypy", "--strict", package / "src").returncode == 0

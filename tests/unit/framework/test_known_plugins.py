@@ -1,0 +1,145 @@
+"""Where plugins come from, and what happens when one cannot be had."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kubextend.framework.imports import PluginUnavailableError, class_at
+from kubextend.framework.known_plugins import Announcement, KnownPlugins
+from kubextend.plugins import IN_TREE, HighCommPodFilter
+
+MODULES = {
+    "good.py": """
+class Good:
+    name = "Good"
+    def filter(self, state, pod, node): ...
+class Nameless:
+    def filter(self, state, pod, node): ...
+class Idle:
+    name = "Idle"
+class OddArgs:
+    name = "OddArgs"
+    Args = dict
+    def filter(self, state, pod, node): ...
+class Again:
+    name = "Good"
+    def score(self, state, pod, node): ...
+instance = Good()
+""",
+    "broken.py": "raise RuntimeError('no\\n luck')",
+    "script.py": "import sys; sys.exit(3)",
+    "needs.py": "import not_installed_anywhere",
+    "imported.py": "import sys; sys.modules['was_imported'] = sys; from good import Good",
+}
+
+
+@pytest.fixture(autouse=True)
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name, text in MODULES.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    for name in (*MODULES, "was_imported.py"):
+        sys.modules.pop(name.removesuffix(".py"), None)
+
+
+@pytest.mark.parametrize(
+    ("reference", "message", "hint"),
+    [
+        ("", "expected package.module:Class", "such as my_package.my_module:MyPlugin"),
+        ("good", "expected package.module:Class", "such as my_package.my_module:MyPlugin"),
+        ("good.py:Good", 'there is no module "good.py"', "install its package beside kubextend"),
+        ("../good:Good", "expected package.module:Class", "such as"),
+        ("absent.deep:X", 'there is no module "absent"', "install its package beside kubextend"),
+        ("good:Goood", "good has no Goood", "did you mean Good? plugins there: Again, Good,"),
+        ("good:instance", "good:instance is no class but Good", "name the class"),
+        ("good:Nameless", "good:Nameless has no name", 'give the class a name = "Nameless"'),
+        ("good:Idle", "good:Idle extends nothing", "define one of: pre_filter, filter_nodes,"),
+        ("good:OddArgs", "good:OddArgs: its Args are no pydantic model", "class Args("),
+        ("broken:X", "importing broken failed: RuntimeError: no luck", ""),
+        ("script:X", "importing script failed: SystemExit: 3", ""),
+        (
+            "needs:X",
+            "importing needs failed: ModuleNotFoundError: No module named 'not_installed_anywhere'",
+            "",
+        ),
+    ],
+)
+def test_a_reference_that_leads_to_no_plugin_says_why(
+    reference: str, message: str, hint: str
+) -> None:
+    with pytest.raises(PluginUnavailableError) as caught:
+        class_at(reference)
+    assert caught.value.message == message
+    assert caught.value.hint.startswith(hint)
+    assert bool(caught.value.hint) == bool(hint)
+
+
+def announced(name: str, reference: str, source: str = "package p 1.0") -> KnownPlugins:
+    return KnownPlugins().with_announced([Announcement(name, reference, source)])
+
+
+def test_an_announced_plugin_is_imported_when_it_is_looked_up_and_not_before() -> None:
+    known = announced("Good", "imported:Good")
+    assert ("Good" in known, list(known), len(known)) == (True, ["Good"], 1)
+    assert known.sources("Good") == ("package p 1.0",)
+    assert known.may_extend("Good", "score"), "nobody knows yet"
+    assert "was_imported" not in sys.modules
+    assert known["Good"].extension_points == {"filter"}
+    assert "was_imported" in sys.modules
+
+
+def test_a_package_that_cannot_be_imported_concerns_only_who_asks_for_its_plugin() -> None:
+    known = KnownPlugins.of(IN_TREE, "kubextend").with_announced(
+        [Announcement("Broken", "broken:X", "package b 2.0")]
+    )
+    assert known["HighCommPodFilter"].plugin_class is HighCommPodFilter
+    with pytest.raises(PluginUnavailableError, match=r"^package b 2\.0: importing broken failed"):
+        known["Broken"]
+
+
+def test_a_plugin_under_another_name_than_its_own_is_refused() -> None:
+    message = 'package p 1.0 announces "Nice", but the name of good:Good is "Good"'
+    with pytest.raises(PluginUnavailableError, match=message):
+        announced("Nice", "good:Good")["Nice"]
+    with pytest.raises(PluginUnavailableError, match='the class under "Nice" has the name'):
+        KnownPlugins().with_classes({"Nice": HighCommPodFilter}, "the caller")
+
+
+def test_a_name_that_two_classes_have_is_refused_with_both_sources() -> None:
+    known = announced("Good", "good:Good").with_announced(
+        [Announcement("Good", "good:Again", "package q 3.0")]
+    )
+    message = 'different plugins are named "Good": package p 1.0, package q 3.0'
+    with pytest.raises(PluginUnavailableError, match=message):
+        known["Good"]
+
+
+def test_a_class_that_takes_the_name_of_another_is_refused_when_it_is_given() -> None:
+    known = announced("Good", "good:Good")
+    with pytest.raises(PluginUnavailableError, match=r"package p 1\.0, outOfTree\[0\]"):
+        known.with_reference("good:Again", "outOfTree[0]")
+
+
+def test_no_package_can_take_the_place_of_a_plugin_that_comes_along() -> None:
+    known = KnownPlugins.of({"Good": IN_TREE["HighCommPodFilter"]}, "kubextend")
+    taken = known.with_announced([Announcement("Good", "good:Good", "package p 1.0")])
+    with pytest.raises(PluginUnavailableError, match=r"kubextend, package p 1\.0"):
+        taken["Good"]
+
+
+def test_the_same_class_found_twice_is_one_plugin() -> None:
+    known = announced("Good", "good:Good").with_reference("imported:Good", "outOfTree[0]")
+    assert known["Good"].name == "Good"
+    assert known.sources("Good") == ("package p 1.0", "outOfTree[0]")
+
+
+def test_what_is_at_hand_is_known_to_extend_what_it_extends() -> None:
+    known = KnownPlugins.of(IN_TREE, "kubextend")
+    assert known.may_extend("HighCommPodFilter", "filter")
+    assert not known.may_extend("HighCommPodFilter", "score")
+    assert KnownPlugins.of(known, "again") is known
+    with pytest.raises(KeyError):
+        known["Absent"]

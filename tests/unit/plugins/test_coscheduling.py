@@ -1,0 +1,431 @@
+"""Gangs: who is rejected, held, let in and sent back."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from kubextend import core
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import Handle
+from kubextend.framework.status import Code, Status
+from kubextend.plugins.coscheduling import Coscheduling, CoschedulingArgs
+from kubextend.profile import BindingCycle, BindingPlugins, WaitingPods
+from kubextend.profile.limits import PluginLimits
+
+GROUP = "scheduling.x-k8s.io/pod-group"
+MINIMUM = "pod-group.scheduling.sigs.k8s.io/min-available"
+
+TOO_FEW = "pod group has fewer pods than its minimum"
+DENIED = "pod group was rejected a moment ago"
+NO_NUMBER = "pod of a pod group does not say how many pods are the minimum"
+GIVEN_UP = "pod group was rejected because of another of its pods"
+
+Json = dict[str, Any]
+
+
+def pod(
+    name: str,
+    *,
+    group: str | None = "g",
+    minimum: str | None = "3",
+    namespace: str = "ml",
+    node: str | None = None,
+    **metadata: Any,
+) -> Json:
+    labels = {} if group is None else {GROUP: group}
+    labels |= {} if minimum is None else {MINIMUM: minimum}
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": name,
+            "labels": labels,
+            "creationTimestamp": "2099-01-01T00:00:00Z",
+            **metadata,
+        },
+        "spec": {} if node is None else {"nodeName": node},
+        "status": {"phase": "Pending"},
+    }
+
+
+def read(shown: Json) -> core.Pod:
+    found = core.read_args(json.dumps({"Pod": shown, "NodeNames": []}).encode()).pod
+    assert found is not None
+    return found
+
+
+@dataclass
+class Activator:
+    woken: list[str] = field(default_factory=list)
+
+    def activate(self, pods: Iterable[core.Pod]) -> None:
+        self.woken += sorted(pod.name for pod in pods)
+
+
+class World:
+    """Watched pods, and binding cycles as the bind verb runs them."""
+
+    synced = True
+
+    def __init__(self, *pods: Json, **args: Any) -> None:
+        self.store = core.PodStore()
+        self.watch(*pods)
+        self.now_s = 0.0
+        self.activator = Activator()
+        self.waiting = WaitingPods()
+        self.limits = PluginLimits()
+        self.handle = Handle(waiting_pods=self.waiting, pods=self, activator=self.activator)
+        parsed = CoschedulingArgs.model_validate(args)
+        self.plugin = Coscheduling(parsed, self.handle, clock=lambda: self.now_s)
+        self.unreserved: list[str] = []
+        self.bound: list[str] = []
+
+    def watch(self, *pods: Json) -> None:
+        listed = {"metadata": {"resourceVersion": "1"}, "items": list(pods)}
+        self.store.replace(json.dumps(listed).encode())
+
+    def pre_filter(self, shown: Json) -> Status:
+        nodes = core.NodeStore().nodes()
+        return self.plugin.pre_filter(CycleState(), read(shown), nodes) or Status.success()
+
+    def binding(self, shown: Json, *others: Any) -> "asyncio.Task[Status]":
+        return asyncio.ensure_future(self._bound(read(shown), others))
+
+    async def _bound(self, of: core.Pod, others: Sequence[Any]) -> Status:
+        async def bind() -> None:
+            self.bound.append(of.name)
+
+        self.store.assume(of, "n")
+        plugins = BindingPlugins(
+            reserve=[self.plugin, self], permit=[self.plugin, *others], bind=[], post_bind=[]
+        )
+        cycle = BindingCycle(plugins, CycleState(), of, "n", self.waiting, bind, self.limits)
+        status = await cycle.run()
+        if not status.is_success:
+            self.store.forget(of.uid)
+        return status
+
+    name = "World"
+
+    def reserve(self, _state: CycleState, _pod: core.Pod, _node: str) -> None:
+        pass
+
+    def unreserve(self, _state: CycleState, pod: core.Pod, _node: str) -> None:
+        self.unreserved.append(pod.name)
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not true():  # noqa: ASYNC110  there is no event for most of what is waited for
+            await asyncio.sleep(0.005)
+
+
+ABC = (pod("a"), pod("b"), pod("c"))
+GATED = {"schedulingGates": [{"name": "example.com/gate"}]}
+
+# (what the case shows, the watched pods, the pod, what PreFilter says)
+PRE_FILTER: list[tuple[str, Sequence[Json], Json, str]] = [
+    ("no group", (), pod("a", group=None), ""),
+    ("an empty group", (), pod("a", group=""), ""),
+    ("enough pods", ABC, pod("a"), ""),
+    ("the pod itself counts, seen or not", ABC[:2], pod("c"), ""),
+    ("too few", ABC[:2], pod("b"), TOO_FEW),
+    ("bound ones count", (pod("a", node="n"), pod("b", node="n")), pod("c"), ""),
+    ("another group", (*ABC[:2], pod("c", group="h")), pod("a"), TOO_FEW),
+    ("another namespace", (*ABC[:2], pod("c", namespace="web")), pod("a"), TOO_FEW),
+    ("a gated one does not count", (*ABC[:2], pod("c") | {"spec": GATED}), pod("a"), TOO_FEW),
+    (
+        "one that is being deleted does not count",
+        (*ABC[:2], pod("c", deletionTimestamp="2026-01-01T00:00:00Z")),
+        pod("a"),
+        TOO_FEW,
+    ),
+    ("one is enough for one", (), pod("a", minimum="1"), ""),
+    ("an annotation says it too", (), pod("a", minimum=None, annotations={MINIMUM: "1"}), ""),
+    ("nothing says it", ABC, pod("a", minimum=None), NO_NUMBER),
+    ("zero", ABC, pod("a", minimum="0"), NO_NUMBER),
+    ("negative", ABC, pod("a", minimum="-1"), NO_NUMBER),
+    ("a fraction", ABC, pod("a", minimum="1.5"), NO_NUMBER),
+    ("other digits", ABC, pod("a", minimum="٣"), NO_NUMBER),
+    ("a number without end", ABC, pod("a", minimum="9" * 60), NO_NUMBER),
+]
+
+
+@pytest.mark.parametrize(
+    ("shows", "watched", "asked", "reason"), PRE_FILTER, ids=[case[0] for case in PRE_FILTER]
+)
+def test_whom_pre_filter_rejects(
+    shows: str, watched: Sequence[Json], asked: Json, reason: str
+) -> None:
+    del shows
+    said = World(*watched).pre_filter(asked)
+    assert said.reason == reason
+    expected = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if reason else Code.SUCCESS
+    assert said.code is expected
+
+
+def test_other_names_for_label_and_minimum() -> None:
+    world = World(podGroupLabel="example.com/gang", minAvailableKey="example.com/min")
+    labels = {"example.com/gang": "g", "example.com/min": "2"}
+    assert world.pre_filter(pod("a", labels=labels)).reason == TOO_FEW
+    assert world.pre_filter(pod("a")).is_success
+
+
+BAD_ARGS = [
+    {"permitWaitingTimeSeconds": 0},
+    {"permitWaitingTimeSeconds": 901},
+    {"podGroupBackoffSeconds": -1},
+    {"podGroupBackoffSeconds": 10},
+    {"podGroupLabel": ""},
+    {"minMember": 3},
+]
+
+
+@pytest.mark.parametrize("args", BAD_ARGS)
+def test_args_that_cannot_be_meant_are_refused(args: Json) -> None:
+    with pytest.raises(ValidationError):
+        CoschedulingArgs.model_validate(args)
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(scenario())  # type: ignore[arg-type]
+
+
+def test_the_first_two_of_three_wait_and_the_third_lets_all_in() -> None:
+    async def scenario() -> None:
+        world = World(*ABC)
+        first = [world.binding(shown) for shown in ABC[:2]]
+        await until(lambda: len(world.waiting) == 2)
+        assert world.bound == []
+        statuses = await asyncio.gather(*first, world.binding(ABC[2]))
+        assert all(status.is_success for status in statuses)
+        assert sorted(world.bound) == ["a", "b", "c"]
+        assert world.unreserved == []
+
+    run(scenario)
+
+
+def test_a_pod_that_needs_no_others_does_not_wait() -> None:
+    async def scenario() -> None:
+        world = World(pod("x", node="n"), pod("y", node="n"))
+        for shown in (pod("a", group=None), pod("b", minimum="1"), pod("c")):
+            assert (await world.binding(shown)).is_success
+
+    run(scenario)
+
+
+def test_two_groups_wait_each_for_its_own() -> None:
+    async def scenario() -> None:
+        world = World()
+        pairs = [pod(f"{g}{n}", group=g, minimum="2") for n in (1, 2) for g in "gh"]
+        cycles = [world.binding(shown) for shown in pairs[:2]]
+        await until(lambda: len(world.waiting) == 2)
+        assert (await world.binding(pairs[2])).is_success
+        assert (await cycles[0]).is_success
+        assert [held.pod.name for held in world.waiting] == ["h1"]
+        assert (await world.binding(pairs[3])).is_success
+        assert (await cycles[1]).is_success
+
+    run(scenario)
+
+
+def test_with_room_for_two_all_time_out_and_nothing_stays_assumed() -> None:
+    async def scenario() -> None:
+        world = World(*ABC, permitWaitingTimeSeconds=1)
+        statuses = await asyncio.gather(*map(world.binding, ABC[:2]))
+        reasons = {status.reason for status in statuses}
+        timed_out = "rejected due to timeout after waiting 1s at plugin Coscheduling"
+        assert timed_out in reasons
+        assert reasons <= {timed_out, GIVEN_UP}
+        assert {status.code for status in statuses} == {Code.UNSCHEDULABLE}
+        assert sorted(world.unreserved) == ["a", "b"]
+        assert world.store.assumed() == []
+        assert len(world.waiting) == 0
+        assert world.bound == []
+
+    run(scenario)
+
+
+def test_when_one_is_rejected_all_are_and_the_group_is_denied_for_a_moment() -> None:
+    async def scenario() -> None:
+        world = World(*ABC)
+        cycles = [world.binding(shown) for shown in ABC[:2]]
+        await until(lambda: len(world.waiting) == 2)
+        world.waiting.reject("a", "test", "the pod was deleted")
+        reasons = [status.reason for status in await asyncio.gather(*cycles)]
+        assert reasons == ["the pod was deleted", GIVEN_UP]
+        assert world.pre_filter(ABC[2]).reason == DENIED
+        world.now_s += 3
+        assert world.pre_filter(ABC[2]).is_success
+
+    run(scenario)
+
+
+def test_those_that_were_turned_away_are_activated_when_one_comes_as_far_as_permit() -> None:
+    async def scenario() -> None:
+        world = World(ABC[0], podGroupBackoffSeconds=0)
+        assert world.pre_filter(ABC[0]).reason == TOO_FEW
+        assert world.pre_filter(ABC[1]).reason == TOO_FEW
+        assert world.activator.woken == []
+        world.watch(*ABC)
+        assert world.pre_filter(ABC[2]).is_success
+        last = world.binding(ABC[2])
+        await until(lambda: len(world.waiting) == 1)
+        assert world.activator.woken == ["a", "b"]
+        others = [world.binding(shown) for shown in ABC[:2]]
+        assert all(status.is_success for status in await asyncio.gather(last, *others))
+        assert world.activator.woken == ["a", "b"]
+
+    run(scenario)
+
+
+def test_those_that_timed_out_are_activated_after_the_backoff() -> None:
+    async def scenario() -> None:
+        world = World(*ABC, podGroupBackoffSeconds=0.2)
+        cycle = world.binding(ABC[0])
+        await until(lambda: len(world.waiting) == 1)
+        world.waiting.reject("a", "test", "no")
+        await cycle
+        world.now_s += 0.1
+        again = world.binding(ABC[1])
+        await until(lambda: len(world.waiting) == 1)
+        assert world.activator.woken == []
+        assert world.pre_filter(ABC[2]).reason == DENIED
+        await until(lambda: world.activator.woken == ["a", "c"])
+        again.cancel()
+        await asyncio.wait([again])
+
+    run(scenario)
+
+
+def test_after_a_restart_older_pods_are_activated_once() -> None:
+    async def scenario() -> None:
+        older = [pod(name, creationTimestamp="2020-01-01T00:00:00Z") for name in "ab"]
+        world = World(*older, pod("c"), pod("d"))
+        cycles = [world.binding(pod(name)) for name in "cd"]
+        await until(lambda: len(world.waiting) == 2)
+        assert world.activator.woken == ["a", "b"]
+        await world.binding(older[0])
+        await asyncio.gather(*cycles)
+        assert world.activator.woken == ["a", "b"]
+
+    run(scenario)
+
+
+class Slow:
+    """A Permit plugin that is asked after Coscheduling and takes its time."""
+
+    name = "Slow"
+
+    async def permit(self, _state: CycleState, _pod: core.Pod, _node: str) -> Status:
+        await asyncio.sleep(0.1)
+        return Status.success()
+
+
+def test_a_pod_that_another_permit_plugin_keeps_busy_is_let_in_as_well() -> None:
+    async def scenario() -> None:
+        world = World(*ABC)
+        async with asyncio.timeout(2):
+            cycles = [world.binding(ABC[0], Slow()), *map(world.binding, ABC[1:])]
+            assert all(status.is_success for status in await asyncio.gather(*cycles))
+
+    run(scenario)
+
+
+def test_a_pod_that_another_permit_plugin_keeps_busy_is_sent_back_as_well() -> None:
+    async def scenario() -> None:
+        world = World(*ABC)
+        busy, held = world.binding(ABC[0], Slow()), world.binding(ABC[1])
+        await until(lambda: len(world.waiting) == 1)
+        world.waiting.reject("b", "test", "no")
+        async with asyncio.timeout(2):
+            assert [status.reason for status in await asyncio.gather(busy, held)] == [
+                GIVEN_UP,
+                "no",
+            ]
+
+    run(scenario)
+
+
+# (how many run or are held, of how many, whether those that are held are rejected)
+GAPS = [(2, 3, True), (8, 10, True), (9, 10, False), (10, 10, False)]
+
+
+@pytest.mark.parametrize(("placed", "minimum", "rejected"), GAPS)
+def test_a_pod_that_fits_nowhere_takes_its_group_with_it_unless_the_gap_is_small(
+    placed: int, minimum: int, rejected: bool
+) -> None:
+    async def scenario() -> None:
+        size = str(minimum)
+        running = [pod(f"r{number}", minimum=size, node="n") for number in range(placed - 1)]
+        world = World(*running)
+        held = world.binding(pod("held", minimum=size if placed < minimum else "99"))
+        await until(lambda: len(world.waiting) == 1)
+        asked = read(pod("asked", minimum=size))
+        said = await asyncio.to_thread(world.plugin.post_filter, CycleState(), asked, [])
+        assert said.code is Code.UNSCHEDULABLE
+        await asyncio.sleep(0.05)
+        assert held.done() is rejected
+        held.cancel()
+        await asyncio.wait([held])
+
+    run(scenario)
+
+
+def test_post_filter_has_nothing_to_say_of_other_pods() -> None:
+    said = World().plugin.post_filter(CycleState(), read(pod("a", group=None)), [])
+    assert said.code is Code.UNSCHEDULABLE
+
+
+def test_two_hundred_wait_without_a_thread_each_and_all_are_let_in() -> None:
+    async def scenario() -> None:
+        before = threading.active_count()
+        gang = [pod(f"p{number}", minimum="201") for number in range(201)]
+        world = World(*gang)
+        cycles = [world.binding(shown) for shown in gang[:200]]
+        await until(lambda: len(world.waiting) == 200)
+        # What is there is the pool that plain methods are called on, whoever waits.
+        assert threading.active_count() - before < 100
+        cycles.append(world.binding(gang[200]))
+        async with asyncio.timeout(2):
+            assert all(status.is_success for status in await asyncio.gather(*cycles))
+
+    run(scenario)
+
+
+def test_pre_filter_may_run_on_many_threads() -> None:
+    world = World(*ABC)
+    said: list[bool] = []
+
+    def ask(number: int) -> None:
+        said.extend(
+            world.pre_filter(pod("a", group=f"g{each % 50}")).is_rejected
+            for each in range(number, number + 100)
+        )
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert said == [True] * 800
+
+
+def test_the_groups_remembered_are_bounded_but_never_lose_a_waiting_one() -> None:
+    async def scenario() -> None:
+        world = World(*ABC)
+        held = world.binding(ABC[0])
+        await until(lambda: len(world.waiting) == 1)
+        for number in range(5000):
+            world.pre_filter(pod("x", group=f"other-{number}"))
+        assert len(world.plugin._groups) <= 4096
+        rest = [world.binding(shown) for shown in ABC[1:]]
+        assert all(status.is_success for status in await asyncio.gather(held, *rest))
+
+    run(scenario)

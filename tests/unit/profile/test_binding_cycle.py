@@ -1,0 +1,273 @@
+"""The binding cycle: order, codes, waits, and what is undone."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from profile_world import Said, request, state
+
+from kubextend.errors import ClusterError, PluginError
+from kubextend.framework.status import Code, Status
+from kubextend.profile import BindingCycle, BindingPlugins, PluginLimits, WaitingPods
+
+LIMITS = PluginLimits()
+
+
+def cycle(
+    diary: list[str],
+    *plugins: Any,
+    waiting: WaitingPods | None = None,
+    default: Callable[[], Awaitable[None]] | None = None,
+) -> BindingCycle:
+    async def default_bind() -> None:
+        diary.append("default bind")
+
+    def having(method: str) -> list[Any]:
+        return [plugin for plugin in plugins if hasattr(plugin, method)]
+
+    pod, _ = request("n")
+    return BindingCycle(
+        BindingPlugins(
+            reserve=having("reserve"),
+            permit=having("permit"),
+            pre_bind=having("pre_bind"),
+            bind=having("bind"),
+            post_bind=having("post_bind"),
+        ),
+        state(),
+        pod,
+        "n",
+        waiting if waiting is not None else WaitingPods(),
+        default or default_bind,
+        LIMITS,
+    )
+
+
+def all_points(name: str, diary: list[str], **other: Any) -> Said:
+    answers: dict[str, Any] = {
+        "reserve": None,
+        "unreserve": None,
+        "permit": None,
+        "pre_bind": None,
+        "bind": Status.skip(),
+        "post_bind": None,
+    }
+    return Said(name, diary, **(answers | other))
+
+
+def test_everything_in_order_and_the_default_binds_where_all_skip() -> None:
+    diary: list[str] = []
+    status = asyncio.run(cycle(diary, all_points("A", diary), all_points("B", diary)).run())
+    assert status.is_success
+    assert diary == [
+        *("A.reserve", "B.reserve", "A.permit", "B.permit", "A.pre_bind", "B.pre_bind"),
+        *("A.bind", "B.bind", "default bind", "A.post_bind", "B.post_bind"),
+    ]
+
+
+def test_the_first_bind_plugin_that_does_not_skip_binds() -> None:
+    diary: list[str] = []
+    binding = all_points("A", diary, bind=None)
+    status = asyncio.run(cycle(diary, binding, all_points("B", diary)).run())
+    assert status.is_success
+    assert "B.bind" not in diary
+    assert "default bind" not in diary
+
+
+REJECTED = Status.unschedulable("no")
+FAILURES: dict[str, tuple[str, Any, list[str]]] = {
+    "reserve": ("reserve", REJECTED, ["A.reserve"]),
+    "permit": ("permit", REJECTED, ["A.reserve", "B.reserve", "A.permit"]),
+    "pre_bind": (
+        "pre_bind",
+        REJECTED,
+        ["A.reserve", "B.reserve", "A.permit", "B.permit", "A.pre_bind"],
+    ),
+    "bind": (
+        "bind",
+        REJECTED,
+        [
+            *("A.reserve", "B.reserve", "A.permit", "B.permit", "A.pre_bind", "B.pre_bind"),
+            "A.bind",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("point", "answer", "before"), FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize("kind", ["rejects", "raises", "answers an error"])
+def test_any_failure_unreserves_all_in_reverse_order(
+    point: str, answer: Any, before: list[str], kind: str
+) -> None:
+    diary: list[str] = []
+    said = {"rejects": answer, "raises": OSError("x"), "answers an error": Status.error("x")}
+    broken = cycle(diary, all_points("A", diary, **{point: said[kind]}), all_points("B", diary))
+    if kind == "rejects":
+        assert asyncio.run(broken.run()) == REJECTED
+    else:
+        with pytest.raises(PluginError, match='running "A"'):
+            asyncio.run(broken.run())
+    assert diary == [*before, "B.unreserve", "A.unreserve"]
+
+
+def test_a_refusal_of_the_api_unreserves_too() -> None:
+    diary: list[str] = []
+
+    async def refused() -> None:
+        message = "pod is bound to node other"
+        raise ClusterError(message, 409)
+
+    with pytest.raises(ClusterError):
+        asyncio.run(cycle(diary, all_points("A", diary), default=refused).run())
+    assert diary[-1] == "A.unreserve"
+
+
+def test_an_unreserve_that_raises_keeps_no_other_from_running() -> None:
+    diary: list[str] = []
+    broken = all_points("B", diary, unreserve=RuntimeError("x"), permit=REJECTED)
+    assert asyncio.run(cycle(diary, all_points("A", diary), broken).run()) == REJECTED
+    assert diary[-2:] == ["B.unreserve", "A.unreserve"]
+
+
+def test_a_post_bind_that_raises_changes_nothing() -> None:
+    diary: list[str] = []
+    status = asyncio.run(cycle(diary, all_points("A", diary, post_bind=OSError("x"))).run())
+    assert status.is_success
+
+
+def test_methods_may_be_async() -> None:
+    seen: list[str] = []
+
+    class Async:
+        name = "Async"
+
+        async def reserve(self, *_: object) -> None:
+            await asyncio.sleep(0)
+            seen.append("reserve")
+
+        async def unreserve(self, *_: object) -> None:
+            await asyncio.sleep(0)
+            seen.append("unreserve")
+
+        async def permit(self, *_: object) -> Status:
+            await asyncio.sleep(0)
+            return Status.unschedulable("no")
+
+    assert asyncio.run(cycle([], Async()).run()) == REJECTED
+    assert seen == ["reserve", "unreserve"]
+
+
+async def _held(waiting: WaitingPods) -> Any:
+    while (held := waiting.get("u-p")) is None:  # noqa: ASYNC110  nothing tells when it is held
+        await asyncio.sleep(0.001)
+    return held
+
+
+WAIT = (Status.wait(), 60.0)
+
+
+def test_a_waiting_pod_goes_on_when_every_plugin_allows_it() -> None:
+    async def scenario() -> tuple[Status, list[tuple[str, ...]]]:
+        waiting, diary = WaitingPods(), list[str]()
+        plugins = [all_points("A", diary, permit=WAIT), all_points("B", diary, permit=WAIT)]
+        run = asyncio.create_task(cycle(diary, *plugins, waiting=waiting).run())
+        held = await _held(waiting)
+        pending = [held.pending_plugins]
+        held.allow("A")
+        held.allow("A")
+        pending.append(held.pending_plugins)
+        await asyncio.sleep(0.02)
+        assert not run.done()
+        held.allow("B")
+        status = await run
+        assert len(waiting) == 0
+        assert held.reject("A", "too late") is False
+        return status, pending
+
+    status, pending = asyncio.run(scenario())
+    assert status.is_success
+    assert pending == [("A", "B"), ("B",)]
+
+
+def test_a_waiting_pod_is_sent_back_with_the_reason() -> None:
+    async def scenario() -> tuple[Status, list[str]]:
+        waiting, diary = WaitingPods(), list[str]()
+        plugin = all_points("A", diary, permit=WAIT)
+        run = asyncio.create_task(cycle(diary, plugin, waiting=waiting).run())
+        await _held(waiting)
+        assert waiting.reject("u-p", "A", "the gang is gone")
+        return await run, diary
+
+    status, diary = asyncio.run(scenario())
+    assert (status.code, status.reason) == (Code.UNSCHEDULABLE, "the gang is gone")
+    assert diary[-1] == "A.unreserve"
+
+
+TIMEOUTS: dict[str, tuple[Any, Any, str]] = {
+    "the first to pass rejects": (
+        (Status.wait(), 0.02),
+        (Status.wait(), 60.0),
+        "rejected due to timeout after waiting 0.02s at plugin A",
+    ),
+    "zero fires at once": (
+        (Status.wait(), 0.0),
+        None,
+        "rejected due to timeout after waiting 0s at plugin A",
+    ),
+    "a wait without a timeout is zero": (
+        Status.wait(),
+        None,
+        "rejected due to timeout after waiting 0s at plugin A",
+    ),
+}
+
+
+@pytest.mark.parametrize(("first", "second", "reason"), TIMEOUTS.values(), ids=TIMEOUTS)
+def test_permit_timeouts(first: Any, second: Any, reason: str) -> None:
+    diary: list[str] = []
+    plugins = [all_points("A", diary, permit=first), all_points("B", diary, permit=second)]
+    status = asyncio.run(cycle(diary, *plugins).run())
+    assert (status.code, status.reason) == (Code.UNSCHEDULABLE, reason)
+
+
+def test_a_later_rejection_wins_over_a_wait() -> None:
+    diary: list[str] = []
+    plugins = [all_points("A", diary, permit=WAIT), all_points("B", diary, permit=REJECTED)]
+    assert asyncio.run(cycle(diary, *plugins).run()) == REJECTED
+
+
+def test_a_cancelled_wait_frees_what_was_reserved() -> None:
+    async def scenario() -> tuple[list[str], int]:
+        waiting, diary = WaitingPods(), list[str]()
+        plugin = all_points("A", diary, permit=WAIT)
+        run = asyncio.create_task(cycle(diary, plugin, waiting=waiting).run())
+        await _held(waiting)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        return diary, len(waiting)
+
+    diary, still_waiting = asyncio.run(scenario())
+    assert diary == ["A.reserve", "A.permit", "A.unreserve"]
+    assert still_waiting == 0
+
+
+def test_two_hundred_waiting_pods_hold_no_thread_each() -> None:
+    async def scenario() -> int:
+        before = threading.active_count()
+        pods: list[WaitingPods] = [WaitingPods() for _ in range(200)]
+        runs = [
+            asyncio.create_task(cycle([], all_points("A", [], permit=WAIT), waiting=waiting).run())
+            for waiting in pods
+        ]
+        held = [await _held(waiting) for waiting in pods]
+        threads = threading.active_count() - before
+        for waiting_pod in held:
+            waiting_pod.allow("A")
+        statuses = await asyncio.gather(*runs)
+        assert all(status.is_success for status in statuses)
+        return threads
+
+    assert asyncio.run(scenario()) < 40

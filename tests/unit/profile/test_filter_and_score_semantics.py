@@ -1,0 +1,160 @@
+"""Filter, PostFilter, PreScore, Score and NormalizeScore, as kube-scheduler 1.36 runs them."""
+
+from typing import Any
+
+import pytest
+from profile_world import Said, rejecting, request, state
+
+from kubextend import core
+from kubextend.errors import PluginError
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.status import Code, Status
+from kubextend.profile import Profile
+
+
+def test_the_first_plugin_that_rejects_a_node_gives_its_status() -> None:
+    pod, nodes = request("x", "y", "z")
+    first = Said("A", [], filter_nodes=rejecting(nodes, ["x"], Status.unschedulable("a")))
+    second = Said("B", [], filter_nodes=rejecting(nodes, ["x", "y"], Status.unresolvable("b")))
+    outcome = Profile("s", filter=[first, second]).find_nodes_that_fit(state(), pod, nodes)
+    assert outcome.kept.indices() == [2]
+    said = [(r.nodes.indices(), r.status.code, r.status.reason) for r in outcome.rejections]
+    assert said == [
+        ([0], Code.UNSCHEDULABLE, "a"),
+        ([1], Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "b"),
+    ]
+
+
+def test_no_plugin_is_asked_once_no_node_is_left() -> None:
+    pod, nodes = request("x")
+    diary: list[str] = []
+    first = Said("A", diary, filter_nodes=rejecting(nodes, ["x"], Status.unschedulable("a")))
+    second = Said("B", diary, filter_nodes=[])
+    Profile("s", filter=[first, second]).find_nodes_that_fit(state(), pod, nodes)
+    assert diary == ["A.filter_nodes"]
+
+
+PER_NODE: dict[str, tuple[Any, list[bool], str]] = {
+    "none passes": (None, [True, True], ""),
+    "success passes": (Status.success(), [True, True], ""),
+    "unschedulable": (Status.unschedulable("u"), [False, False], "u"),
+    "unresolvable": (Status.unresolvable("r"), [False, False], "r"),
+    "pending": (Status.pending("p"), [False, False], "p"),
+}
+
+
+@pytest.mark.parametrize(("answer", "kept", "reason"), PER_NODE.values(), ids=PER_NODE)
+def test_what_a_per_node_filter_may_say(answer: Any, kept: list[bool], reason: str) -> None:
+    pod, nodes = request("x", "y")
+    outcome = Profile("s", filter=[Said("A", [], filter=answer)]).find_nodes_that_fit(
+        state(), pod, nodes
+    )
+    assert list(outcome.kept) == kept
+    assert [r.status.reason for r in outcome.rejections] == ([reason] if reason else [])
+
+
+@pytest.mark.parametrize("code", [Code.ERROR, Code.WAIT, Code.SKIP])
+def test_a_filter_that_says_anything_else_has_failed(code: Code) -> None:
+    pod, nodes = request("x")
+    plugin = Said("A", [], filter=Status(code, "why"))
+    with pytest.raises(PluginError, match='running "A" Filter plugin'):
+        Profile("s", filter=[plugin]).find_nodes_that_fit(state(), pod, nodes)
+
+
+class Even:
+    name = "Even"
+
+    def filter(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> Status | None:
+        del state, pod
+        return None if int(node.name) % 2 == 0 else Status.unschedulable("odd")
+
+    def score(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> int:
+        del state, pod
+        return int(node.name)
+
+
+def test_a_per_node_plugin_sees_each_node_once_and_in_order() -> None:
+    pod, nodes = request(*(str(number) for number in range(100)))
+    profile = Profile("s", filter=[Even()], score=[(Even(), 1)])
+    outcome = profile.find_nodes_that_fit(state(), pod, nodes)
+    assert outcome.kept.indices() == list(range(0, 100, 2))
+    scores = profile.run_score_plugin(profile.score[0][0], state(), pod, nodes)
+    assert list(scores) == list(range(100))
+
+
+POST_FILTER: dict[str, tuple[Any, Any, str, Code]] = {
+    "unschedulable goes on": (Status.unschedulable("a"), None, "AB", Code.SUCCESS),
+    "success ends it": (None, None, "A", Code.SUCCESS),
+    "unresolvable ends it": (
+        *(Status.unresolvable("never"), None, "A", Code.UNSCHEDULABLE_AND_UNRESOLVABLE),
+    ),
+    "all unschedulable": (
+        *(Status.unschedulable("a"), Status.unschedulable("b"), "AB", Code.UNSCHEDULABLE),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", POST_FILTER.values(), ids=POST_FILTER)
+def test_post_filter_runs_until_one_has_an_answer(case: Any) -> None:
+    first, second, called, code = case
+    pod, _ = request("x")
+    diary: list[str] = []
+    plugins = [Said("A", diary, post_filter=first), Said("B", diary, post_filter=second)]
+    said = Profile("s", post_filter=plugins).run_post_filter_plugins(state(), pod, [])
+    assert diary == [f"{name}.post_filter" for name in called]
+    assert said.code is code
+
+
+def test_a_post_filter_error_is_the_plugins_failure() -> None:
+    pod, _ = request("x")
+    plugin = Said("A", [], post_filter=Status.error("broken"))
+    with pytest.raises(PluginError, match='running "A" PostFilter plugin: broken'):
+        Profile("s", post_filter=[plugin]).run_post_filter_plugins(state(), pod, [])
+
+
+def test_pre_score_skip_is_kept_in_the_state_and_a_rejection_is_a_failure() -> None:
+    pod, nodes = request("x")
+    profile = Profile("s")
+    attempt = state()
+    profile.run_pre_score_plugin(Said("A", [], pre_score=Status.skip()), attempt, pod, nodes)
+    assert attempt.skip_score_plugins == {"A"}
+    for status in (Status.unschedulable("late"), Status.error("late"), Status.pending("late")):
+        with pytest.raises(PluginError, match='running "B" PreScore plugin: late'):
+            profile.run_pre_score_plugin(Said("B", [], pre_score=status), attempt, pod, nodes)
+
+
+SCORES: dict[str, tuple[Any, Any, list[int] | str]] = {
+    "in range": ([0, 100], None, [0, 100]),
+    "normalized into the range": ([7, 700], [1, 100], [1, 100]),
+    "below the range": ([-1, 5], None, "-1"),
+    "above the range": ([0, 101], None, "101"),
+    "normalized out of the range": ([0, 1], [0, 1000], "1000"),
+    "too few": ([1], None, "1 scores for 2 nodes"),
+    "not integers": ([1.5, 2.0], None, "TypeError"),
+    "none": (None, None, "TypeError"),
+}
+
+
+@pytest.mark.parametrize(("scores", "normalized", "expected"), SCORES.values(), ids=SCORES)
+def test_scores_are_checked_after_normalize(scores: Any, normalized: Any, expected: Any) -> None:
+    pod, nodes = request("x", "y")
+    answers = {"score_nodes": scores}
+    if normalized is not None:
+        answers["normalize_score"] = normalized
+    plugin: Any = Said("A", [], **answers)
+    profile = Profile("s", score=[(plugin, 1)])
+    if isinstance(expected, str):
+        with pytest.raises(PluginError, match=expected):
+            profile.run_score_plugin(plugin, state(), pod, nodes)
+    else:
+        assert list(profile.run_score_plugin(plugin, state(), pod, nodes)) == expected
+
+
+@pytest.mark.parametrize("raised", [ValueError("x"), SystemExit(3), BaseException("y")])
+@pytest.mark.parametrize("point", ["pre_filter", "filter_nodes", "filter"])
+def test_whatever_a_plugin_raises_is_its_own_failure(raised: BaseException, point: str) -> None:
+    pod, nodes = request("x")
+    plugin: Any = Said("A", [], **{point: raised})
+    where = {"pre_filter": [plugin]} if point == "pre_filter" else {"filter": [plugin]}
+    with pytest.raises(PluginError, match=type(raised).__name__):
+        Profile("s", **where).find_nodes_that_fit(state(), pod, nodes)

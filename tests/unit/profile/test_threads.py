@@ -1,0 +1,86 @@
+"""Threads that may be given up: who takes their place, and what becomes of what they bring."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from kubextend.profile.threads import Threads
+
+
+@pytest.fixture
+def threads() -> Iterator[Threads]:
+    made = Threads(2, "test")
+    yield made
+    made.stop()
+
+
+def test_results_and_errors_come_back(threads: Threads) -> None:
+    assert threads.submit(lambda: 7).future.result(5) == 7
+    with pytest.raises(SystemExit):
+        threads.submit(lambda: exec("raise SystemExit")).future.result(5)
+    assert threads.submit(lambda: 8).future.result(5) == 8
+
+
+def test_work_beyond_the_threads_waits_and_is_done(threads: Threads) -> None:
+    names: set[str] = set()
+    go = threading.Event()
+
+    def work() -> int:
+        names.add(threading.current_thread().name)
+        assert go.wait(5)
+        return threading.get_ident()
+
+    jobs = [threads.submit(work) for _ in range(9)]
+    go.set()
+    assert len({job.future.result(5) for job in jobs}) <= 2
+    assert names == {"kubextend-test"}
+
+
+def test_a_thread_that_is_given_up_has_its_place_taken(threads: Threads) -> None:
+    go, back = threading.Event(), threading.Event()
+    started = threading.Semaphore(0)
+
+    def hang() -> None:
+        started.release()
+        assert go.wait(5)
+
+    stuck = [threads.submit(hang), threads.submit(hang)]
+    waiting = threads.submit(lambda: "done")
+    assert started.acquire(timeout=5)
+    assert started.acquire(timeout=5)
+    assert not waiting.future.done()
+    assert threads.give_up(stuck[0], back.set)
+    assert waiting.future.result(5) == "done"
+    assert not threads.give_up(waiting)
+    go.set()
+    assert back.wait(5)
+    assert not stuck[0].future.done()
+    assert stuck[1].future.result(5) is None
+    assert threads.submit(lambda: 1).future.result(5) == 1
+
+
+def test_work_that_is_given_up_before_it_began_never_does(threads: Threads) -> None:
+    go = threading.Event()
+    done: list[str] = []
+    busy = [threads.submit(lambda: go.wait(5)) for _ in range(2)]
+    given_up = threads.submit(lambda: done.append("given up"))
+    cancelled = threads.submit(lambda: done.append("cancelled"))
+    assert not threads.give_up(given_up)
+    assert cancelled.future.cancel()
+    last = threads.submit(lambda: done.append("last"))
+    go.set()
+    last.future.result(5)
+    assert all(job.future.result(5) for job in busy)
+    assert done == ["last"]
+
+
+def test_after_stop_nothing_is_taken_and_the_threads_end() -> None:
+    threads = Threads(2, "ends")
+    ends = [threads.submit(threading.current_thread).future.result(5) for _ in range(3)]
+    threads.stop()
+    for thread in ends:
+        thread.join(5)
+        assert not thread.is_alive()
+    with pytest.raises(RuntimeError, match="ends threads have been stopped"):
+        threads.submit(lambda: 1)

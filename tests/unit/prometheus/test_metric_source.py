@@ -1,0 +1,200 @@
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_world import ADDRESS, Clock, Scripted, numbers
+
+from kubextend.framework.handle import Handle
+from kubextend.profile import WaitingPods
+from kubextend.prometheus import NodeLabel, PrometheusError, Query, Source, Sources
+
+DOWN = PrometheusError("connection refused")
+TIME_TO_LIVE_S = 60.0
+
+
+def query(promql: str = "up", interval_s: float = 15.0) -> Query:
+    return Query(ADDRESS, promql, NodeLabel("instance"), interval_s, timeout_s=5.0)
+
+
+def eventually(holds: Callable[[], object], within_s: float = 5.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline, "did not come true in time"
+        time.sleep(0.005)
+
+
+def test_before_the_first_answer_there_is_nothing() -> None:
+    source = Source(query(), Scripted(DOWN))
+    assert source.latest(TIME_TO_LIVE_S) is None
+    assert source.age_s() is None
+    assert not source.refresh()
+    assert source.latest(TIME_TO_LIVE_S) is None
+
+
+def test_the_last_good_answer_stays_through_failures_until_its_time_to_live() -> None:
+    prometheus, clock = Scripted(numbers({"a": 1})), Clock()
+    source = Source(query(), prometheus, clock)
+    assert source.refresh()
+    for failure in (DOWN, b"<html>", b'{"status":"error"}'):
+        prometheus.says = failure
+        clock.now += 20
+        assert not source.refresh()
+        latest = source.latest(TIME_TO_LIVE_S)
+        assert latest is not None
+        assert latest.by_node == {"a": 1.0}
+    assert source.age_s() == TIME_TO_LIVE_S
+    clock.now += 0.001
+    assert source.latest(TIME_TO_LIVE_S) is None
+
+
+def test_a_new_answer_replaces_the_old_one_whole() -> None:
+    prometheus = Scripted(numbers({"a": 1, "b": 2}))
+    source = Source(query(), prometheus)
+    source.refresh()
+    prometheus.says = numbers({"b": 3})
+    source.refresh()
+    latest = source.latest(TIME_TO_LIVE_S)
+    assert latest is not None
+    assert latest.by_node == {"b": 3.0}
+
+
+def test_an_answer_is_as_old_as_its_question() -> None:
+    clock = Clock()
+
+    class Slow(Scripted):
+        def query(self, promql: str, timeout_s: float) -> bytes:
+            clock.now += 4
+            return super().query(promql, timeout_s)
+
+    source = Source(query(), Slow(numbers({"a": 1})), clock)
+    source.refresh()
+    assert source.age_s() == 4
+
+
+@pytest.mark.parametrize(
+    ("interval_s", "failures", "pause_s"),
+    [
+        (15, 0, 15),
+        (15, 1, 15),
+        (15, 2, 30),
+        (15, 3, 30),
+        (15, 1000, 30),
+        (1, 1, 1),
+        (1, 2, 2),
+        (1, 3, 4),
+        (1, 6, 30),
+        (300, 5, 300),
+    ],
+)
+def test_failures_in_a_row_make_it_ask_less_often(
+    interval_s: float, failures: int, pause_s: float
+) -> None:
+    prometheus = Scripted(DOWN)
+    source = Source(query(interval_s=interval_s), prometheus)
+    for _ in range(failures):
+        source.refresh()
+    assert 0.9 * pause_s <= source.pause_s() <= 1.1 * pause_s
+    prometheus.says = numbers({"a": 1})
+    source.refresh()
+    assert 0.9 * interval_s <= source.pause_s() <= 1.1 * interval_s
+
+
+def test_what_the_endpoint_should_never_raise_does_not_end_the_thread(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    prometheus = Scripted(RuntimeError("a bug"))
+    source = Source(query(interval_s=0.005), prometheus)
+    source.start()
+    try:
+        eventually(lambda: source.refreshes["failed"])
+        prometheus.says = numbers({"a": 1})
+        eventually(lambda: source.latest(TIME_TO_LIVE_S))
+    finally:
+        source.stop()
+    assert "a bug" in caplog.text
+
+
+def test_one_thread_asks_for_all_users_from_the_first_start_to_the_last_stop() -> None:
+    prometheus = Scripted(numbers({"a": 1}))
+    source = Source(query(interval_s=0.005), prometheus)
+    before = threading.active_count()
+    source.start()
+    source.start()
+    assert threading.active_count() == before + 1
+    source.stop()
+    asked = len(prometheus.asked)
+    eventually(lambda: len(prometheus.asked) > asked)
+    source.stop()
+    assert threading.active_count() == before
+    asked = len(prometheus.asked)
+    source.stop()
+    time.sleep(0.03)
+    assert len(prometheus.asked) == asked
+    source.start()
+    eventually(lambda: len(prometheus.asked) > asked)
+    source.stop()
+    assert threading.active_count() == before
+
+
+def test_the_log_tells_a_change_once_and_not_every_refresh(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    prometheus = Scripted(numbers({"a": 1}))
+    source = Source(query(), prometheus)
+    said: tuple[bytes | Exception, ...] = (
+        numbers({"a": 1}),
+        DOWN,
+        numbers({"a": 1}),
+        numbers({"a": "NaN"}),
+    )
+    for says in said:
+        prometheus.says = says
+        for _ in range(3):
+            source.refresh()
+    assert [record.getMessage() for record in caplog.records] == [
+        "no answer from Prometheus: connection refused",
+        "Prometheus answers: 1 nodes have a number",
+        "Prometheus answers: no node has a number; series left out: not_finite",
+    ]
+
+
+def test_plugins_that_ask_the_same_share_a_source_and_others_do_not() -> None:
+    handle = Handle(waiting_pods=WaitingPods(), metrics=CollectorRegistry())
+    sources = Sources.of(handle)
+    assert Sources.of(handle) is sources
+    one = sources.source(query(), "NetworkTraffic")
+    assert sources.source(query(), "PrometheusScore") is one
+    assert sources.source(query("down"), "NetworkTraffic") is not one
+    other = Handle(waiting_pods=WaitingPods())
+    assert Sources.of(other) is not sources
+
+
+def test_the_metrics_tell_age_failures_and_what_was_dropped() -> None:
+    registry, clock = CollectorRegistry(), Clock()
+    prometheus = Scripted(DOWN)
+    sources = Sources(registry, lambda query: Source(query, prometheus, clock))
+    first = sources.source(query("one"), "PrometheusScore")
+    sources.source(query("two"), "PrometheusScore")
+
+    def value(name: str, **labels: str) -> float | None:
+        return registry.get_sample_value(
+            f"kubextend_prometheus_{name}", {"source": "PrometheusScore"} | labels
+        )
+
+    first.refresh()
+    assert value("answer_age_seconds") is None
+    prometheus.says = numbers({"a": 1, "b": "NaN", "c": 2})
+    first.refresh()
+    clock.now += 7
+    assert value("answer_age_seconds") == 7
+    assert value("nodes") == 2
+    assert value("refreshes_total", result="ok") == 1
+    assert value("refreshes_total", result="failed") == 1
+    assert value("dropped_series_total", reason="not_finite") == 1
+    assert value("dropped_series_total", reason="duplicate") == 0
+    assert value("source_info", address=ADDRESS, query="one") == 1
+    assert value("source_info", source="PrometheusScore-2", address=ADDRESS, query="two") == 1

@@ -1,0 +1,107 @@
+import pytest
+from prometheus_world import ADDRESS, args_of
+from pydantic import ValidationError
+
+from kubextend.plugins import NetworkTraffic, PrometheusScore, TargetLoadPacking
+from kubextend.plugins.network_traffic import traffic_query
+from kubextend.plugins.target_load_packing import utilization_query
+from kubextend.prometheus import PrometheusArgs, rounded, seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("15s", 15),
+        ("5m", 300),
+        ("1h30m", 5400),
+        ("250ms", 0.25),
+        ("1m5s500ms", 65.5),
+        ("1d", 86_400),
+        ("2w", 1_209_600),
+        ("1y", 31_536_000),
+    ],
+)
+def test_a_duration_is_as_long_as_promql_has_it(text: str, expected: float) -> None:
+    assert seconds(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "0s", "0", "15", "5 m", "-5m", "1.5m", "5s5m", "5m5m", "m", "5M", "\u0665m", "9" * 99],
+)
+def test_what_promql_would_refuse_is_no_duration(text: str) -> None:
+    with pytest.raises(ValueError, match=r"duration|no time"):
+        seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0.0, 0),
+        (0.49999999999999994, 0),
+        (0.5, 1),
+        (1.5, 2),
+        (2.5, 3),
+        (-0.5, -1),
+        (-2.4, -2),
+        (1e300, int(1e300)),
+    ],
+)
+def test_halves_are_rounded_away_from_zero_as_in_go(value: float, expected: int) -> None:
+    assert rounded(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"prometheusAddress": "prometheus:9090"}, "must be a URL"),
+        ({"prometheusAddress": "ftp://prometheus"}, "must be a URL"),
+        ({"prometheusAddress": "http://"}, "must be a URL"),
+        ({"prometheusAddress": "http://prometheus:99999"}, "[Pp]ort"),
+        ({"prometheusAddress": "http://user:secret@prometheus"}, "bearerTokenFile"),
+        ({"prometheusAddress": "http://prometheus/?a=b"}, "nothing behind"),
+        ({"prometheusAddress": "http://prometheus/ x"}, "nothing behind|must be a URL"),
+        ({"bearerTokenFile": "/token"}, "needs an https address"),
+        ({"nodeLabel": "kubernetes.io/hostname"}, "nodeLabel"),
+        ({"nodePattern": "("}, "no regular expression"),
+        ({"nodePattern": "worker-.*"}, "exactly one group"),
+        ({"refreshInterval": "soon"}, "no duration"),
+        ({"timeToLive": "19s"}, "would expire before new ones"),
+        ({"fallbackScore": 101}, "fallbackScore"),
+        ({"interval": "15s"}, "interval"),
+    ],
+)
+def test_arguments_that_cannot_work_are_refused(given: dict[str, object], complaint: str) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        args_of(PrometheusArgs, **given)
+
+
+def test_the_address_keeps_its_path_and_loses_its_last_slash() -> None:
+    args = args_of(PrometheusArgs, prometheusAddress="https://host/prometheus/")
+    assert args.prometheus_address == "https://host/prometheus"
+
+
+@pytest.mark.parametrize("plugin", [NetworkTraffic, PrometheusScore])
+def test_what_has_no_good_default_has_to_be_given(plugin: type) -> None:
+    with pytest.raises(ValidationError, match="Field required"):
+        args_of(plugin.Args)
+
+
+def test_the_traffic_of_all_nodes_is_one_query_of_a_rate() -> None:
+    args = args_of(NetworkTraffic.Args, networkInterface='eth0|"', timeRange="2m", nodeLabel="node")
+    device = r'{device=~"eth0|\""}[2m]'
+    assert traffic_query(args) == (
+        "sum by (node) ("
+        f"rate(node_network_receive_bytes_total{device})"
+        f" + rate(node_network_transmit_bytes_total{device}))"
+    )
+
+
+def test_the_use_of_cpu_is_one_query_or_what_the_configuration_says() -> None:
+    args = args_of(TargetLoadPacking.Args, timeRange="10m")
+    assert utilization_query(args) == (
+        "clamp_min(100 * (1 - avg by (instance)"
+        ' (rate(node_cpu_seconds_total{mode="idle"}[10m]))), 0)'
+    )
+    assert utilization_query(args_of(TargetLoadPacking.Args, query="cpu")) == "cpu"
+    assert args.prometheus_address == ADDRESS

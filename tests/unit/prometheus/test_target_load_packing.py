@@ -1,0 +1,225 @@
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_world import World, args_of, nodes_of, numbers, pod_of, scores_of
+from pydantic import ValidationError
+
+from kubextend import core
+from kubextend.framework.cycle_state import CycleState
+from kubextend.plugins import TargetLoadPacking
+from kubextend.plugins.target_load_packing import target_score
+
+CAPACITY_MILLI = 4000
+"""The nodes of ``scores_of`` have 4 CPUs."""
+
+
+@dataclass
+class Watched:
+    """Pods that a watch would have brought."""
+
+    store: core.PodStore = field(default_factory=core.PodStore)
+    synced: bool = True
+
+    def listing(self, *pods: Mapping[str, Any]) -> "Watched":
+        body = {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": pods}
+        self.store.replace(json.dumps(body).encode())
+        return self
+
+
+def container(
+    request: str | None = None, limit: str | None = None, **rest: object
+) -> dict[str, Any]:
+    resources: dict[str, Any] = {}
+    if request is not None:
+        resources["requests"] = {"cpu": request}
+    if limit is not None:
+        resources["limits"] = {"cpu": limit}
+    return {"name": "c", "resources": resources, **rest}
+
+
+def pod(*containers: Mapping[str, Any], name: str = "pod", **spec: object) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "namespace": "ml", "uid": f"uid-of-{name}"},
+        "spec": {"containers": list(containers), **spec},
+    }
+
+
+def on_node(node: str, started: str | None, *containers: Mapping[str, Any]) -> dict[str, Any]:
+    status = {"phase": "Running"} | ({} if started is None else {"startTime": started})
+    name = f"{node}-{started}"
+    return pod(*containers, name=name, nodeName=node) | {"status": status}
+
+
+def plugin_in(world: World, **given: object) -> TargetLoadPacking:
+    return TargetLoadPacking(args_of(TargetLoadPacking.Args, **given), world.handle)
+
+
+@pytest.mark.parametrize(
+    ("expected_use", "score"),
+    [
+        # Up to the target: 60 * U / 40 + 40.
+        (0, 40),
+        (1, 42),  # 41.5
+        (10, 55),
+        (20, 70),
+        (39, 99),  # 98.5
+        (40, 100),
+        # Beyond it: 40 * (100 - U) / 60.
+        (40.1, 40),
+        (41, 39),
+        (55, 30),
+        (70, 20),
+        (99, 1),
+        (100, 0),
+        (100.01, 0),
+        (500, 0),
+        (float("inf"), 0),
+    ],
+)
+def test_the_score_of_an_expected_use_at_a_target_of_40(expected_use: float, score: int) -> None:
+    assert target_score(expected_use, 40) == score
+
+
+@pytest.mark.parametrize(
+    ("containers", "spec", "milli"),
+    [
+        ([], {}, 0),
+        ([container(limit="250m")], {}, 250),
+        ([container(request="100m", limit="2")], {}, 2000),
+        ([container(request="100m", limit="0")], {}, 0),
+        ([container(request="100m")], {}, 150),
+        ([container(request="333m")], {}, 500),  # 499.5
+        ([container(request="0")], {}, 0),
+        ([container()], {}, 1000),
+        ([container(request="1"), container(limit="1"), container()], {}, 3500),
+        ([container(request="100m")], {"overhead": {"cpu": "25m"}}, 175),
+        ([container(request="100m")], {"initContainers": [container(limit="8")]}, 150),
+    ],
+)
+def test_what_a_pod_is_predicted_to_use(
+    containers: list[dict[str, Any]], spec: dict[str, Any], milli: int
+) -> None:
+    plugin = plugin_in(World())
+    assert plugin.predicted_milli(pod_of(pod(*containers, **spec))) == milli
+
+
+def test_multiplier_and_default_are_arguments_as_upstream_spells_them() -> None:
+    plugin = plugin_in(
+        World(), defaultRequestsMultiplier="2", defaultRequests={"cpu": "3"}, targetUtilization=50
+    )
+    assert plugin.predicted_milli(pod_of(pod(container(request="1"), container()))) == 5000
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"targetUtilization": 0},
+        {"targetUtilization": 101},
+        {"defaultRequestsMultiplier": 0.5},
+        {"defaultRequests": {"cpu": "fast"}},
+        {"defaultRequests": {"memory": "1Gi"}},
+    ],
+)
+def test_arguments_outside_their_range_are_refused(given: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        args_of(TargetLoadPacking.Args, **given)
+
+
+@pytest.mark.parametrize(
+    ("percent", "score"),
+    [
+        # The pod asks 400m of 4000m: 10 points more.
+        (0, 55),
+        (30, 100),
+        (45, 30),
+        (90, 0),
+        (91, 0),
+        ("NaN", 0),
+        ("+Inf", 0),
+        (-1, 0),
+        (None, 0),
+    ],
+)
+def test_measured_use_and_the_pod_make_the_score(percent: object, score: int) -> None:
+    world = World()
+    plugin = plugin_in(world)
+    world.says(numbers({} if percent is None else {"a": percent}))
+    asks = pod_of(pod(container(limit="400m")))
+    assert scores_of(plugin, ["a"], asks) == {"a": score}
+
+
+@pytest.mark.parametrize(
+    ("started", "counts"),
+    [
+        # The measurement is of 08:00:00.
+        ("2027-01-15T07:00:00Z", False),
+        ("2027-01-15T07:59:00Z", False),
+        ("2027-01-15T07:59:01Z", True),
+        ("2027-01-15T08:00:00Z", True),
+        ("2027-01-15T08:05:00Z", True),
+        (None, True),
+    ],
+)
+def test_pods_that_came_too_late_to_be_measured_are_predicted(
+    started: str | None, counts: bool
+) -> None:
+    watched = Watched().listing(
+        on_node("a", started, container(limit="400m")),
+        on_node("b", "2027-01-15T07:00:00Z", container(limit="4")),
+    )
+    world = World(watched)
+    plugin = plugin_in(world)
+    world.says(numbers({"a": 0, "b": 0}))
+    asks = pod_of(pod(container(limit="400m")))
+    assert scores_of(plugin, ["a", "b"], asks) == {"a": 70 if counts else 55, "b": 55}
+
+
+def test_a_pod_that_is_only_assumed_counts_at_once() -> None:
+    watched = Watched()
+    world = World(watched)
+    plugin = plugin_in(world)
+    world.says(numbers({"a": 0, "b": 0}))
+    watched.store.assume(pod_of(pod(container(limit="800m"), name="just before")), "a")
+    asks = pod_of(pod(container(limit="400m")))
+    assert scores_of(plugin, ["a", "b"], asks) == {"a": 85, "b": 55}
+
+
+def test_without_measurements_all_nodes_are_equal() -> None:
+    world = World()
+    plugin = plugin_in(world)
+    world.says(numbers({"a": 10, "b": 90}))
+    world.clock.now += 121
+    assert scores_of(plugin, ["a", "b"]) == {"a": 0, "b": 0}
+
+
+def test_a_node_with_no_cpu_to_give_is_as_one_without_measurement() -> None:
+    world = World()
+    plugin = plugin_in(world, fallbackScore=7)
+    world.says(numbers({"a": 10}))
+    state, asks = CycleState(), pod_of(pod(container(limit="1")))
+    assert plugin.score_nodes(state, asks, nodes_of(["a"], cpu="0")) == [7]
+
+
+def exact(percent: int, added: int, target: int) -> Fraction:
+    use = Fraction(percent) + Fraction(100 * added, CAPACITY_MILLI)
+    if use > 100:
+        return Fraction(0)
+    if use > target:
+        return target * (100 - use) / (100 - target)
+    return (100 - target) * use / target + target
+
+
+@given(st.integers(0, 120), st.integers(0, 5000), st.integers(1, 100))
+def test_the_formula_agrees_with_fractions(percent: int, added: int, target: int) -> None:
+    world = World()
+    plugin = plugin_in(world, targetUtilization=target)
+    world.says(numbers({"a": percent}))
+    score = scores_of(plugin, ["a"], pod_of(pod(container(limit=f"{added}m"))))["a"]
+    assert type(score) is int
+    assert abs(score - exact(percent, added, target)) <= Fraction(1, 2) + Fraction(1, 10**9)

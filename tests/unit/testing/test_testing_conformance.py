@@ -1,0 +1,259 @@
+"""conformance finds each thing that a plugin may do wrong, and nothing in one that is right."""
+
+import itertools
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from kubextend import core, testing
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.plugin import PreFilterResult, Rejection
+from kubextend.framework.status import Code, Status
+from kubextend.plugins import HighCommPodFilter, LabelMatch, RdmaAware
+
+COUNTER = itertools.count()
+
+
+class Right:
+    """Every point, as it should be."""
+
+    name = "Right"
+
+    class Args(BaseModel, extra="forbid"):
+        limit: int = 3
+
+    def __init__(self, args: Args) -> None:
+        self._limit = args.limit
+        self._reserved: set[str] = set()
+
+    def pre_filter(
+        self, state: CycleState, pod: core.Pod, nodes: core.Nodes
+    ) -> Status | PreFilterResult | None:
+        return PreFilterResult() if pod.labels.get("disk") else Status.skip()
+
+    def filter(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> Status | None:
+        if node.label("disk") == pod.labels.get("disk"):
+            return None
+        return Status.unschedulable("another disk", f"{node.name} of {next(COUNTER)}")
+
+    def post_filter(self, state: CycleState, pod: core.Pod, rejections: Any) -> Status:
+        return Status.unschedulable("nothing to be done")
+
+    def pre_score(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> None: ...
+
+    def score(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> int:
+        return node.allocatable("cpu")
+
+    def normalize_score(self, state: CycleState, pod: core.Pod, scores: list[int]) -> list[int]:
+        return core.normalize(scores)
+
+    def reserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
+        self._reserved.add(pod.uid)
+
+    async def unreserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
+        self._reserved.discard(pod.uid)
+
+    async def permit(
+        self, state: CycleState, pod: core.Pod, node_name: str
+    ) -> tuple[Status, float]:
+        return Status.wait(), 1.0
+
+    def pre_bind(self, state: CycleState, pod: core.Pod, node_name: str) -> None: ...
+
+    async def bind(self, state: CycleState, pod: core.Pod, node_name: str) -> Status:
+        return Status.skip()
+
+    def post_bind(self, state: CycleState, pod: core.Pod, node_name: str) -> None: ...
+
+
+def test_a_plugin_that_keeps_every_rule_passes() -> None:
+    testing.conformance(Right, args={"limit": 1})
+    testing.conformance(Right(Right.Args()))
+
+
+@pytest.mark.parametrize("plugin", [HighCommPodFilter, RdmaAware])
+def test_the_native_filters_pass(plugin: type) -> None:
+    labels = {"high-comm": ("true", ""), "rdma": ("true", "false")}
+    testing.conformance(plugin, labels=labels)
+
+
+def test_label_match_passes_with_filters_and_scores() -> None:
+    args = {
+        "filters": [{"nodeSelector": "disk!=hdd", "reason": "slow disk"}],
+        "scores": [{"nodeSelector": "disk=ssd", "score": 60}],
+    }
+    testing.conformance(LabelMatch, args=args)
+
+
+def broken(name: str = "Broken", **members: Any) -> type:
+    return type("Broken", (), {"name": name, **members})
+
+
+def filtering(reason: Any) -> type:
+    """A filter that rejects every node with what ``reason`` says of it."""
+    return broken(filter=lambda _, __, pod, node: Status.unschedulable(reason(pod, node)))
+
+
+def _takes_too_little(self: Any, state: Any, pod: Any) -> None: ...
+async def _three(self: Any, state: Any, pod: Any, third: Any) -> None: ...
+def _nothing(self: Any, state: Any, pod: Any, third: Any) -> None: ...
+
+
+def _once(self: Any, state: Any, pod: Any, node_name: Any) -> None:
+    self.reserved = getattr(self, "reserved", 0) - 1
+    if self.reserved < -2:
+        message = "gave up twice"
+        raise KeyError(message)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "rule", "what"),
+    [
+        (broken(name=""), "has a name", "name is ''"),
+        (broken(name=" x"), "has a name", "no configuration can name ' x'"),
+        (
+            broken(name="NodeName", score=_nothing),
+            "has a name of its own",
+            "NodeName is kube-scheduler's own plugin",
+        ),
+        (broken(), "extends a point", "it has none of pre_filter"),
+        (broken(normalize_score=_nothing), "normalises its own scores", "without score"),
+        (broken(reserve=_nothing), "gives up what it reserves", "is missing"),
+        (
+            broken(filter=_takes_too_little),
+            "has the framework's signatures",
+            "filter(self: Any, state: Any, pod: Any) -> None does not take",
+        ),
+        (broken(filter=7), "has the framework's signatures", "filter does not take"),
+        (broken(filter=_three), "is async only from reserve on", "filter is async"),
+        (broken(filter=_nothing, Args=dict), "has Args of pydantic", "Args is <class 'dict'>"),
+        (
+            broken(filter=_nothing, Args=type("Args", (BaseModel,), {})),
+            "refuses unknown Args",
+            'extra="forbid"',
+        ),
+        (
+            broken(filter=_nothing, __init__=lambda _: 1 / 0),
+            "can be made",
+            "ZeroDivisionError: division by zero",
+        ),
+        (filtering(lambda *_: ""), "a rejection has a reason", "has none"),
+        (filtering(lambda *_: "x" * 121), "reasons are short", "xxx"),
+        (filtering(lambda *_: "two\nlines"), "reasons are short", "two\\nlines"),
+        (filtering(lambda _, node: f"{node.name} is full"), "reasons are stable", "names the node"),
+        (filtering(lambda pod, _: f"no {pod.uid}"), "reasons are stable", "the pod"),
+        (
+            filtering(lambda _, node: f"{node.allocatable('cpu')} left"),
+            "reasons are stable",
+            "differ in a number; put it into Status.detail",
+        ),
+        (
+            filtering(lambda _, node: chr(97 + int(node.name.removeprefix("node-")))),
+            "reasons are few",
+            "different ones in one answer",
+        ),
+        (
+            filtering(lambda *_: f"asked {chr(97 + next(COUNTER) % 26)}"),
+            "filter is deterministic",
+            "first",
+        ),
+        (
+            broken(
+                filter_nodes=lambda _, __, ___, nodes: [
+                    Rejection(
+                        core.Mask(index == 0 for index in range(len(nodes))),
+                        Status.unschedulable("first"),
+                    )
+                ]
+            ),
+            "filter does not depend on the order of nodes",
+            "backwards",
+        ),
+        (
+            broken(filter_nodes=lambda *_: {}["x"]),
+            "does not raise",
+            'running "Broken" Filter plugin: KeyError',
+        ),
+        (
+            broken(filter=lambda *_: "no"),
+            "does not raise",
+            'running "Broken" Filter plugin:',
+        ),
+        (broken(score=lambda *_: 101), "does not raise", "101"),
+        (broken(score=lambda *_: 1.5), "does not raise", "NormalizeScore plugin: TypeError"),
+        (
+            broken(score_nodes=lambda _, __, ___, nodes: list(range(len(nodes)))),
+            "score does not depend on the order of nodes",
+            "backwards",
+        ),
+        (
+            broken(score_nodes=lambda _, __, ___, nodes: [max(nodes.allocatable("cpu")) % 7]),
+            "does not raise",
+            "ValueError: max()",
+        ),
+        (
+            broken(score=lambda *_: 1, score_nodes=lambda _, __, ___, nodes: [2] * len(nodes)),
+            "both grains say the same",
+            "score_nodes",
+        ),
+        (
+            broken(
+                filter=lambda *_: None,
+                filter_nodes=lambda _, __, ___, nodes: [
+                    Rejection(nodes.everything(), Status.unschedulable("no"))
+                ],
+            ),
+            "both grains say the same",
+            "filter_nodes",
+        ),
+        (
+            broken(pre_filter=lambda *_: Status(Code.WAIT)),
+            "does not raise",
+            'running "Broken" PreFilter plugin: WAIT',
+        ),
+        (
+            broken(reserve=_nothing, unreserve=_once),
+            "unreserve is idempotent",
+            "KeyError: 'gave up twice' in unreserve, reserve, unreserve",
+        ),
+        (
+            broken(reserve=lambda *_: True, unreserve=_nothing),
+            "reserve answers what it may",
+            "True",
+        ),
+        (broken(permit=lambda *_: 3), "permit answers what it may", "3"),
+        (broken(permit=lambda *_: Status.wait()), "permit says how long to wait", "at once"),
+        (
+            broken(permit=lambda *_: (Status.wait(), 901)),
+            "permit waits at most 15 minutes",
+            "901 s",
+        ),
+        (broken(pre_bind=lambda *_: 1 / 0), "does not raise", "pre_bind: ZeroDivisionError"),
+        (broken(bind=lambda *_: 1), "bind answers what it may", "1"),
+        (broken(post_bind=lambda *_: 1), "postBind answers what it may", "1"),
+    ],
+)
+def test_a_broken_rule_is_found_and_named(plugin: type, rule: str, what: str) -> None:
+    found = testing.violations(plugin)
+    assert [violation for violation in found if violation.rule == rule and what in violation.what]
+    with pytest.raises(AssertionError, match=f"- {rule}: "):
+        testing.conformance(plugin)
+
+
+def test_a_point_that_is_left_out_is_not_run() -> None:
+    plugin = broken(bind=lambda *_: 1 / 0, score=lambda *_: 0)
+    testing.conformance(plugin, without=["bind"])
+
+
+def test_two_plugins_that_differ_on_one_case_are_told_apart() -> None:
+    one = broken(score=lambda _, __, ___, node: 100 if node.label("disk") == "ssd" else 0)
+    other = broken(
+        score_nodes=lambda _, __, ___, nodes: [100 * bit for bit in nodes.matches("disk=ssd")]
+    )
+    wrong = broken(
+        score_nodes=lambda _, __, ___, nodes: [100 * bit for bit in nodes.matches("disk")]
+    )
+    assert testing.assert_same_answers(one, other, cases=100) > 20
+    with pytest.raises(AssertionError, match=r"^case \d+ of seed 0: "):
+        testing.assert_same_answers(one, wrong, cases=100)

@@ -1,0 +1,483 @@
+"""Plugins that raise, hang, or answer what they may not; by verb, policy and ignorable."""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from verb_world import (
+    Binder,
+    Needs,
+    Scores,
+    Watched,
+    counted,
+    full_request,
+    names_request,
+    node,
+    preempt_request,
+)
+
+from kubextend import core
+from kubextend.framework.plugin import PreFilterResult, Rejection
+from kubextend.framework.status import Code, Status
+from kubextend.metrics import Metrics
+from kubextend.profile import BindingPlugins, Profile, Profiles
+from kubextend.verbs import Verbs
+from kubextend.verbs.answer import QuickVerb
+
+TIMEOUT_S = 0.5
+# What the tests allow on top, on a machine that does other things besides.
+SLACK_S = 0.4
+
+NODES = [node("good", {"rdma": "true"}), node("plain")]
+
+
+class Odd:
+    """Does the same at each of its points."""
+
+    name = "Odd"
+
+    def __init__(self, does: Callable[..., Any], *points: str) -> None:
+        for point in points:
+            setattr(self, point, does)
+
+
+def raises(error: BaseException) -> Callable[..., Any]:
+    def call(*_: Any) -> Any:
+        raise error
+
+    return call
+
+
+def answers(answer: Any) -> Callable[..., Any]:
+    return lambda *_: answer
+
+
+class DiesError(BaseException):
+    """What a panic of the core looks like to Python."""
+
+
+def odd_verbs(
+    odd: Odd, *, ignored: bool = False, timeout_s: float = TIMEOUT_S, **joined: Any
+) -> Verbs:
+    """Verbs with the odd plugin before one that rejects, and before one that scores."""
+
+    def having(point: str, *others: Any) -> list[Any]:
+        return [odd, *others] if hasattr(odd, point) else list(others)
+
+    profile = Profile(
+        "default-scheduler",
+        pre_filter=having("pre_filter"),
+        filter=having("filter_nodes", Needs()) if not hasattr(odd, "filter") else [odd, Needs()],
+        post_filter=having("post_filter"),
+        pre_score=having("pre_score"),
+        score=[(plugin, 1) for plugin in (*having("score_nodes"), *having("score"), Scores(50))],
+        binding=BindingPlugins(
+            reserve=having("reserve"),
+            permit=having("permit"),
+            pre_bind=having("pre_bind"),
+            bind=having("bind"),
+            post_bind=having("post_bind"),
+        ),
+        ignored=frozenset({"Odd"} if ignored else ()),
+    )
+    joined.setdefault("watched", Watched().listing(*NODES))
+    return Verbs(
+        Profiles.of([profile]),
+        request_store=core.NodeStore(),
+        metrics=Metrics(),
+        http_timeout_s=timeout_s,
+        bind_timeout_s=timeout_s,
+        **joined,
+    )
+
+
+REQUEST: dict[str, bytes] = {
+    "filter": names_request(["good", "plain"]),
+    "prioritize": names_request(["good", "plain"]),
+    "preempt": preempt_request({"good": ["v"], "plain": ["w"]}),
+}
+LEFT_OUT = {
+    "filter": {"kept": ["good"], "error": ""},
+    "prioritize": {"good": 5, "plain": 0},
+}
+
+
+def seen(verb: str, body: bytes) -> Any:
+    """The answer in short."""
+    answer = json.loads(body)
+    match verb:
+        case "filter":
+            return {"kept": answer["NodeNames"] or [], "error": answer["Error"]}
+        case "prioritize":
+            return {entry["Host"]: entry["Score"] for entry in answer}
+        case _:
+            return answer
+
+
+def failed(point: str) -> dict[str, Any]:
+    text = f'{point} plugin "Odd" failed; kubextend\'s log says how'
+    return {"kept": [], "error": text}
+
+
+BAD_CALLS: dict[str, Callable[..., Any]] = {
+    "raises Exception": raises(RuntimeError("0x7f3a")),
+    "raises BaseException": raises(DiesError()),
+    "raises SystemExit": raises(SystemExit(3)),
+    "raises GeneratorExit": raises(GeneratorExit()),
+    "raises StopIteration": raises(StopIteration()),
+    "answers a number": answers(17),
+    "answers a text": answers("good"),
+    "answers NaN": answers(float("nan")),
+    "answers an Error": answers(Status.error("no")),
+    "answers Wait": answers(Status.wait()),
+    "answers a reason that is no text": answers(Status(Code.UNSCHEDULABLE, 3)),  # type: ignore[arg-type]
+    "answers a lone surrogate": answers(Status.unschedulable("\ud800")),
+}
+BAD_AT: dict[str, dict[str, Callable[..., Any]]] = {
+    "pre_filter": BAD_CALLS
+    | {
+        "names no set": answers(PreFilterResult(["good"])),  # type: ignore[arg-type]
+        "answers a tuple of three": answers((None, None, None)),
+    },
+    "filter": BAD_CALLS,
+    "filter_nodes": BAD_CALLS
+    | {
+        "answers None": answers(None),
+        "answers other things in a list": answers(["good"]),
+        "answers a mask of another size": answers(
+            [Rejection(core.Mask([True] * 5), Status.unschedulable("no"))]
+        ),
+        "answers a rejection that is none": answers(
+            [Rejection(core.Mask([True, True]), Status.success())]
+        ),
+        "answers the nodes by name": answers([Rejection(["good"], Status.unschedulable("no"))]),  # type: ignore[arg-type]
+    },
+}
+BAD_FILTERS = [(point, bad) for point, calls in BAD_AT.items() for bad in calls]
+POINT = {"pre_filter": "PreFilter", "filter": "Filter", "filter_nodes": "Filter"}
+
+
+@pytest.mark.parametrize(("method", "bad"), BAD_FILTERS)
+def test_a_filter_that_fails_does_what_its_policy_says(method: str, bad: str) -> None:
+    odd = Odd(BAD_AT[method][bad], method)
+    if method == "pre_filter":
+        odd.filter_nodes = answers([])  # type: ignore[attr-defined]
+    asked = REQUEST["filter"]
+    fails = odd_verbs(odd)
+    assert seen("filter", fails.filter(asked)) == failed(POINT[method])
+    assert (
+        counted(
+            fails, "kubextend_plugin_failures_total", plugin="Odd", extension_point=POINT[method]
+        )
+        == 1
+    )
+    assert seen("filter", odd_verbs(odd, ignored=True).filter(asked)) == LEFT_OUT["filter"]
+    ignorable = json.loads(odd_verbs(odd, ignorable=True).filter(asked))
+    why = f'{POINT[method]} plugin "Odd" failed'
+    assert ignorable["FailedAndUnresolvableNodes"] == {"good": why, "plain": why}
+    assert not ignorable["NodeNames"]
+    assert not ignorable["Error"]
+    for policy in (False, True):
+        preempted = odd_verbs(odd, ignored=policy).preempt(REQUEST["preempt"])
+        assert json.loads(preempted) == {"NodeNameToMetaVictims": {}}
+
+
+BAD_SCORES: dict[str, Any] = {
+    "raises Exception": raises(RuntimeError("0x7f3a")),
+    "raises BaseException": raises(DiesError()),
+    "raises SystemExit": raises(SystemExit(3)),
+    "answers None": answers(None),
+    "answers too few": answers([1]),
+    "answers too many": answers([1, 2, 3]),
+    "answers texts": answers(["1", "2"]),
+    "answers NaN": answers([float("nan"), 1]),
+    "answers numbers with a point": answers([1.5, 2.5]),
+    "answers 10^30": answers([10**30, 1]),
+    "answers 101": answers([101, 1]),
+    "answers -1": answers([-1, 1]),
+    "answers a dict by name": answers({"good": 1, "plain": 2}),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_SCORES)
+def test_a_score_that_fails_is_left_out_and_the_others_count(bad: str) -> None:
+    verbs = odd_verbs(Odd(BAD_SCORES[bad], "score_nodes"))
+    assert seen("prioritize", verbs.prioritize(REQUEST["prioritize"])) == LEFT_OUT["prioritize"]
+    assert (
+        sum(
+            counted(verbs, "kubextend_plugin_failures_total", plugin="Odd", extension_point=point)
+            for point in ("Score", "NormalizeScore")
+        )
+        == 1
+    )
+
+
+def test_a_plugin_that_changes_what_it_was_given_changes_no_answer() -> None:
+    def meddles(_state: Any, pod: core.Pod, nodes: core.Nodes) -> Sequence[Rejection]:
+        nodes.names.clear()
+        pod.labels.clear()
+        next(iter(nodes.infos())).labels.clear()
+        return []
+
+    verbs = odd_verbs(Odd(meddles, "filter_nodes"))
+    assert seen("filter", verbs.filter(REQUEST["filter"])) == LEFT_OUT["filter"]
+
+
+def test_three_failures_open_the_breaker_and_the_policy_still_holds() -> None:
+    calls: list[int] = []
+
+    def fails(*_: Any) -> Any:
+        calls.append(1)
+        message = "down"
+        raise RuntimeError(message)
+
+    verbs = odd_verbs(Odd(fails, "filter_nodes"))
+    for _ in range(5):
+        assert seen("filter", verbs.filter(REQUEST["filter"])) == failed("Filter")
+    assert len(calls) == 3
+    assert counted(verbs, "kubextend_plugin_breaker_open", plugin="Odd") == 1
+    assert counted(verbs, "kubextend_plugin_breaker_open", plugin="Needs") == 0
+    assert counted(verbs, "kubextend_plugin_calls_refused_total", plugin="Odd") == 2
+
+
+def test_an_error_that_a_plugin_answers_opens_no_breaker() -> None:
+    verbs = odd_verbs(Odd(answers(Status.error("cannot say")), "pre_filter", "filter"))
+    for _ in range(9):
+        assert seen("filter", verbs.filter(REQUEST["filter"])) == failed("PreFilter")
+    assert counted(verbs, "kubextend_plugin_breaker_open", plugin="Odd") == 0
+
+
+class Hangs:
+    """A way to hang that ends with the test."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+        self.calls = 0
+
+    def sleep(self, *_: Any) -> Any:
+        self.calls += 1
+        self.over.wait(20)
+
+    def spin(self, *_: Any) -> Any:
+        self.calls += 1
+        while not self.over.is_set():
+            pass
+
+    async def sleep_async(self, *_: Any) -> Any:
+        self.calls += 1
+        await asyncio.sleep(20)
+
+
+@pytest.fixture
+def hangs() -> Iterator[Hangs]:
+    made = Hangs()
+    yield made
+    made.over.set()
+
+
+def timed(verbs: Verbs, verb: QuickVerb, body: bytes) -> tuple[Any, float]:
+    """The answer in short, and after how many seconds it came."""
+
+    async def ask() -> bytes:
+        return await verbs.in_time(verb, body, time.monotonic())
+
+    began_s = time.monotonic()
+    return seen(verb, asyncio.run(ask())), time.monotonic() - began_s
+
+
+HUNG_FILTERS = ["pre_filter", "filter_nodes", "filter"]
+
+
+@pytest.mark.parametrize("way", ["sleep", "spin"])
+@pytest.mark.parametrize("method", HUNG_FILTERS)
+def test_a_filter_that_hangs_is_answered_for_in_time(hangs: Hangs, method: str, way: str) -> None:
+    verbs = odd_verbs(Odd(getattr(hangs, way), method))
+    answer, seconds = timed(verbs, "filter", REQUEST["filter"])
+    assert answer == failed(POINT[method])
+    assert TIMEOUT_S * 0.79 < seconds < TIMEOUT_S * 0.8 + SLACK_S
+    # From now on it is left uncalled, and the answer is there at once.
+    answer, seconds = timed(verbs, "filter", REQUEST["filter"])
+    assert answer == failed(POINT[method])
+    assert seconds < SLACK_S
+    assert hangs.calls == 1
+    assert counted(verbs, "kubextend_plugin_breaker_open", plugin="Odd") == 1
+    assert counted(verbs, "kubextend_plugin_stuck_threads", plugin="Odd") == 1
+    assert counted(verbs, "kubextend_verb_requests_total", verb="filter", result="error") == 2
+
+
+@pytest.mark.parametrize("method", HUNG_FILTERS)
+def test_a_filter_that_hangs_and_may_be_ignored_is_left_out(hangs: Hangs, method: str) -> None:
+    verbs = odd_verbs(Odd(hangs.sleep, method), ignored=True)
+    answer, seconds = timed(verbs, "filter", REQUEST["filter"])
+    assert answer == LEFT_OUT["filter"]
+    assert seconds < TIMEOUT_S * 0.6 + SLACK_S
+    assert timed(verbs, "filter", REQUEST["filter"])[0] == LEFT_OUT["filter"]
+    assert hangs.calls == 1
+
+
+@pytest.mark.parametrize("body", [REQUEST["filter"], full_request(NODES)])
+def test_a_filter_that_hangs_rejects_where_errors_are_ignored(hangs: Hangs, body: bytes) -> None:
+    verbs = odd_verbs(Odd(hangs.sleep, "filter_nodes"), ignorable=True)
+
+    async def ask() -> bytes:
+        return await verbs.in_time("filter", body, time.monotonic())
+
+    answer = json.loads(asyncio.run(ask()))
+    why = 'Filter plugin "Odd" failed'
+    assert answer["FailedAndUnresolvableNodes"] == {"good": why, "plain": why}
+    assert not answer["Error"]
+
+
+def test_a_request_that_waits_for_a_thread_all_its_time_is_rejected_where_errors_are_ignored(
+    hangs: Hangs,
+) -> None:
+    verbs = odd_verbs(Odd(hangs.sleep, "filter_nodes"), ignorable=True)
+
+    async def ask() -> list[bytes]:
+        now_s = time.monotonic()
+        # More than there are threads: the last of them never begin.
+        asked = [verbs.in_time("filter", REQUEST["filter"], now_s) for _ in range(12)]
+        return await asyncio.gather(*asked)
+
+    answers = [json.loads(body) for body in asyncio.run(ask())]
+    assert not any(answer["Error"] or answer["NodeNames"] for answer in answers)
+
+
+@pytest.mark.parametrize("method", ["pre_score", "score_nodes", "score"])
+def test_a_score_that_hangs_is_left_out_and_the_others_count(hangs: Hangs, method: str) -> None:
+    verbs = odd_verbs(Odd(hangs.sleep, method, *({"score_nodes"} if method == "pre_score" else ())))
+    answer, seconds = timed(verbs, "prioritize", REQUEST["prioritize"])
+    assert answer == LEFT_OUT["prioritize"]
+    assert seconds < TIMEOUT_S * 0.6 + SLACK_S
+    assert timed(verbs, "prioritize", REQUEST["prioritize"])[0] == LEFT_OUT["prioritize"]
+    assert hangs.calls == 1
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_nobody_is_evicted_where_a_filter_hangs(hangs: Hangs, ignored: bool) -> None:
+    verbs = odd_verbs(Odd(hangs.sleep, "filter_nodes"), ignored=ignored)
+    answer, seconds = timed(verbs, "preempt", REQUEST["preempt"])
+    assert answer == {"NodeNameToMetaVictims": {}}
+    assert seconds < TIMEOUT_S * 0.8 + SLACK_S
+
+
+def test_what_took_the_time_is_blamed_and_not_what_was_called_last(hangs: Hangs) -> None:
+    class Quick(Odd):
+        name = "Quick"
+
+    def takes_long(*_: Any) -> list[Rejection]:
+        time.sleep(TIMEOUT_S * 0.75)
+        return []
+
+    slow = Odd(takes_long, "filter_nodes")
+    profile = Profile("default-scheduler", filter=[slow, Quick(hangs.sleep, "filter_nodes")])
+    verbs = Verbs(
+        Profiles.of([profile]),
+        request_store=core.NodeStore(),
+        watched=Watched().listing(*NODES),
+        http_timeout_s=TIMEOUT_S,
+    )
+    assert timed(verbs, "filter", REQUEST["filter"])[0] == failed("Filter")
+    assert counted(verbs, "kubextend_plugin_breaker_open", plugin="Odd") == 1
+    assert counted(verbs, "kubextend_plugin_breaker_open", plugin="Quick") == 0
+
+
+def test_a_thread_that_comes_back_changes_nothing_and_is_stuck_no_longer(hangs: Hangs) -> None:
+    verbs = odd_verbs(Odd(hangs.sleep, "filter_nodes"))
+    timed(verbs, "filter", REQUEST["filter"])
+    hangs.over.set()
+    until_s = time.monotonic() + 5
+    while counted(verbs, "kubextend_plugin_stuck_threads", plugin="Odd") and (
+        time.monotonic() < until_s
+    ):
+        time.sleep(0.01)
+    assert counted(verbs, "kubextend_plugin_stuck_threads", plugin="Odd") == 0
+    assert counted(verbs, "kubextend_verb_requests_total", verb="filter", result="ok") == 0
+    assert counted(verbs, "kubextend_verb_requests_total", verb="filter", result="error") == 1
+
+
+BINDING = json.dumps(
+    {"PodName": "pod", "PodNamespace": "ml", "PodUID": "uid-of-pod", "Node": "good"}
+).encode()
+BOUND_AT = {"reserve": "Reserve", "permit": "Permit", "pre_bind": "PreBind", "bind": "Bind"}
+
+
+def bound(verbs: Verbs) -> tuple[str, float]:
+    """The Error of a bind that follows a filter, and after how many seconds it came."""
+    verbs.filter(REQUEST["filter"])
+    began_s = time.monotonic()
+    answer = json.loads(asyncio.run(verbs.bind(BINDING)))
+    return answer["Error"], time.monotonic() - began_s
+
+
+@pytest.mark.parametrize("way", ["sleep", "spin", "sleep_async"])
+@pytest.mark.parametrize("method", BOUND_AT)
+def test_a_bind_whose_plugin_hangs_is_an_error_in_time(hangs: Hangs, method: str, way: str) -> None:
+    unreserved: list[str] = []
+    odd = Odd(getattr(hangs, way), method)
+    if method == "reserve":
+        odd.unreserve = lambda *_: unreserved.append("Odd")  # type: ignore[attr-defined]
+    binder = Binder()
+    verbs = odd_verbs(odd, binder=binder)
+    error, seconds = bound(verbs)
+    assert error == f'{BOUND_AT[method]} plugin "Odd" failed'
+    assert seconds < TIMEOUT_S * 0.8 + SLACK_S
+    assert not binder.bound
+    error, seconds = bound(verbs)
+    assert error == f'{BOUND_AT[method]} plugin "Odd" failed'
+    assert seconds < SLACK_S
+    assert hangs.calls == 1
+    # What it may have reserved is given up all the same, although its breaker is open.
+    assert len(unreserved) == (2 if method == "reserve" else 0)
+
+
+def test_a_hanging_unreserve_does_not_hold_up_the_answer(hangs: Hangs) -> None:
+    odd = Odd(answers(None), "reserve")
+    odd.unreserve = hangs.sleep  # type: ignore[attr-defined]
+    odd.pre_bind = raises(RuntimeError("no"))  # type: ignore[attr-defined]
+    error, seconds = bound(odd_verbs(odd, binder=Binder()))
+    assert error == 'PreBind plugin "Odd" failed'
+    assert seconds < TIMEOUT_S + SLACK_S
+
+
+BAD_PERMITS: dict[str, Any] = {
+    "raises": raises(DiesError()),
+    "answers a number": answers(3),
+    "waits for NaN seconds": answers((Status.wait(), float("nan"))),
+    "waits for a text": answers((Status.wait(), "soon")),
+    "answers three": answers((Status.wait(), 1, 2)),
+    "answers an Error": answers(Status.error("no")),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_PERMITS)
+def test_a_permit_that_fails_is_an_error(bad: str) -> None:
+    binder = Binder()
+    error, _ = bound(odd_verbs(Odd(BAD_PERMITS[bad], "permit"), binder=binder))
+    assert error == 'Permit plugin "Odd" failed'
+    assert not binder.bound
+
+
+def test_a_wake_up_asks_a_hanging_filter_once_and_goes_on(hangs: Hangs) -> None:
+    watched = Watched().listing(node("plain"))
+
+    class Activator:
+        def activate(self, _pods: Any) -> None:
+            message = "nobody is to be woken"
+            raise AssertionError(message)
+
+    rejecting = [Rejection(core.Mask([True]), Status.unschedulable("no"))]
+    odd = Odd(answers(rejecting), "filter_nodes")
+    verbs = odd_verbs(odd, watched=watched, activator=Activator(), timeout_s=0.2)
+    verbs.filter(names_request(["plain"]))
+    profile = verbs.profiles.by_scheduler_name["default-scheduler"]
+    profile.__dict__["_filters"] = ((odd, hangs.sleep),)
+    began_s = time.monotonic()
+    verbs.nodes_changed()
+    assert time.monotonic() - began_s < 0.2 + SLACK_S
+    verbs.nodes_changed()
+    assert hangs.calls == 1

@@ -1,0 +1,204 @@
+"""A Permit rejection out of bind, and what the pod's next filter calls are told."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from verb_world import Activator, Binder, Clock, Watched, full_request, names_request, node, pod
+
+from kubextend import core
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.status import Status
+from kubextend.profile import BindingPlugins, Profile, Profiles
+from kubextend.verbs import Verbs
+from kubextend.verbs.rejected_permits import RejectedPermits
+
+CLOSED = "the door is closed"
+
+
+@dataclass
+class Door:
+    """A Permit plugin, and a Reserve plugin that may fail before it."""
+
+    permits: Status = field(default_factory=lambda: Status.unschedulable(CLOSED))
+    reserves: Status = field(default_factory=Status.success)
+    name: str = "Door"
+
+    def permit(self, _state: CycleState, _pod: core.Pod, _node: str) -> Status:
+        return self.permits
+
+    def reserve(self, _state: CycleState, _pod: core.Pod, _node: str) -> Status:
+        return self.reserves
+
+    def unreserve(self, _state: CycleState, _pod: core.Pod, _node: str) -> None:
+        pass
+
+
+@dataclass
+class World:
+    """One pod, one plugin, one node, and kube-scheduler's calls."""
+
+    door: Door = field(default_factory=Door)
+    clock: Clock = field(default_factory=Clock)
+    activator: Activator = field(default_factory=Activator)
+    binder: Binder = field(default_factory=Binder)
+
+    def __post_init__(self) -> None:
+        self.rejected = RejectedPermits(self.activator, clock=self.clock)
+        profile = Profile(
+            "default-scheduler",
+            pre_filter=[],
+            binding=BindingPlugins(reserve=[self.door], permit=[self.door]),
+        )
+        self.verbs = Verbs(
+            Profiles.of([profile]),
+            request_store=core.NodeStore(),
+            watched=Watched().listing(node("n"), node("m")),
+            binder=self.binder,
+            activator=self.activator,
+            rejected_permits=self.rejected,
+            clock=self.clock,
+        )
+
+    def filter(self) -> dict[str, Any]:
+        result: dict[str, Any] = json.loads(self.verbs.filter(names_request(["n", "m"])))
+        return result
+
+    def bind(self) -> str:
+        body = {"PodName": "pod", "PodNamespace": "ml", "PodUID": "uid-of-pod", "Node": "n"}
+        answer = asyncio.run(self.verbs.bind(json.dumps(body).encode()))
+        error: str = json.loads(answer)["Error"]
+        return error
+
+    def pod(self) -> core.Pod:
+        found = core.read_args(names_request([])).pod
+        assert found is not None
+        return found
+
+    def remember(self) -> None:
+        self.rejected.remember(self.pod(), self.door.permits)
+
+
+def test_the_next_filter_call_says_what_permit_said_of_every_node() -> None:
+    world = World()
+    world.remember()
+    answer = world.filter()
+    assert answer["FailedAndUnresolvableNodes"] == {"n": CLOSED, "m": CLOSED}
+    assert (answer["NodeNames"], answer["Error"]) == ([], "")
+
+
+@pytest.mark.parametrize("said", [Status.unschedulable(CLOSED), Status.unresolvable(CLOSED)])
+def test_no_node_is_offered_to_preemption_whatever_the_code(said: Status) -> None:
+    world = World(Door(permits=said))
+    world.remember()
+    assert world.filter()["FailedNodes"] in (None, {})
+
+
+def test_a_rejection_without_a_reason_gets_one() -> None:
+    world = World(Door(permits=Status.unschedulable("")))
+    world.remember()
+    assert set(world.filter()["FailedAndUnresolvableNodes"].values()) == {
+        "a Permit plugin rejected the pod"
+    }
+
+
+def test_in_full_mode_it_is_the_same() -> None:
+    world = World()
+    world.remember()
+    result = json.loads(world.verbs.filter(full_request([node("n")])))
+    assert result["FailedAndUnresolvableNodes"] == {"n": CLOSED}
+    assert result["Nodes"]["items"] == []
+
+
+def test_another_pod_is_not_rejected_with_it() -> None:
+    world = World()
+    world.remember()
+    result = json.loads(world.verbs.filter(names_request(["n"], pod("other"))))
+    assert result["NodeNames"] == ["n"]
+
+
+# (what ends it, how, whether the pod is woken)
+ENDS: list[tuple[str, Callable[[World], object], list[str]]] = [
+    ("the plugin activates the pod", lambda world: world.rejected.activate([world.pod()]), ["pod"]),
+    ("it is over", lambda world: _after(world, 10), ["pod"]),
+    ("the pod is gone", lambda world: world.rejected.forget("uid-of-pod"), []),
+]
+
+
+def _after(world: World, seconds: float) -> None:
+    world.clock.now_s += seconds
+    world.verbs.wake_due()
+
+
+@pytest.mark.parametrize(("what", "end", "woken"), ENDS)
+def test_what_ends_it(what: str, end: Callable[[World], object], woken: list[str]) -> None:
+    del what
+    world = World()
+    world.remember()
+    _after(world, 9.9)
+    assert world.filter()["NodeNames"] == []
+    end(world)
+    assert world.filter()["NodeNames"] == ["n", "m"]
+    assert world.activator.woken == woken
+    _after(world, 1000)
+    assert world.activator.woken == woken
+
+
+def test_a_rejection_that_comes_again_lasts_twice_as_long_up_to_five_minutes() -> None:
+    world = World()
+    lasted = []
+    for _ in range(7):
+        world.remember()
+        began_s = world.clock.now_s
+        while not world.filter()["NodeNames"]:
+            world.clock.now_s += 10
+        lasted.append(world.clock.now_s - began_s)
+    assert lasted == [10, 20, 40, 80, 160, 300, 300]
+    world.clock.now_s += 301
+    world.remember()
+    _after(world, 10)
+    assert world.filter()["NodeNames"] == ["n", "m"]
+
+
+def test_the_rejections_remembered_are_bounded_and_the_first_goes() -> None:
+    rejected = RejectedPermits(limit=2)
+    for name in ("first", "second", "third"):
+        asked = core.read_args(names_request([], pod(name))).pod
+        assert asked is not None
+        rejected.remember(asked, Status.unschedulable(CLOSED))
+    assert len(rejected) == 2
+    assert rejected.find("uid-of-first") is None
+    assert rejected.find("uid-of-third") == Status.unschedulable(CLOSED)
+
+
+# (how the binding cycle ends, the plugin, whether the next filter call rejects)
+CYCLES = [
+    ("Permit rejects", Door(), True),
+    ("Permit says that it never can", Door(permits=Status.unresolvable(CLOSED)), True),
+    ("Reserve rejects", Door(reserves=Status.unschedulable("no")), False),
+    ("Permit fails", Door(permits=Status.error("broken")), False),
+    ("the pod is bound", Door(permits=Status.success()), False),
+]
+
+
+@pytest.mark.parametrize(("how", "door", "rejects"), CYCLES)
+def test_of_a_binding_cycle_only_a_rejection_by_permit_is_remembered(
+    how: str, door: Door, rejects: bool
+) -> None:
+    world = World(door)
+    # filter begins the attempt that tells bind which pod it is.
+    attempt = world.verbs._filter._attempts.begin(world.pod())
+    assert attempt.pod.uid == "uid-of-pod"
+    assert bool(world.bind()) is (how != "the pod is bound")
+    assert (world.filter()["NodeNames"] == []) is rejects
+
+
+def test_a_bound_pod_is_forgotten() -> None:
+    world = World(Door(permits=Status.success()))
+    world.remember()
+    world.verbs._filter._attempts.begin(world.pod())
+    assert world.bind() == ""
+    assert len(world.rejected) == 0
