@@ -53,6 +53,10 @@ test-rust: ## tests of the core
 test-python: build apt-packages ## unit, property, contract and integration tests
 	$(BIN)/python -m pytest --ignore=tests/e2e
 
+.PHONY: nightly
+nightly: build ## property tests with 100,000 examples each
+	$(BIN)/python -m pytest tests/property --hypothesis-profile=nightly
+
 APT_PROGRAMS := prometheus prometheus-node-exporter
 
 .PHONY: apt-packages
@@ -75,7 +79,7 @@ $(GO_TOOLS) &: tests/e2e/tools/go.mod tests/e2e/tools/go.sum
 	touch $(GO_TOOLS)
 
 .PHONY: bench
-bench: build ## the core and the verbs beside orjson, as ratios
+bench: build ## the core, the verbs and plugins beside their floors, as ratios
 	$(BIN)/python -m pytest benches -q --benchmark-columns=min,median,max,rounds
 	$(BIN)/python benches/prometheus_outage.py
 
