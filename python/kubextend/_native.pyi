@@ -119,6 +119,14 @@ class Pod:
     def start_time(self) -> str | None: ...
     def matches(self, selector: str | Selector) -> bool:
         """Whether the pod's labels satisfy a selector."""
+    def pack(self) -> bytes:
+        """The pod for another process of the same build."""
+    @staticmethod
+    def unpack(packed: bytes) -> Pod:
+        """The pod that ``pack`` made these bytes of.
+
+        Raises: ValueError: they are something else.
+        """
 
 @final
 class Mask:
@@ -134,6 +142,14 @@ class Mask:
     def all(self) -> bool: ...
     def indices(self) -> list[int]:
         """The positions of the set bits, ascending."""
+    def pack(self) -> bytes:
+        """The bits in as few bytes as hold them, the first in the lowest bit of the first byte."""
+    @staticmethod
+    def unpack(packed: bytes, length: int) -> Mask:
+        """The mask of that length that ``pack`` made these bytes of.
+
+        Raises: ValueError: they are something else.
+        """
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> bool: ...
     def __iter__(self) -> Iterator[bool]: ...
@@ -235,6 +251,28 @@ class Nodes:
     def __iter__(self) -> Iterator[NodeInfo]: ...
 
 @final
+class NodeSender:
+    """Tells a ``NodeReceiver`` in another process of the same build of nodes.
+
+    Each node is told once, until it changes. What ``pack`` returns must all arrive, in order.
+    """
+
+    def __new__(cls) -> NodeSender: ...
+    def pack(self, nodes: Nodes) -> bytes:
+        """These nodes, in their order, and what the receiver lacks of them."""
+
+@final
+class NodeReceiver:
+    """Knows what one ``NodeSender`` told it."""
+
+    def __new__(cls) -> NodeReceiver: ...
+    def unpack(self, packed: bytes) -> Nodes:
+        """The nodes that the sender was given, as they were there.
+
+        Raises: ValueError: these bytes are not the sender's next ones.
+        """
+
+@final
 class NodeStoreStats:
     """What a NodeStore holds and how often it knew what it was shown."""
 
@@ -312,7 +350,7 @@ class NodeStore:
     def replace(self, list_bytes: bytes) -> str:
         """Hold exactly the nodes of this NodeList. Returns its resourceVersion.
 
-        Raises: WireError: not a whole NodeList; the store keeps what it had.
+        Raises: WireError: not a whole NodeList, or a page of one; the store keeps what it had.
         """
     def relist(self) -> Relist:
         """Begin a list that comes in pages."""
@@ -387,7 +425,7 @@ class PodStore:
     def replace(self, list_bytes: bytes) -> str:
         """Hold exactly the pods of this PodList. Returns its resourceVersion.
 
-        Raises: WireError: not a whole PodList; the store keeps what it had.
+        Raises: WireError: not a whole PodList, or a page of one; the store keeps what it had.
         """
     def relist(self) -> PodRelist:
         """Begin a list that comes in pages."""
@@ -478,6 +516,8 @@ class PreemptionArgs:
     @property
     def victims(self) -> list[tuple[list[str], int]]:
         """``(UIDs, NumPDBViolations)`` of each candidate."""
+    def pods_left(self, pods: PodSnapshot) -> PodSnapshot:
+        """The pods on nodes once the victims are gone, each from its own candidate."""
     def result(self, kept: Mask) -> bytes:
         """ExtenderPreemptionResult with the kept candidates, their victims and PDB counts."""
 
@@ -564,7 +604,7 @@ def checked_scores(scores: _Scores, minimum: int = 0, maximum: int = 100) -> mem
 
     Raises:
         ValueError: one is outside the range; it is named.
-        TypeError: one is not an integer.
+        TypeError: one is not an integer, or they are bytes.
     """
 
 def weigh(

@@ -14,4 +14,5 @@ pub mod pod;
 mod pool;
 mod rows;
 pub mod score;
+pub mod transfer;
 pub mod wire;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use common::{cases, event, node_json, node_list};
 use kubextend_core::node::NodeStore;
 use kubextend_core::pod::{Pod, PodSnapshot, PodStore, Unassumable};
-use kubextend_core::wire::{Relist, WatchEvent, apply};
+use kubextend_core::wire::{Relist, WatchEvent, apply, replace};
 use proptest::prelude::*;
 
 /// A pod as the API shows it; everything that a test changes.
@@ -270,6 +270,30 @@ fn a_snapshot_stays_as_it_was() {
 }
 
 #[test]
+fn a_snapshot_without_victims_has_all_other_pods_and_leaves_the_first_as_it_was() {
+    let store = PodStore::new();
+    for (name, node) in [("a", "n1"), ("b", "n1"), ("c", "n2"), ("d", "n2")] {
+        send(&store, "ADDED", &Shown::new(name, name).on(node));
+    }
+    store.assume(&Shown::new("e", "e").pod(), "n2").unwrap();
+    let (before, after) = (["a", "b"], ["c", "d", "e"]);
+    let snapshot = store.snapshot();
+    // c is no pod of n1, x is nobody's, and a pod without a UID is not meant by an empty one.
+    let gone = [
+        ("n1", ["a".to_owned(), "c".to_owned(), String::new()]),
+        ("n2", ["e".to_owned(), "d".to_owned(), "x".to_owned()]),
+        ("n3", ["b".to_owned(), String::new(), String::new()]),
+    ];
+    let left = snapshot.without(gone.iter().map(|(node, uids)| (*node, &uids[..])));
+    assert_eq!(on(&left, "n1"), (names(&["b"]), 100));
+    assert_eq!(on(&left, "n2"), (names(&["c"]), 100));
+    assert_eq!(left.len(), 2);
+    assert_eq!(on(&snapshot, "n1"), (names(&before), 200));
+    assert_eq!(on(&snapshot, "n2"), (names(&after), 300));
+    assert_eq!(carried(&store, "n2"), (names(&after), 300));
+}
+
+#[test]
 fn requests_are_summed_in_the_order_of_the_nodes() {
     let nodes = Arc::new(NodeStore::new(1 << 20));
     let mut list = Relist::begin(nodes.clone());
@@ -348,6 +372,8 @@ fn what_is_not_a_pod_changes_nothing() {
     }
     let refused = Relist::begin(store.clone()).page(b"null").unwrap_err();
     assert!(refused.to_string().contains("a list of pods was expected"));
+    let refused = replace(&store, br#"{"metadata":{"continue":"tok"},"items":[]}"#).unwrap_err();
+    assert!(refused.to_string().contains("not the whole list"));
     assert_eq!(carried(&store, "n1"), (names(&["a"]), 100));
 }
 

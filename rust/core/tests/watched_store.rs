@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use common::{event, full_body, label, mask, names, names_body, node_json, node_list, read};
 use kubextend_core::labels::Selector;
 use kubextend_core::node::{Mask, NodeStore, Nodes};
-use kubextend_core::wire::{Relist, apply};
+use kubextend_core::wire::{Relist, apply, replace};
 use proptest::prelude::*;
 
 const ROOMY: u64 = 1 << 30;
@@ -170,6 +170,20 @@ fn the_same_list_again_changes_nothing_and_an_empty_one_empties() {
     assert!(relist(&store, &[]));
     assert_eq!(store.nodes().len(), 0);
     assert!(!relist(&store, &[]));
+}
+
+#[test]
+fn a_page_of_a_list_does_not_replace_the_whole() {
+    let store = watched(&[node_json("a", &[], 0), node_json("b", &[], 0)]);
+    let page =
+        br#"{"metadata":{"resourceVersion":"5","continue":"tok"},"items":[{"metadata":{"name":"c"}}]}"#;
+    let refused = replace(&store, page).unwrap_err().to_string();
+    assert!(refused.contains("not the whole list"), "{refused}");
+    assert_eq!(names(&store.nodes()), ["a", "b"]);
+    let whole =
+        br#"{"metadata":{"resourceVersion":"6","continue":""},"items":[{"metadata":{"name":"c"}}]}"#;
+    assert_eq!(replace(&store, whole).unwrap(), "6");
+    assert_eq!(names(&store.nodes()), ["c"]);
 }
 
 #[test]

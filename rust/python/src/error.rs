@@ -1,7 +1,8 @@
 //! How the core's errors reach Python.
 
+use kubextend_core::transfer::Unreceivable;
 use kubextend_core::wire::WireError;
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::{PyErr, create_exception};
 
 create_exception!(
@@ -37,5 +38,20 @@ impl From<WireError> for Unreadable {
 impl From<Unreadable> for PyErr {
     fn from(error: Unreadable) -> Self {
         PyWireError::new_err(error.0.to_string())
+    }
+}
+
+/// An [`Unreceivable`] on its way out.
+pub(crate) struct Foreign(Unreceivable);
+
+impl From<Unreceivable> for Foreign {
+    fn from(error: Unreceivable) -> Self {
+        Self(error)
+    }
+}
+
+impl From<Foreign> for PyErr {
+    fn from(error: Foreign) -> Self {
+        PyValueError::new_err(error.0.to_string())
     }
 }

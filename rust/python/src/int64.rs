@@ -1,11 +1,17 @@
 //! Numbers, one for each node, in and out of Python without an object for each.
 
 use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyMemoryView};
+use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
 
-/// Integers from a buffer of int64 or from a sequence.
+/// Integers from a buffer of int64 or from a sequence; bytes are neither.
 pub(crate) fn from_python(scores: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+    if scores.is_instance_of::<PyBytes>() || scores.is_instance_of::<PyByteArray>() {
+        let found = scores.get_type().name()?;
+        let message = format!("integers or a buffer of int64 were expected, not {found}");
+        return Err(PyTypeError::new_err(message));
+    }
     match PyBuffer::<i64>::get(scores) {
         Ok(buffer) => buffer.to_vec(scores.py()),
         Err(_) => scores.extract(),

@@ -18,6 +18,7 @@ mod preemption;
 mod score;
 mod selector;
 mod store;
+mod transfer;
 mod watch;
 
 /// The native core of kubextend.
@@ -49,6 +50,8 @@ mod native {
     use crate::selector::PySelector;
     #[pymodule_export]
     use crate::store::{PyNodeStore, PyNodeStoreStats};
+    #[pymodule_export]
+    use crate::transfer::{PyNodeReceiver, PyNodeSender};
     #[pymodule_export]
     use crate::watch::{PyListPage, PyPodEvent, PyPodRelist, PyRelist, PyWatchEvent};
 

@@ -3,7 +3,7 @@
 use kubextend_core::node::Mask;
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyBytes, PyList};
 
 #[pyclass(name = "Mask", module = "kubextend.core", frozen, eq)]
 #[derive(PartialEq)]
@@ -49,6 +49,16 @@ impl PyMask {
 
     fn indices(&self) -> Vec<usize> {
         self.0.indices().collect()
+    }
+
+    fn pack<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.packed())
+    }
+
+    #[staticmethod]
+    fn unpack(packed: &[u8], length: usize) -> PyResult<Self> {
+        let mask = Mask::unpacked(packed, length).map(Self);
+        mask.ok_or_else(|| PyValueError::new_err(format!("no mask of {length} nodes")))
     }
 
     fn __len__(&self) -> usize {

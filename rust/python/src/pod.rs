@@ -5,8 +5,9 @@ use std::sync::Arc;
 use kubextend_core::labels::{NodeSelectorRequirement, NodeSelectorTerm};
 use kubextend_core::pod::{Amounts, Container, Pod};
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict, PyDict};
+use pyo3::types::{IntoPyDict, PyBytes, PyDict};
 
+use crate::error::Foreign;
 use crate::selector;
 
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -142,6 +143,15 @@ impl PyPod {
     fn matches(&self, selector: &Bound<'_, PyAny>) -> PyResult<bool> {
         let selector = selector::from_python(selector)?;
         Ok(selector.matches(&self.0.label_lookup()))
+    }
+
+    fn pack<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.packed())
+    }
+
+    #[staticmethod]
+    fn unpack(packed: &[u8]) -> Result<Self, Foreign> {
+        Ok(Self(Arc::new(Pod::unpacked(packed)?)))
     }
 
     fn __repr__(&self) -> String {

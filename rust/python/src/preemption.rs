@@ -11,6 +11,7 @@ use crate::error::Unreadable;
 use crate::mask::PyMask;
 use crate::nodes::PyNodes;
 use crate::pod::PyPod;
+use crate::pod_store::PyPodSnapshot;
 use crate::store::PyNodeStore;
 
 #[pyclass(name = "PreemptionArgs", module = "kubextend.core", frozen)]
@@ -56,6 +57,10 @@ impl PyPreemptionArgs {
         victims
             .map(|of_node| (of_node.uids.clone(), of_node.pdb_violations))
             .collect()
+    }
+
+    fn pods_left(&self, py: Python<'_>, pods: &PyPodSnapshot) -> PyPodSnapshot {
+        PyPodSnapshot(Arc::new(py.detach(|| self.args.pods_left(&pods.0))))
     }
 
     fn result<'py>(&self, py: Python<'py>, kept: &PyMask) -> PyResult<Bound<'py, PyBytes>> {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kubextend_core::node::{Node, NodeStore};
 use kubextend_core::pod::{Pod, PodStore};
-use kubextend_core::wire::{ListPage, Relist, WatchEvent, Watched};
+use kubextend_core::wire::{self, ListPage, Relist, WatchEvent, Watched};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
@@ -20,12 +20,8 @@ pub(crate) fn replace<S>(
 where
     S: Watched<Object: Send + Sync> + Send + Sync,
 {
-    let mut relist = Relist::begin(store.clone());
-    py.detach(|| {
-        let page = relist.page(list_bytes)?;
-        relist.commit();
-        Ok(page.resource_version)
-    })
+    py.detach(|| wire::replace(store, list_bytes))
+        .map_err(Unreadable::from)
 }
 
 /// A list in the making, until it is committed.

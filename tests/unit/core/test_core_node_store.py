@@ -28,7 +28,10 @@ def test_replace_holds_exactly_the_list_and_returns_its_version() -> None:
     assert "c" in store
 
 
-@pytest.mark.parametrize("bad", [b"", b"null", b"[]", b'{"items":[{}]}', b'{"items":7}'])
+PAGE = b'{"metadata":{"resourceVersion":"9","continue":"more"},"items":[{"metadata":{"name":"b"}}]}'
+
+
+@pytest.mark.parametrize("bad", [b"", b"null", b"[]", b'{"items":[{}]}', b'{"items":7}', PAGE])
 def test_a_list_that_cannot_be_read_leaves_the_store_as_it_was(bad: bytes) -> None:
     store = world.watched(world.node("a"))
     with pytest.raises(core.WireError):

@@ -105,6 +105,13 @@ def test_an_assumed_pod_counts_until_the_watch_decides(
     assert [found.uid for found, _ in store.assumed()] == assumed
 
 
+def test_a_page_of_a_list_leaves_the_store_as_it_was() -> None:
+    store = pod_store(pod("a", node="n1"))
+    with pytest.raises(core.WireError, match="not the whole list"):
+        store.replace(b'{"metadata":{"continue":"more"},"items":[]}')
+    assert on(store, "n1") == ["a"]
+
+
 def test_an_assumed_pod_that_no_list_knows_yet_stays() -> None:
     store = core.PodStore()
     store.assume(read(pod("a")), "n1")

@@ -38,7 +38,9 @@ def test_what_is_given_is_not_changed() -> None:
     assert (as_list, list(as_array)) == ([1, 2], [1, 2])
 
 
-@pytest.mark.parametrize("scores", [None, 7, "12", ["1"], [1.5], [None]])
+@pytest.mark.parametrize(
+    "scores", [None, 7, "12", b"12", bytearray(b"12"), ["1"], [1.5], [None], {1: 2}]
+)
 def test_what_is_not_scores_is_a_type_error(scores: object) -> None:
     with pytest.raises(TypeError):
         core.normalize(scores)  # type: ignore[call-overload]

@@ -6,6 +6,7 @@ use super::LabelLookup;
 use super::fault::{FieldError, FieldErrors};
 use super::requirement::{Operator, Requirement};
 use super::selector::Selector;
+use crate::transfer::transfer;
 
 /// The only field of a node that Kubernetes lets a term select by.
 const NAME_FIELD: &str = "metadata.name";
@@ -24,6 +25,12 @@ pub struct NodeSelectorRequirement {
     pub values: Vec<String>,
 }
 
+transfer!(NodeSelectorRequirement {
+    key,
+    operator,
+    values,
+});
+
 /// One term of a node selector; an empty term matches no node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeSelectorTerm {
@@ -32,6 +39,11 @@ pub struct NodeSelectorTerm {
     /// What the fields must meet, all of it.
     pub match_fields: Vec<NodeSelectorRequirement>,
 }
+
+transfer!(NodeSelectorTerm {
+    match_expressions,
+    match_fields,
+});
 
 impl NodeSelectorTerm {
     fn is_empty(&self) -> bool {
@@ -48,6 +60,11 @@ pub struct RequiredNodeAffinity {
     /// has no such object. An empty list matches no node.
     pub terms: Option<Vec<NodeSelectorTerm>>,
 }
+
+transfer!(RequiredNodeAffinity {
+    node_selector,
+    terms,
+});
 
 /// What a pod requires of its node, ready to be tried on many nodes.
 ///
@@ -107,6 +124,8 @@ pub struct PreferredTerm {
     /// The term.
     pub preference: NodeSelectorTerm,
 }
+
+transfer!(PreferredTerm { weight, preference });
 
 /// What a pod prefers of its node, ready to be tried on many nodes.
 ///

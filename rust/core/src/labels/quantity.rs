@@ -4,6 +4,8 @@
 
 use std::ops::Add;
 
+use crate::transfer::transfer;
+
 /// The largest amount; a larger one counts as this.
 const MAX_UNITS: u64 = i64::MAX as u64;
 /// Smallest part of a unit that counts; anything smaller is rounded up to it.
@@ -53,6 +55,8 @@ pub struct Quantity {
     units: i64,
     nanos: i32,
 }
+
+transfer!(Quantity { units, nanos });
 
 impl Quantity {
     /// The amount that `text` spells, to nano and away from zero.

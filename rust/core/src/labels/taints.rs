@@ -1,5 +1,7 @@
 //! Taints of nodes, tolerations of pods, and what meets what.
 
+use crate::transfer::transfer;
+
 /// A node's refusal of the pods that do not tolerate it.
 ///
 /// ```
@@ -17,6 +19,8 @@ pub struct Taint {
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
 }
+
+transfer!(Taint { key, value, effect });
 
 impl Taint {
     /// Whether the taint forbids scheduling, rather than advising against it.
@@ -46,6 +50,13 @@ pub struct Toleration {
     /// The taint's effect; empty: any effect.
     pub effect: String,
 }
+
+transfer!(Toleration {
+    key,
+    operator,
+    value,
+    effect,
+});
 
 /// Whether `toleration` covers `taint`.
 ///

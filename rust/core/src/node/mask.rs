@@ -87,6 +87,23 @@ impl Mask {
         })
     }
 
+    /// The bits in as many bytes as they need, the first in the lowest bit of the first byte.
+    pub fn packed(&self) -> Vec<u8> {
+        let mut bytes: Vec<u8> = self.words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        bytes.truncate(self.len.div_ceil(8));
+        bytes
+    }
+
+    /// The mask of that length that `packed` made these bytes of; None where they are none.
+    pub fn unpacked(bytes: &[u8], len: usize) -> Option<Self> {
+        let mask = Self::from_fn(len, |at| {
+            bytes
+                .get(at / 8)
+                .is_some_and(|byte| byte >> (at % 8) & 1 == 1)
+        });
+        (mask.packed() == bytes).then_some(mask)
+    }
+
     fn zip(&self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
         assert_eq!(self.len, other.len, "masks of the same nodes");
         Self {
@@ -156,6 +173,19 @@ mod tests {
             prop_assert_eq!(a.any(), !set.is_empty());
             prop_assert_eq!(a.indices().collect::<Vec<_>>(), set);
             prop_assert_eq!(&a | &!&a, Mask::filled(pairs.len(), true));
+        }
+
+        #[test]
+        fn bytes_are_one_mask_or_none(
+            bits in proptest::collection::vec(any::<bool>(), 0..200), odd in 1u8..
+        ) {
+            let mask = Mask::from_fn(bits.len(), |i| bits[i]);
+            let mut packed = mask.packed();
+            prop_assert_eq!(packed.len(), bits.len().div_ceil(8));
+            prop_assert_eq!(Mask::unpacked(&packed, bits.len()), Some(mask));
+            prop_assert_eq!(Mask::unpacked(&packed, bits.len() + 8), None);
+            packed.push(odd);
+            prop_assert_eq!(Mask::unpacked(&packed, bits.len()), None);
         }
     }
 }

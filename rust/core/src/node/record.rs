@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::labels::{LabelLookup, Quantity, Taint};
 use crate::pool::Strings;
+use crate::transfer::transfer;
 use crate::wire::node::{WireNode, WireTaint};
 
 /// What plugins read of a v1.Node.
@@ -16,9 +17,19 @@ pub struct Node {
     allocatable: Box<[(Arc<str>, Quantity)]>,
 }
 
+transfer!(Node {
+    name,
+    labels,
+    taints,
+    unschedulable,
+    allocatable,
+});
+
 /// `metadata.labels`, sorted by key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Labels(Box<[(Arc<str>, Arc<str>)]>);
+
+transfer!(Labels(one));
 
 impl LabelLookup for Labels {
     fn value(&self, key: &str) -> Option<&str> {
@@ -75,6 +86,17 @@ impl Node {
 
     pub(crate) fn shared_name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// The same, sharing its strings with the nodes before it.
+    pub(crate) fn interned(mut self, strings: &mut Strings) -> Self {
+        for (key, value) in &mut self.labels.0 {
+            (*key, *value) = (strings.intern(key), strings.intern(value));
+        }
+        for (resource, _) in &mut self.allocatable {
+            *resource = strings.intern(resource);
+        }
+        self
     }
 
     /// `metadata.labels`

@@ -74,9 +74,14 @@ impl Nodes {
         if let Some(row) = self.snapshot.find(name, last) {
             self.push_row(row);
         } else {
-            self.slots.push(Slot(UNKNOWN | self.unknown.len() as u32));
-            self.unknown.push(name.into());
+            self.push_unknown(name.into());
         }
+    }
+
+    /// A name that stays unknown, whatever the snapshot holds.
+    pub(crate) fn push_unknown(&mut self, name: Arc<str>) {
+        self.slots.push(Slot(UNKNOWN | self.unknown.len() as u32));
+        self.unknown.push(name);
     }
 
     /// The same names, looked up in another snapshot; nodes of the request's own stay as they are.
@@ -103,8 +108,12 @@ impl Nodes {
 
     /// The node of a position; None where its name is not in the store.
     pub fn node(&self, at: usize) -> Option<&Node> {
+        self.shared_node(at).map(|node| &**node)
+    }
+
+    pub(crate) fn shared_node(&self, at: usize) -> Option<&Arc<Node>> {
         match self.slots[at].place() {
-            Place::Row(row) => self.snapshot.stored(row).map(|stored| &*stored.node),
+            Place::Row(row) => self.snapshot.stored(row).map(|stored| &stored.node),
             Place::Own(own) => Some(&self.own[own]),
             Place::Unknown(_) => None,
         }

@@ -192,6 +192,15 @@ impl NodeStore {
         changed
     }
 
+    /// Takes an added or modified node; its row, until it is deleted.
+    pub(crate) fn placed(&self, node: Arc<Node>) -> u32 {
+        let mut writer = self.lock();
+        writer.become_watched();
+        let (row, changed) = writer.put_if_changed(node);
+        self.stale.fetch_or(changed, Ordering::AcqRel);
+        row
+    }
+
     /// Forgets a node. True if it was there.
     pub(crate) fn deleted(&self, name: &str) -> bool {
         let mut writer = self.lock();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::resources::{Amounts, Word};
 use crate::labels::{PreferredTerm, RequiredNodeAffinity, SortedLabels, Toleration};
+use crate::transfer::transfer;
 
 /// The fields of a v1.Pod that decide where it may run.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -54,6 +55,31 @@ pub struct Pod {
     pub start_time: Option<Box<str>>,
 }
 
+transfer!(Pod {
+    name,
+    namespace,
+    uid,
+    labels,
+    annotations,
+    scheduler_name,
+    node_name,
+    priority,
+    tolerations,
+    required,
+    preferred,
+    containers,
+    init_containers,
+    overhead,
+    requests,
+    scheduling_gates,
+    creation_timestamp,
+    deletion_timestamp,
+    phase,
+    qos_class,
+    nominated_node_name,
+    start_time,
+});
+
 /// What plugins read of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Container {
@@ -66,6 +92,13 @@ pub struct Container {
     /// Whether it is an init container that keeps running: `restartPolicy: Always`.
     pub sidecar: bool,
 }
+
+transfer!(Container {
+    name,
+    requests,
+    limits,
+    sidecar,
+});
 
 impl Pod {
     /// The pod's labels, for a selector.

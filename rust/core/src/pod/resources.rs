@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::labels::Quantity;
+use crate::transfer::transfer;
 
 /// A word of Kubernetes' own; the usual ones take no memory.
 pub type Word = Cow<'static, str>;
@@ -102,6 +103,8 @@ impl ResourceList {
 /// Amounts by resource: cpu in milli, the rest in units, rounded up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Amounts(pub(super) Arc<[(Word, i64)]>);
+
+transfer!(Amounts(one));
 
 impl Amounts {
     /// The amount of one resource; None where it is not named.

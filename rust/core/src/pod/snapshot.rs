@@ -32,6 +32,20 @@ impl PodSnapshot {
         self.0.on(node).map_or(0, |node| node.requested(resource))
     }
 
+    /// The same without some of the pods: those of these UIDs on these nodes.
+    #[must_use]
+    pub fn without<'a>(&self, gone: impl IntoIterator<Item = (&'a str, &'a [String])>) -> Self {
+        let mut left = self.0.clone();
+        for (node, uids) in gone {
+            for pod in self.pods_on(node) {
+                if uids.iter().any(|uid| !uid.is_empty() && *uid == pod.uid) {
+                    left.remove(pod);
+                }
+            }
+        }
+        Self(left)
+    }
+
     /// `requested_on` of every one of these nodes.
     pub fn requested(&self, nodes: &Nodes, resource: &str) -> Vec<i64> {
         (0..nodes.len())

@@ -22,5 +22,5 @@ pub use binding::{BindingArgs, read_binding_args};
 pub use cursor::MAX_DEPTH;
 pub use error::{Found, Problem, Step, WireError};
 pub use preemption::{PreemptionArgs, Victims, read_preemption_args};
-pub use watch::{ListPage, Relist, WatchEvent, Watched, apply};
+pub use watch::{ListPage, Relist, WatchEvent, Watched, apply, replace};
 pub use write::FilterResult;

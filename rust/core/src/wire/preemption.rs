@@ -8,7 +8,7 @@ use super::decode::{Decode, Map, Slice, decode_struct};
 use super::pod::WirePod;
 use super::write;
 use crate::node::{Mask, NodeStore, Nodes};
-use crate::pod::Pod;
+use crate::pod::{Pod, PodSnapshot};
 
 /// A preempt request.
 #[derive(Debug)]
@@ -41,6 +41,12 @@ impl PreemptionArgs {
     /// The victims of each candidate.
     pub fn victims(&self) -> &[Victims] {
         &self.victims
+    }
+
+    /// The pods on nodes once the victims are gone, each from the candidate that it is a victim of.
+    pub fn pods_left(&self, pods: &PodSnapshot) -> PodSnapshot {
+        let victims = self.victims.iter().enumerate();
+        pods.without(victims.map(|(at, of_node)| (self.nodes.name(at), &*of_node.uids)))
     }
 
     /// `ExtenderPreemptionResult`: the kept candidates with their victims, in the one form that

@@ -189,6 +189,24 @@ impl<S: Watched> Relist<S> {
     }
 }
 
+/// Holds exactly what one list says from now on; its resourceVersion.
+///
+/// # Errors
+/// It is not a whole list of named objects of the store's kind, or goes on on another page: taking
+/// a part for the whole would drop what the other pages hold. The store keeps what it had.
+pub fn replace<S: Watched>(store: &Arc<S>, bytes: &[u8]) -> Result<String> {
+    let mut relist = Relist::begin(store.clone());
+    let page = relist.page(bytes)?;
+    if !page.continue_token.is_empty() {
+        return Err(unusable(
+            0,
+            "a page of a list that goes on, not the whole list",
+        ));
+    }
+    relist.commit();
+    Ok(page.resource_version)
+}
+
 /// What one watch event was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchEvent<T> {

@@ -1,0 +1,197 @@
+//! How each kind of value becomes bytes and comes back.
+
+use std::sync::Arc;
+
+use super::Unreceivable;
+use crate::pod::{Word, word};
+
+/// A value that another process of the same build can be given.
+pub(crate) trait Transfer: Sized {
+    /// Appends the value.
+    fn put(&self, out: &mut Vec<u8>);
+
+    /// The value that stands next; None where there is no such value.
+    fn take(from: &mut Received<'_>) -> Option<Self>;
+}
+
+/// What has come and is not read yet.
+#[derive(Debug)]
+pub(crate) struct Received<'a>(&'a [u8]);
+
+impl<'a> Received<'a> {
+    /// The one value that all of the bytes are.
+    pub(crate) fn whole<T: Transfer>(bytes: &'a [u8]) -> Result<T, Unreceivable> {
+        let mut received = Self(bytes);
+        let value = T::take(&mut received).filter(|_| received.0.is_empty());
+        value.ok_or(Unreceivable)
+    }
+
+    fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.bytes(N)?.try_into().ok()
+    }
+
+    fn count(&mut self) -> Option<usize> {
+        Some(u32::take(self)? as usize)
+    }
+
+    fn text(&mut self) -> Option<&'a str> {
+        let count = self.count()?;
+        simdutf8::basic::from_utf8(self.bytes(count)?).ok()
+    }
+}
+
+fn put_count(count: usize, out: &mut Vec<u8>) {
+    (count as u32).put(out);
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => {
+        $(impl Transfer for $number {
+            fn put(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(&self.to_le_bytes());
+            }
+
+            fn take(from: &mut Received<'_>) -> Option<Self> {
+                Some(Self::from_le_bytes(from.array()?))
+            }
+        })*
+    };
+}
+
+numbers!(u32, i32, i64);
+
+impl Transfer for bool {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(*self));
+    }
+
+    fn take(from: &mut Received<'_>) -> Option<Self> {
+        match from.array()? {
+            [0] => Some(false),
+            [1] => Some(true),
+            _ => None,
+        }
+    }
+}
+
+macro_rules! texts {
+    ($($text:ty: $read:expr),* $(,)?) => {
+        $(impl Transfer for $text {
+            fn put(&self, out: &mut Vec<u8>) {
+                put_count(self.len(), out);
+                out.extend_from_slice(self.as_bytes());
+            }
+
+            fn take(from: &mut Received<'_>) -> Option<Self> {
+                from.text().map($read)
+            }
+        })*
+    };
+}
+
+texts!(String: str::to_owned, Box<str>: Into::into, Arc<str>: Into::into, Word: word);
+
+impl<T: Transfer> Transfer for Option<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.is_some().put(out);
+        if let Some(value) = self {
+            value.put(out);
+        }
+    }
+
+    fn take(from: &mut Received<'_>) -> Option<Self> {
+        let some = bool::take(from)?;
+        Some(if some { Some(T::take(from)?) } else { None })
+    }
+}
+
+impl<A: Transfer, B: Transfer> Transfer for (A, B) {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.0.put(out);
+        self.1.put(out);
+    }
+
+    fn take(from: &mut Received<'_>) -> Option<Self> {
+        Some((A::take(from)?, B::take(from)?))
+    }
+}
+
+impl<T: Transfer> Transfer for Vec<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_all(self, out);
+    }
+
+    fn take(from: &mut Received<'_>) -> Option<Self> {
+        // Nothing is reserved: a count is believed as far as there are bytes for it.
+        (0..from.count()?).map(|_| T::take(from)).collect()
+    }
+}
+
+macro_rules! slices {
+    ($($slice:ty),*) => {
+        $(impl<T: Transfer> Transfer for $slice {
+            fn put(&self, out: &mut Vec<u8>) {
+                put_all(self, out);
+            }
+
+            fn take(from: &mut Received<'_>) -> Option<Self> {
+                Vec::take(from).map(Into::into)
+            }
+        })*
+    };
+}
+
+slices!(Box<[T]>, Arc<[T]>);
+
+impl<T: Transfer> Transfer for Arc<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        T::put(self, out);
+    }
+
+    fn take(from: &mut Received<'_>) -> Option<Self> {
+        T::take(from).map(Self::new)
+    }
+}
+
+fn put_all<T: Transfer>(values: &[T], out: &mut Vec<u8>) {
+    put_count(values.len(), out);
+    for value in values {
+        value.put(out);
+    }
+}
+
+/// A struct is its fields, one after the other.
+macro_rules! transfer {
+    ($type:ident { $($field:ident),* $(,)? }) => {
+        impl $crate::transfer::Transfer for $type {
+            fn put(&self, out: &mut Vec<u8>) {
+                let Self { $($field),* } = self;
+                $($crate::transfer::Transfer::put($field, out);)*
+            }
+
+            fn take(from: &mut $crate::transfer::Received<'_>) -> Option<Self> {
+                $(let $field = $crate::transfer::Transfer::take(from)?;)*
+                Some(Self { $($field),* })
+            }
+        }
+    };
+    ($type:ident(one)) => {
+        impl $crate::transfer::Transfer for $type {
+            fn put(&self, out: &mut Vec<u8>) {
+                $crate::transfer::Transfer::put(&self.0, out);
+            }
+
+            fn take(from: &mut $crate::transfer::Received<'_>) -> Option<Self> {
+                Some(Self($crate::transfer::Transfer::take(from)?))
+            }
+        }
+    };
+}
+
+pub(crate) use transfer;

@@ -1,0 +1,80 @@
+//! The end that is told of nodes.
+
+use std::sync::Arc;
+
+use super::Unreceivable;
+use super::bytes::Received;
+use super::sender::{Message, Position};
+use crate::node::{Node, NodeStore, Nodes};
+
+/// Knows what one [`super::NodeSender`] told it, and makes of each message the nodes it is about.
+#[derive(Debug)]
+pub struct NodeReceiver {
+    store: NodeStore,
+    /// By the sender's number: the store's row, and the name that it is under.
+    rows: Vec<Option<(u32, Arc<str>)>>,
+}
+
+impl Default for NodeReceiver {
+    fn default() -> Self {
+        Self {
+            // What a watched store holds has no limit here: the sender forgets.
+            store: NodeStore::new(0),
+            rows: Vec::new(),
+        }
+    }
+}
+
+impl NodeReceiver {
+    /// The nodes that the sender was given, as they were there.
+    ///
+    /// # Errors
+    /// The bytes are not the sender's next message. What follows cannot be understood either.
+    pub fn unpacked(&mut self, bytes: &[u8]) -> Result<Nodes, Unreceivable> {
+        let message: Message = Received::whole(bytes)?;
+        for row in message.forgotten {
+            self.forget(row)?;
+        }
+        for (row, node) in message.kept {
+            self.keep(row, node)?;
+        }
+        self.nodes(message.positions)
+    }
+
+    fn keep(&mut self, row: u32, node: Arc<Node>) -> Result<(), Unreceivable> {
+        let row = row as usize;
+        if row > self.rows.len() {
+            return Err(Unreceivable);
+        }
+        if row == self.rows.len() {
+            self.rows.push(None);
+        }
+        let node = Arc::unwrap_or_clone(node);
+        let node = self.store.with_strings(|strings| node.interned(strings));
+        let name = node.shared_name().clone();
+        self.rows[row] = Some((self.store.placed(Arc::new(node)), name));
+        Ok(())
+    }
+
+    fn forget(&mut self, row: u32) -> Result<(), Unreceivable> {
+        let place = self.rows.get_mut(row as usize);
+        let (_, name) = place.and_then(Option::take).ok_or(Unreceivable)?;
+        self.store.deleted(&name);
+        Ok(())
+    }
+
+    fn nodes(&self, positions: Vec<Position>) -> Result<Nodes, Unreceivable> {
+        let mut nodes = Nodes::over(self.store.snapshot(), positions.len());
+        for position in positions {
+            match position {
+                Position::Kept(row) => {
+                    let place = self.rows.get(row as usize).and_then(Option::as_ref);
+                    nodes.push_row(place.ok_or(Unreceivable)?.0);
+                }
+                Position::Own(node) => nodes.push_own(node),
+                Position::Unknown(name) => nodes.push_unknown(name),
+            }
+        }
+        Ok(nodes)
+    }
+}
