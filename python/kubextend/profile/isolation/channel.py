@@ -1,0 +1,88 @@
+"""Messages of a few parts each between two processes, over a socket."""
+
+import socket
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+__all__ = ["Channel", "MessageTooLongError"]
+
+# What a broken child may make us take. The largest message of a sound one, whole nodes to a child
+# that has just been started, is some 50 MB for 50,000 nodes.
+MOST_BYTES: Final = 1 << 30
+
+_COUNT: Final = struct.Struct("<I")
+
+
+class MessageTooLongError(ValueError):
+    """A message that the other end would not take."""
+
+    def __init__(self) -> None:
+        super().__init__(f"a message of more than {MOST_BYTES} bytes")
+
+
+class Channel:
+    """One end of a stream socket.
+
+    Each method raises OSError or EOFError where the other end is gone.
+    """
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+
+    def send(self, parts: Sequence[bytes]) -> None:
+        """The parts are one message.
+
+        Raises: MessageTooLongError: nothing of it is sent.
+        """
+        lengths = struct.pack(f"<{len(parts) + 1}I", len(parts), *map(len, parts))
+        size = len(lengths) + sum(map(len, parts))
+        if size > MOST_BYTES:
+            raise MessageTooLongError
+        self._end.sendall(b"".join((_COUNT.pack(size), lengths, *parts)))
+
+    def receive(self) -> list[bytes]:
+        """The parts of the next message, when it is there.
+
+        Raises: ValueError: what came is no message; what follows cannot be understood either.
+        """
+        (size,) = _COUNT.unpack(self._read(_COUNT.size))
+        if size > MOST_BYTES:
+            raise MessageTooLongError
+        body = self._read(size)
+        try:
+            (count,) = _COUNT.unpack_from(body)
+            lengths = struct.unpack_from(f"<{count}I", body, _COUNT.size)
+        except struct.error as error:
+            raise ValueError(str(error)) from error
+        at = _COUNT.size * (count + 1)
+        if at + sum(lengths) != size:
+            message = "the parts of a message are not as long as it is"
+            raise ValueError(message)
+        parts = []
+        for length in lengths:
+            parts.append(bytes(body[at : at + length]))
+            at += length
+        return parts
+
+    def shut_down(self) -> None:
+        """Whoever waits at either end learns that there will be nothing more; from any thread."""
+        try:
+            self._end.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            # The other end was faster.
+            return
+
+    def close(self) -> None:
+        """The socket is given back."""
+        self._end.close()
+
+    def _read(self, size: int) -> memoryview:
+        read = memoryview(bytearray(size))
+        at = 0
+        while at < size:
+            count = self._end.recv_into(read[at:])
+            if not count:
+                raise EOFError
+            at += count
+        return read

@@ -1,0 +1,227 @@
+"""The child: one plugin, asked by its parent about one pod after the other.
+
+It runs the plugin in a profile of its own, so that its answers are judged as they would be there.
+It ends with its parent, by itself where it waits for it, and otherwise by a signal.
+"""
+
+import fcntl
+import logging
+import os
+import socket
+import sys
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry
+
+from kubextend import core, logs
+from kubextend.errors import PluginError
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import Handle
+from kubextend.framework.plugin import PreFilterResult, Rejection
+from kubextend.framework.status import Status
+from kubextend.profile.guard import AnsweredError
+from kubextend.profile.isolation.channel import Channel
+from kubextend.profile.isolation.messages import (
+    Failure,
+    Message,
+    MessageError,
+    Packed,
+    packed_pre_filter,
+    packed_rejections,
+    packed_scores,
+    packed_status,
+    unpacked_rejections,
+)
+from kubextend.profile.isolation.recipe import Recipe
+from kubextend.profile.profile import Profile, post_filtered, pre_filtered
+from kubextend.profile.waiting_pods import WaitingPods
+
+__all__ = ["main"]
+
+_LOGGER = logging.getLogger(__name__)
+
+# As many as the parent keeps.
+_MOST_STATES: Final = 4096
+
+
+def main(channel: int, life: int) -> None:
+    """Serves the parent until it is gone.
+
+    Args:
+        channel: descriptor of a socket to it.
+        life: descriptor of a pipe that it closes by ending.
+    """
+    _end_with(life)
+    code = 1
+    try:
+        _serve(Channel(socket.socket(fileno=channel)))
+    except (OSError, EOFError):
+        code = 0
+    except BaseException:
+        _LOGGER.exception("what came from the parent cannot be understood")
+    finally:
+        # Threads that the plugin has left running must not keep the process alive.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _end_with(life: int) -> None:
+    """The kernel ends this process when the pipe is closed, whatever it is doing then."""
+    fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def _serve(channel: Channel) -> None:
+    (recipe,) = channel.receive()
+    answer, asked = _begun(recipe)
+    channel.send(answer)
+    while asked is not None:
+        message = Message.unpacked(channel.receive())
+        # Not within what is answered as a failure: to miss one message is to misread the next.
+        call = asked.understood(message)
+        channel.send(_answered(call))
+
+
+def _begun(packed: bytes) -> tuple[Packed, "_Asked | None"]:
+    try:
+        recipe = Recipe.unpacked(packed)
+        logs.configure(*recipe.log)
+        return Message({}).packed(), _Asked(recipe)
+    except BaseException as error:  # noqa: BLE001  a plugin may raise anything
+        return _failure(error).packed(), None
+
+
+def _answered(call: Callable[[], Message]) -> Packed:
+    try:
+        return call().packed()
+    except BaseException as error:  # noqa: BLE001  a plugin may raise anything
+        return _failure(error).packed()
+
+
+def _failure(error: BaseException) -> Failure:
+    trace = "".join(traceback.format_exception(error))
+    if isinstance(error, PluginError):
+        answered = isinstance(error, AnsweredError)
+        return Failure(error.message, error.extension_point, answered, trace)
+    return Failure(f"{type(error).__name__}: {error}", traceback=trace)
+
+
+class _Asked:
+    """The plugin, and what it wrote down for each attempt."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        handle = Handle(
+            waiting_pods=WaitingPods(),
+            activator=_NoActivator(recipe.plugin.name),
+            configuration=recipe.configuration,
+            metrics=CollectorRegistry(),
+        )
+        # Any: what it extends was checked when the configuration was resolved.
+        plugin: Any = recipe.plugin.make(recipe.args, handle)
+
+        def at(point: str) -> list[Any]:
+            return [plugin] if point in recipe.points else []
+
+        self._plugin = plugin
+        self._profile = Profile(
+            "",
+            pre_filter=at("preFilter"),
+            filter=at("filter"),
+            post_filter=at("postFilter"),
+            pre_score=at("preScore"),
+            score=[(each, 1) for each in at("score")],
+        )
+        self._nodes = core.NodeReceiver()
+        self._states: OrderedDict[int, CycleState] = OrderedDict()
+
+    def understood(self, asked: Message) -> Callable[[], Message]:
+        """The call that is asked for; it raises what the plugin raises.
+
+        Raises: ValueError: the message cannot be understood.
+        """
+        match asked.head:
+            case {"do": "start" | "stop" as method}:
+                return partial(self._run, method)
+            case {"do": "postFilter", "attempt": attempt, "nodes": nodes}:
+                pod, *masks = asked.parts
+                told = unpacked_rejections(Message(asked.head, masks), nodes)
+                return partial(self._post_filter, attempt, core.Pod.unpack(pod), told)
+            case {"do": str(point), "attempt": attempt} if point in self._methods:
+                pod, nodes = asked.parts
+                of = core.Pod.unpack(pod), self._nodes.unpack(nodes)
+                return partial(self._methods[point], self, attempt, *of)
+        raise MessageError(str(asked.head))
+
+    def _run(self, method: str) -> Message:
+        getattr(self._plugin, method, _nothing)()
+        return Message({})
+
+    def _pre_filter(self, attempt: int, pod: core.Pod, nodes: core.Nodes) -> Message:
+        return packed_pre_filter(*self._pre_filtered(attempt, pod, nodes))
+
+    def _filter(self, attempt: int, pod: core.Pod, nodes: core.Nodes) -> Message:
+        state = self._state(attempt, pod, nodes)
+        return packed_rejections(self._profile.run_filter_plugins(state, pod, nodes).rejections)
+
+    def _post_filter(self, attempt: int, pod: core.Pod, told: list[Rejection]) -> Message:
+        return packed_status(post_filtered(self._plugin, self._kept(attempt), pod, told))
+
+    def _pre_score(self, attempt: int, pod: core.Pod, nodes: core.Nodes) -> Message:
+        state = self._state(attempt, pod, nodes)
+        state.skip_score_plugins = frozenset()
+        self._profile.run_pre_score_plugin(self._plugin, state, pod, nodes)
+        return packed_status(Status.skip() if state.skip_score_plugins else Status.success())
+
+    def _score(self, attempt: int, pod: core.Pod, nodes: core.Nodes) -> Message:
+        state = self._state(attempt, pod, nodes)
+        scores = self._profile.run_score_plugin(self._plugin, state, pod, nodes)
+        return packed_scores(memoryview(scores))  # type: ignore[arg-type]
+
+    _methods: Mapping[str, Callable[["_Asked", int, core.Pod, core.Nodes], Message]] = {
+        "preFilter": _pre_filter,
+        "filter": _filter,
+        "preScore": _pre_score,
+        "score": _score,
+    }
+
+    def _pre_filtered(
+        self, attempt: int, pod: core.Pod, nodes: core.Nodes
+    ) -> tuple[PreFilterResult, Status]:
+        self._states.pop(attempt, None)
+        return pre_filtered(self._plugin, self._kept(attempt), pod, nodes)
+
+    def _state(self, attempt: int, pod: core.Pod, nodes: core.Nodes) -> CycleState:
+        """What the plugin knows of the attempt; where that is lost, PreFilter makes it anew."""
+        if attempt not in self._states and self._profile.pre_filter:
+            self._pre_filtered(attempt, pod, nodes)
+        return self._kept(attempt)
+
+    def _kept(self, attempt: int) -> CycleState:
+        state = self._states.setdefault(attempt, CycleState())
+        if len(self._states) > _MOST_STATES:
+            self._states.popitem(last=False)
+        return state
+
+
+class _NoActivator:
+    """Says once that it wakes nobody."""
+
+    def __init__(self, plugin: str) -> None:
+        self._plugin = plugin
+        self._said = False
+
+    def activate(self, pods: Iterable[core.Pod]) -> None:
+        del pods
+        if not self._said:
+            self._said = True
+            text = "%s runs in a process of its own, from which activate wakes no pod"
+            _LOGGER.warning(text, self._plugin)
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,191 @@
+"""Keeps one child running, and lets one call at a time through to it."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from kubextend.profile.isolation.messages import Failure, Message
+from kubextend.profile.isolation.process import Child, ChildError
+from kubextend.profile.run import current_run
+
+__all__ = ["Keeper"]
+
+_LOGGER = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+# A child that lived so long and then ends is no sign that the next one will not.
+_LONG_LIFE_S: Final = 60.0
+_LONGEST_PAUSE_S: Final = 30.0
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """A call that waits for the child, or has it.
+
+    Attributes:
+        given_up: nobody waits for it any more.
+    """
+
+    given_up: bool = False
+
+
+class Keeper:
+    """One child, and another after it whenever it ends.
+
+    The first is there when this is made. After a short life the next one is started with a pause
+    that doubles, and until then calls fail at once; otherwise they wait for it.
+
+    Args:
+        plugin: the name of the plugin in it.
+        start: makes a child.
+        clock: seconds that only go forward.
+
+    Raises: ChildError: there is no first one.
+    """
+
+    def __init__(
+        self, plugin: str, start: Callable[[], Child], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._plugin = plugin
+        self._start = start
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._current: _Call | None = None
+        self._at_work = False
+        self._starting = False
+        self._short_lives = 0
+        self._stopped = threading.Event()
+        self._child: Child | None = start()
+        self._born_s = clock()
+
+    def ask(self, ask: Callable[[Child], _T]) -> _T:
+        """What the child answers; blocks until it has, or until the run of this call is given up.
+
+        Raises: ChildError: it ended meanwhile, or there is none.
+        """
+        call = _Call()
+        run = current_run()
+        with run.ended_by(lambda: self._give_up(call)) if run else nullcontext():
+            child = self._turn_of(call)
+            try:
+                return ask(child)
+            except BaseException as error:
+                # Of a message that was not sent or not understood nothing is known any more.
+                self._lose(child)
+                how = child.dispose()
+                if isinstance(error, OSError | EOFError):
+                    raise ChildError(how) from error
+                raise
+            finally:
+                self._end_turn()
+
+    def begin_work(self) -> None:
+        """The plugin's work in the background begins, with this child and each after it."""
+        self._at_work = True
+        self.ask(_begin_work)
+
+    def stop(self) -> None:
+        """The plugin's work ends, and so does the child; there will be no other."""
+        with self._changed:
+            self._stopped.set()
+            child, self._child = self._child, None
+            busy = self._current is not None
+            self._changed.notify_all()
+        if child is None:
+            return
+        if busy:
+            child.kill()
+        else:
+            child.stop()
+
+    def _give_up(self, call: _Call) -> None:
+        with self._changed:
+            call.given_up = True
+            if self._current is call and self._child is not None:
+                self._child.kill()
+            self._changed.notify_all()
+
+    def _turn_of(self, call: _Call) -> Child:
+        with self._changed:
+            self._changed.wait_for(lambda: self._settled(call))
+            if call.given_up:
+                message = "it is busy with another call"
+                raise ChildError(message)
+            if self._child is None:
+                message = "its process has ended, and is not started again yet"
+                raise ChildError(message)
+            self._current = call
+            return self._child
+
+    def _settled(self, call: _Call) -> bool:
+        """Whether the call need not wait any longer, whatever comes of it."""
+        if call.given_up or self._stopped.is_set():
+            return True
+        if self._child is None:
+            return not self._starting
+        return self._current is None
+
+    def _end_turn(self) -> None:
+        with self._changed:
+            self._current = None
+            self._changed.notify_all()
+
+    def _lose(self, child: Child) -> None:
+        child.kill()
+        with self._changed:
+            if self._child is not child:
+                return
+            self._child = None
+            short = self._clock() - self._born_s < _LONG_LIFE_S
+            self._short_lives = self._short_lives + 1 if short else 1
+            self._starting = self._short_lives <= 1
+        name = "kubextend-restart"
+        threading.Thread(target=self._start_again, name=name, daemon=True).start()
+
+    def _start_again(self) -> None:
+        while not self._stopped.wait(self._pause_s()):
+            with self._changed:
+                self._starting = True
+            try:
+                child = self._start()
+            except Exception:
+                _LOGGER.exception('the process of plugin "%s" does not start', self._plugin)
+                with self._changed:
+                    self._starting = False
+                    self._short_lives += 1
+                    self._changed.notify_all()
+                continue
+            _LOGGER.warning('plugin "%s" is in a new process', self._plugin)
+            self._take(child)
+            return
+
+    def _take(self, child: Child) -> None:
+        if self._at_work:
+            try:
+                _begin_work(child)
+            except Exception:
+                _LOGGER.exception('plugin "%s" does not begin its work', self._plugin)
+        with self._changed:
+            self._starting = False
+            self._born_s = self._clock()
+            if self._stopped.is_set():
+                child.kill()
+            else:
+                self._child = child
+            self._changed.notify_all()
+
+    def _pause_s(self) -> float:
+        """None after a long life or the first short one, then 1, 2, 4, up to 30 s."""
+        if self._short_lives <= 1:
+            return 0.0
+        return min(2.0 ** (self._short_lives - 2), _LONGEST_PAUSE_S)
+
+
+def _begin_work(child: Child) -> None:
+    failure = Failure.of(child.ask(Message({"do": "start"})))
+    if failure is not None:
+        raise ChildError(failure.text) from failure.cause

@@ -1,0 +1,192 @@
+"""What stands in a profile for a plugin that runs in a process of its own."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Final, Self, TypeVar
+
+from pydantic import BaseModel
+
+from kubextend import core
+from kubextend.config import ExtenderConfiguration
+from kubextend.errors import KubextendError, PluginError
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.plugin import PreFilterResult, Rejection, Scores
+from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.status import Status
+from kubextend.profile.guard import AnsweredError
+from kubextend.profile.isolation.keeper import Keeper
+from kubextend.profile.isolation.messages import (
+    Failure,
+    Message,
+    packed_rejections,
+    unpacked_pre_filter,
+    unpacked_rejections,
+    unpacked_scores,
+    unpacked_status,
+)
+from kubextend.profile.isolation.process import Child, ChildError
+from kubextend.profile.isolation.recipe import Recipe
+
+__all__ = ["IsolatedPlugin"]
+
+_T = TypeVar("_T")
+_SECOND: Final = "NormalizeScore"
+
+
+@dataclass(frozen=True, slots=True)
+class _FailedToNormalize:
+    """Score and NormalizeScore are one call to the child; this failure is the second one's."""
+
+    error: PluginError
+
+
+class IsolatedPlugin:
+    """A plugin whose calls, from PreFilter to NormalizeScore, run in a child process.
+
+    What it keeps in the CycleState stays there, and no other plugin sees it.
+
+    Args:
+        plugin: which one.
+        keeper: has it in a child.
+
+    Attributes:
+        normalize_score: None where the plugin has no such method.
+        start: None where the plugin does no work in the background.
+    """
+
+    def __init__(self, plugin: RegisteredPlugin, keeper: Keeper) -> None:
+        self.name = plugin.name
+        self._keeper = keeper
+        self._attempts = count(1)
+        self._key = f"{plugin.name} in a process of its own"
+        has = partial(hasattr, plugin.plugin_class)
+        self.normalize_score = _already_normalized if has("normalize_score") else None
+        self.start: Callable[[], None] | None = keeper.begin_work if has("start") else None
+
+    @classmethod
+    def of(
+        cls,
+        plugin: RegisteredPlugin,
+        args: BaseModel | None,
+        points: Iterable[str],
+        configuration: ExtenderConfiguration | None = None,
+    ) -> Self:
+        """The plugin, made in a process that is started for it.
+
+        Args:
+            plugin: which one.
+            args: its checked arguments.
+            points: where the profile has it, as a configuration spells them.
+            configuration: what its Handle shows.
+
+        Raises: KubextendError: it cannot be made there.
+        """
+        recipe = Recipe.of(plugin, args, points, configuration)
+        try:
+            return cls(plugin, Keeper(plugin.name, lambda: Child(recipe)))
+        except ChildError as error:
+            message = f'plugin "{plugin.name}" cannot be made in a process of its own: {error}'
+            raise KubextendError(message) from error
+
+    def stop(self) -> None:
+        """Its work in the background ends, and its process."""
+        self._keeper.stop()
+
+    def pre_filter(
+        self, state: CycleState, pod: core.Pod, nodes: core.Nodes
+    ) -> tuple[PreFilterResult, Status]:
+        """What the plugin answers; what it writes down for the attempt stays in the child."""
+        return self._asked("preFilter", state, pod, nodes, unpacked_pre_filter)
+
+    def filter_nodes(
+        self, state: CycleState, pod: core.Pod, nodes: core.Nodes
+    ) -> Sequence[Rejection]:
+        """What the plugin rejects, by either grain."""
+        return self._asked(
+            "filter", state, pod, nodes, partial(unpacked_rejections, nodes=len(nodes))
+        )
+
+    def post_filter(
+        self, state: CycleState, pod: core.Pod, rejections: Sequence[Rejection]
+    ) -> Status:
+        """What the plugin answers."""
+        told = packed_rejections(rejections)
+        nodes = len(rejections[0].nodes) if rejections else 0
+        head = {"do": "postFilter", "attempt": self._attempt(state), "nodes": nodes}
+        message = Message(head | told.head, [pod.pack(), *told.parts])
+        return self._answered("postFilter", lambda child: child.ask(message), unpacked_status)
+
+    def pre_score(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Status:
+        """What the plugin answers."""
+        return self._asked("preScore", state, pod, nodes, unpacked_status)
+
+    def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Scores:
+        """The plugin's scores, by either grain, after its NormalizeScore if it has one."""
+        try:
+            return self._asked(
+                "score", state, pod, nodes, partial(unpacked_scores, nodes=len(nodes))
+            )
+        except PluginError as error:
+            if error.extension_point == _SECOND and self.normalize_score is not None:
+                # Seen by `_already_normalized` alone.
+                return _FailedToNormalize(error)  # type: ignore[return-value]
+            raise
+
+    def _asked(
+        self,
+        point: str,
+        state: CycleState,
+        pod: core.Pod,
+        nodes: core.Nodes,
+        read: Callable[[Message], _T],
+    ) -> _T:
+        head = {"do": point, "attempt": self._attempt(state)}
+        packed_pod = pod.pack()
+
+        def ask(child: Child) -> Message:
+            return child.ask(Message(head, [packed_pod, child.nodes.pack(nodes)]))
+
+        return self._answered(point, ask, read)
+
+    def _answered(
+        self, point: str, ask: Callable[[Child], Message], read: Callable[[Message], _T]
+    ) -> _T:
+        """What the child answers.
+
+        Raises: PluginError: it says that the plugin failed, or it has ended.
+        """
+
+        def answer(child: Child) -> Failure | _T:
+            message = ask(child)
+            return Failure.of(message) or read(message)
+
+        try:
+            answered = self._keeper.ask(answer)
+        except ChildError as error:
+            raise PluginError(self.name, point, str(error)) from error
+        if not isinstance(answered, Failure):
+            return answered
+        kind = AnsweredError if answered.answered else PluginError
+        raise kind(self.name, answered.point, answered.text) from answered.cause
+
+    def _attempt(self, state: CycleState) -> int:
+        """The number under which the child knows the attempt."""
+        try:
+            number = state.read(self._key)
+        except KeyError:
+            number = next(self._attempts)
+            state.write(self._key, number)
+        return number  # type: ignore[return-value]
+
+
+def _already_normalized(state: CycleState, pod: core.Pod, scores: Scores) -> Scores:
+    """NormalizeScore of scores that come from a child.
+
+    Raises: PluginError: the child failed at that.
+    """
+    del state, pod
+    if isinstance(scores, _FailedToNormalize):
+        raise scores.error
+    return scores
