@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel
 from starlette.applications import Starlette
+from starlette.routing import Route
 
 from kubextend import cluster, core
 from kubextend.config import ExtenderConfiguration, ResolvedProfile
@@ -25,16 +27,20 @@ from kubextend.framework.handle import (
 from kubextend.framework.registry import RegisteredPlugin
 from kubextend.metrics import Metrics
 from kubextend.profile import BindingPlugins, Profile, Profiles, WaitingPods
+from kubextend.profile.isolation import IsolatedPlugin
 from kubextend.server import (
+    Access,
     Check,
     Health,
     Limits,
     Listener,
     Service,
     TlsFiles,
+    TokenFile,
     Workers,
     application,
     health_application,
+    waiting_pod_routes,
 )
 from kubextend.verbs import Verbs
 from kubextend.verbs.bind import InThread
@@ -115,6 +121,16 @@ class _ClusterSide:
         self.activator.stop()
         self.events.stop()
 
+    def tell(self, metrics: Metrics) -> None:
+        """What it does can be read at every scrape."""
+        metrics.watch_store("watched", self.nodes.store.stats)
+        metrics.watch_snapshot(self.nodes)
+        metrics.watch_reflector("nodes", self.nodes)
+        if self.pods is not None:
+            metrics.watch_reflector("pods", self.pods)
+        metrics.watch_activations(lambda: self.activator.stats)
+        metrics.watch_events(lambda: self.events.stats)
+
     def checks(self) -> list[Check]:
         """What readiness depends on."""
         checks = [Check("node-sync", lambda: _why_not_synced("nodes", self.nodes))]
@@ -179,9 +195,12 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
 
     Args:
         config: loaded and checked.
-        plugins: those that it may name; the in-tree ones where none are given.
+        plugins: what ``discovery.load`` answered with the configuration; or classes by name,
+            besides the in-tree ones, those of installed packages, and those of ``outOfTree``.
 
-    Raises: ClusterError: there are no usable credentials for the API it asks for.
+    Raises:
+        ClusterError: there are no usable credentials for the API it asks for.
+        KubextendError: the file with the tokens cannot be read, or holds none.
     """
     metrics = Metrics()
     waiting_pods = WaitingPods(config.extender.permit_max_wait.seconds)
@@ -207,10 +226,11 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
     health = Health(
         side.checks() if side else [],
         [Check("plugins", verbs.limits.breakers.why_not_alive)],
+        lambda: waiting_pods.close("kubextend is shutting down"),
     )
+    metrics.watch_waiting_pods(lambda: len(waiting_pods))
     if side is not None:
-        metrics.watch_store("watched", side.nodes.store.stats)
-        metrics.watch_snapshot(side.nodes)
+        side.tell(metrics)
     app: App
 
     @asynccontextmanager
@@ -229,6 +249,7 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
         health,
         path=config.server.path,
         limits=Limits(body_bytes=config.server.max_body_bytes),
+        more_routes=_waiting_pod_routes(config, waiting_pods, metrics),
         workers=workers,
         running=running,
     )
@@ -254,7 +275,8 @@ def build_verbs(  # noqa: PLR0913  one argument for each thing they are joined t
 
     Args:
         config: loaded and checked.
-        plugins: those that it may name; the in-tree ones where none are given.
+        plugins: what ``discovery.load`` answered with the configuration; or classes by name,
+            besides the in-tree ones, those of installed packages, and those of ``outOfTree``.
         watched: the nodes that names stand for; None: requests bring whole nodes.
         pods: the pods on nodes and the ledger; None: no plugin sees any.
         pod_reader: reads a pod that nobody else knows when it is to be bound.
@@ -324,11 +346,13 @@ def serve(
 
     Args:
         config: loaded and checked.
-        plugins: those that it may name; the in-tree ones where none are given.
+        plugins: what ``discovery.load`` answered with the configuration; or classes by name,
+            besides the in-tree ones, those of installed packages, and those of ``outOfTree``.
         announce: given the URL of the verbs once connections are accepted; by default it is
             printed as ``listening on URL``.
 
-    Raises: KubextendError: no credentials, an address that is taken, a TLS file that is no good.
+    Raises: KubextendError: no credentials, an address that is taken, a file of certificates or
+        tokens that is no good.
     """
     app = build(config, plugins)
     if app.verbs.run_python:
@@ -360,7 +384,7 @@ def _profile(
     """The profile with its plugins made; one instance of each, whatever points it extends."""
     # Any: what a plugin extends was checked when the configuration was resolved.
     made: dict[str, Any] = {
-        name: known[name].make(args, handle) for name, args in resolved.args.items()
+        name: _made(known[name], args, resolved, handle) for name, args in resolved.args.items()
     }
 
     def at(point: str) -> list[Any]:
@@ -384,6 +408,25 @@ def _profile(
         counts_pods=resolved.counts_pods,
         ignored=resolved.ignored,
     )
+
+
+def _made(
+    plugin: RegisteredPlugin, args: BaseModel | None, resolved: ResolvedProfile, handle: Handle
+) -> Any:
+    if plugin.name not in resolved.isolated:
+        return plugin.make(args, handle)
+    return IsolatedPlugin.of(plugin, args, resolved.points_of(plugin.name), handle.configuration)
+
+
+def _waiting_pod_routes(
+    config: ExtenderConfiguration, waiting_pods: WaitingPods, metrics: Metrics
+) -> list[Route]:
+    allowed = config.server.waiting_pods
+    if allowed is None:
+        return []
+    tokens = TokenFile(Path(allowed.token_file)) if allowed.token_file else None
+    access = Access(frozenset(allowed.allowed_names), tokens)
+    return waiting_pod_routes(waiting_pods, access, metrics, path=config.server.path)
 
 
 def _tls(config: ExtenderConfiguration) -> TlsFiles | None:

@@ -7,7 +7,7 @@ quick. An expected error is a line on stderr and exit code 1, a wrong option exi
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from kubextend.config import EnabledPlugin, ExtenderConfiguration
     from kubextend.core import ExtenderArgs, NodeStore
     from kubextend.framework.known_plugins import KnownPlugins
+    from kubextend.framework.plugin import Plugin
     from kubextend.plugin_list import ListedPlugin
+    from kubextend.profile import Profile
     from kubextend.verbs import Verbs
 
 __all__ = ["main"]
@@ -173,6 +175,8 @@ def filter_nodes(
 ) -> None:
     """Answer a recorded filter request, with no server."""
     recording = _Recording.read(request_file, config_file, nodes_file)
+    if recording.profile is not None:
+        _note_unstarted([*recording.profile.pre_filter, *recording.profile.filter])
     answer = recording.verbs.filter(recording.body)
     result: dict[str, Any] = json.loads(answer)
     if output == "json":
@@ -195,6 +199,8 @@ def prioritize(
 ) -> None:
     """Answer a recorded prioritize request, with no server."""
     recording = _Recording.read(request_file, config_file, nodes_file)
+    if recording.profile is not None:
+        _note_unstarted(plugin for plugin, _ in recording.profile.score)
     answer = recording.verbs.prioritize(recording.body)
     if output == "json":
         click.echo(answer)
@@ -282,12 +288,14 @@ class _Recording:
     """A recorded request and the verbs that answer it.
 
     Attributes:
+        profile: the one that answers; None where the pod is nobody's.
         names: of its nodes, in its order.
         footer: whose pod it is and which profile answered.
     """
 
     body: bytes
     verbs: "Verbs"
+    profile: "Profile | None"
     names: Sequence[str]
     footer: str
 
@@ -312,8 +320,20 @@ class _Recording:
             message = f"{request} has names only: give their nodes with --nodes"
             raise click.UsageError(message)
         verbs = app.build_verbs(config, plugins, watched=watched)
+        profile = verbs.profiles.for_pod(args.pod) if args.pod else None
         names = list(args.nodes.names) if args.nodes else []
-        return cls(body, verbs, names, _footer(args, config))
+        return cls(body, verbs, profile, names, _footer(args, config))
+
+
+def _note_unstarted(plugins: "Iterable[Plugin]") -> None:
+    """A recorded request is answered at once and touches nothing, a metrics server included."""
+    for plugin in {plugin.name: plugin for plugin in plugins}.values():
+        if getattr(plugin, "start", None) is not None:
+            message = (
+                f"note: {plugin.name} is not started for a recorded request and answers without "
+                "what it gathers in the background"
+            )
+            click.echo(message, err=True)
 
 
 def _footer(args: "ExtenderArgs", config: "ExtenderConfiguration") -> str:

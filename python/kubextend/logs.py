@@ -10,7 +10,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["FORMATS", "LEVELS", "Format", "Level", "configure"]
+__all__ = ["FORMATS", "LEVELS", "Format", "Level", "configure", "current"]
 
 Format: TypeAlias = Literal["text", "json"]
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
@@ -36,6 +36,16 @@ def configure(level: Level = "info", fmt: Format = "text") -> None:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level.upper())
+
+
+def current() -> tuple[Level, Format]:
+    """With what ``configure`` makes another process write as this one does."""
+    root = logging.getLogger()
+    as_json = any(isinstance(handler.formatter, _JsonLines) for handler in root.handlers)
+    level = next(
+        (level for level in LEVELS if root.level <= logging.getLevelName(level.upper())), LEVELS[-1]
+    )
+    return level, "json" if as_json else "text"
 
 
 class _JsonLines(logging.Formatter):

@@ -7,12 +7,20 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
-__all__ = ["Metrics", "NodeStoreStats", "PluginHealth", "Snapshot"]
+__all__ = [
+    "Metrics",
+    "NodeStoreStats",
+    "OutboxStats",
+    "PluginHealth",
+    "Reflector",
+    "ReflectorStats",
+    "Snapshot",
+]
 
 _MILLISECOND = 0.001
 # kube-scheduler's scheduling_algorithm_duration_seconds has ExponentialBuckets(0.001, 2, 15)
@@ -54,6 +62,54 @@ class Snapshot(Protocol):
         """Seconds since the API last said anything; None before it ever did."""
 
 
+class ReflectorStats(Protocol):
+    """What a reflector did since the start; ``cluster.reflector.ReflectorStats`` is one."""
+
+    @property
+    def lists(self) -> int:
+        """Lists that were begun."""
+
+    @property
+    def watches(self) -> int:
+        """Watches that were begun; each ends within a minute even where all is well."""
+
+    @property
+    def events(self) -> int:
+        """Events that the store took in."""
+
+    @property
+    def failures(self) -> int:
+        """Lists and watches that ended in an error."""
+
+
+class Reflector(Snapshot, Protocol):
+    """Who keeps a store equal to the API's objects; ``cluster.Reflector`` is one."""
+
+    @property
+    def stats(self) -> ReflectorStats:
+        """What it did."""
+
+
+class OutboxStats(Protocol):
+    """What became of writes that nobody waits for; ``cluster.outbox.OutboxStats`` is one."""
+
+    @property
+    def sent(self) -> int:
+        """The API took it."""
+
+    @property
+    def gone(self) -> int:
+        """What it was about is not there any more."""
+
+    @property
+    def failed(self) -> int:
+        """Given up."""
+
+    @property
+    def dropped(self) -> int:
+        """Never tried."""
+
+
 class PluginHealth(Protocol):
     """How a plugin fares; ``profile.breaker.PluginHealth`` is one."""
 
@@ -77,6 +133,8 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         self._stores = _StoreCollector()
         self.registry.register(self._stores)
+        self._reflectors = _ReflectorCollector()
+        self.registry.register(self._reflectors)
         self._requests = Counter(
             "kubextend_verb_requests",
             "Verb calls by how they ended: ok, error (answered with Error), bad_request, failed.",
@@ -122,6 +180,12 @@ class Metrics:
             ("plugin",),
             registry=self.registry,
         )
+        self._waiting_pod_requests = Counter(
+            "kubextend_waiting_pod_requests",
+            "Requests about waiting pods that did what they asked for: list, allow, reject.",
+            ("action",),
+            registry=self.registry,
+        )
         self.pods_woken = Counter(
             "kubextend_pods_woken",
             "Rejected pods that a later node change would let pass, and that were activated.",
@@ -132,6 +196,9 @@ class Metrics:
         self.nodes: Callable[[str], Histogram] = cache(self._nodes.labels)
         self.body_bytes: Callable[[str], Histogram] = cache(self._body.labels)
         self.refused: Callable[[str], Counter] = cache(self._refused.labels)
+        self.waiting_pod_requests: Callable[[str], Counter] = cache(
+            self._waiting_pod_requests.labels
+        )
         self.plugin_failures: Callable[[str, str], Counter] = cache(self._plugin_failures.labels)
         self.plugin_calls_refused: Callable[[str], Counter] = cache(
             self._plugin_calls_refused.labels
@@ -149,6 +216,30 @@ class Metrics:
     def watch_snapshot(self, snapshot: Snapshot) -> None:
         """Whether the watched nodes are listed, and their age, are read at every scrape."""
         self.registry.register(_SnapshotCollector(snapshot))
+
+    def watch_reflector(self, resource: str, reflector: Reflector) -> None:
+        """Lists, watches, events, failures and age of a reflector are read at every scrape.
+
+        Args:
+            resource: the label that tells it apart, ``nodes`` or ``pods``.
+            reflector: asked at every scrape, from any thread.
+        """
+        self._reflectors.add(resource, reflector)
+
+    def watch_activations(self, stats: Callable[[], OutboxStats]) -> None:
+        """What became of the wake-ups of pods is read at every scrape."""
+        text = "Wake-ups of pods: sent, gone (with their pod), failed, dropped (never tried)."
+        self.registry.register(_OutboxCollector("kubextend_activations", text, stats))
+
+    def watch_events(self, stats: Callable[[], OutboxStats]) -> None:
+        """What became of the Events about held pods is read at every scrape."""
+        text = "Events about held pods: sent, gone (with their pod), failed, dropped (never tried)."
+        self.registry.register(_OutboxCollector("kubextend_held_pod_events", text, stats))
+
+    def watch_waiting_pods(self, count: Callable[[], int]) -> None:
+        """How many pods Permit holds is read at every scrape."""
+        gauge = Gauge("kubextend_waiting_pods", "Pods that Permit holds.", registry=self.registry)
+        gauge.set_function(count)
 
     def watch_plugins(self, health: Callable[[], Mapping[str, PluginHealth]]) -> None:
         """Breakers and stuck threads of the plugins, by name, are read at every scrape."""
@@ -201,6 +292,57 @@ class _SnapshotCollector(Collector):
         if (age_s := self._snapshot.age_s()) is not None:
             age.add_metric([], age_s)
         yield age
+
+
+class _ReflectorCollector(Collector):
+    """Reads the reflectors when it is scraped."""
+
+    def __init__(self) -> None:
+        self._reflectors: dict[str, Reflector] = {}
+
+    def add(self, resource: str, reflector: Reflector) -> None:
+        self._reflectors[resource] = reflector
+
+    def collect(self) -> Iterator[Metric]:
+        prefix, label = "kubextend_reflector_", ["resource"]
+        lists = CounterMetricFamily(prefix + "lists", "Lists begun.", labels=label)
+        watches = CounterMetricFamily(prefix + "watches", "Watches begun.", labels=label)
+        events = CounterMetricFamily(prefix + "events", "Events taken in.", labels=label)
+        failures = CounterMetricFamily(
+            prefix + "failures", "Lists and watches that failed.", labels=label
+        )
+        synced = GaugeMetricFamily(prefix + "synced", "1 once a list is in.", labels=label)
+        age = GaugeMetricFamily(
+            prefix + "age_seconds", "Since the API last said anything of these.", labels=label
+        )
+        for resource, reflector in self._reflectors.items():
+            stats = reflector.stats
+            lists.add_metric([resource], stats.lists)
+            watches.add_metric([resource], stats.watches)
+            events.add_metric([resource], stats.events)
+            failures.add_metric([resource], stats.failures)
+            synced.add_metric([resource], reflector.synced)
+            if (age_s := reflector.age_s()) is not None:
+                age.add_metric([resource], age_s)
+        yield from (lists, watches, events, failures, synced, age)
+
+
+class _OutboxCollector(Collector):
+    """Reads what became of writes when it is scraped."""
+
+    def __init__(self, name: str, text: str, stats: Callable[[], OutboxStats]) -> None:
+        self._name = name
+        self._text = text
+        self._stats = stats
+
+    def collect(self) -> Iterator[Metric]:
+        family = CounterMetricFamily(self._name, self._text, labels=["result"])
+        stats = self._stats()
+        family.add_metric(["sent"], stats.sent)
+        family.add_metric(["gone"], stats.gone)
+        family.add_metric(["failed"], stats.failed)
+        family.add_metric(["dropped"], stats.dropped)
+        yield family
 
 
 class _PluginCollector(Collector):

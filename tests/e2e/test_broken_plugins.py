@@ -6,16 +6,22 @@ from collections.abc import Iterator
 import pytest
 
 from .controlplane import ControlPlane
-from .kubeapi import NodePool
+from .kubeapi import NodePool, Object
 from .stack import PLUGIN_FOLDER, Mode, Stack, profile
 from .workbench import within
 from .workload import NewWorkload
 
-TROUBLES = ("Raises", "Hangs", "HangsLater")
+TROUBLES = ("Raises", "Hangs", "HangsLater", "HangsInC")
 HANG_S = 20.0
 PODS = 20
 PLACED_WITHIN_S = 10.0
 HEALTH_WITHIN_S = 0.5
+
+
+def isolated(of: Object) -> Object:
+    """The profile with its plugins in processes of their own."""
+    configs = [{**config, "isolation": "process"} for config in of["pluginConfig"]]
+    return {**of, "pluginConfig": configs}
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +35,7 @@ def stack(control_plane: ControlPlane) -> Iterator[Stack]:
             profile("trouble-raises", "Raises"),
             profile("trouble-hangs", Hangs={"seconds": HANG_S}),
             profile("trouble-hangslater", HangsLater={"seconds": HANG_S}),
+            isolated(profile("trouble-hangsinc", HangsInC={"seconds": HANG_S})),
         ],
         out_of_tree=[f"trouble:{plugin}" for plugin in (*TROUBLES, "CountsPods")],
         python_path=[PLUGIN_FOLDER],

@@ -18,12 +18,18 @@ def default_normalize_score(scores: list[int], maximum: int, reverse: bool) -> l
     largest = max(scores, default=0)
     if largest == 0:
         return [maximum] * len(scores) if reverse else scores
-    scaled = [maximum * score // largest for score in scores]
-    return [maximum - score for score in scaled] if reverse else scaled
+    scaled = [divided(wrapped(maximum * score), largest) for score in scores]
+    return [wrapped(maximum - score) for score in scaled] if reverse else scaled
 
 
-def fits(value: int) -> bool:
-    return -MAX - 1 <= value <= MAX
+def wrapped(value: int) -> int:
+    """As Go's int64 keeps it."""
+    return (value + MAX + 1) % (1 << 64) - MAX - 1
+
+
+def divided(value: int, by: int) -> int:
+    """Towards zero, as Go divides; by something above it."""
+    return value // by if value >= 0 else -(-value // by)
 
 
 @given(SCORES, st.sampled_from([1, 10, 100]), st.booleans())
@@ -31,9 +37,10 @@ def test_normalize_is_default_normalize_score(
     scores: list[int], maximum: int, reverse: bool
 ) -> None:
     normalized = core.normalize(scores, maximum, reverse)
-    if all(fits(maximum * score) for score in scores):
-        assert normalized == default_normalize_score(scores, maximum, reverse)
-    assert all(0 <= score <= maximum for score in normalized) or max(scores) == 0
+    assert normalized == default_normalize_score(scores, maximum, reverse)
+    # What does not wrap stays in the range.
+    if all(maximum * score <= MAX for score in scores):
+        assert all(0 <= score <= maximum for score in normalized)
     assert list(core.normalize(array.array("q", scores), maximum, reverse)) == normalized
 
 

@@ -166,6 +166,31 @@ def test_a_recorded_prioritize_request_is_answered_as_the_json_that_the_server_s
     ]
 
 
+METRICS = """\
+apiVersion: kubextend.dev/v1alpha1
+kind: ExtenderConfiguration
+profiles:
+- schedulerName: ml
+  plugins:
+    multiPoint: {enabled: [{name: NetworkTraffic}, {name: HighCommPodFilter}]}
+  pluginConfig:
+  - name: NetworkTraffic
+    args: {prometheusAddress: "http://127.0.0.1:1", networkInterface: eth0}
+"""
+
+
+def test_what_a_plugin_would_gather_in_the_background_is_said_to_be_missing(tmp_path: Path) -> None:
+    config = tmp_path / "metrics.yaml"
+    config.write_text(METRICS)
+    request = write(tmp_path / "r.json", request_for("ml", names_only=False))
+    scored = run("prioritize", request, "--config", config)
+    assert scored.stderr.startswith("note: NetworkTraffic is not started for a recorded request")
+    assert scored.stdout.splitlines()[1] == "plain  5"
+    assert run("filter", request, "--config", config).stderr == ""
+    nobodys = write(tmp_path / "o.json", request_for("other", names_only=False))
+    assert run("prioritize", nobodys, "--config", config).stderr == ""
+
+
 def test_without_a_configuration_the_default_filters_the_pods_of_the_default_scheduler(
     tmp_path: Path,
 ) -> None:

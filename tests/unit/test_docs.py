@@ -7,18 +7,31 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from kubextend import core, testing
+from kubextend.config import model
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle, HeldPod, HeldPods
 from kubextend.framework.plugin import METHODS_OF_POINT
 from kubextend.framework.status import Status
+from kubextend.profile import binding, breaker
+from kubextend.verbs import in_time, rejected_permits
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 KUBEXTEND = Path(sys.executable).with_name("kubextend")
 FIRST = (DOCS / "first-plugin.md").read_text()
 MOST_LINES = 15
+RUFF = Path(sys.executable).with_name("ruff")
+PAGES = sorted(
+    [
+        *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "deploy/README.md")),
+        *DOCS.glob("*.md"),
+        *(ROOT / "deploy/examples").glob("*/README.md"),
+    ]
+)
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 
 def blocks(language: str) -> list[str]:
@@ -87,10 +100,64 @@ def test_the_reference_has_every_point_and_method_and_no_other() -> None:
     assert set(re.findall(r"`(\w+)\(…", text)) == methods | {"normalize_score"}
 
 
-@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
-def test_a_page_links_only_to_what_is_there(page: str) -> None:
-    links = re.findall(r"\]\(([^)#]+)[^)]*\)", (DOCS / page).read_text())
-    assert [link for link in links if "://" not in link and not (DOCS / link).exists()] == []
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as links name them."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_a_page_links_only_to_what_is_there(page: Path) -> None:
+    links = re.findall(r"\]\(([^)]+)\)", page.read_text())
+    for link in (link for link in links if "://" not in link):
+        path, _, anchor = link.partition("#")
+        there = page.parent / path if path else page
+        assert there.exists(), link
+        assert not anchor or anchor in anchors(there), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_python_on_a_page_is_formatted_as_the_code_is(page: Path) -> None:
+    for block in re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
+        command = [RUFF, "format", "--check", "--diff", "--stdin-filename", "page.py", "-"]
+        done = subprocess.run(
+            command, cwd=ROOT, input=block, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout
+
+
+def test_the_numbers_of_failures_are_those_of_the_code() -> None:
+    text = " ".join((DOCS / "failures.md").read_text().split())
+    hang, retry = in_time._SHARE, in_time._FIRST_TRY_SHARE
+    assert f"| {retry:.0%} | prioritize".replace("%", " %") in text
+    assert f"| {hang:.0%} | the verb is answered".replace("%", " %") in text
+    assert f"third failure within {breaker.FAILURE_WINDOW_S:g} s" in text
+    assert breaker.MOST_FAILURES == 3
+    assert f"while it is open, {breaker.OPEN_S:g} s" in text
+    assert "Two such threads" in text
+    assert breaker.MOST_STUCK_THREADS == 2
+    plugins, cleanup = binding._AFTER_PLUGINS, binding._AFTER_CLEANUP
+    assert f"until {plugins[0]:.0%} of it are left, or {plugins[1]:g} s".replace("%", " %") in text
+    assert f"PostBind until {cleanup[0]:.0%}, or {cleanup[1]:g} s".replace("%", " %") in text
+    hold_s, longest_s = rejected_permits._HOLD_S, rejected_permits._LONGEST_HOLD_S
+    assert f"That holds for {hold_s:g} s" in text
+    assert f"up to {longest_s / 60:g} minutes" in text
+    extender = model.Extender()
+    assert f"`extender.httpTimeout`, {extender.http_timeout} unless" in text.replace("2 s", "2s")
+    assert extender.permit_max_wait.seconds == 60
+    assert extender.bind_timeout.seconds - extender.permit_max_wait.seconds == 60
+
+
+def test_policies_are_written_as_the_page_says() -> None:
+    blocks = re.findall(
+        r"^```yaml\n(.*?)^```$", (DOCS / "failures.md").read_text(), re.DOTALL | re.MULTILINE
+    )
+    entries = [entry for block in blocks for entry in yaml.safe_load(block)["pluginConfig"]]
+    read = [model.PluginConfig.model_validate(entry) for entry in entries]
+    assert [(each.failure_policy, each.isolation) for each in read] == [
+        ("Ignore", "thread"),
+        ("Fail", "process"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from kubextend.config import model
 from kubextend.plugins import IN_TREE
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "deploy/README.md")
 
 
 def blocks(language: str) -> list[str]:
@@ -105,14 +104,3 @@ def test_the_reference_has_the_defaults() -> None:
     assert written.score_scale == model.ExtenderConfiguration().score_scale
     assert written.extender == model.Extender.model_validate({"nodeCacheCapable": True})
     assert written.profiles == config.load(None, known=IN_TREE).profiles
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_a_page_links_only_to_what_is_there(page: str) -> None:
-    text = (ROOT / page).read_text()
-    links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
-    assert links
-    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    anchors = {f"#{title.lower().replace(' ', '-')}" for title in titles}
-    folder = (ROOT / page).parent
-    assert [link for link in links if link not in anchors and not (folder / link).exists()] == []

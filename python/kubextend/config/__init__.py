@@ -17,6 +17,7 @@ from kubextend.config.model import (
     Server,
     ServerTLS,
     Verb,
+    WaitingPods,
 )
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Server",
     "ServerTLS",
     "Verb",
+    "WaitingPods",
     "load",
     "parse",
 ]

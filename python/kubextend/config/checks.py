@@ -17,6 +17,7 @@ from kubextend.config.model import ExtenderConfiguration
 __all__ = ["check", "is_loopback", "is_wildcard"]
 
 _EVERY_NODE = 100
+_MOST_BYTES_READ = 4096
 _LONG_TIMEOUT = Duration.parse("10s")
 _LONGEST_PERMIT_WAIT = Duration.parse("15m")
 _QUALIFIED_NAME = re.compile(
@@ -45,6 +46,7 @@ def check(
     checks = _Checks(config, findings, broken, runs_here=runs_here)
     checks.server()
     checks.server_tls()
+    checks.waiting_pods()
     checks.cluster()
     checks.url_prefix()
     checks.extender()
@@ -128,6 +130,38 @@ class _Checks:
         self._need_readable((*at, "certFile"), tls.cert_file)
         self._need_readable((*at, "keyFile"), tls.key_file)
         self._need_readable((*at, "clientCAFile"), tls.client_ca_file)
+
+    def waiting_pods(self) -> None:
+        server = self._config.server
+        waiting_pods = server.waiting_pods
+        at: Location = ("server", "waitingPods")
+        if waiting_pods is None or not self._sound("server.waitingPods"):
+            return
+        names, token_file = waiting_pods.allowed_names, waiting_pods.token_file
+        if not names and not token_file:
+            hint = "set allowedNames to names of client certificates, or tokenFile, or both"
+            self._complain(at, "says nobody who may decide on waiting pods", {}, hint)
+        for index, name in enumerate(names):
+            if not name:
+                self._complain((*at, "allowedNames", index), "must not be empty", name)
+        if names and not server.tls.client_ca_file and self._sound("server.tls"):
+            message = "needs server.tls.clientCAFile: nobody else asks clients for a certificate"
+            hint = "set server.tls.certFile, keyFile and clientCAFile, or use tokenFile"
+            self._complain((*at, "allowedNames"), message, list(names), hint)
+        if token_file:
+            self._token_file((*at, "tokenFile"), token_file)
+        if not any(profile.at("permit") for profile in self._config.resolved):
+            self._findings.note(at, "no profile has a Permit plugin, so no pod will ever wait")
+
+    def _token_file(self, at: Location, file: str) -> None:
+        server = self._config.server
+        open_to_all = not is_loopback(server.host) and not server.insecure
+        sound = self._sound("server.host", "server.insecure", "server.tls")
+        if open_to_all and not server.tls.cert_file and sound:
+            message = "its tokens would cross the network in plain text"
+            hint = "set server.tls.certFile and keyFile, or accept that with server.insecure: true"
+            self._complain(at, message, file, hint)
+        self._need_readable(at, file, empty="holds no token")
 
     def cluster(self) -> None:
         cluster, extender = self._config.cluster, self._config.extender
@@ -240,21 +274,23 @@ class _Checks:
         if key_file and not cert_file:
             self._complain((*at, "certFile"), "Required value: keyFile is set")
 
-    def _need_readable(self, at: Location, file: str | None) -> None:
+    def _need_readable(self, at: Location, file: str | None, empty: str = "") -> None:
         if not file:
             return
+        hint = ""
         try:
             with Path(file).open("rb") as opened:
-                opened.read(1)
+                message = "" if opened.read(_MOST_BYTES_READ).strip() else empty
         except OSError as error:
             hint = "~ is not expanded here" if file.startswith("~") else ""
             message = f"cannot be read: {error.strerror or type(error).__name__}"
-            if self._runs_here:
-                self._complain(at, message, file, hint)
-            else:
-                self._findings.note(at, f"{file} {message}; `kubextend serve` will need it")
         except ValueError as error:
             self._complain(at, f"is no name of a file: {error}", file)
+            return
+        if message and self._runs_here:
+            self._complain(at, message, file, hint)
+        elif message:
+            self._findings.note(at, f"{file} {message}; `kubextend serve` will need it")
 
     def _sound(self, *paths: str) -> bool:
         """Whether the file's own values stand at and below all these paths."""

@@ -40,6 +40,9 @@ profiles:
       - name: HighCommPodFilter
 """
 
+# Of a list of texts no single one could be given a default.
+_TEXT_LISTS: Final[tuple[Location, ...]] = ((FIELD,), ("server", "waitingPods", "allowedNames"))
+
 # A repaired document has no further errors of type; more rounds would mean a fault of ours.
 _ROUNDS = 3
 
@@ -177,10 +180,7 @@ def _typed(
 
 def _repair(tree: dict[str, JsonValue], location: Location) -> None:
     """Takes out what is wrong, so that the rest can still be judged."""
-    if location[:1] == (FIELD,):
-        # Of a list of texts no single one could be given a default.
-        tree.pop(FIELD, None)
-        return
+    location = next((at for at in _TEXT_LISTS if location[: len(at)] == at), location)
     value: JsonValue = tree
     for part in location[:-1]:
         if isinstance(value, dict):

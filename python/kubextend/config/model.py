@@ -43,6 +43,7 @@ __all__ = [
     "Server",
     "ServerTLS",
     "Verb",
+    "WaitingPods",
 ]
 
 API_VERSION: Final = "kubextend.dev/v1alpha1"
@@ -75,6 +76,10 @@ class PluginInfo(Protocol):
     def needs_pods(self) -> bool:
         """Whether it looks at the pods on nodes."""
 
+    @property
+    def why_not_isolated(self) -> str:
+        """Why it cannot run in a process of its own, to be said after its name; empty: it can."""
+
 
 @dataclass(frozen=True, slots=True)
 class EnabledPlugin:
@@ -99,6 +104,7 @@ class ResolvedProfile:
         counts_pods: one of its filters does, so pods that are on their way to a node have to be
             known: we have to bind them.
         ignored: names of the plugins whose failure filter may ignore.
+        isolated: names of the plugins that run in a process of their own.
     """
 
     scheduler_name: str
@@ -107,10 +113,18 @@ class ResolvedProfile:
     needs_pods: bool = False
     counts_pods: bool = False
     ignored: frozenset[str] = frozenset()
+    isolated: frozenset[str] = frozenset()
 
     def at(self, point: str) -> tuple[EnabledPlugin, ...]:
         """The plugins at an extension point; none is no error."""
         return self.points.get(point, ())
+
+    def points_of(self, plugin: str) -> frozenset[str]:
+        """The extension points at which a plugin is enabled."""
+        points = self.points.items()
+        return frozenset(
+            point for point, enabled in points if any(each.name == plugin for each in enabled)
+        )
 
 
 class _Model(BaseModel):
@@ -169,6 +183,18 @@ class ServerTLS(_Model):
     client_ca_file: _FilePath = Field(default=None, alias="clientCAFile")
 
 
+class WaitingPods(_Model):
+    """Who may list, allow and reject waiting pods over HTTP; its presence switches that on.
+
+    Attributes:
+        allowed_names: common names or DNS names of client certificates, spelled as there.
+        token_file: bearer tokens, one a line; what it holds may change at any time.
+    """
+
+    allowed_names: tuple[str, ...] = ()
+    token_file: _FilePath = None
+
+
 class Server(_Model):
     """Where and how the verbs are served.
 
@@ -178,6 +204,7 @@ class Server(_Model):
         health_host: where that port listens; None for ``host``. It serves no verb, so a pod whose
             verbs stay on loopback may open it to probes and to Prometheus.
         insecure: bind and preempt may be reached from other machines without a certificate.
+        waiting_pods: who may decide on waiting pods; None: nobody.
     """
 
     host: Annotated[str, Field(min_length=1), AfterValidator(_host)] = "127.0.0.1"
@@ -190,6 +217,7 @@ class Server(_Model):
     keep_alive_seconds: Annotated[int, Field(ge=95)] = 120
     insecure: bool = False
     tls: ServerTLS = ServerTLS()
+    waiting_pods: WaitingPods | None = None
 
 
 class Cluster(_Model):

@@ -91,11 +91,15 @@ def _resolved(
     infos = {plugin: catalog.find(plugin) for plugin in enabled}
     needing = {name for name, info in infos.items() if info is not None and info.needs_pods}
     counting = needing & {plugin.name for plugin in points.get("filter", ())}
-    ignored = frozenset(
-        config.name for config in profile.plugin_config if config.failure_policy == "Ignore"
-    )
+    configs = [config for config in profile.plugin_config if config.name in enabled]
     return ResolvedProfile(
-        name, points, args, bool(needing), bool(counting), ignored & enabled.keys()
+        name,
+        points,
+        args,
+        needs_pods=bool(needing),
+        counts_pods=bool(counting),
+        ignored=frozenset(each.name for each in configs if each.failure_policy == "Ignore"),
+        isolated=frozenset(each.name for each in configs if each.isolation == "process"),
     )
 
 

@@ -1,6 +1,14 @@
 """What the plugins of one scheduling attempt tell each other."""
 
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from kubextend import core
+
 __all__ = ["CycleState"]
+
+# Each call of frozenset makes one of 200 bytes.
+_NONE: Final[frozenset[str]] = frozenset()
 
 
 class CycleState:
@@ -9,15 +17,17 @@ class CycleState:
     Attributes:
         skip_filter_plugins: names of plugins whose PreFilter answered Skip.
         skip_score_plugins: names of plugins whose PreScore answered Skip.
+        pods_left: in preempt, the pods on nodes once the victims are gone; None: as they are now.
     Source: kubernetes v1.36 pkg/scheduler/framework/cycle_state.go
     """
 
-    __slots__ = ("_values", "skip_filter_plugins", "skip_score_plugins")
+    __slots__ = ("_values", "pods_left", "skip_filter_plugins", "skip_score_plugins")
 
     def __init__(self) -> None:
         self._values: dict[str, object] = {}
-        self.skip_filter_plugins: frozenset[str] = frozenset()
-        self.skip_score_plugins: frozenset[str] = frozenset()
+        self.skip_filter_plugins = _NONE
+        self.skip_score_plugins = _NONE
+        self.pods_left: core.PodSnapshot | None = None
 
     def read(self, key: str) -> object:
         """The value written under a key.

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from kubextend import core
+from kubextend.framework.cycle_state import CycleState
 
 __all__ = [
     "Activator",
@@ -78,13 +79,19 @@ class HeldPod(Protocol):
 
     pod: core.Pod
     node_name: str
+    since_s: float
+    """When the wait began, in seconds of Unix time."""
 
     @property
     def pending_plugins(self) -> tuple[str, ...]:
         """Which plugins still hold it."""
 
-    def allow(self, plugin: str) -> None:
-        """One plugin holds it no longer; it goes on when none does."""
+    @property
+    def deadline_s(self) -> float | None:
+        """When the first of them rejects it, in seconds of Unix time; None where none holds it."""
+
+    def allow(self, plugin: str) -> bool:
+        """One plugin holds it no longer; it goes on when none does. False: it did not hold it."""
 
     def reject(self, plugin: str, reason: str) -> bool:
         """It is sent back; False where it was decided before."""
@@ -147,8 +154,15 @@ class Handle:
         """Every watched node as it is now; None where nodes are not watched."""
         return None if self._nodes is None else self._nodes.store.nodes()
 
-    def pods(self) -> core.PodSnapshot | None:
-        """The pods on nodes as they are now, assumed ones among them; None if not watched."""
+    def pods(self, state: CycleState | None = None) -> core.PodSnapshot | None:
+        """The pods on nodes as they are now, assumed ones among them; None if not watched.
+
+        Args:
+            state: of the attempt that asks. A filter should give it: in preempt it is about nodes
+                from which the victims are gone.
+        """
+        if state is not None and state.pods_left is not None:
+            return state.pods_left
         return None if self._pods is None else self._pods.store.snapshot()
 
     def pending_pods(self) -> list[core.Pod]:

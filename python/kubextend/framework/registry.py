@@ -1,6 +1,7 @@
 """Which plugins there are, and how each is made."""
 
 import inspect
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from kubextend.framework.handle import Handle
-from kubextend.framework.plugin import METHODS_OF_POINT, Plugin
+from kubextend.framework.plugin import METHODS_OF_POINT, Plugin, runs_in_core
 
 __all__ = ["RegisteredPlugin", "Registry"]
 
@@ -47,6 +48,22 @@ class RegisteredPlugin:
         """Whether its class says that it looks at the pods on nodes."""
         return bool(getattr(self.plugin_class, "needs_pods", False))
 
+    @property
+    def why_not_isolated(self) -> str:
+        """Why it cannot run in a process of its own, to be said after its name; empty: it can."""
+        if self.needs_pods:
+            return "looks at the pods on nodes, which are not told to other processes"
+        methods = [method for each in METHODS_OF_POINT.values() for method in each]
+        if runs_in_core(self.plugin_class, *methods, "normalize_score"):
+            return "runs in the core, which does not hang"
+        classes = (self.plugin_class, self.args_model or self.plugin_class)
+        for cannot_be_found in (each for each in classes if not _found_by_name(each)):
+            return (
+                f"cannot be imported there: {cannot_be_found.__qualname__} of "
+                f"{cannot_be_found.__module__} is not at the top of a module"
+            )
+        return ""
+
     def make(self, args: BaseModel | None, handle: Handle) -> Plugin:
         """The plugin with these arguments, or with its defaults."""
         positional: list[BaseModel] = []
@@ -59,6 +76,16 @@ class RegisteredPlugin:
     @property
     def _takes_handle(self) -> bool:
         return "handle" in inspect.signature(self.plugin_class).parameters
+
+
+def _found_by_name(found: type[Any]) -> bool:
+    """Whether another process finds the class; not where ``__main__`` or a function defines it."""
+    if found.__module__ == "__main__":
+        return False
+    named: object = sys.modules.get(found.__module__)
+    for name in found.__qualname__.split("."):
+        named = getattr(named, name, None)
+    return named is found
 
 
 class Registry(Mapping[str, RegisteredPlugin]):

@@ -56,7 +56,7 @@ class ScoreRule(_Rule):
 
 
 class LabelMatchArgs(_Rule):
-    """The rules of a LabelMatch.
+    """The rules of a LabelMatch, at least one of them.
 
     Attributes:
         filters: a node is rejected by the first that it fails.
@@ -65,6 +65,13 @@ class LabelMatchArgs(_Rule):
 
     filters: tuple[FilterRule, ...] = ()
     scores: tuple[ScoreRule, ...] = ()
+
+    @model_validator(mode="after")
+    def _there_are_rules(self) -> Self:
+        if not self.filters and not self.scores:
+            message = "without filters and scores it does nothing: give a rule, or leave it out"
+            raise ValueError(message)
+        return self
 
     @model_validator(mode="after")
     def _scores_stay_in_range(self) -> Self:

@@ -5,11 +5,12 @@ request. One that is ``async`` and blocks all the same holds up everything.
 Source: kubernetes v1.36 pkg/scheduler/schedule_one.go, pkg/scheduler/framework/runtime/framework.go
 """
 
+import asyncio
 import inspect
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -137,21 +138,24 @@ class BindingCycle:
             async with seconds_until(self.time.all_until_s):
                 status = await self._until_bound()
         except BaseException:
-            await self._unreserve()
+            await _to_the_end(self._unreserve())
             raise
         if status.is_success:
             await self._post_bind()
         else:
-            await self._unreserve()
+            await _to_the_end(self._unreserve())
         return status
 
     async def _until_bound(self) -> Status:
-        for step in (self._reserve, self._permit, self._pre_bind, self._bind):
-            status = await step()
-            if not status.is_success:
-                self.permit_rejected = step == self._permit
-                return status
-        return Status.success()
+        status = await self._reserve()
+        if status.is_success:
+            status = await self._permit()
+            self.permit_rejected = not status.is_success
+        if status.is_success:
+            status = await self._pre_bind()
+        if status.is_success:
+            status = await self._bind()
+        return status
 
     async def _reserve(self) -> Status:
         self._reserved = True
@@ -226,10 +230,28 @@ class BindingCycle:
         deadline_s = self.time.cleanup_until_s if late else self.time.plugins_until_s
         call = partial(method, self.state, self.pod, self.node_name)
         if not inspect.iscoroutinefunction(method):
-            call = partial(self.limits.binding_call, plugin.name, deadline_s, call)
+            call = partial(self.limits.binding_call, plugin.name, deadline_s, call, cleanup=late)
         return await guarded_async(
             plugin, point, call, deadline_s=deadline_s, cleanup=point == "Unreserve"
         )
+
+
+async def _to_the_end(work: Coroutine[None, None, None]) -> None:
+    """The work is done; who cancelled meanwhile is heard only then.
+
+    A newer request for the pod, or a client that goes away, may come in the middle of Unreserve,
+    and what the plugins after that one reserved would stay reserved for ever.
+    """
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    task.result()
+    if cancelled is not None:
+        raise cancelled
 
 
 def _permitted(answer: object) -> tuple[object, float]:

@@ -74,13 +74,17 @@ async def guarded_async(
     try:
         async with seconds_until(deadline_s) as time_out:
             return await call()
-    except (KeyboardInterrupt, CancelledError):
+    except KeyboardInterrupt:
         raise
     except BaseException as error:
+        # Before the question who cancelled: an event loop that is late meets this deadline and
+        # that of the whole cycle at once, and the plugin is the reason for both.
         if time_out.expired():
             if run is not None:
                 run.hung(plugin.name)
             raise PluginError(plugin.name, point, "has not answered in time") from error
+        if isinstance(error, CancelledError):
+            raise
         raise _failed(run, plugin, point, error) from error
     finally:
         if run is not None:

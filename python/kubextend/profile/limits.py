@@ -27,6 +27,7 @@ _T = TypeVar("_T")
 _VERB_THREADS: Final = 8
 # Methods of the binding cycle mostly wait, and kube-scheduler binds any number of pods at once.
 _BINDING_THREADS: Final = 32
+_LOOK_AGAIN_S: Final = 1.0
 
 
 class HungError(PluginError):
@@ -77,7 +78,12 @@ class PluginLimits:
         return call.job.future.result()
 
     async def binding_call(
-        self, plugin: str, deadline_s: float | None, work: Callable[[], _T]
+        self,
+        plugin: str,
+        deadline_s: float | None,
+        work: Callable[[], _T],
+        *,
+        cleanup: bool = False,
     ) -> _T:
         """What one plain method of the binding cycle returns, from a thread.
 
@@ -87,12 +93,15 @@ class PluginLimits:
             plugin: whose method it is.
             deadline_s: on the clock of ``time.monotonic``; None where there is none.
             work: calls it.
+            cleanup: it is called however late a thread is free for it, and whoever still waits.
         """
         threads, breakers = self._binding_threads, self.breakers
         job = threads.submit(work)
 
         def give_up() -> None:
-            if threads.give_up(job, partial(breakers.came_back, plugin)):
+            if cleanup and not (job.future.running() or job.future.done()):
+                asyncio.get_running_loop().call_later(_LOOK_AGAIN_S, give_up)
+            elif threads.give_up(job, partial(breakers.came_back, plugin)):
                 breakers.stuck(plugin)
 
         def give_up_late() -> None:
@@ -101,6 +110,9 @@ class PluginLimits:
             give_up()
 
         try:
+            if cleanup:
+                await _told_of(job.future)
+                return job.future.result()
             return await asyncio.wrap_future(job.future)
         except asyncio.CancelledError:
             if deadline_s is None:

@@ -31,7 +31,8 @@ def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> F
     def filter_nodes(state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[Rejection]:
         judge = per_node.filter
         # A comprehension over views costs half of what a loop in the core that calls back does.
-        statuses = [judge(state, pod, node) for node in nodes.infos(pods())]
+        now = pods() if state.pods_left is None else state.pods_left
+        statuses = [judge(state, pod, node) for node in nodes.infos(now)]
         return _gathered(statuses)
 
     return filter_nodes

@@ -31,7 +31,14 @@ from kubextend.profile.binding import BindingPlugins
 from kubextend.profile.guard import check_reason, error_of, guarded, status_of
 from kubextend.profile.per_node import FilterNodes, ScoreNodes, filter_nodes_of, score_nodes_of
 
-__all__ = ["FilterOutcome", "PreFilterOutcome", "Profile", "Profiles"]
+__all__ = [
+    "FilterOutcome",
+    "PreFilterOutcome",
+    "Profile",
+    "Profiles",
+    "post_filtered",
+    "pre_filtered",
+]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -198,7 +205,7 @@ class Profile:
         narrowed_by: list[str] = []
         for plugin in self.pre_filter:
             try:
-                left, said = _pre_filtered(plugin, state, pod, nodes)
+                left, said = pre_filtered(plugin, state, pod, nodes)
             except PluginError as error:
                 self._leave_out(error, left_out)
                 # Without what PreFilter was to prepare, its Filter cannot judge either.
@@ -271,7 +278,7 @@ class Profile:
         reasons: list[str] = []
         for plugin in self.post_filter:
             try:
-                said = _post_filtered(plugin, state, pod, rejections)
+                said = post_filtered(plugin, state, pod, rejections)
             except PluginError as error:
                 self._leave_out(error, left_out)
                 continue
@@ -318,11 +325,13 @@ class Profile:
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunScorePlugins
         """
         score_nodes = self._scores[id(plugin)]
-        scores = guarded(plugin, "Score", partial(score_nodes, state, pod, nodes))
+        point = "Score"
+        scores = guarded(plugin, point, partial(score_nodes, state, pod, nodes))
         normalize = getattr(plugin, "normalize_score", None)
         if normalize is not None:
-            scores = guarded(plugin, "NormalizeScore", partial(normalize, state, pod, scores))
-        return guarded(plugin, "NormalizeScore", lambda: _checked(scores, len(nodes)))
+            point = "NormalizeScore"
+            scores = guarded(plugin, point, partial(normalize, state, pod, scores))
+        return guarded(plugin, point, lambda: _checked(scores, len(nodes)))
 
     def _leave_out(self, error: PluginError, left_out: LeftOut | None) -> None:
         """Raises the error, unless its plugin may be left out."""
@@ -358,10 +367,13 @@ class Profiles:
         return self.by_scheduler_name.get(pod.scheduler_name)
 
 
-def _pre_filtered(
+def pre_filtered(
     plugin: PreFilterPlugin, state: CycleState, pod: core.Pod, nodes: core.Nodes
 ) -> tuple[PreFilterResult, Status]:
-    """What the plugin leaves, and what it said: Success, Skip, or a rejection."""
+    """What the plugin leaves, and what it said: Success, Skip, or a rejection.
+
+    Raises: PluginError: it raised, or answered what it may not.
+    """
 
     def call() -> tuple[PreFilterResult, object]:
         answer = plugin.pre_filter(state, pod, nodes)
@@ -393,10 +405,13 @@ def _sound(result: PreFilterResult) -> PreFilterResult:
     raise TypeError(message)
 
 
-def _post_filtered(
+def post_filtered(
     plugin: PostFilterPlugin, state: CycleState, pod: core.Pod, rejections: Sequence[Rejection]
 ) -> Status:
-    """What the plugin said: Success, or a rejection."""
+    """What the plugin said: Success, or a rejection.
+
+    Raises: PluginError: it raised, or answered what it may not.
+    """
     call = partial(plugin.post_filter, state, pod, rejections)
     said = status_of(plugin, "PostFilter", guarded(plugin, "PostFilter", call))
     if said.is_success or said.is_rejected:

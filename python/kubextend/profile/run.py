@@ -3,9 +3,9 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from kubextend.errors import PluginError
 from kubextend.profile.breaker import Admission, Breakers
@@ -13,6 +13,7 @@ from kubextend.profile.breaker import Admission, Breakers
 __all__ = ["AbandonedError", "PluginCall", "Run", "UncalledError", "current_run"]
 
 _T = TypeVar("_T")
+_NONE: Final[frozenset[str]] = frozenset()
 
 
 class AbandonedError(BaseException):
@@ -50,7 +51,7 @@ class Run:
     """
 
     def __init__(self, breakers: Breakers, clock: Callable[[], float] = time.monotonic) -> None:
-        self.may_go_on_without: frozenset[str] = frozenset()
+        self.may_go_on_without = _NONE
         self.answer_instead: Callable[[str], bytes] | None = None
         self._breakers = breakers
         self._clock = clock
@@ -58,30 +59,27 @@ class Run:
         self._admissions: dict[str, Admission] = {}
         self._spent_s: dict[PluginCall, float] = {}
         self._current: tuple[PluginCall, float] | None = None
+        self._end_call: Callable[[], object] | None = None
         self._abandoned = False
+        self._token: Token[Run | None]
 
     def enter(self, work: Callable[[], _T]) -> _T:
         """What the work returns; until then this is the run of all plugin calls in it.
 
         Raises: AbandonedError: nobody waits for it any more.
         """
-        with self.entered():
+        with self:
             result = work()
             self.check()
         return result
 
-    @contextmanager
-    def entered(self) -> Iterator[None]:
-        """Until its end this is the run of all plugin calls of this thread or task."""
-        token = _RUN.set(self)
-        try:
-            yield
-        finally:
-            _RUN.reset(token)
-            self._end()
+    def __enter__(self) -> None:
+        """From now on this is the run of all plugin calls of this thread or task."""
+        self._token = _RUN.set(self)
 
-    def _end(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """Plugins whose breaker was half open, and that did not fail, have recovered."""
+        _RUN.reset(self._token)
         for plugin, admission in self._admissions.items():
             if admission is Admission.PROBE:
                 self._breakers.recovered(plugin)
@@ -114,6 +112,22 @@ class Run:
             self._spent_s[call] = self._spent_s.get(call, 0.0) + self._clock() - began_s
             self._current = None
         self.check()
+
+    @contextmanager
+    def ended_by(self, end: Callable[[], object]) -> Iterator[None]:
+        """The call that is being made comes back soon once it is given up: ``end`` is called then.
+
+        Args:
+            end: called on any thread, and must not block.
+
+        Raises: AbandonedError: it is given up already.
+        """
+        self._end_call = end
+        try:
+            self.check()
+            yield
+        finally:
+            self._end_call = None
 
     def failed(self, plugin: str) -> None:
         """It raised, or answered what it may not."""
@@ -151,13 +165,20 @@ class Run:
         return call
 
     def abandon(self) -> PluginCall | None:
-        """The thread is told to unwind when it can; which call it has to come back from."""
+        """The thread is told to unwind when it can; which call it has to come back from by itself.
+
+        None where no call is being made, or where that one can be ended.
+        """
         self._abandoned = True
         for plugin, admission in list(self._admissions.items()):
             if admission is Admission.PROBE:
                 self._breakers.unprobed(plugin)
         self._admissions.clear()
-        return self.current
+        current = self.current
+        if (end_call := self._end_call) is not None:
+            end_call()
+            return None
+        return current
 
 
 _RUN: ContextVar[Run | None] = ContextVar("kubextend_run", default=None)

@@ -6,7 +6,8 @@ Source: kubernetes v1.36 pkg/scheduler/framework/runtime/waiting_pods_map.go
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Final
 
 from kubextend import core
@@ -27,9 +28,23 @@ class WaitingPod:
         waits_s: seconds for each plugin that holds it; the first to pass rejects the pod.
     """
 
+    __slots__ = (
+        "_answer",
+        "_decided",
+        "_lock",
+        "_loop",
+        "_pending",
+        "_waits_s",
+        "node_name",
+        "pod",
+        "since_s",
+    )
+
     def __init__(self, pod: core.Pod, node_name: str, waits_s: Mapping[str, float]) -> None:
         self.pod = pod
         self.node_name = node_name
+        self.since_s = time.time()
+        self._waits_s = waits_s
         self._loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[Status] = self._loop.create_future()
         self._lock = threading.Lock()
@@ -45,30 +60,40 @@ class WaitingPod:
         with self._lock:
             return tuple(self._pending)
 
-    def allow(self, plugin: str) -> None:
-        """One plugin holds it no longer; it goes on when none does."""
+    @property
+    def deadline_s(self) -> float | None:
+        """When the first of them rejects it, in seconds of Unix time; None where none holds it."""
+        waits_s = [self._waits_s[name] for name in self.pending_plugins]
+        return self.since_s + min(waits_s) if waits_s else None
+
+    def allow(self, plugin: str) -> bool:
+        """One plugin holds it no longer; it goes on when none does. False: it did not hold it."""
         with self._lock:
             timer = self._pending.pop(plugin, None)
             last = timer is not None and not self._pending
         if timer is not None:
             self._loop.call_soon_threadsafe(timer.cancel)
         if last:
-            self._decide(Status.success())
+            return self._decide(Status.success())
+        return timer is not None
 
     def reject(self, plugin: str, reason: str) -> bool:
         """It is sent back; False where it was decided before."""
         del plugin
         return self._decide(Status.unschedulable(reason))
 
-    async def wait(self) -> Status:
-        """What became of it."""
-        return await self._answer
+    def wait(self) -> Awaitable[Status]:
+        """What becomes of it."""
+        return self._answer
 
     def end(self) -> None:
         """Nobody waits for it any more."""
         self._decide(Status.unschedulable("the wait has ended"))
 
     def _timed_out(self, plugin: str, wait_s: float) -> None:
+        if plugin not in self.pending_plugins:
+            # Allowed in the very moment at which its time was up.
+            return
         # The sentence is the scheduler's own.
         self.reject(plugin, f"rejected due to timeout after waiting {wait_s:g}s at plugin {plugin}")
 
@@ -100,6 +125,7 @@ class WaitingPods:
         self.max_wait_s = min(max_wait_s, MAX_PERMIT_WAIT_S)
         self._pods: dict[str, WaitingPod] = {}
         self._told: Callable[[WaitingPod], object] = lambda _waiting: None
+        self._closed = ""
 
     def tell(self, listener: Callable[[WaitingPod], object]) -> None:
         """The listener is told of each pod that is held from now on; it must not block."""
@@ -108,7 +134,19 @@ class WaitingPods:
     def add(self, waiting: WaitingPod) -> None:
         """It is found from now on."""
         self._pods[waiting.pod.uid] = waiting
-        self._told(waiting)
+        if self._closed:
+            waiting.reject("", self._closed)
+        else:
+            self._told(waiting)
+
+    def close(self, reason: str) -> None:
+        """All are sent back, and so is each that would be held from now on; from any thread.
+
+        Who ends has little time, and what the pods reserved has to be given up within it.
+        """
+        self._closed = reason
+        for waiting in self:
+            waiting.reject("", reason)
 
     def remove(self, waiting: WaitingPod) -> None:
         """It is found no longer; another wait of the same pod is left alone."""

@@ -4,20 +4,25 @@ Starlette routes, uvicorn listens. What a body means is the verbs' business; her
 TLS, health and shutdown.
 """
 
+from kubextend.server.access import Access, TokenFile
 from kubextend.server.application import Limits, application, health_application
 from kubextend.server.health import Check, Health
 from kubextend.server.service import Listener, Service
 from kubextend.server.tls import TlsFiles
+from kubextend.server.waiting_pods import waiting_pod_routes
 from kubextend.server.workers import Workers
 
 __all__ = [
+    "Access",
     "Check",
     "Health",
     "Limits",
     "Listener",
     "Service",
     "TlsFiles",
+    "TokenFile",
     "Workers",
     "application",
     "health_application",
+    "waiting_pod_routes",
 ]

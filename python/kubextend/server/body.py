@@ -11,8 +11,14 @@ from kubextend.server.reply import RefusedError
 __all__ = ["read_body"]
 
 
-async def read_body(scope: Scope, receive: Receive, most_bytes: int) -> bytes:
+async def read_body(scope: Scope, receive: Receive, most_bytes: int, limit: str = "") -> bytes:
     """The whole body of a request that says that it is JSON.
+
+    Args:
+        scope: of the request.
+        receive: brings the body.
+        most_bytes: how long it may be.
+        limit: what in the configuration says so; empty where nothing does.
 
     Raises:
         RefusedError: 415 for another type or a compressed body, 413 beyond the limit: at once
@@ -21,7 +27,7 @@ async def read_body(scope: Scope, receive: Receive, most_bytes: int) -> bytes:
     """
     headers = Headers(scope=scope)
     _check_type(headers)
-    _check_declared_length(headers, most_bytes)
+    _check_declared_length(headers, most_bytes, limit)
     chunks: list[bytes] = []
     length = 0
     while True:
@@ -31,7 +37,7 @@ async def read_body(scope: Scope, receive: Receive, most_bytes: int) -> bytes:
         chunk: bytes = message.get("body", b"")
         length += len(chunk)
         if length > most_bytes:
-            raise _too_large(most_bytes)
+            raise _too_large(most_bytes, limit)
         chunks.append(chunk)
         if not message.get("more_body", False):
             return chunks[0] if len(chunks) == 1 else b"".join(chunks)
@@ -57,12 +63,12 @@ def _is_utf8(charset: str | None) -> bool:
     return charset in {None, "utf-8", "utf8"}
 
 
-def _check_declared_length(headers: Headers, most_bytes: int) -> None:
+def _check_declared_length(headers: Headers, most_bytes: int, limit: str) -> None:
     declared = headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > most_bytes:
-        raise _too_large(most_bytes)
+        raise _too_large(most_bytes, limit)
 
 
-def _too_large(most_bytes: int) -> RefusedError:
-    message = f"the body is larger than {most_bytes} bytes (server.maxBodyBytes)"
-    return RefusedError(413, message)
+def _too_large(most_bytes: int, limit: str) -> RefusedError:
+    set_by = f" ({limit})" if limit else ""
+    return RefusedError(413, f"the body is larger than {most_bytes} bytes{set_by}")

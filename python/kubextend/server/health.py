@@ -32,16 +32,24 @@ class Health:
     Args:
         checks: what readiness needs besides a server that is alive and not shutting down.
         alive: what no waiting mends, so that the process has to be started anew.
+        on_shut_down: called as soon as it is known that the process is to end; maybe twice.
     """
 
-    def __init__(self, checks: Sequence[Check] = (), alive: Sequence[Check] = ()) -> None:
+    def __init__(
+        self,
+        checks: Sequence[Check] = (),
+        alive: Sequence[Check] = (),
+        on_shut_down: Callable[[], object] = lambda: None,
+    ) -> None:
         self._shutting_down = False
+        self._on_shut_down = on_shut_down
         self._alive = (Check("ping", lambda: ""), *alive)
         self._ready = (*self._alive, *checks, Check("shutdown", self._why_shut))
 
     def shut_down(self) -> None:
         """Not ready from now on; still alive."""
         self._shutting_down = True
+        self._on_shut_down()
 
     def livez(self, *, verbose: bool) -> tuple[int, str]:
         """Status and text of ``/livez``."""

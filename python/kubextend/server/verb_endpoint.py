@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 from kubextend.errors import WireError
 from kubextend.server.body import read_body
 from kubextend.server.reply import RefusedError, refuse, reply
+from kubextend.server.while_wanted import while_wanted
 from kubextend.verbs import Verbs
 from kubextend.verbs.answer import Verb, failure
 
@@ -40,8 +41,10 @@ class VerbEndpoint:
         # The server calls this when the head is read. kube-scheduler's time runs since before that.
         arrived_s = time.monotonic()
         try:
-            body = await read_body(scope, receive, self._most_body_bytes)
-            answer = await self._run(body, receive, arrived_s)
+            body = await read_body(scope, receive, self._most_body_bytes, "server.maxBodyBytes")
+            # Nobody asks for them any more, and a bind may wait for minutes.
+            scope["headers"] = ()
+            answer = await self._run(body, scope, receive, arrived_s)
         except ClientDisconnect:
             return
         except asyncio.CancelledError:
@@ -53,11 +56,14 @@ class VerbEndpoint:
         else:
             await reply(send, 200, answer)
 
-    async def _run(self, body: bytes, receive: Receive, arrived_s: float) -> bytes:
+    async def _run(self, body: bytes, scope: Scope, receive: Receive, arrived_s: float) -> bytes:
         self._metrics.body_bytes(self._verb).observe(len(body))
         started_s = time.perf_counter()
         try:
-            return await self._where_it_belongs(body, receive, arrived_s)
+            work = self._work(body, arrived_s)
+            if isinstance(work, bytes):
+                return work
+            return await while_wanted(work, scope, receive)
         except WireError as error:
             raise RefusedError(400, str(error), unread=False) from error
         except (asyncio.CancelledError, ClientDisconnect):
@@ -69,35 +75,11 @@ class VerbEndpoint:
         finally:
             self._metrics.duration(self._verb).observe(time.perf_counter() - started_s)
 
-    async def _where_it_belongs(self, body: bytes, receive: Receive, arrived_s: float) -> bytes:
+    def _work(self, body: bytes, arrived_s: float) -> bytes | Coroutine[Any, Any, bytes]:
+        """The answer, or what is to be awaited for it."""
         verb, verbs = self._verb, self._verbs
         if verb == "bind":
-            return await _while_wanted(verbs.bind(body, arrived_s), receive)
+            return verbs.bind(body, arrived_s)
         if verbs.is_brief(verb, body):
             return verbs.run(verb, body)
-        return await _while_wanted(verbs.in_time(verb, body, arrived_s), receive)
-
-
-async def _while_wanted(work: Coroutine[Any, Any, bytes], receive: Receive) -> bytes:
-    """What the work returns; work that has not begun in a thread, or is held, ends with its client.
-
-    kube-scheduler places a pod anew once a bind of it timed out: an old one that begins after that
-    would take the pod to a node that is no longer meant.
-
-    Raises: ClientDisconnect: the client went away first.
-    """
-    working = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_client_gone(receive))
-    try:
-        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        raise ClientDisconnect
-    finally:
-        working.cancel()
-        gone.cancel()
-
-
-async def _client_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+        return verbs.in_time(verb, body, arrived_s)

@@ -300,7 +300,6 @@ def _pre_filter_answers(subject: _Subject) -> Iterator[Violation]:
         Code.SUCCESS,
         Code.UNSCHEDULABLE,
         Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
-        Code.PENDING,
         Code.SKIP,
     }
     for case in subject.cases:

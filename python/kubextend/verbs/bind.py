@@ -42,12 +42,30 @@ _TOO_LATE = "kubextend has not bound the pod in time"
 _REPLACED = "a newer bind request for this pod took its place"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _UnderWay:
-    """The binding cycle of one request."""
+    """The binding cycle of one request.
 
-    task: asyncio.Task[Status]
-    replaced: bool = False
+    Attributes:
+        task: that of the request: one more for each pod that waits would cost a KB.
+        given_up: made by the first newer request, which cancels the task; done when it has ended.
+    """
+
+    task: asyncio.Task[Any]
+    given_up: asyncio.Future[None] | None = None
+
+    async def replace(self) -> None:
+        """What it reserved is given up afterwards, or it is bound after all."""
+        if self.given_up is None:
+            self.given_up = asyncio.get_running_loop().create_future()
+            self.task.cancel()
+        await asyncio.wait([self.given_up])
+
+    def end(self) -> None:
+        """Who replaced it may go on."""
+        if self.given_up is not None:
+            self.task.uncancel()
+            self.given_up.set_result(None)
 
 
 class BindVerb:
@@ -118,7 +136,7 @@ class BindVerb:
         if self._binder is None:
             return binding(_NO_BINDER)
         try:
-            with Run(self._limits.breakers).entered():
+            with Run(self._limits.breakers):
                 status = await self._bound(args, self._binder, self._time(arrived_s))
         except TimeoutError:
             status = Status.error(_TOO_LATE)
@@ -135,8 +153,7 @@ class BindVerb:
         return BindTime(time.monotonic() if arrived_s is None else arrived_s, self._timeout_s)
 
     async def _bound(self, args: core.BindingArgs, binder: Binder, bind_time: BindTime) -> Status:
-        post = partial(binder.bind, args.pod_namespace, args.pod_name, args.pod_uid, args.node)
-        default_bind = partial(self._in_thread, post)
+        default_bind = partial(self._post, args, binder)
         found = await self._profile_of(args, bind_time)
         if found is None:
             await default_bind()
@@ -152,12 +169,16 @@ class BindVerb:
             self._limits,
             bind_time,
         )
-        status = await self._in_turn(args, self._assumed(profile, cycle))
+        status = await self._in_turn(args, partial(self._assumed, profile, cycle))
         if cycle.permit_rejected:
             self._rejected_permits.remember(pod, status)
         elif status.is_success:
             self._rejected_permits.forget(pod.uid)
         return status
+
+    async def _post(self, args: core.BindingArgs, binder: Binder) -> None:
+        names = args.pod_namespace, args.pod_name, args.pod_uid, args.node
+        await self._in_thread(partial(binder.bind, *names))
 
     async def _profile_of(
         self, args: core.BindingArgs, bind_time: BindTime
@@ -198,39 +219,30 @@ class BindVerb:
         return pod
 
     async def _in_turn(
-        self, args: core.BindingArgs, cycle: Coroutine[None, None, Status]
+        self, args: core.BindingArgs, run: Callable[[], Coroutine[None, None, Status]]
     ) -> Status:
         """One binding cycle a pod: a newer request means that the scheduler gave up the older."""
         while (older := self._under_way.get(args.pod_uid)) is not None:
-            older.replaced = True
-            older.task.cancel()
             # What the older one reserved is given up before the newer one reserves.
-            await asyncio.wait([older.task])
-            self._under_way.pop(args.pod_uid, None)
-        mine = _UnderWay(asyncio.ensure_future(cycle))
-        self._under_way[args.pod_uid] = mine
+            await older.replace()
+        mine = self._under_way[args.pod_uid] = _UnderWay(_this_task())
         try:
-            return await mine.task
+            return await run()
         except asyncio.CancelledError:
-            if not mine.replaced:
+            if mine.given_up is None or mine.task.cancelling() > 1:
                 raise
             return Status.error(_REPLACED)
         finally:
-            if self._under_way.get(args.pod_uid) is mine:
-                del self._under_way[args.pod_uid]
+            del self._under_way[args.pod_uid]
+            mine.end()
 
     async def _assumed(self, profile: Profile, cycle: BindingCycle) -> Status:
         """The cycle, with the pod in the ledger from before Reserve until it is seen bound."""
         if self._pods is None:
             return await cycle.run()
         store = self._pods.store
-        taken = partial(self._room_taken, profile, cycle, store)
         async with self._room:
-            # Every pod that is to be bound waits here: a filter that hangs may not use up the
-            # minutes that a bind has.
-            left_s = cycle.time.plugins_left_s()
-            look_s = self._look_timeout_s if left_s is None else min(left_s, self._look_timeout_s)
-            status = await self._limits.within_async(look_s, taken)
+            status = await self._look_again(profile, cycle, store)
         if not status.is_success:
             return status
         bound = False
@@ -241,6 +253,16 @@ class BindVerb:
             if not bound:
                 store.forget(cycle.pod.uid)
         return status
+
+    async def _look_again(
+        self, profile: Profile, cycle: BindingCycle, store: core.PodStore
+    ) -> Status:
+        # Every pod that is to be bound waits here: a filter that hangs may not use up the minutes
+        # that a bind has.
+        left_s = cycle.time.plugins_left_s()
+        look_s = self._look_timeout_s if left_s is None else min(left_s, self._look_timeout_s)
+        taken = partial(self._room_taken, profile, cycle, store)
+        return await self._limits.within_async(look_s, taken)
 
     def _room_taken(self, profile: Profile, cycle: BindingCycle, store: core.PodStore) -> Status:
         """Success: the pod counts as on its node from now on.
@@ -258,6 +280,12 @@ class BindVerb:
             run.check()
         store.assume(cycle.pod, cycle.node_name)
         return Status.success()
+
+
+def _this_task() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None, "it is awaited"  # noqa: S101  for the type checker
+    return task
 
 
 def _refused(args: core.BindingArgs, why: str) -> Answer:

@@ -124,7 +124,10 @@ class FilterVerb:
             _LOGGER.exception("filter failed")
             return self._failed("kubextend failed internally", args, nodes)
         unknown = ~nodes.known
-        if unknown.any() and self._too_new(nodes, unknown) and not passing.any():
+        undecided = unknown.any() and self._too_new(nodes, unknown) and not passing.any()
+        # An Error that is ignored places the pod on any node, those that filters rejected just now
+        # among them. A rejection is taken back too: the pod is woken once the new node is known.
+        if undecided and not self._ignorable:
             return filter_error(_NOT_SEEN_YET)
         entries = entries_of(unknown, outcome.rejections)
         if passing.any():

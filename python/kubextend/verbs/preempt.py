@@ -19,6 +19,8 @@ __all__ = ["PreemptVerb"]
 class PreemptVerb:
     """Runs the filters of the pod's profile over every candidate, in an attempt of its own.
 
+    They see the nodes as they would be: without the victims.
+
     Args:
         profiles: by scheduler name.
         stores: where the candidates are looked up.
@@ -48,8 +50,11 @@ class PreemptVerb:
             return Answer(args.result(args.nodes.everything()))
         if not self._stores.candidates_can_be_looked_up:
             return NO_VICTIMS
+        state = CycleState()
+        if (pods := profile.pods()) is not None:
+            state.pods_left = args.pods_left(pods)
         try:
-            passing, _ = filter_known(profile, CycleState(), args.pod, args.nodes)
+            passing, _ = filter_known(profile, state, args.pod, args.nodes)
         except PluginError as error:
             self._failures.note(error, "no preemption")
             return NO_VICTIMS

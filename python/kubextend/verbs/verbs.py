@@ -2,10 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
-from typing import Literal
+from types import TracebackType
+from typing import Literal, Self
 
 from kubextend import core
 from kubextend.errors import WireError
@@ -238,22 +238,31 @@ class Verbs:
                 return count(answer(body))
             return count(Run(self.limits.breakers).enter(partial(answer, body)))
 
-    @contextmanager
-    def _counting(self, verb: Verb) -> Iterator[Callable[[Answer], bytes]]:
-        """Counts how a call ends; what it yields takes the answer."""
+    def _counting(self, verb: Verb) -> "_Count":
+        return _Count(self.metrics, verb)
 
-        def count(given: Answer) -> bytes:
-            self.metrics.requests(verb, given.result).inc()
-            return given.body
 
-        try:
-            yield count
-        except AbandonedError:
-            # Its request was answered and counted without it.
-            raise
-        except WireError:
-            self.metrics.requests(verb, "bad_request").inc()
-            raise
-        except BaseException:
-            self.metrics.requests(verb, "failed").inc()
-            raise
+class _Count:
+    """Counts how a call of a verb ends; a bind may take long, so it is small."""
+
+    __slots__ = ("_metrics", "_verb")
+
+    def __init__(self, metrics: Metrics, verb: Verb) -> None:
+        self._metrics = metrics
+        self._verb = verb
+
+    def __call__(self, given: Answer) -> bytes:
+        """The body of the answer that it ends with."""
+        self._metrics.requests(self._verb, given.result).inc()
+        return given.body
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: object, error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        # Of a run that was abandoned the request was answered and counted without it.
+        if error is not None and not isinstance(error, AbandonedError):
+            result = "bad_request" if isinstance(error, WireError) else "failed"
+            self._metrics.requests(self._verb, result).inc()

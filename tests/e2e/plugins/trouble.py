@@ -1,5 +1,6 @@
 """Filters that do not do what they should."""
 
+import ctypes
 import time
 from typing import NoReturn
 
@@ -52,6 +53,16 @@ class HangsLater(Hangs):
     def __init__(self, args: HangsArgs) -> None:
         super().__init__(args)
         self._asked_about: set[str] = set()
+
+
+class HangsInC(Hangs):
+    """Keeps the interpreter's lock meanwhile."""
+
+    name = "HangsInC"
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> None:
+        del state, pod, node
+        ctypes.PyDLL(None).sleep(int(self._seconds))
 
 
 class CountsPods:

@@ -11,8 +11,9 @@ import pytest
 
 from kubextend import app, config, core
 from kubextend.config import ExtenderConfiguration
-from kubextend.errors import ClusterError
+from kubextend.errors import ClusterError, KubextendError
 from kubextend.plugins import IN_TREE
+from kubextend.profile.waiting_pods import WaitingPod
 
 WIRE = Path(__file__).parents[2] / "data" / "wire"
 LABEL = "node.kubernetes.io/rdma-enabled"
@@ -195,3 +196,35 @@ def test_serving_the_application_starts_and_stops_the_node_watch(kubeconfig: Pat
 
     asyncio.run(lives())
     assert not watching()
+
+
+def test_waiting_pods_are_served_only_where_the_configuration_says_to_whom(
+    tmp_path: Path,
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("s3cret")
+    filtering = [profile(filter=[{"name": "HighCommPodFilter"}])]
+    server = {"path": "/v1", "waitingPods": {"tokenFile": str(token)}}
+    configured = parsed(server=server, profiles=filtering)
+    assert get(app.build(configured), "/v1/waiting-pods").status_code == 401
+    assert get(app.build(parsed(profiles=filtering)), "/waiting-pods").status_code == 404
+    token.unlink()
+    with pytest.raises(KubextendError, match=str(token)):
+        app.build(configured)
+
+
+def test_pods_that_permit_holds_are_sent_back_as_soon_as_kubextend_is_to_end() -> None:
+    built = app.build(parsed(profiles=[profile(filter=[{"name": "HighCommPodFilter"}])]))
+    pod = core.read_args(b'{"Pod":{"metadata":{"name":"p","uid":"u"}},"NodeNames":[]}').pod
+    assert pod is not None
+
+    async def scenario() -> list[str]:
+        waiting_pods = built.verbs.waiting_pods
+        held = [WaitingPod(pod, node, {"Gang": 60.0}) for node in ("before", "after")]
+        waiting_pods.add(held[0])
+        built.health.shut_down()
+        waiting_pods.add(held[1])
+        async with asyncio.timeout(10):
+            return [(await each.wait()).reason for each in held]
+
+    assert asyncio.run(scenario()) == ["kubextend is shutting down"] * 2

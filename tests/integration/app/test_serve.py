@@ -135,3 +135,45 @@ def test_a_port_that_is_taken_is_one_line_on_stderr() -> None:
     assert ended.returncode == 1
     assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_waiting_pods_are_kept_off_the_health_port(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("s3cret\n")
+    probes = free_port()
+    configured = tmp_path / "kubextend.yaml"
+    configured.write_text(
+        "apiVersion: kubextend.dev/v1alpha1\nkind: ExtenderConfiguration\n"
+        f"server: {{port: {free_port()}, healthPort: {probes},\n"
+        f"         waitingPods: {{tokenFile: {token}}}}}\n"
+        "profiles: [{plugins: {filter: {enabled: [{name: HighCommPodFilter}]}}}]\n"
+    )
+    bearer = {"authorization": "Bearer s3cret"}
+    with kubextend("--config", str(configured)) as (_, url):
+        answer = httpx.get(f"{url}waiting-pods", headers=bearer)
+        assert (answer.status_code, answer.json()) == (200, {"items": []})
+        for path in ("waiting-pods", "waiting-pods/u/allow"):
+            refused = httpx.get(f"http://127.0.0.1:{probes}/{path}", headers=bearer)
+            assert refused.status_code == 404
+
+
+def test_a_token_file_of_no_use_is_one_error_that_names_it(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.touch()
+    configured = tmp_path / "kubextend.yaml"
+    configured.write_text(
+        "apiVersion: kubextend.dev/v1alpha1\nkind: ExtenderConfiguration\n"
+        f"server: {{waitingPods: {{tokenFile: {token}}}}}\n"
+        "profiles: [{plugins: {filter: {enabled: [{name: HighCommPodFilter}]}}}]\n"
+    )
+    ended = subprocess.run(
+        [*SERVE, "--config", str(configured)],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "server.waitingPods.tokenFile: holds no token" in ended.stderr
+    assert str(token) in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -6,10 +6,12 @@ import queue
 import socket
 import ssl
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
+
+from starlette.routing import Route
 
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
@@ -94,11 +96,12 @@ def serving(
     health: Health | None = None,
     limits: Limits | None = None,
     path: str = "/",
+    more_routes: Iterable[Route] = (),
     **listening: Any,
 ) -> Iterator[str]:
     """The URL of a server that runs on a thread until the block ends."""
     health = health or Health()
-    app = application(verbs, health, path=path, limits=limits or Limits())
+    app = application(verbs, health, path=path, limits=limits or Limits(), more_routes=more_routes)
     announced: queue.Queue[str] = queue.Queue()
     service = Service(
         Listener(app, "127.0.0.1", 0, **listening),
@@ -162,8 +165,8 @@ class Connection:
         self.send(head("POST", path, **{"Content-Length": str(len(body))} | headers), body)
         return self.answer()
 
-    def get(self, path: str) -> Answer:
-        self.send(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    def get(self, path: str, **headers: str) -> Answer:
+        self.send(head("GET", path, **headers))
         return self.answer()
 
     def answer(self) -> Answer:

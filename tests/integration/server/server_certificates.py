@@ -32,14 +32,15 @@ class Authority:
         self.file = folder / f"{name}.pem"
         self.file.write_bytes(_pem(built.sign(self._key, hashes.SHA256())))
 
-    def sign(self, name: str, lasts: timedelta = timedelta(days=1)) -> Pair:
+    def sign(self, name: str, *dns_names: str, lasts: timedelta = timedelta(days=1)) -> Pair:
         """A certificate for 127.0.0.1, for servers and clients; may have ended already."""
         key = ec.generate_private_key(ec.SECP256R1())
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         loopback = x509.IPAddress(ip_address("127.0.0.1"))
+        names = [loopback, *map(x509.DNSName, dns_names)]
         certificate = (
             _builder(name, self._name, key.public_key(), lasts)
-            .add_extension(x509.SubjectAlternativeName([loopback]), critical=False)
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
             .sign(self._key, hashes.SHA256())
         )

@@ -79,7 +79,9 @@ def test_a_binding_that_nobody_waits_for_any_more_does_not_begin() -> None:
 
     with serving(verbs) as url, ThreadPoolExecutor(BIND_THREADS + 1) as clients:
         begun = [clients.submit(bind, f"begun-{number}") for number in range(BIND_THREADS)]
+        until_s = time.monotonic() + 10
         while len(api.asked) < BIND_THREADS:
+            assert time.monotonic() < until_s, f"{len(api.asked)} have begun"
             time.sleep(0.01)
         with Connection(url) as connection:
             body = binding_of("given-up")
@@ -107,3 +109,19 @@ def test_many_clients_at_once_each_get_their_own_answer(url: str) -> None:
     with ThreadPoolExecutor(16) as clients:
         results = list(clients.map(ask, range(16)))
     assert results == [{"good", f"n{client}"} for client in range(16)]
+
+
+def test_a_client_that_reads_late_gets_every_answer_whole(url: str) -> None:
+    large = request("filter", nodes=[{**NODES[0], "padding": "x" * 20_000_000}])
+    with Connection(url) as connection:
+        sending = threading.Thread(target=connection.send, args=[filtering(large) * 3])
+        sending.start()
+        time.sleep(0.5)
+        answers = [connection.answer() for _ in range(3)]
+        sending.join(timeout=10)
+    assert [answer.status for answer in answers] == [200, 200, 200]
+    assert {len(answer.body) > len(large) * 0.9 for answer in answers} == {True}
+
+
+def filtering(body: bytes) -> bytes:
+    return head("POST", "/filter", **{"Content-Length": str(len(body))}) + body

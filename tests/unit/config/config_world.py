@@ -16,6 +16,7 @@ class Info:
     extension_points: frozenset[str]
     args_model: type[BaseModel] | None = None
     needs_pods: bool = False
+    why_not_isolated: str = ""
 
 
 class Rule(BaseModel, extra="forbid"):
@@ -42,7 +43,7 @@ KNOWN = {
     "HighCommPodFilter": Info(frozenset({"filter"})),
     "RdmaAware": Info(frozenset({"filter"})),
     "LabelMatch": Info(frozenset({"filter", "score"}), LabelMatchArgs),
-    "Needy": Info(frozenset({"score"}), NeedyArgs),
+    "Needy": Info(frozenset({"score"}), NeedyArgs, why_not_isolated="needs what is here"),
     "Gang": Info(frozenset({"preFilter", "permit"})),
     "SortA": Info(frozenset({"queueSort"})),
     "SortB": Info(frozenset({"queueSort"})),

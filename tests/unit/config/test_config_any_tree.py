@@ -16,6 +16,7 @@ _FIELDS = sorted(
     {"schedulerName", "plugins", "pluginConfig", "enabled", "disabled", "name", "weight", "args"}
     | {"filter", "score", "multiPoint", "queueSort", "tls", "tlsConfig", "certFile", "caFile"}
     | {"host", "port", "urlPrefix", "httpTimeout", "managedResources", "kubeconfig", "bind", "path"}
+    | {"waitingPods", "allowedNames", "tokenFile"}
 )
 _VALUES = [
     "RdmaAware",

@@ -49,6 +49,7 @@ def test_every_field_of_the_file_is_read(parse: Parse, tmp_path: Path) -> None:
                 "keepAliveSeconds": 100,
                 "insecure": False,
                 "tls": {"certFile": pem, "keyFile": pem, "clientCAFile": pem},
+                "waitingPods": {"allowedNames": ["ops"], "tokenFile": pem},
             },
             cluster={"kubeconfig": pem, "context": "dev"},
             extender={
@@ -77,13 +78,15 @@ def test_every_field_of_the_file_is_read(parse: Parse, tmp_path: Path) -> None:
     )
     assert (server.max_body_bytes, server.keep_alive_seconds) == (1024, 100)
     assert server.tls == config.ServerTLS(certFile=pem, keyFile=pem, clientCAFile=pem)
+    assert server.waiting_pods == config.WaitingPods(allowedNames=("ops",), tokenFile=pem)
     assert loaded.cluster == config.Cluster(kubeconfig=pem, context="dev")
     assert extender.http_timeout.seconds == 9.5
     assert extender.managed_resources[0].ignored_by_scheduler
     assert extender.tls_config.server_name == "kubextend"
     assert loaded.score_scale == "strict10"
     assert loaded.url_prefix == "https://kubextend:9443/v1"
-    assert loaded.notes == ()
+    # No plugin of this file holds pods.
+    assert [note.partition(":")[0] for note in loaded.notes] == ["server.waitingPods"]
 
 
 @pytest.mark.parametrize(

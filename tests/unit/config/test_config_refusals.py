@@ -83,7 +83,7 @@ FIELDS = {
             'unknown field "health_port"',
             1,
             "did you mean healthPort? known fields: healthHost, healthPort, host, insecure, "
-            "keepAliveSeconds, maxBodyBytes, path, port, tls",
+            "keepAliveSeconds, maxBodyBytes, path, port, tls, waitingPods",
         ),
     ),
     "unknown field, none near": (

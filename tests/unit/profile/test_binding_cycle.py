@@ -10,7 +10,8 @@ from profile_world import Said, request, state
 
 from kubextend.errors import ClusterError, PluginError
 from kubextend.framework.status import Code, Status
-from kubextend.profile import BindingCycle, BindingPlugins, PluginLimits, WaitingPods
+from kubextend.profile import BindingCycle, BindingPlugins, BindTime, PluginLimits, WaitingPods
+from kubextend.profile.threads import Threads
 
 LIMITS = PluginLimits()
 
@@ -252,6 +253,71 @@ def test_a_cancelled_wait_frees_what_was_reserved() -> None:
     diary, still_waiting = asyncio.run(scenario())
     assert diary == ["A.reserve", "A.permit", "A.unreserve"]
     assert still_waiting == 0
+
+
+class Reserves:
+    """Reserves and gives up in the event loop; its ``unreserve`` takes until it is let go."""
+
+    def __init__(self, name: str, diary: list[str], *, slow: bool = False) -> None:
+        self.name = name
+        self.diary = diary
+        self.unreserving = asyncio.Event()
+        self.go = asyncio.Event()
+        if not slow:
+            self.go.set()
+
+    async def reserve(self, *_: Any) -> None:
+        self.diary.append(f"{self.name}.reserve")
+
+    async def unreserve(self, *_: Any) -> None:
+        self.unreserving.set()
+        await self.go.wait()
+        self.diary.append(f"{self.name}.unreserve")
+
+
+def test_unreserve_of_all_runs_also_where_it_is_cancelled_in_the_middle() -> None:
+    async def scenario() -> list[str]:
+        waiting, diary = WaitingPods(), list[str]()
+        slow = Reserves("B", diary, slow=True)
+        plugins = [Reserves("A", diary), slow, all_points("C", diary, permit=WAIT)]
+        run = asyncio.create_task(cycle(diary, *plugins, waiting=waiting).run())
+        await _held(waiting)
+        run.cancel()
+        await slow.unreserving.wait()
+        run.cancel()
+        await asyncio.sleep(0)
+        slow.go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        return diary
+
+    diary = asyncio.run(scenario())
+    assert diary[-3:] == ["C.unreserve", "B.unreserve", "A.unreserve"]
+
+
+def test_unreserve_runs_late_where_no_thread_is_free_for_it_in_time() -> None:
+    diary: list[str] = []
+    unreserved, go = threading.Event(), threading.Event()
+
+    class Late(Reserves):
+        async def reserve(self, *_: Any) -> Status:
+            return REJECTED
+
+        def unreserve(self, *_: Any) -> None:  # type: ignore[override]
+            unreserved.set()
+
+    async def scenario() -> Status:
+        run = cycle(diary, Late("A", diary))
+        run.limits = PluginLimits()
+        run.limits._binding_threads = Threads(1, "only")
+        run.limits._binding_threads.submit(go.wait)
+        run.time = BindTime(timeout_s=0.2)
+        return await run.run()
+
+    assert asyncio.run(scenario()) == REJECTED
+    assert not unreserved.is_set()
+    go.set()
+    assert unreserved.wait(10)
 
 
 def test_two_hundred_waiting_pods_hold_no_thread_each() -> None:

@@ -126,12 +126,13 @@ def test_pre_score_skip_is_kept_in_the_state_and_a_rejection_is_a_failure() -> N
 SCORES: dict[str, tuple[Any, Any, list[int] | str]] = {
     "in range": ([0, 100], None, [0, 100]),
     "normalized into the range": ([7, 700], [1, 100], [1, 100]),
-    "below the range": ([-1, 5], None, "-1"),
-    "above the range": ([0, 101], None, "101"),
-    "normalized out of the range": ([0, 1], [0, 1000], "1000"),
-    "too few": ([1], None, "1 scores for 2 nodes"),
-    "not integers": ([1.5, 2.0], None, "TypeError"),
-    "none": (None, None, "TypeError"),
+    "below the range": ([-1, 5], None, '"A" Score plugin: .*-1'),
+    "above the range": ([0, 101], None, '"A" Score plugin: .*101'),
+    "normalized out of the range": ([0, 1], [0, 1000], '"A" NormalizeScore plugin: .*1000'),
+    "too few": ([1], None, '"A" Score plugin: .*1 scores for 2 nodes'),
+    "not integers": ([1.5, 2.0], None, '"A" Score plugin: TypeError'),
+    "bytes": (b"\x01\x02", None, '"A" Score plugin: TypeError'),
+    "none": (None, None, '"A" Score plugin: TypeError'),
 }
 
 

@@ -181,7 +181,7 @@ def _once(self: Any, state: Any, pod: Any, node_name: Any) -> None:
             'running "Broken" Filter plugin:',
         ),
         (broken(score=lambda *_: 101), "does not raise", "101"),
-        (broken(score=lambda *_: 1.5), "does not raise", "NormalizeScore plugin: TypeError"),
+        (broken(score=lambda *_: 1.5), "does not raise", "Score plugin: TypeError"),
         (
             broken(score_nodes=lambda _, __, ___, nodes: list(range(len(nodes)))),
             "score does not depend on the order of nodes",

@@ -132,7 +132,7 @@ def test_preempt_drops_the_candidates_that_filter_rejects() -> None:
     ("call", "point", "cause"),
     [
         (lambda runner, pod: runner.filter(pod), "Filter", LookupError),
-        (lambda runner, pod: runner.prioritize(pod), "NormalizeScore", ValueError),
+        (lambda runner, pod: runner.prioritize(pod), "Score", ValueError),
         (lambda runner, pod: runner.bind(pod, "node-0"), "Reserve", LookupError),
     ],
 )

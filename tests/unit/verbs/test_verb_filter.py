@@ -200,6 +200,25 @@ def test_unknown_names_are_an_error_for_ten_seconds_where_no_known_node_passes()
         assert rejected(result) == ({} if is_error else {"new": UNKNOWN, "bad": NO_RDMA})
 
 
+def test_where_errors_are_ignored_unknown_names_do_not_open_the_nodes_that_were_rejected() -> None:
+    activator = Activator()
+    watched = Watched().listing(node("bad"))
+    verbs = verbs_of([Needs()], watched=watched, activator=activator, ignorable=True)
+    result = answer(verbs, names_request(["bad", "new"]))
+    assert result["Error"] == ""
+    assert not result["NodeNames"]
+    assert result["FailedAndUnresolvableNodes"] == {"new": UNKNOWN, "bad": NO_RDMA}
+    watched.store.apply(watch_event("ADDED", node("new", RDMA)))
+    verbs.nodes_changed()
+    assert activator.woken == ["pod"]
+
+
+def test_before_the_first_sync_it_is_an_error_even_where_errors_are_ignored() -> None:
+    # As while kubextend is away: nothing is known that could be rejected, and nobody would wake.
+    verbs = verbs_of([Needs()], watched=Watched(synced=False), ignorable=True)
+    assert "not listed the nodes yet" in answer(verbs, names_request(["a"]))["Error"]
+
+
 def test_a_name_first_seen_where_others_passed_has_used_its_ten_seconds() -> None:
     clock = Clock()
     watched = Watched().listing(node("good", RDMA))

@@ -29,8 +29,12 @@ from kubextend.verbs import Verbs
 from kubextend.verbs.answer import QuickVerb
 
 TIMEOUT_S = 0.5
-# What the tests allow on top, on a machine that does other things besides.
-SLACK_S = 0.4
+# Of verbs that are run once more without the plugin, in a fifth of it.
+RETRIED_TIMEOUT_S = 1.5
+# What the tests allow on top, on a machine that does other things besides; what hangs does so for
+# longer.
+SLACK_S = 8.0
+HANGS_FOR_S = 20.0
 
 NODES = [node("good", {"rdma": "true"}), node("plain")]
 
@@ -194,6 +198,8 @@ BAD_SCORES: dict[str, Any] = {
     "answers too few": answers([1]),
     "answers too many": answers([1, 2, 3]),
     "answers texts": answers(["1", "2"]),
+    "answers bytes": answers(b"\x01\x02"),
+    "answers a bytearray": answers(bytearray(2)),
     "answers NaN": answers([float("nan"), 1]),
     "answers numbers with a point": answers([1.5, 2.5]),
     "answers 10^30": answers([10**30, 1]),
@@ -208,10 +214,7 @@ def test_a_score_that_fails_is_left_out_and_the_others_count(bad: str) -> None:
     verbs = odd_verbs(Odd(BAD_SCORES[bad], "score_nodes"))
     assert seen("prioritize", verbs.prioritize(REQUEST["prioritize"])) == LEFT_OUT["prioritize"]
     assert (
-        sum(
-            counted(verbs, "kubextend_plugin_failures_total", plugin="Odd", extension_point=point)
-            for point in ("Score", "NormalizeScore")
-        )
+        counted(verbs, "kubextend_plugin_failures_total", plugin="Odd", extension_point="Score")
         == 1
     )
 
@@ -260,16 +263,17 @@ class Hangs:
 
     def sleep(self, *_: Any) -> Any:
         self.calls += 1
-        self.over.wait(20)
+        self.over.wait(HANGS_FOR_S)
 
     def spin(self, *_: Any) -> Any:
         self.calls += 1
-        while not self.over.is_set():
+        until_s = time.monotonic() + HANGS_FOR_S
+        while not self.over.is_set() and time.monotonic() < until_s:
             pass
 
     async def sleep_async(self, *_: Any) -> Any:
         self.calls += 1
-        await asyncio.sleep(20)
+        await asyncio.sleep(HANGS_FOR_S)
 
 
 @pytest.fixture
@@ -298,7 +302,7 @@ def test_a_filter_that_hangs_is_answered_for_in_time(hangs: Hangs, method: str, 
     verbs = odd_verbs(Odd(getattr(hangs, way), method))
     answer, seconds = timed(verbs, "filter", REQUEST["filter"])
     assert answer == failed(POINT[method])
-    assert TIMEOUT_S * 0.79 < seconds < TIMEOUT_S * 0.8 + SLACK_S
+    assert TIMEOUT_S * 0.79 < seconds < TIMEOUT_S + SLACK_S
     # From now on it is left uncalled, and the answer is there at once.
     answer, seconds = timed(verbs, "filter", REQUEST["filter"])
     assert answer == failed(POINT[method])
@@ -311,10 +315,10 @@ def test_a_filter_that_hangs_is_answered_for_in_time(hangs: Hangs, method: str, 
 
 @pytest.mark.parametrize("method", HUNG_FILTERS)
 def test_a_filter_that_hangs_and_may_be_ignored_is_left_out(hangs: Hangs, method: str) -> None:
-    verbs = odd_verbs(Odd(hangs.sleep, method), ignored=True)
+    verbs = odd_verbs(Odd(hangs.sleep, method), ignored=True, timeout_s=RETRIED_TIMEOUT_S)
     answer, seconds = timed(verbs, "filter", REQUEST["filter"])
     assert answer == LEFT_OUT["filter"]
-    assert seconds < TIMEOUT_S * 0.6 + SLACK_S
+    assert seconds < RETRIED_TIMEOUT_S + SLACK_S
     assert timed(verbs, "filter", REQUEST["filter"])[0] == LEFT_OUT["filter"]
     assert hangs.calls == 1
 
@@ -349,10 +353,11 @@ def test_a_request_that_waits_for_a_thread_all_its_time_is_rejected_where_errors
 
 @pytest.mark.parametrize("method", ["pre_score", "score_nodes", "score"])
 def test_a_score_that_hangs_is_left_out_and_the_others_count(hangs: Hangs, method: str) -> None:
-    verbs = odd_verbs(Odd(hangs.sleep, method, *({"score_nodes"} if method == "pre_score" else ())))
+    odd = Odd(hangs.sleep, method, *({"score_nodes"} if method == "pre_score" else ()))
+    verbs = odd_verbs(odd, timeout_s=RETRIED_TIMEOUT_S)
     answer, seconds = timed(verbs, "prioritize", REQUEST["prioritize"])
     assert answer == LEFT_OUT["prioritize"]
-    assert seconds < TIMEOUT_S * 0.6 + SLACK_S
+    assert seconds < RETRIED_TIMEOUT_S + SLACK_S
     assert timed(verbs, "prioritize", REQUEST["prioritize"])[0] == LEFT_OUT["prioritize"]
     assert hangs.calls == 1
 
@@ -362,7 +367,7 @@ def test_nobody_is_evicted_where_a_filter_hangs(hangs: Hangs, ignored: bool) -> 
     verbs = odd_verbs(Odd(hangs.sleep, "filter_nodes"), ignored=ignored)
     answer, seconds = timed(verbs, "preempt", REQUEST["preempt"])
     assert answer == {"NodeNameToMetaVictims": {}}
-    assert seconds < TIMEOUT_S * 0.8 + SLACK_S
+    assert seconds < TIMEOUT_S + SLACK_S
 
 
 def test_what_took_the_time_is_blamed_and_not_what_was_called_last(hangs: Hangs) -> None:
@@ -414,6 +419,22 @@ def bound(verbs: Verbs) -> tuple[str, float]:
     return answer["Error"], time.monotonic() - began_s
 
 
+@pytest.mark.parametrize("way", ["sleep", "sleep_async"])
+def test_a_hanging_plugin_is_blamed_also_where_the_loop_sees_all_deadlines_at_once(
+    hangs: Hangs, way: str
+) -> None:
+    verbs = odd_verbs(Odd(getattr(hangs, way), "pre_bind"), binder=Binder())
+
+    async def ask() -> bytes:
+        # As a plugin does that keeps the interpreter busy on its thread.
+        asyncio.get_running_loop().call_later(TIMEOUT_S / 2, time.sleep, TIMEOUT_S / 2)
+        return await verbs.bind(BINDING)
+
+    verbs.filter(REQUEST["filter"])
+    assert json.loads(asyncio.run(ask()))["Error"] == 'PreBind plugin "Odd" failed'
+    assert counted(verbs, "kubextend_plugin_breaker_open", plugin="Odd") == 1
+
+
 @pytest.mark.parametrize("way", ["sleep", "spin", "sleep_async"])
 @pytest.mark.parametrize("method", BOUND_AT)
 def test_a_bind_whose_plugin_hangs_is_an_error_in_time(hangs: Hangs, method: str, way: str) -> None:
@@ -425,13 +446,16 @@ def test_a_bind_whose_plugin_hangs_is_an_error_in_time(hangs: Hangs, method: str
     verbs = odd_verbs(odd, binder=binder)
     error, seconds = bound(verbs)
     assert error == f'{BOUND_AT[method]} plugin "Odd" failed'
-    assert seconds < TIMEOUT_S * 0.8 + SLACK_S
+    assert seconds < TIMEOUT_S + SLACK_S
     assert not binder.bound
     error, seconds = bound(verbs)
     assert error == f'{BOUND_AT[method]} plugin "Odd" failed'
     assert seconds < SLACK_S
     assert hangs.calls == 1
     # What it may have reserved is given up all the same, although its breaker is open.
+    until_s = time.monotonic() + SLACK_S
+    while method == "reserve" and len(unreserved) < 2 and time.monotonic() < until_s:
+        time.sleep(0.01)
     assert len(unreserved) == (2 if method == "reserve" else 0)
 
 

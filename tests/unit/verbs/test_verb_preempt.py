@@ -1,4 +1,5 @@
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -10,13 +11,21 @@ from verb_world import (
     counted,
     full_preempt_request,
     full_request,
+    names_request,
     node,
     pod,
     preempt_request,
     verbs_of,
+    watch_event,
 )
 
+from kubextend import core
 from kubextend.errors import WireError
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import Handle
+from kubextend.framework.plugin import Rejection
+from kubextend.framework.status import Status
+from kubextend.profile import Profile, Profiles, WaitingPods
 from kubextend.verbs import Verbs
 
 EMPTY = b'{"NodeNameToMetaVictims":{}}'
@@ -92,6 +101,60 @@ def test_a_failing_filter_is_counted() -> None:
         verbs, "kubextend_plugin_failures_total", plugin="Breaks", extension_point="Filter"
     )
     assert failures == 1
+
+
+class Room:
+    """Two pods a node at most; counted by the per-node view, or by the Handle."""
+
+    name = "Room"
+
+    def __init__(self, handle: Handle | None) -> None:
+        if handle is None:
+            self.filter = lambda _state, _pod, info: FULL if len(info.pods) > 1 else None
+        else:
+            self.filter_nodes = lambda state, _pod, nodes: [
+                Rejection(core.Mask([n > 1 for n in counted_by(handle, state, nodes)]), FULL)
+            ]
+
+
+FULL = Status.unschedulable("no room")
+
+
+def counted_by(handle: Handle, state: CycleState, nodes: core.Nodes) -> list[int]:
+    snapshot = handle.pods(state)
+    assert snapshot is not None
+    return list(snapshot.requested(nodes, "pods"))
+
+
+@dataclass
+class Pods:
+    store: core.PodStore
+    synced: bool = True
+
+
+def on_node(name: str, where: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "ml", "uid": f"uid-of-{name}"}
+    return {"metadata": metadata, "spec": {"nodeName": where}}
+
+
+@pytest.mark.parametrize("grain", ["per node", "at once"])
+def test_filters_see_the_candidates_without_their_victims(grain: str) -> None:
+    placed = {"good": ["a", "b", "c"], "plain": ["d", "e", "f"]}
+    store = core.PodStore()
+    for where, there in placed.items():
+        for name in there:
+            store.apply(watch_event("ADDED", on_node(name, where)))
+    handle = Handle(waiting_pods=WaitingPods(), pods=Pods(store))
+    room: Any = Room(None if grain == "per node" else handle)
+    profile = Profile("default-scheduler", filter=[room], pods=store.snapshot)
+    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore(), watched=watched())
+    # Two of three leave good, one leaves plain: only good has room for one more then.
+    gone = {"good": ["uid-of-a", "uid-of-c"], "plain": ["uid-of-e"]}
+    assert kept(verbs, preempt_request(gone)) == {"good": victims("uid-of-a", "uid-of-c")}
+    assert len(store.snapshot()) == 6
+    full = {"NodeNames": None, "Error": ""}
+    asked = json.loads(verbs.filter(names_request(["good", "plain"])))
+    assert {key: asked[key] or full[key] for key in full} == full
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"NodeNameToMetaVictims":3}'])

@@ -114,7 +114,7 @@ def test_a_plugin_that_leaves_its_range_is_left_out(score: int) -> None:
     verbs = verbs_of(scores=[(wild, 1), (Scores(100), 1)])
     assert scores(verbs, full_request(NODES)) == {"good": 10, "plain": 0}
     failures = counted(
-        verbs, "kubextend_plugin_failures_total", plugin="Wild", extension_point="NormalizeScore"
+        verbs, "kubextend_plugin_failures_total", plugin="Wild", extension_point="Score"
     )
     assert failures == 1
 

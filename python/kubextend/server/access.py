@@ -1,0 +1,100 @@
+"""Who may decide on waiting pods: client certificates by their names, and bearer tokens."""
+
+import hmac
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from kubextend.errors import KubextendError
+from kubextend.server.connection import peer_names
+from kubextend.server.reply import RefusedError
+
+__all__ = ["Access", "TokenFile"]
+
+_LOGGER = logging.getLogger(__name__)
+
+_MOST_FILE_BYTES: Final = 64 * 1024
+
+
+class TokenFile:
+    """Bearer tokens, one a line: while they rotate the old and the new one are good.
+
+    Read at every use, so that a change counts at once; while the file is of no use no token is.
+
+    Args:
+        path: of the file.
+
+    Raises: KubextendError: it cannot be read, or holds no token.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._in_trouble = False
+        self._tokens()
+
+    def holds(self, token: bytes) -> bool:
+        """Whether it is one of them; the time that takes says nothing about how near it was."""
+        try:
+            tokens = self._tokens()
+        except KubextendError as error:
+            if not self._in_trouble:
+                _LOGGER.warning("no bearer token is accepted: %s", error)
+            self._in_trouble = True
+            return False
+        self._in_trouble = False
+        return any(hmac.compare_digest(token, known) for known in tokens)
+
+    def _tokens(self) -> list[bytes]:
+        try:
+            with self._path.open("rb") as file:
+                lines = file.read(_MOST_FILE_BYTES).splitlines()
+        except OSError as error:
+            message = f"token file {self._path} cannot be read: {error.strerror or error}"
+            raise KubextendError(message) from error
+        tokens = [token for line in lines if (token := line.strip())]
+        if not tokens:
+            message = f"token file {self._path} holds no token"
+            raise KubextendError(message)
+        return tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a client has to show, one of the two.
+
+    Attributes:
+        names: that one of its certificate's has to be among.
+        tokens: that its own has to be among; None: no token helps.
+    """
+
+    names: frozenset[str] = frozenset()
+    tokens: TokenFile | None = None
+
+    def caller(self, scope: Scope) -> str:
+        """Who has sent this request, for the log.
+
+        Raises: RefusedError: 401 where a token is missing or wrong, 403 where the certificate is of
+            somebody else.
+        """
+        names = peer_names(scope)
+        if known := names & self.names:
+            return min(known)
+        token = _bearer_token(scope)
+        if self.tokens is not None and token is not None:
+            if self.tokens.holds(token):
+                return "a bearer token"
+            raise RefusedError(401, "Authorization: this bearer token is not known")
+        if self.tokens is not None and not names:
+            raise RefusedError(401, "Authorization: a bearer token is needed")
+        shown = f"the names {', '.join(sorted(names))}" if names else "no name"
+        message = f"the client's certificate has {shown}, none of server.waitingPods.allowedNames"
+        raise RefusedError(403, message)
+
+
+def _bearer_token(scope: Scope) -> bytes | None:
+    scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
+    return token.strip().encode("latin-1") if scheme.lower() == "bearer" else None

@@ -1,0 +1,196 @@
+"""Pods that Permit holds, over HTTP: listed, allowed, rejected.
+
+Knows no plugin but by the name that holds a pod. Who calls is known before anything of the request
+is read, and no answer tells others whether a pod waits.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+import orjson
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from kubextend.framework.handle import HeldPod, HeldPods
+from kubextend.metrics import Metrics
+from kubextend.server.access import Access
+from kubextend.server.body import read_body
+from kubextend.server.reply import RefusedError, refuse, reply
+
+__all__ = ["waiting_pod_routes"]
+
+_LOGGER = logging.getLogger(__name__)
+
+_MOST_BODY_BYTES: Final = 64 * 1024
+# Of an Event's note, which the reason may become part of.
+_MOST_REASON_CHARS: Final = 1024
+_CHALLENGE: Final = ((b"www-authenticate", b"Bearer"),)
+_TIMES: Final = orjson.OPT_OMIT_MICROSECONDS | orjson.OPT_UTC_Z
+
+_Action: TypeAlias = Callable[[HeldPods, str, str, bytes], object]
+"""Given the held pods, who asks, the UID in the path and the body."""
+
+
+def waiting_pod_routes(
+    waiting_pods: HeldPods, access: Access, metrics: Metrics, *, path: str = "/"
+) -> list[Route]:
+    """``waiting-pods`` under a path, and ``allow`` and ``reject`` under each pod's UID.
+
+    Args:
+        waiting_pods: those that Permit holds.
+        access: who may.
+        metrics: what is counted.
+        path: the prefix, that of the verbs.
+    """
+    prefix = f"{path.rstrip('/')}/waiting-pods"
+    endpoint = partial(_Endpoint, waiting_pods, access, metrics)
+    return [
+        Route(prefix, endpoint("list", _list), methods=["GET"]),
+        Route(f"{prefix}/{{uid}}/allow", endpoint("allow", _allow), methods=["POST"]),
+        Route(f"{prefix}/{{uid}}/reject", endpoint("reject", _reject), methods=["POST"]),
+    ]
+
+
+class _Endpoint:
+    """One action as an ASGI application."""
+
+    def __init__(
+        self, waiting_pods: HeldPods, access: Access, metrics: Metrics, name: str, action: _Action
+    ) -> None:
+        self._waiting_pods = waiting_pods
+        self._access = access
+        self._metrics = metrics
+        self._name = name
+        self._action = action
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            who = self._access.caller(scope)
+            body = await _body(scope, receive)
+            uid = scope["path_params"].get("uid", "")
+            answer = self._action(self._waiting_pods, who, uid, body)
+        except ClientDisconnect:
+            return
+        except asyncio.CancelledError:
+            # Only the end of the server cancels a request; uvicorn would log a traceback.
+            await refuse(scope, send, RefusedError(503, "kubextend is shutting down"))
+        except RefusedError as refused:
+            self._metrics.refused(str(refused.status)).inc()
+            await refuse(scope, send, refused, _CHALLENGE if refused.status == 401 else ())  # noqa: PLR2004  Unauthorized
+        else:
+            self._metrics.waiting_pod_requests(self._name).inc()
+            await reply(send, 200, orjson.dumps(answer, option=_TIMES))
+
+
+def _list(waiting_pods: HeldPods, _who: str, _uid: str, _body: bytes) -> object:
+    return {"items": [_entry(held) for held in waiting_pods if held.pending_plugins]}
+
+
+def _allow(waiting_pods: HeldPods, who: str, uid: str, body: bytes) -> object:
+    """Goes on without the plugin that the body names, or else without any.
+
+    Raises: RefusedError: 400, 404, or 409 where that changes nothing any more.
+    """
+    plugin = _text(body, "plugin")
+    held = _found(waiting_pods, uid)
+    named = held.pending_plugins if plugin is None else (plugin,)
+    allowed = [name for name in named if held.allow(name)]
+    if not allowed:
+        raise _conflict(held, plugin)
+    _log("allowed", held, who, f"for {', '.join(allowed)}")
+    return _entry(held)
+
+
+def _reject(waiting_pods: HeldPods, who: str, uid: str, body: bytes) -> object:
+    """It is sent back with the reason that the body gives.
+
+    Raises: RefusedError: 400, 404, or 409 where it was decided before.
+    """
+    reason = _text(body, "reason")
+    if reason is None:
+        raise RefusedError(400, "reason: Required value", unread=False)
+    held = _found(waiting_pods, uid)
+    if not held.reject("", reason):
+        raise _conflict(held)
+    _log("rejected", held, who, reason)
+    return _entry(held)
+
+
+def _found(waiting_pods: HeldPods, uid: str) -> HeldPod:
+    held = waiting_pods.get(uid)
+    if held is None:
+        raise RefusedError(404, f"no pod of UID {uid} is waiting", unread=False)
+    return held
+
+
+def _conflict(held: HeldPod, plugin: str | None = None) -> RefusedError:
+    why = "is decided already"
+    if plugin is not None and (pending := held.pending_plugins):
+        why = f"is not held by {plugin}, but by {', '.join(pending)}"
+    message = f"pod {held.pod.namespace}/{held.pod.name} {why}"
+    return RefusedError(409, message, unread=False)
+
+
+def _log(done: str, held: HeldPod, who: str, what: str) -> None:
+    pod = held.pod
+    _LOGGER.info("waiting pod %s/%s is %s by %s: %s", pod.namespace, pod.name, done, who, what)
+
+
+def _entry(held: HeldPod) -> Mapping[str, object]:
+    """A waiting pod as the answers show it; one that is decided has no deadline."""
+    deadline_s = held.deadline_s
+    return {
+        "namespace": held.pod.namespace,
+        "name": held.pod.name,
+        "uid": held.pod.uid,
+        "node": held.node_name,
+        "pendingPlugins": held.pending_plugins,
+        "since": datetime.fromtimestamp(held.since_s, UTC),
+        "deadline": None if deadline_s is None else datetime.fromtimestamp(deadline_s, UTC),
+    }
+
+
+async def _body(scope: Scope, receive: Receive) -> bytes:
+    """The body; empty where the request has none, and then of no type."""
+    headers = Headers(scope=scope)
+    if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
+        return b""
+    return await read_body(scope, receive, _MOST_BODY_BYTES)
+
+
+def _text(body: bytes, field: str) -> str | None:
+    """The one field that a body may have; None where it has none.
+
+    Raises: RefusedError: 400: the body is something else.
+    """
+    given = _object(body)
+    if unknown := sorted(given.keys() - {field}):
+        message = f'{unknown[0]}: unknown field "{unknown[0]}"; known fields: {field}'
+        raise RefusedError(400, message, unread=False)
+    text = given.get(field)
+    if text is None:
+        return None
+    if not isinstance(text, str) or not text.isprintable() or not text.strip():
+        raise RefusedError(400, f"{field}: expected one line of text", unread=False)
+    if len(text) > _MOST_REASON_CHARS:
+        message = f"{field}: must have at most {_MOST_REASON_CHARS} characters"
+        raise RefusedError(400, message, unread=False)
+    return text
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    if not body:
+        return {}
+    try:
+        given = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise RefusedError(400, f"the body is no JSON: {error}", unread=False) from error
+    if not isinstance(given, dict):
+        raise RefusedError(400, "the body: expected an object", unread=False)
+    return given

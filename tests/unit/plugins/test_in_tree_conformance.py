@@ -1,0 +1,46 @@
+"""The plugins that come along keep the rules that plugin authors are held to."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kubextend import testing
+from kubextend.plugins import IN_TREE
+
+# Nothing is asked: conformance starts no plugin. With numbers they are tried beside their tests.
+PROMETHEUS = {"prometheusAddress": "http://127.0.0.1:9"}
+
+GIVEN: Mapping[str, Mapping[str, Any]] = {
+    "Coscheduling": {
+        "labels": {
+            "scheduling.x-k8s.io/pod-group": ["red", "blue"],
+            "pod-group.scheduling.sigs.k8s.io/min-available": ["1", "2", "many"],
+        }
+    },
+    "HighCommPodFilter": {
+        "labels": {"high-comm": ["", "true"], "node.kubernetes.io/rdma-enabled": ["true", "false"]}
+    },
+    "LabelMatch": {
+        "args": {
+            "filters": [
+                {"podSelector": "app=web", "nodeSelector": "disk", "reason": "no disk"},
+                {"nodeSelector": "generation>2", "reason": "too old"},
+            ],
+            "scores": [
+                {"podSelector": "app", "nodeSelector": "disk in (ssd)", "score": 60},
+                {"nodeSelector": "generation>3", "score": 40},
+            ],
+        },
+        "labels": {"generation": ["1", "3", "4", "new"]},
+    },
+    "NetworkTraffic": {"args": PROMETHEUS | {"networkInterface": "eth0"}},
+    "PrometheusScore": {"args": PROMETHEUS | {"query": "node_load1"}},
+    "RdmaAware": {"labels": {"high-comm": ["true", "false"], "rdma": ["true", "false"]}},
+    "TargetLoadPacking": {"args": PROMETHEUS},
+}
+
+
+@pytest.mark.parametrize("name", IN_TREE)
+def test_a_plugin_that_comes_along_conforms(name: str) -> None:
+    testing.conformance(IN_TREE[name].plugin_class, **GIVEN[name])

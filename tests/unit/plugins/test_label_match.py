@@ -1,0 +1,53 @@
+"""LabelMatch: rules from its arguments, and arguments that hold none."""
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from kubextend import config, testing
+from kubextend.errors import ConfigError
+from kubextend.plugins import IN_TREE, LabelMatch
+
+NODES = {"spot": {"capacity": "spot"}, "fast": {"disk": "nvme"}, "plain": {}}
+NO_SPOT = {"podSelector": "team=ml", "nodeSelector": "capacity!=spot", "reason": "node is spot"}
+LIKES_NVME = {"nodeSelector": "disk=nvme", "score": 70}
+
+
+def test_a_node_is_rejected_by_the_rule_that_it_fails() -> None:
+    args = {"filters": [NO_SPOT]}
+    chosen = testing.make_pod(labels={"team": "ml"})
+    result = testing.run_filter(LabelMatch, chosen, NODES, args=args)
+    assert (result.kept, result.rejected) == (("fast", "plain"), {"spot": "node is spot"})
+    assert result.unresolvable == {"spot"}
+    other = testing.make_pod(labels={"team": "web"})
+    assert testing.run_filter(LabelMatch, other, NODES, args=args).kept == ("spot", "fast", "plain")
+
+
+def test_the_scores_of_all_rules_that_match_add_up() -> None:
+    anywhere = {"nodeSelector": "capacity!=spot", "score": 20}
+    args = {"scores": [LIKES_NVME, anywhere]}
+    scores = testing.run_score(LabelMatch, testing.make_pod(), NODES, args=args)
+    assert scores == {"spot": 0, "fast": 90, "plain": 20}
+
+
+@pytest.mark.parametrize("given", [{}, {"filters": []}, {"filters": [], "scores": []}])
+def test_without_a_rule_it_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="does nothing"):
+        LabelMatch.Args.model_validate_json(json.dumps(given))
+
+
+@pytest.mark.parametrize("entries", [[], [{"name": "LabelMatch", "args": {}}]])
+def test_a_configuration_that_gives_it_no_rule_is_refused(entries: list[Any]) -> None:
+    enabled: Any = {"multiPoint": {"enabled": [{"name": "LabelMatch"}]}}
+    document: Any = {
+        "apiVersion": "kubextend.dev/v1alpha1",
+        "kind": "ExtenderConfiguration",
+        "profiles": [{"plugins": enabled, "pluginConfig": entries}],
+    }
+    with pytest.raises(ConfigError) as caught:
+        config.parse(document, known=IN_TREE)
+    [issue] = caught.value.issues
+    assert issue.path.startswith("profiles[0].pluginConfig")
+    assert "does nothing" in issue.message

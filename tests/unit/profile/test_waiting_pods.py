@@ -1,0 +1,72 @@
+"""A pod that Permit holds: who holds it, until when, and who may still decide."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from profile_world import request
+
+from kubextend.framework.status import Status
+from kubextend.profile import WaitingPod
+
+_T = TypeVar("_T")
+
+
+def in_loop(scenario: Callable[[WaitingPod], _T], **waits_s: float) -> _T:
+    """What a scenario returns that is given a pod which these plugins hold so long."""
+
+    async def run() -> _T:
+        waiting = WaitingPod(request("n")[0], "n", waits_s)
+        try:
+            return scenario(waiting)
+        finally:
+            waiting.end()
+
+    return asyncio.run(run())
+
+
+def test_the_deadline_is_that_of_the_first_plugin_that_still_holds_it() -> None:
+    def scenario(waiting: WaitingPod) -> list[float | None]:
+        deadlines = []
+        for plugin in ("none", "A", "C", "B"):
+            waiting.allow(plugin)
+            deadline_s = waiting.deadline_s
+            deadlines.append(None if deadline_s is None else deadline_s - waiting.since_s)
+        return deadlines
+
+    began_s = time.time()
+    assert in_loop(scenario, A=30, B=600, C=60) == [30, 60, 600, None]
+    assert began_s <= in_loop(lambda waiting: waiting.since_s, A=1) <= time.time()
+
+
+def test_who_allows_is_told_whether_that_plugin_held_it() -> None:
+    def scenario(waiting: WaitingPod) -> list[bool]:
+        return [waiting.allow(plugin) for plugin in ("B", "A", "A", "C", "C")]
+
+    assert in_loop(scenario, A=60, C=60) == [False, True, False, True, False]
+
+
+def test_what_is_decided_stays_decided() -> None:
+    def allowed(waiting: WaitingPod) -> list[bool]:
+        return [waiting.allow("A"), waiting.reject("", "no"), waiting.allow("A")]
+
+    def rejected(waiting: WaitingPod) -> list[bool]:
+        return [waiting.reject("", "no"), waiting.allow("A"), waiting.reject("", "no")]
+
+    assert in_loop(allowed, A=60) == [True, False, False]
+    assert in_loop(rejected, A=60) == [True, False, False]
+    assert in_loop(lambda waiting: (waiting.end(), waiting.deadline_s)[1], A=60) is None
+
+
+def test_a_plugin_that_allowed_it_in_time_does_not_reject_it_by_its_timeout() -> None:
+    async def run() -> Status:
+        waiting = WaitingPod(request("n")[0], "n", {"A": 0.02, "B": 60})
+        # The loop is held up until A's time is over: its timer is due when it is allowed.
+        time.sleep(0.05)  # noqa: ASYNC251
+        waiting.allow("A")
+        await asyncio.sleep(0.05)
+        waiting.allow("B")
+        return await waiting.wait()
+
+    assert asyncio.run(run()) == Status.success()
