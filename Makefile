@@ -43,7 +43,7 @@ lint: build ## formatting, lints, types, stubs, and the rules of the architectur
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest kubextend._native --allowlist tests/stubtest-allowlist.txt
 	$(BIN)/lint-imports --no-cache
-	cd tests/go && test -z "$$(gofmt -l .)" && go vet ./...
+	cd tests/go && test -z "$$(gofmt -l . ../e2e/tools)" && go vet ./...
 
 .PHONY: test-rust
 test-rust: ## tests of the core
@@ -75,7 +75,7 @@ $(GO_TOOLS) &: tests/e2e/tools/go.mod tests/e2e/tools/go.sum
 	touch $(GO_TOOLS)
 
 .PHONY: bench
-bench: build ## the core and the verbs beside orjson, as ratios
+bench: build ## the core, the verbs and plugins beside their floors, as ratios
 	$(BIN)/python -m pytest benches -q --benchmark-columns=min,median,max,rounds
 	$(BIN)/python benches/prometheus_outage.py
 
@@ -83,7 +83,7 @@ bench: build ## the core and the verbs beside orjson, as ratios
 format: build ## write the formatting that lint checks
 	cargo fmt
 	$(BIN)/ruff format
-	gofmt -w tests/go
+	gofmt -w tests/go tests/e2e/tools
 
 .PHONY: lock
 lock: build/environment ## pin the newest versions that pyproject.toml and Cargo.toml allow

@@ -7,7 +7,13 @@ import orjson
 
 from nodes import Cluster
 
-__all__ = ["Check", "check_full_answer", "check_names_answer"]
+__all__ = [
+    "Check",
+    "check_equal_scores",
+    "check_full_answer",
+    "check_names_answer",
+    "check_nothing_rejected",
+]
 
 Check: TypeAlias = Callable[[Cluster, bytes], None]
 
@@ -33,6 +39,20 @@ def check_names_answer(cluster: Cluster, answer: bytes) -> None:
     assert result["NodeNames"] == cluster.kept_names
     assert result["Nodes"] is None
     _check_rejections(cluster, result)
+
+
+def check_nothing_rejected(cluster: Cluster, answer: bytes) -> None:
+    """Every name is kept."""
+    result = orjson.loads(answer)
+    assert result["NodeNames"] == list(cluster.names)
+    assert not result["FailedNodes"]
+    assert not result["FailedAndUnresolvableNodes"]
+    assert not result["Error"]
+
+
+def check_equal_scores(cluster: Cluster, answer: bytes) -> None:
+    """Every node has 50 points of 100, a tenth of them on the wire."""
+    assert orjson.loads(answer) == [{"Host": name, "Score": 5} for name in cluster.names]
 
 
 def _check_rejections(cluster: Cluster, result: dict[str, Any]) -> None:

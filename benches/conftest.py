@@ -13,6 +13,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import report
+from figures import FASTER, Figure
 from nodes import Cluster
 from pairing import Work, paired
 from works import Mode
@@ -85,14 +86,19 @@ def absolute(
 
 @pytest.fixture
 def compare(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """The ratio of a work to a floor, from paired rounds; it goes into the report."""
+    """A work beside a floor, from paired rounds; what comes of it goes into the report."""
     suite = _suite(request)
 
-    def measure(
-        ours: Work, floor: Work, nodes: int, body_bytes: int, aim: float | None = None
+    def measure(  # noqa: PLR0913, PLR0917  what a row of the report says
+        ours: Work,
+        floor: Work,
+        nodes: int,
+        body_bytes: int,
+        aim: float | None = None,
+        figure: Figure = FASTER,
     ) -> None:
         pairing = paired(ours, floor)
-        row = report.Row(suite, nodes, ours.name, floor.name, body_bytes, pairing, aim)
+        row = report.Row(suite, nodes, ours.name, floor.name, body_bytes, pairing, figure, aim)
         request.config.stash[_ROWS].append(row)
 
     return measure
@@ -101,16 +107,19 @@ def compare(request: pytest.FixtureRequest) -> Callable[..., None]:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
 ) -> None:
-    for suite, rows in _by_suite(config.stash[_ROWS]):
-        terminalreporter.section(f"{suite}: ratios")
-        for line in report.table(rows):
-            terminalreporter.line(line)
-        if exitstatus == pytest.ExitCode.OK and not config.stash[_PARTIAL]:
-            path = report.write(_RESULTS, suite, rows, config.stash[_MACHINE])
-            terminalreporter.line(f"written to {path.relative_to(config.rootpath)}")
-    if config.stash[_ROWS]:
-        described = (f"{key} {value}" for key, value in config.stash[_MACHINE].items())
-        terminalreporter.line(f"machine: {', '.join(described)}")
+    rows = config.stash[_ROWS]
+    if not rows:
+        return
+    terminalreporter.section("ours beside its floors")
+    for line in report.table(rows):
+        terminalreporter.line(line)
+    described = (f"{key} {value}" for key, value in config.stash[_MACHINE].items())
+    terminalreporter.line(f"machine: {', '.join(described)}")
+    if exitstatus != pytest.ExitCode.OK or config.stash[_PARTIAL]:
+        return
+    for suite, of_suite in _by_suite(rows):
+        path = report.write(_RESULTS, suite, of_suite, config.stash[_MACHINE])
+        terminalreporter.line(f"written to {path.relative_to(config.rootpath)}")
 
 
 def _suite(request: pytest.FixtureRequest) -> str:

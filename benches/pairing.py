@@ -2,16 +2,18 @@
 
 import gc
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-__all__ = ["Pairing", "Work", "paired"]
+__all__ = ["Block", "Pairing", "Work", "paired"]
 
 _BLOCKS = 5
-_MOST_BLOCKS = 25
+# A floor that moves more than this within one run says nothing.
+_MOST_SPREAD = 0.10
 _BUDGET_S = 3.0
+_MOST_EXTRA_S = 6.0
 # Calls shorter than this are timed one by one but compared in bunches of it.
 _TURN_S = 0.1
 
@@ -43,40 +45,86 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Pairing:
-    """Two works timed in turn.
+class Block:
+    """One floor, ours, ours, floor.
 
     Attributes:
-        ours_s: every call of ours.
-        floor_s: every call of the floor.
-        ratios: of each block, how many times faster ours was.
-        floor_spread: how far apart the floor's blocks were, as a part of their median.
+        ours_s: the calls of ours.
+        floor_s: the calls of the floor.
     """
 
     ours_s: list[float]
     floor_s: list[float]
-    ratios: list[float]
-    floor_spread: float
+
+    @property
+    def medians(self) -> tuple[float, float]:
+        """Of ours and of the floor, in seconds."""
+        return statistics.median(self.ours_s), statistics.median(self.floor_s)
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Two works timed in turn.
+
+    Attributes:
+        blocks: at least five, one after the other.
+    """
+
+    blocks: Sequence[Block]
+
+    @property
+    def ours_s(self) -> list[float]:
+        """Every call of ours."""
+        return [time_s for block in self.blocks for time_s in block.ours_s]
+
+    @property
+    def floor_s(self) -> list[float]:
+        """Every call of the floor."""
+        return [time_s for block in self.blocks for time_s in block.floor_s]
+
+    @property
+    def floor_spread(self) -> float:
+        """How far apart the floor's blocks were, as a part of their median."""
+        floors = [block.medians[1] for block in self.blocks]
+        return (max(floors) - min(floors)) / statistics.median(floors)
+
+    @property
+    def steady(self) -> bool:
+        """Whether the floor stood still enough for what is made of the times to count."""
+        return self.floor_spread <= _MOST_SPREAD
+
+    @property
+    def steadiest(self) -> "Pairing":
+        """The longest run of at least five blocks over which the floor stood still, else all.
+
+        Which blocks count is decided by the floor alone, so ours cannot gain by it.
+        """
+        for length in range(len(self.blocks), _BLOCKS - 1, -1):
+            for first in range(len(self.blocks) - length + 1):
+                run = Pairing(self.blocks[first : first + length])
+                if run.steady:
+                    return run
+        return self
 
 
 def paired(ours: Work, floor: Work) -> Pairing:
-    """Times floor, ours, ours, floor: at least five such blocks, more where they are short."""
+    """Times floor, ours, ours, floor, until the floor stood still for at least five such blocks.
+
+    Where it never does, all that was timed is returned once the time is over.
+    """
     ours_calls, floor_calls = _calls_a_turn(ours), _calls_a_turn(floor)
-    ours_s: list[float] = []
-    floor_s: list[float] = []
-    ratios: list[float] = []
-    floor_means: list[float] = []
-    end = perf_counter() + _BUDGET_S
-    while len(ratios) < _BLOCKS or (len(ratios) < _MOST_BLOCKS and perf_counter() < end):
+    blocks: list[Block] = []
+    enough = perf_counter() + _BUDGET_S
+    end = enough + _MOST_EXTRA_S
+    while len(blocks) < _BLOCKS or perf_counter() < end:
         before = _turn(floor, floor_calls)
         between = _turn(ours, ours_calls) + _turn(ours, ours_calls)
-        around = before + _turn(floor, floor_calls)
-        floor_means.append(statistics.fmean(around))
-        ratios.append(floor_means[-1] / statistics.fmean(between))
-        ours_s += between
-        floor_s += around
-    spread = (max(floor_means) - min(floor_means)) / statistics.median(floor_means)
-    return Pairing(ours_s, floor_s, ratios, spread)
+        blocks.append(Block(between, before + _turn(floor, floor_calls)))
+        if len(blocks) >= _BLOCKS and perf_counter() >= enough:
+            found = Pairing(blocks).steadiest
+            if found.steady:
+                return found
+    return Pairing(blocks)
 
 
 def _calls_a_turn(work: Work) -> int:

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from statistics import quantiles
 
 from kubextend import core
@@ -21,22 +20,12 @@ from kubextend.framework.handle import Handle
 from kubextend.plugins import NetworkTraffic
 from kubextend.profile import Profile, Profiles, WaitingPods
 from kubextend.verbs import Verbs
+from works import Watched
 
 NODES = [f"node-{number}" for number in range(5000)]
 CALLS = 1500
 WARM_UP = 200
 SCORES = {"Host": NODES[0], "Score": 10}
-
-
-@dataclass(frozen=True)
-class Watched:
-    """Nodes that a watch would have brought."""
-
-    store: core.NodeStore
-    synced: bool = True
-
-    def age_s(self) -> float | None:
-        return 0.0
 
 
 class StandIn(http.server.ThreadingHTTPServer):

@@ -1,4 +1,4 @@
-"""One table of ratios for each suite, and the same as JSON."""
+"""One table of all that was compared, and the same as JSON, a file for each suite."""
 
 import os
 import platform
@@ -12,37 +12,38 @@ from typing import Any
 
 import orjson
 
+from figures import Figure
 from pairing import Pairing
 
 __all__ = ["Row", "machine", "table", "write"]
 
 _DISTRIBUTIONS = ("kubextend", "orjson", "pytest-benchmark")
-# A floor that moves more than this within one run says nothing.
-_MOST_SPREAD = 0.10
 # With fewer calls there is no ninety-ninth percentile.
 _CALLS_FOR_P99 = 100
 _HEADS = (
+    "through",
     "nodes",
     "work",
     "p50 ms",
     "p99 ms",
     "floor",
     "p50 ms",
-    "times faster",
+    "ours is",
     "range",
     "blocks",
     "aim",
     "floor moved",
 )
-_LEFT = frozenset(("work", "floor"))
+_LEFT = frozenset(("through", "work", "floor"))
 _LEGEND = """
-times faster: median of paired blocks (floor, ours, ours, floor), lowest and highest block beside it
+ours is: median over blocks (floor, ours, ours, floor), each of which compares its own medians;
+  lowest and highest block beside it
 orjson.loads: only builds the document; no filter, no answer; the garbage collector runs, as in any
   program, but has nothing but that document to look through
 freeing what a call returned is timed on neither side
 aim: for the median
-! and (): the floor moved by more than 10 %, so the ratio does not count: make the machine quiet and
-  run again
+! and (): no five blocks in a row over which the floor moved by less than 10 %, so the row does not
+  count: make the machine quiet and run again
 """.strip().splitlines()
 
 
@@ -57,7 +58,8 @@ class Row:
         floor: what it was timed beside.
         body_bytes: of the request.
         pairing: the times.
-        aim: how many times faster it is meant to be at least.
+        figure: what is made of them.
+        aim: what the figure is meant to be.
     """
 
     suite: str
@@ -66,20 +68,17 @@ class Row:
     floor: str
     body_bytes: int
     pairing: Pairing
+    figure: Figure
     aim: float | None = None
 
     @property
-    def ratio(self) -> float:
-        """How many times faster than the floor."""
-        return statistics.median(self.pairing.ratios)
-
-    @property
-    def steady(self) -> bool:
-        """Whether the floor stood still enough for the ratio to count."""
-        return self.pairing.floor_spread <= _MOST_SPREAD
+    def values(self) -> list[float]:
+        """The figure of each block."""
+        return [self.figure.of(*block.medians) for block in self.pairing.blocks]
 
     def as_json(self) -> dict[str, Any]:
         """For benches/results."""
+        values = self.values
         return {
             "nodes": self.nodes,
             "work": self.work,
@@ -87,45 +86,52 @@ class Row:
             "body_bytes": self.body_bytes,
             "ours_s": _summary(self.pairing.ours_s),
             "floor_s": _summary(self.pairing.floor_s),
-            "times_faster": {
-                "median": self.ratio,
-                "min": min(self.pairing.ratios),
-                "max": max(self.pairing.ratios),
-                "blocks": self.pairing.ratios,
+            "ours_is": {
+                "unit": self.figure.unit.strip(),
+                "median": statistics.median(values),
+                "min": min(values),
+                "max": max(values),
+                "blocks": values,
             },
             "aim": self.aim,
-            "aim_met": self.aim is None or self.ratio >= self.aim,
+            "aim_met": self._met,
             "floor_spread": self.pairing.floor_spread,
-            "steady": self.steady,
+            "steady": self.pairing.steady,
         }
 
     def cells(self) -> tuple[str, ...]:
         """For the table."""
         ours, floor = _summary(self.pairing.ours_s), _summary(self.pairing.floor_s)
-        ratios = self.pairing.ratios
+        values = self.values
         return (
+            self.suite,
             f"{self.nodes:,}",
             self.work,
             _ms(ours["p50"]),
             _ms(ours["p99"]),
             self.floor,
             _ms(floor["p50"]),
-            f"{self.ratio:.2f}x",
-            f"{min(ratios):.2f}..{max(ratios):.2f}",
-            str(len(ratios)),
+            self.figure.shown(statistics.median(values)),
+            f"{min(values):.3g}..{max(values):.3g}",
+            str(len(values)),
             self._verdict(),
-            f"{self.pairing.floor_spread:.0%}{'' if self.steady else ' !'}",
+            f"{self.pairing.floor_spread:.0%}{'' if self.pairing.steady else ' !'}",
         )
+
+    @property
+    def _met(self) -> bool:
+        return self.aim is None or self.figure.meets(statistics.median(self.values), self.aim)
 
     def _verdict(self) -> str:
         if self.aim is None:
             return ""
-        verdict = "met" if self.ratio >= self.aim else "SHORT"
-        return f">= {self.aim:.3g}x {verdict if self.steady else f'({verdict})'}"
+        verdict = "met" if self._met else "SHORT"
+        sign = ">=" if self.figure.at_least else "<="
+        return f"{sign} {self.aim:.3g} {verdict if self.pairing.steady else f'({verdict})'}"
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
-    """The lines of the table of one suite."""
+    """The lines of the table."""
     lines = [_HEADS, *(row.cells() for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:

@@ -1,7 +1,6 @@
 """The same work through ``kubextend.verbs``, as a server calls it: profile, metrics and all."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import pytest
 
@@ -10,18 +9,7 @@ from kubextend.plugins import IN_TREE
 from kubextend.verbs import Verbs
 from nodes import Cluster
 from pairing import Work
-from works import FIRST_POD, FULL, NAMES, SIZES, Case, loads
-
-
-@dataclass(frozen=True)
-class Watched:
-    """Nodes that a watch would have brought."""
-
-    store: core.NodeStore
-    synced: bool = True
-
-    def age_s(self) -> float | None:
-        return 0.0
+from works import FIRST_POD, FULL, NAMES, SIZES, Case, Watched, loads
 
 
 def verbs_of(watched: Watched | None = None) -> Verbs:

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from answers import Check, check_full_answer, check_names_answer
+from kubextend import core
 from nodes import Cluster
 from pairing import Work
 
@@ -18,6 +19,7 @@ __all__ = [
     "SIZES",
     "Case",
     "Mode",
+    "Watched",
     "loads",
     "loads_without_gc",
     "memory",
@@ -71,6 +73,17 @@ class Case:
         assert isinstance(answer, bytes)
         self.mode.check(cluster, answer)
         return replace(work, expected=answer)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Nodes that a watch would have brought."""
+
+    store: core.NodeStore
+    synced: bool = True
+
+    def age_s(self) -> float | None:
+        return 0.0
 
 
 FULL = Mode("full", Cluster.full_body, check_full_answer, lambda size: max(5, 10_000 // size))
