@@ -17,6 +17,7 @@ __all__ = [
     "FULL",
     "NAMES",
     "SIZES",
+    "SIZES_OF_GROWTH",
     "Case",
     "Mode",
     "Watched",
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 SIZES = (500, 1_000, 5_000)
+SIZES_OF_GROWTH = (100, 300, 1_000, 3_000, 5_000, 10_000, 15_000)
 
 # The pod that brings the nodes in, before one with a longer name asks: two requests are never one
 # buffer, and a node that is compared with itself costs half the memory traffic of a server's.
