@@ -11,9 +11,11 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"time"
 )
 
 const (
+	pause   = time.Millisecond
 	version = "100"
 	gone    = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}}` + "\n"
 )
@@ -50,10 +52,11 @@ func read(path string) ([]json.RawMessage, error) {
 type server struct {
 	nodes []json.RawMessage
 
-	lock   sync.Mutex
-	relist chan struct{}
-	begun  int
-	ended  int
+	lock    sync.Mutex
+	relist  chan struct{}
+	watches int
+	begun   int
+	ended   int
 }
 
 func (s *server) answer(w http.ResponseWriter, r *http.Request) {
@@ -92,7 +95,13 @@ func (s *server) page(w http.ResponseWriter, first, limit int) {
 func (s *server) watch(w http.ResponseWriter, r *http.Request) {
 	s.lock.Lock()
 	relist := s.relist
+	s.watches++
 	s.lock.Unlock()
+	defer func() {
+		s.lock.Lock()
+		s.watches--
+		s.lock.Unlock()
+	}()
 	w.WriteHeader(http.StatusOK)
 	w.(http.Flusher).Flush()
 	select {
@@ -102,11 +111,22 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// endWatches waits until there is one to end.
 func (s *server) endWatches() {
+	for !s.tryEndWatches() {
+		time.Sleep(pause)
+	}
+}
+
+func (s *server) tryEndWatches() bool {
 	s.lock.Lock()
 	defer s.lock.Unlock()
+	if s.watches == 0 {
+		return false
+	}
 	close(s.relist)
 	s.relist = make(chan struct{})
+	return true
 }
 
 func (s *server) count(lists *int) {
