@@ -6,6 +6,8 @@ scores and writes answers. Must import nothing but the native module.
 
 from kubextend._native import (
     BindingArgs,
+    BodyBuffer,
+    BodyPool,
     Container,
     ExtenderArgs,
     KubextendError,
@@ -36,6 +38,8 @@ from kubextend._native import (
 
 __all__ = [
     "BindingArgs",
+    "BodyBuffer",
+    "BodyPool",
     "Container",
     "ExtenderArgs",
     "KubextendError",

@@ -150,13 +150,8 @@ impl<'a> FilterResult<'a> {
         self.head.len() + pieces + self.kept.len().saturating_sub(1) + self.tail.len()
     }
 
-    /// Fills `out`, which must be [`size`](Self::size) bytes long.
-    pub fn write_to(&self, out: &mut [u8]) {
-        let mut at = 0;
-        let mut put = |bytes: &[u8]| {
-            out[at..at + bytes.len()].copy_from_slice(bytes);
-            at += bytes.len();
-        };
+    /// Hands its [`size`](Self::size) bytes to `put`, piece by piece.
+    pub fn write_to(&self, mut put: impl FnMut(&[u8])) {
         put(self.head);
         for (number, range) in self.kept.iter().enumerate() {
             if number > 0 {
@@ -169,8 +164,8 @@ impl<'a> FilterResult<'a> {
 
     /// The answer in memory of its own.
     pub fn to_vec(&self) -> Vec<u8> {
-        let mut out = vec![0; self.size()];
-        self.write_to(&mut out);
+        let mut out = Vec::with_capacity(self.size());
+        self.write_to(|bytes| out.extend_from_slice(bytes));
         out
     }
 
