@@ -1,7 +1,6 @@
 """What names-mode requests wait for while the same kubextend does something large beside them."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 import pytest
+from tests.e2e.workbench import until
 
 from asked import Asked
 from figures import AS_LONG_AT_P99
@@ -19,7 +19,7 @@ from works import FULL, NAMES
 
 _NODES, _WATCHED = 5_000, 15_000
 _AIM = 3.0
-_CALLS = 500
+_CALLS = 300
 _SLICE_S = 0.05
 
 
@@ -104,8 +104,7 @@ class Relist:
     def begin(self) -> None:
         self._lists = self._ended
         ask(f"{self._api}/relist", "POST")
-        while not self._begun_after(self._lists):
-            time.sleep(0.001)
+        until(lambda: self._begun_after(self._lists), "a list has begun", every_s=0.001)
 
     @property
     def going_on(self) -> bool:

@@ -1,5 +1,6 @@
 // Command apiserver stands in for kube-apiserver: it lists the nodes of a file, in pages as asked
-// for, and keeps watches open. POST /relist ends them in the way that makes a client list again.
+// for, and keeps watches open. POST /relist ends them: first well, for a client that lists less
+// often after failures in a row, then in the way that makes it list again.
 package main
 
 import (
@@ -28,9 +29,12 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	server := &server{nodes: nodes, relist: make(chan struct{})}
+	server := &server{nodes: nodes, over: make(chan struct{})}
 	http.HandleFunc("GET /api/v1/nodes", server.answer)
-	http.HandleFunc("POST /relist", func(http.ResponseWriter, *http.Request) { server.endWatches() })
+	http.HandleFunc("POST /relist", func(http.ResponseWriter, *http.Request) {
+		server.endWatches("")
+		server.endWatches(gone)
+	})
 	http.HandleFunc("GET /lists/begun", server.counted(func() int { return server.begun }))
 	http.HandleFunc("GET /lists/ended", server.counted(func() int { return server.ended }))
 	http.HandleFunc("GET /readyz", func(http.ResponseWriter, *http.Request) {})
@@ -53,7 +57,8 @@ type server struct {
 	nodes []json.RawMessage
 
 	lock    sync.Mutex
-	relist  chan struct{}
+	over    chan struct{}
+	last    string
 	watches int
 	begun   int
 	ended   int
@@ -94,38 +99,34 @@ func (s *server) page(w http.ResponseWriter, first, limit int) {
 
 func (s *server) watch(w http.ResponseWriter, r *http.Request) {
 	s.lock.Lock()
-	relist := s.relist
+	over := s.over
 	s.watches++
 	s.lock.Unlock()
-	defer func() {
-		s.lock.Lock()
-		s.watches--
-		s.lock.Unlock()
-	}()
 	w.WriteHeader(http.StatusOK)
 	w.(http.Flusher).Flush()
 	select {
-	case <-relist:
-		_, _ = w.Write([]byte(gone))
+	case <-over:
+		_, _ = w.Write([]byte(s.last))
 	case <-r.Context().Done():
 	}
 }
 
-// endWatches waits until there is one to end.
-func (s *server) endWatches() {
-	for !s.tryEndWatches() {
+// endWatches waits until there is one, and ends it with these last words.
+func (s *server) endWatches(last string) {
+	for !s.tryEndWatches(last) {
 		time.Sleep(pause)
 	}
 }
 
-func (s *server) tryEndWatches() bool {
+func (s *server) tryEndWatches(last string) bool {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if s.watches == 0 {
 		return false
 	}
-	close(s.relist)
-	s.relist = make(chan struct{})
+	s.last, s.watches = last, 0
+	close(s.over)
+	s.over = make(chan struct{})
 	return true
 }
 

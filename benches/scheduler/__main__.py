@@ -23,7 +23,7 @@ def pods_of(nodes: int, *, names: bool) -> Callable[[Extender], int]:
 
     def pods(extender: Extender) -> int:
         if extender.url is None:
-            return max(usual, _PODS[nodes, True])
+            return 2 * _PODS[nodes, True]
         return _PODS_OF_GO.get((nodes, names), usual) if extender.name == GO else usual
 
     return pods

@@ -51,7 +51,8 @@ def extenders(stage: Stage, *, names: bool) -> list[Extender]:
     profile = {"schedulerName": SCHEDULER_NAME}
     python = servers.kubextend(
         kubeconfig,
-        {**profile, "plugins": {"multiPoint": {"enabled": [{"name": "PerNode"}]}}},
+        profile
+        | {"plugins": {"multiPoint": {"enabled": [{"name": "PerNode"}]}}, "pluginConfig": []},
         out_of_tree=["plugin:PerNode"],
         python_path=_HERE,
     )
