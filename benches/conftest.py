@@ -16,7 +16,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 import report
 from figures import FASTER, Figure
 from nodes import Cluster
-from pairing import Timed, Work, paired
+from pairing import Timed, Work, as_bytes, paired
 from remote import Stopwatch
 from servers import Servers
 from works import Mode
@@ -24,7 +24,7 @@ from works import Mode
 _USUAL, _LARGEST = 5_000, 15_000
 _RECORDS: pytest.StashKey[dict[str, list[report.Record]]] = pytest.StashKey()
 _MACHINE: pytest.StashKey[report.Record] = pytest.StashKey()
-_PARTIAL: pytest.StashKey[bool] = pytest.StashKey()
+_DESELECTED: pytest.StashKey[bool] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,14 +37,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_RECORDS] = {}
-    # Before anything runs: the load is then that of others.
     config.stash[_MACHINE] = report.machine()
-    config.stash[_PARTIAL] = bool(config.getoption("--managed-fields"))
+    config.stash[_DESELECTED] = False
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
     for item in items[:1]:
-        item.config.stash[_PARTIAL] = True
+        item.config.stash[_DESELECTED] = True
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -110,7 +109,7 @@ def absolute(
         result = benchmark.pedantic(  # type: ignore[no-untyped-call]
             work.call, setup=setup, rounds=mode.calls(size)
         )
-        assert work.expected is None or result == work.expected
+        assert work.expected is None or as_bytes(result) == work.expected
 
     return measure
 
@@ -156,10 +155,11 @@ def pytest_terminal_summary(
     for line in report.table(records):
         terminalreporter.line(line)
     terminalreporter.line(f"machine: {report.described(config.stash[_MACHINE])}")
-    if exitstatus != pytest.ExitCode.OK or config.stash[_PARTIAL]:
+    if exitstatus != pytest.ExitCode.OK or config.getoption("--managed-fields"):
         return
     for suite, of_suite in records.items():
-        path = report.write(suite, of_suite, config.stash[_MACHINE])
+        whole = not config.stash[_DESELECTED]
+        path = report.write(suite, of_suite, config.stash[_MACHINE], whole=whole)
         terminalreporter.line(f"written to {path.relative_to(config.rootpath)}")
 
 

@@ -2,7 +2,9 @@
 
 import os
 import platform
+import shutil
 import statistics
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ Record: TypeAlias = dict[str, Any]
 """What a file of results says of one row, or of the machine."""
 
 RESULTS = Path(__file__).parent / "results"
-_DISTRIBUTIONS = ("kubextend", "orjson", "pytest-benchmark")
+_DISTRIBUTIONS = ("kubextend", "orjson", "starlette", "uvicorn", "uvloop", "pytest-benchmark")
 # With fewer calls there is no ninety-ninth percentile.
 _CALLS_FOR_P99 = 100
 _HEADS = (
@@ -181,30 +183,39 @@ def _moved(record: Record) -> str:
 
 
 def machine() -> Record:
-    """What the figures are measured on, and how busy it is now."""
+    """What the figures are measured on."""
     return {
         "cpu": _cpu(),
         "cpus": os.cpu_count(),
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "load_1m": os.getloadavg()[0],
         "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "go": _go_version(),
         **{name: version(name) for name in _DISTRIBUTIONS},
     }
 
 
-def write(suite: str, records: Sequence[Record], measured_on: Record) -> Path:
-    """The file of one suite's results, written anew."""
+def _go_version() -> str:
+    """Of the toolchain that made the programs that are compared."""
+    path = shutil.which("go")
+    said = subprocess.check_output([path, "env", "GOVERSION"]) if path else b"none"  # noqa: S603
+    return said.decode().strip().removeprefix("go")
+
+
+def write(suite: str, records: Sequence[Record], measured_on: Record, *, whole: bool) -> Path:
+    """The file of one suite's results, written anew, or with these rows in the place of theirs."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{suite}.json"
-    result = {
-        "suite": suite,
-        "measured": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": measured_on,
-        "rows": records,
-    }
+    measured = datetime.now(UTC).isoformat(timespec="seconds")
+    rows = {} if whole or not path.exists() else _by_what(orjson.loads(path.read_bytes())["rows"])
+    rows |= _by_what([{**record, "measured": measured} for record in records])
+    result = {"suite": suite, "machine": measured_on, "rows": [*rows.values()]}
     path.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     return path
+
+
+def _by_what(records: Sequence[Record]) -> dict[tuple[object, ...], Record]:
+    return {(record["nodes"], record["work"], record.get("floor")): record for record in records}
 
 
 def _padded(head: str, text: str, width: int) -> str:
@@ -237,10 +248,8 @@ def main() -> None:
     """Prints again what the last runs of all suites have written."""
     written = [orjson.loads(path.read_bytes()) for path in sorted(RESULTS.glob("*.json"))]
     lines = [*table({result["suite"]: result["rows"] for result in written})]
-    for result in written:
-        on = described(result["machine"])
-        lines.append(f"{result['suite']}: {result['measured']}, {on}")
-    sys.stdout.write("\n".join([*lines, ""]))
+    machines = dict.fromkeys(described(result["machine"]) for result in written)
+    sys.stdout.write("\n".join([*lines, *machines, ""]))
 
 
 def described(measured_on: Record) -> str:

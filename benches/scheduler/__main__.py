@@ -48,7 +48,7 @@ def main() -> None:
             for names in (True, False):
                 done = compare(stage, nodes, names=names)
                 written[done.suite] = records(done)
-                report.write(done.suite, written[done.suite], machine)
+                report.write(done.suite, written[done.suite], machine, whole=True)
     sys.stdout.write("\n".join([*report.table(written), report.described(machine), ""]))
 
 
