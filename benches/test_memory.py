@@ -3,6 +3,7 @@
 import http.client
 import random
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from figures import Figure
@@ -47,6 +48,9 @@ class Conversation:
                 _write(self._expected, self._kept_places[name], digits)
         assert self._ask() == self._expected
 
+    def close(self) -> None:
+        self._connection.close()
+
     def _ask(self) -> bytes:
         headers = {"Content-Type": "application/json"}
         self._connection.request("POST", "/filter", self._body, headers)
@@ -60,11 +64,11 @@ def test_a_thousand_full_requests_with_changing_nodes(
     clusters: Callable[[int], Cluster], servers: Servers, add: Callable[..., None]
 ) -> None:
     url, program = servers.kubextend()
-    conversation = Conversation(clusters(_NODES), url)
     resident: list[int] = []
-    for _ in range(_REQUESTS):
-        conversation.go_on()
-        resident.append(_status(program.pid, "VmRSS"))
+    with closing(Conversation(clusters(_NODES), url)) as conversation:
+        for _ in range(_REQUESTS):
+            conversation.go_on()
+            resident.append(_status(program.pid, "VmRSS"))
     first = max(resident[_WARM_UP : _WARM_UP + 100])
     growth = [size / first for size in resident[-100:]]
     peak = (_status(program.pid, "VmHWM") - _SLACK_BYTES) / conversation.body_bytes

@@ -13,7 +13,7 @@ from servers import Servers
 _ROUNDS = 5
 _SIZES = (1_000, 5_000)
 # Enough for ten seconds or so.
-_PODS = {(1_000, True): 300, (5_000, True): 150, (1_000, False): 30, (5_000, False): 10}
+_PODS = {(1_000, True): 700, (5_000, True): 150, (1_000, False): 30, (5_000, False): 10}
 _PODS_OF_GO = {(1_000, False): 10, (5_000, False): 4}
 
 
@@ -23,7 +23,7 @@ def pods_of(nodes: int, *, names: bool) -> Callable[[Extender], int]:
 
     def pods(extender: Extender) -> int:
         if extender.url is None:
-            return 2 * _PODS[nodes, True]
+            return _PODS[nodes, True]
         return _PODS_OF_GO.get((nodes, names), usual) if extender.name == GO else usual
 
     return pods

@@ -23,7 +23,7 @@ SCHEDULER_NAME = "bench"
 _NAMESPACE = "bench"
 _KUBEXTEND_USER = "kubextend"
 _RUN_TIMEOUT_S = 150.0
-_POLL_S = 0.1
+_POLL_S = 0.25
 # Counted from here, kube-scheduler's own start is no part of it.
 _FIRST_SHARE = 0.1
 _COUNTED = f'scheduler_schedule_attempts_total{{profile="{SCHEDULER_NAME}",result="scheduled"}} '
