@@ -144,10 +144,10 @@ def test_normalisation_weights_and_scaling_beside_a_request(
     body = NAMES.body(cluster)
     raw = core.checked_scores([row * 7 % 101 for row in range(_NORMALIZE_NODES)])
 
-    def weighed(raw: memoryview) -> bytes:
-        return bytes(core.weigh([(core.normalize(raw), 3)]))
+    def weighed(raw: memoryview) -> memoryview:
+        return core.weigh([(core.normalize(raw), 3)])
 
-    work = Work("normalise, weigh, scale", lambda: raw, weighed, expected=weighed(raw))
+    work = Work("normalise, weigh, scale", lambda: raw, weighed, expected=bytes(weighed(raw)))
     request = NAMES_WATCHED.work(cluster, body)
     percent = Figure(" % of it", lambda ours_s, floor_s: ours_s / floor_s * 100, at_least=False)
     compare(
