@@ -173,7 +173,7 @@ def filter_nodes(
 ) -> None:
     """Answer a recorded filter request, with no server."""
     recording = _Recording.read(request_file, config_file, nodes_file)
-    answer = recording.verbs.filter(recording.body)
+    answer = bytes(recording.verbs.filter(recording.body))
     result: dict[str, Any] = json.loads(answer)
     if output == "json":
         click.echo(answer)
@@ -195,7 +195,7 @@ def prioritize(
 ) -> None:
     """Answer a recorded prioritize request, with no server."""
     recording = _Recording.read(request_file, config_file, nodes_file)
-    answer = recording.verbs.prioritize(recording.body)
+    answer = bytes(recording.verbs.prioritize(recording.body))
     if output == "json":
         click.echo(answer)
         return

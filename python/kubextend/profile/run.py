@@ -5,10 +5,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kubextend.errors import PluginError
 from kubextend.profile.breaker import Admission, Breakers
+
+if TYPE_CHECKING:
+    from kubextend import core
 
 __all__ = ["AbandonedError", "PluginCall", "Run", "UncalledError", "current_run"]
 
@@ -51,7 +54,7 @@ class Run:
 
     def __init__(self, breakers: Breakers, clock: Callable[[], float] = time.monotonic) -> None:
         self.may_go_on_without: frozenset[str] = frozenset()
-        self.answer_instead: Callable[[str], bytes] | None = None
+        self.answer_instead: Callable[[str], bytes | core.BodyBuffer] | None = None
         self._breakers = breakers
         self._clock = clock
         self._began_s = clock()

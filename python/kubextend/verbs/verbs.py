@@ -13,7 +13,7 @@ from kubextend.framework.handle import Activator, Binder, NodeSource, PodReader,
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits, Profiles, WaitingPods
 from kubextend.profile.run import AbandonedError, Run, current_run
-from kubextend.verbs.answer import Answer, QuickVerb, Verb
+from kubextend.verbs.answer import Answer, Body, QuickVerb, Verb
 from kubextend.verbs.attempts import Attempts
 from kubextend.verbs.bind import BindVerb, InThread
 from kubextend.verbs.failures import Failures
@@ -55,6 +55,7 @@ class Verbs:
         http_timeout_s: when kube-scheduler gives up on a quick verb; its own default by default.
         bind_timeout_s: the same for bind; None: nobody waits.
         in_thread: runs a call that waits for the Kubernetes API.
+        pool: gives the memory of large answers, which are no ``bytes`` then; None: always bytes.
         clock: seconds that only go forward.
     """
 
@@ -77,6 +78,7 @@ class Verbs:
         http_timeout_s: float = 5.0,
         bind_timeout_s: float | None = None,
         in_thread: InThread = asyncio.to_thread,
+        pool: core.BodyPool | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.profiles = profiles
@@ -109,6 +111,7 @@ class Verbs:
             look_again=look_again,
             metrics=self.metrics,
             ignorable=ignorable,
+            pool=pool,
         )
         self._prioritize = PrioritizeVerb(
             profiles,
@@ -142,28 +145,28 @@ class Verbs:
             in_thread=in_thread,
         )
 
-    def filter(self, body: bytes) -> bytes:
+    def filter(self, body: Body) -> Body:
         """ExtenderArgs in, ExtenderFilterResult out.
 
         Raises: WireError: the body cannot be read.
         """
         return self._counted("filter", self._filter, body)
 
-    def prioritize(self, body: bytes) -> bytes:
+    def prioritize(self, body: Body) -> Body:
         """ExtenderArgs in, HostPriorityList out.
 
         Raises: WireError: the body cannot be read.
         """
         return self._counted("prioritize", self._prioritize, body)
 
-    def preempt(self, body: bytes) -> bytes:
+    def preempt(self, body: Body) -> Body:
         """ExtenderPreemptionArgs in, ExtenderPreemptionResult out.
 
         Raises: WireError: the body cannot be read.
         """
         return self._counted("preempt", self._preempt, body)
 
-    def run(self, verb: QuickVerb, body: bytes) -> bytes:
+    def run(self, verb: QuickVerb, body: Body) -> Body:
         """The verb of this name.
 
         Raises: WireError: the body cannot be read.
@@ -176,7 +179,7 @@ class Verbs:
             case "preempt":
                 return self.preempt(body)
 
-    async def bind(self, body: bytes, arrived_s: float | None = None) -> bytes:
+    async def bind(self, body: Body, arrived_s: float | None = None) -> Body:
         """ExtenderBindingArgs in, ExtenderBindingResult out, when the pod is bound or cannot be.
 
         Args:
@@ -194,7 +197,7 @@ class Verbs:
         profiles = self.profiles.by_scheduler_name.values()
         return any(profile.plugins_in_python for profile in profiles)
 
-    def is_brief(self, verb: QuickVerb, body: bytes) -> bool:
+    def is_brief(self, verb: QuickVerb, body: Body) -> bool:
         """Whether the verb may run right on the event loop: little to read, no Python in it."""
         profiles = self.profiles.by_scheduler_name.values()
         if verb == "prioritize":
@@ -203,7 +206,7 @@ class Verbs:
             in_python = any(profile.filters_in_python for profile in profiles)
         return not in_python and len(body) <= _BRIEF_BYTES
 
-    async def in_time(self, verb: QuickVerb, body: bytes, arrived_s: float) -> bytes:
+    async def in_time(self, verb: QuickVerb, body: Body, arrived_s: float) -> Body:
         """What the verb answers, from a thread, and in any case before kube-scheduler gives up.
 
         Args:
@@ -232,17 +235,17 @@ class Verbs:
         if pods and self._activator is not None:
             self._activator.activate(pods)
 
-    def _counted(self, verb: Verb, answer: Callable[[bytes], Answer], body: bytes) -> bytes:
+    def _counted(self, verb: Verb, answer: Callable[[Body], Answer], body: Body) -> Body:
         with self._counting(verb) as count:
             if current_run() is not None:
                 return count(answer(body))
             return count(Run(self.limits.breakers).enter(partial(answer, body)))
 
     @contextmanager
-    def _counting(self, verb: Verb) -> Iterator[Callable[[Answer], bytes]]:
+    def _counting(self, verb: Verb) -> Iterator[Callable[[Answer], Body]]:
         """Counts how a call ends; what it yields takes the answer."""
 
-        def count(given: Answer) -> bytes:
+        def count(given: Answer) -> Body:
             self.metrics.requests(verb, given.result).inc()
             return given.body
 
