@@ -6,12 +6,14 @@ TLS, health and shutdown.
 
 from kubextend.server.application import Limits, application, health_application
 from kubextend.server.health import Check, Health
+from kubextend.server.patience import Deadlines
 from kubextend.server.service import Listener, Service
 from kubextend.server.tls import TlsFiles
 from kubextend.server.workers import Workers
 
 __all__ = [
     "Check",
+    "Deadlines",
     "Health",
     "Limits",
     "Listener",

@@ -1,17 +1,22 @@
 """The Starlette application: which path leads to what."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any, Final
 
 import orjson
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
+from kubextend import core
 from kubextend.metrics import Metrics
+from kubextend.server.admission import Admission
+from kubextend.server.body import BodyReader
 from kubextend.server.health import Health, health_routes
 from kubextend.server.verb_endpoint import VerbEndpoint
 from kubextend.server.workers import Workers
@@ -20,6 +25,8 @@ from kubextend.verbs.answer import Verb
 
 __all__ = ["Limits", "application", "health_application"]
 
+_VERBS: Final[tuple[Verb, ...]] = ("filter", "prioritize", "preempt", "bind")
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -27,9 +34,11 @@ class Limits:
 
     Attributes:
         body_bytes: larger bodies get 413.
+        in_flight_bytes: what would bring all bodies in flight beyond that gets 503.
     """
 
     body_bytes: int = 512 * 1024 * 1024
+    in_flight_bytes: int = 1024 * 1024 * 1024
 
 
 def application(  # noqa: PLR0913  one argument for each thing it is joined to
@@ -40,6 +49,7 @@ def application(  # noqa: PLR0913  one argument for each thing it is joined to
     limits: Limits = Limits(),
     workers: Workers | None = None,
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None,
+    pool: core.BodyPool | None = None,
 ) -> Starlette:
     """An ASGI application that serves the verbs under a path, and health and metrics at the root.
 
@@ -50,14 +60,16 @@ def application(  # noqa: PLR0913  one argument for each thing it is joined to
         limits: what a request may cost.
         workers: threads that wait for the Kubernetes API; ended with the application.
         running: entered when the server starts, left when it has ended its last request.
+        pool: gives the memory of large bodies; None: one of its own.
     """
+    bodies = BodyReader(limits.body_bytes, pool or core.BodyPool())
+    admission = Admission(limits.in_flight_bytes)
+    verbs.metrics.in_flight.set_function(lambda: admission.in_flight_bytes)
 
-    def endpoint(verb: Verb) -> Route:
-        return Route(
-            f"{path.rstrip('/')}/{verb}",
-            VerbEndpoint(verb, verbs, most_body_bytes=limits.body_bytes),
-            methods=["POST"],
-        )
+    endpoints = {
+        f"{path.rstrip('/')}/{verb}": VerbEndpoint(verb, verbs, bodies=bodies, admission=admission)
+        for verb in _VERBS
+    }
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -72,39 +84,56 @@ def application(  # noqa: PLR0913  one argument for each thing it is joined to
             if workers is not None:
                 workers.stop()
 
-    routes = [
-        endpoint("filter"),
-        endpoint("prioritize"),
-        endpoint("preempt"),
-        endpoint("bind"),
-        *health_routes(health, verbs.metrics),
-    ]
-    return _starlette(routes, verbs.metrics, lifespan)
+    return _Application(endpoints, health_routes(health, verbs.metrics), verbs.metrics, lifespan)
 
 
 def health_application(health: Health, metrics: Metrics) -> Starlette:
     """Health and metrics alone, for probes that have no client certificate."""
-    return _starlette(health_routes(health, metrics), metrics)
+    return _Application({}, health_routes(health, metrics), metrics)
 
 
-def _starlette(
-    routes: list[Route],
-    metrics: Metrics,
-    lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]] | None = None,
-) -> Starlette:
-    def on_http_exception(request: Request, error: Exception) -> Response:
-        if not isinstance(error, HTTPException):
-            raise error
-        metrics.refused(str(error.status_code)).inc()
-        return _refusal(request, error)
+class _Application(Starlette):
+    """Starlette, and a way past it for kube-scheduler's own calls.
 
-    listed: list[BaseRoute] = [*routes]
-    app = Starlette(
-        routes=listed, lifespan=lifespan, exception_handlers={HTTPException: on_http_exception}
-    )
-    # A redirect would turn kube-scheduler's POST into a GET.
-    app.router.redirect_slashes = False
-    return app
+    Its routing costs a request as much as the core needs for some hundred names.
+
+    Args:
+        endpoints: of the verbs, by path.
+        others: every other route.
+        metrics: where refusals are counted.
+        lifespan: entered when the server starts.
+    """
+
+    def __init__(
+        self,
+        endpoints: Mapping[str, VerbEndpoint],
+        others: Sequence[Route],
+        metrics: Metrics,
+        lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]] | None = None,
+    ) -> None:
+        def on_http_exception(request: Request, error: Exception) -> Response:
+            if not isinstance(error, HTTPException):
+                raise error
+            metrics.refused(str(error.status_code)).inc()
+            return _refusal(request, error)
+
+        verbs = [Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()]
+        super().__init__(
+            routes=[*verbs, *others],
+            lifespan=lifespan,
+            exception_handlers={HTTPException: on_http_exception},
+        )
+        # A redirect would turn kube-scheduler's POST into a GET.
+        self.router.redirect_slashes = False
+        self._endpoints = endpoints
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
+        """What answers the request."""
+        if scope["type"] == "http" and scope["method"] == "POST":
+            endpoint = self._endpoints.get(scope["path"])
+            if endpoint is not None:
+                return endpoint(scope, receive, send)
+        return super().__call__(scope, receive, send)
 
 
 def _refusal(request: Request, error: HTTPException) -> Response:

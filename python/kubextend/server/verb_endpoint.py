@@ -10,10 +10,11 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from kubextend.errors import WireError
-from kubextend.server.body import read_body
+from kubextend.server.admission import Admission, Share
+from kubextend.server.body import BodyReader
 from kubextend.server.reply import RefusedError, refuse, reply
 from kubextend.verbs import Verbs
-from kubextend.verbs.answer import Verb, failure
+from kubextend.verbs.answer import Body, Verb, failure
 
 __all__ = ["VerbEndpoint"]
 
@@ -26,22 +27,26 @@ class VerbEndpoint:
     Args:
         verb: which one.
         verbs: all of them.
-        most_body_bytes: larger bodies are refused.
+        bodies: how a body is read.
+        admission: what is in flight, of all verbs.
     """
 
-    def __init__(self, verb: Verb, verbs: Verbs, *, most_body_bytes: int) -> None:
+    def __init__(
+        self, verb: Verb, verbs: Verbs, *, bodies: BodyReader, admission: Admission
+    ) -> None:
         self._verb: Verb = verb
         self._verbs = verbs
         self._metrics = verbs.metrics
-        self._most_body_bytes = most_body_bytes
+        self._bodies = bodies
+        self._admission = admission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The request is answered; a client that went away in the middle is not."""
         # The server calls this when the head is read. kube-scheduler's time runs since before that.
         arrived_s = time.monotonic()
+        share = Share(self._admission)
         try:
-            body = await read_body(scope, receive, self._most_body_bytes)
-            answer = await self._run(body, receive, arrived_s)
+            answer = await self._answer(scope, receive, share, arrived_s)
         except ClientDisconnect:
             return
         except asyncio.CancelledError:
@@ -52,8 +57,17 @@ class VerbEndpoint:
             await refuse(scope, send, refused)
         else:
             await reply(send, 200, answer)
+        finally:
+            share.give_back()
 
-    async def _run(self, body: bytes, receive: Receive, arrived_s: float) -> bytes:
+    async def _answer(self, scope: Scope, receive: Receive, share: Share, arrived_s: float) -> Body:
+        body = await self._bodies.read(scope, receive, share)
+        if self._verb == "bind":
+            # Permit may hold it for minutes, and by then nothing is left of its body.
+            share.give_back()
+        return await self._run(body, receive, arrived_s)
+
+    async def _run(self, body: Body, receive: Receive, arrived_s: float) -> Body:
         self._metrics.body_bytes(self._verb).observe(len(body))
         started_s = time.perf_counter()
         try:
@@ -69,7 +83,7 @@ class VerbEndpoint:
         finally:
             self._metrics.duration(self._verb).observe(time.perf_counter() - started_s)
 
-    async def _where_it_belongs(self, body: bytes, receive: Receive, arrived_s: float) -> bytes:
+    async def _where_it_belongs(self, body: Body, receive: Receive, arrived_s: float) -> Body:
         verb, verbs = self._verb, self._verbs
         if verb == "bind":
             return await _while_wanted(verbs.bind(body, arrived_s), receive)
@@ -78,7 +92,7 @@ class VerbEndpoint:
         return await _while_wanted(verbs.in_time(verb, body, arrived_s), receive)
 
 
-async def _while_wanted(work: Coroutine[Any, Any, bytes], receive: Receive) -> bytes:
+async def _while_wanted(work: Coroutine[Any, Any, Body], receive: Receive) -> Body:
     """What the work returns; work that has not begun in a thread, or is held, ends with its client.
 
     kube-scheduler places a pod anew once a bind of it timed out: an old one that begins after that

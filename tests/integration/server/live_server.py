@@ -84,6 +84,7 @@ def some_verbs(watched: Any = None, *, ignorable: bool = False) -> Verbs:
         binder=Bindings(),
         ignorable=ignorable,
         metrics=Metrics(),
+        pool=core.BodyPool(),
     )
 
 
@@ -97,18 +98,36 @@ def serving(
     **listening: Any,
 ) -> Iterator[str]:
     """The URL of a server that runs on a thread until the block ends."""
+    with running(verbs, health=health, limits=limits, path=path, **listening) as (url, _):
+        yield url
+
+
+@contextlib.contextmanager
+def running(  # noqa: PLR0913  one argument for each thing a server is made of
+    verbs: Verbs,
+    *,
+    health: Health | None = None,
+    limits: Limits | None = None,
+    path: str = "/",
+    pool: core.BodyPool | None = None,
+    service_options: Mapping[str, Any] | None = None,
+    **listening: Any,
+) -> Iterator[tuple[str, Service]]:
+    """The same, with the service itself, which may have ended before the block does."""
     health = health or Health()
-    app = application(verbs, health, path=path, limits=limits or Limits())
+    app = application(verbs, health, path=path, limits=limits or Limits(), pool=pool)
     announced: queue.Queue[str] = queue.Queue()
     service = Service(
         Listener(app, "127.0.0.1", 0, **listening),
         health,
         announce=lambda urls: announced.put(urls[0]),
+        metrics=verbs.metrics,
+        **(service_options or {}),
     )
     thread = threading.Thread(target=service.run)
     thread.start()
     try:
-        yield announced.get(timeout=10)
+        yield announced.get(timeout=10), service
     finally:
         service.stop()
         service.stop()
@@ -165,6 +184,13 @@ class Connection:
     def get(self, path: str) -> Answer:
         self.send(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         return self.answer()
+
+    def answer_head(self) -> bytes:
+        """The next lines up to an empty one: an interim answer."""
+        lines = []
+        while (line := self._read.readline()) not in {b"\r\n", b""}:
+            lines.append(line)
+        return b"".join(lines)
 
     def answer(self) -> Answer:
         """The next answer, read by its Content-Length alone."""
