@@ -33,6 +33,9 @@ class Load(Protocol):
     def going_on(self) -> bool:
         """Whether it still does."""
 
+    def end(self) -> None:
+        """It is over."""
+
 
 @dataclass(frozen=True)
 class UnderLoad:
@@ -53,45 +56,42 @@ class UnderLoad:
         times_s: list[float] = []
         while len(times_s) < calls:
             self.load.begin()
-            while True:
+            while self.load.going_on and len(times_s) < calls:
                 part = self.work.stopwatch.timed(**self.work.order, seconds=_SLICE_S)
-                if not self.load.going_on:
-                    break
-                times_s += part
+                times_s += part if self.load.going_on else []
+        self.load.end()
         return times_s
 
 
 class Repeated:
-    """A call that is made again and again from the first ``begin`` to ``stop``."""
+    """A call that is made again and again.
 
-    def __init__(self, call: Callable[[], object], turns: int) -> None:
+    Args:
+        call: what is called, on a thread of its own.
+    """
+
+    going_on = True
+
+    def __init__(self, call: Callable[[], object]) -> None:
         self._call = call
-        self._turns = turns
-        self._left = 0
         self._wanted = threading.Event()
-        self._over = False
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self._idle = threading.Event()
+        self._idle.set()
+        threading.Thread(target=self._run, daemon=True).start()
 
     def begin(self) -> None:
-        self._left = self._turns
+        self._idle.clear()
         self._wanted.set()
 
-    @property
-    def going_on(self) -> bool:
-        return self._left > 0
-
-    def stop(self) -> None:
-        self._over = True
-        self._wanted.set()
-        self._thread.join()
+    def end(self) -> None:
+        self._wanted.clear()
+        self._idle.wait()
 
     def _run(self) -> None:
-        while self._wanted.wait() and not self._over:
+        while self._wanted.wait():
             self._call()
-            self._left -= 1
-            if self._left <= 0:
-                self._wanted.clear()
+            if not self._wanted.is_set():
+                self._idle.set()
 
 
 class Relist:
@@ -109,6 +109,9 @@ class Relist:
     @property
     def going_on(self) -> bool:
         return self._ended == self._lists
+
+    def end(self) -> None:
+        until(lambda: not self.going_on, "the list has ended")
 
     @property
     def _ended(self) -> int:
@@ -148,9 +151,7 @@ def stage(
 def full_requests(stage: Stage) -> Iterator[Load]:
     with Stopwatch("http") as other:
         full = stage.full.server_work("full", other, stage.url)
-        load = Repeated(lambda: full.turn(1), 10)
-        yield load
-        load.stop()
+        yield Repeated(lambda: full.turn(1))
 
 
 @contextmanager
@@ -161,9 +162,7 @@ def relists(stage: Stage) -> Iterator[Load]:
 @contextmanager
 def scrapes(stage: Stage) -> Iterator[Load]:
     with Stopwatch("http") as other:
-        load = Repeated(lambda: other.timed(url=f"{stage.url}/metrics", calls=1), 10)
-        yield load
-        load.stop()
+        yield Repeated(lambda: other.timed(url=f"{stage.url}/metrics", calls=1))
 
 
 @pytest.mark.parametrize(
