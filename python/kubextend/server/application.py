@@ -18,12 +18,13 @@ from kubextend.metrics import Metrics
 from kubextend.server.admission import Admission
 from kubextend.server.body import BodyReader
 from kubextend.server.health import Health, health_routes
+from kubextend.server.shortcut import Shortcut
 from kubextend.server.verb_endpoint import VerbEndpoint
 from kubextend.server.workers import Workers
 from kubextend.verbs import Verbs
 from kubextend.verbs.answer import Verb
 
-__all__ = ["Limits", "application", "health_application"]
+__all__ = ["Application", "Limits", "application", "health_application"]
 
 _VERBS: Final[tuple[Verb, ...]] = ("filter", "prioritize", "preempt", "bind")
 
@@ -84,16 +85,22 @@ def application(  # noqa: PLR0913  one argument for each thing it is joined to
             if workers is not None:
                 workers.stop()
 
-    return _Application(endpoints, health_routes(health, verbs.metrics), verbs.metrics, lifespan)
+    shortcuts = {
+        path.encode(): shortcut
+        for path, endpoint in endpoints.items()
+        if (shortcut := endpoint.shortcut()) is not None
+    }
+    routes = health_routes(health, verbs.metrics)
+    return Application(endpoints, routes, verbs.metrics, lifespan, shortcuts=shortcuts)
 
 
 def health_application(health: Health, metrics: Metrics) -> Starlette:
     """Health and metrics alone, for probes that have no client certificate."""
-    return _Application({}, health_routes(health, metrics), metrics)
+    return Application({}, health_routes(health, metrics), metrics)
 
 
-class _Application(Starlette):
-    """Starlette, and a way past it for kube-scheduler's own calls.
+class Application(Starlette):
+    """Starlette, and ways past it for kube-scheduler's own calls.
 
     Its routing costs a request as much as the core needs for some hundred names.
 
@@ -102,6 +109,7 @@ class _Application(Starlette):
         others: every other route.
         metrics: where refusals are counted.
         lifespan: entered when the server starts.
+        shortcuts: what small requests are answered by, by path.
     """
 
     def __init__(
@@ -110,6 +118,8 @@ class _Application(Starlette):
         others: Sequence[Route],
         metrics: Metrics,
         lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]] | None = None,
+        *,
+        shortcuts: Mapping[bytes, Shortcut] | None = None,
     ) -> None:
         def on_http_exception(request: Request, error: Exception) -> Response:
             if not isinstance(error, HTTPException):
@@ -125,6 +135,7 @@ class _Application(Starlette):
         )
         # A redirect would turn kube-scheduler's POST into a GET.
         self.router.redirect_slashes = False
+        self.shortcuts = shortcuts or {}
         self._endpoints = endpoints
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:

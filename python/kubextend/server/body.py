@@ -25,12 +25,12 @@ class BodyReader:
     """Reads bodies that say that they are JSON.
 
     Args:
-        most_bytes: larger bodies are refused.
+        most_bytes: larger bodies are refused; an attribute too.
         pool: where large bodies are kept.
     """
 
     def __init__(self, most_bytes: int, pool: core.BodyPool) -> None:
-        self._most_bytes = most_bytes
+        self.most_bytes = most_bytes
         self._pool = pool
 
     async def read(self, scope: Scope, receive: Receive, share: Share) -> Body:
@@ -49,7 +49,7 @@ class BodyReader:
         if declared is None:
             return await self._read_chunks(receive, share)
         length = int(declared)
-        if length > self._most_bytes:
+        if length > self.most_bytes:
             raise self._too_large()
         share.take(length)
         if length >= _LARGE_BYTES and (fill := scope.get("state", {}).get(FILL)) is not None:
@@ -70,14 +70,14 @@ class BodyReader:
         while more:
             chunk, more = await _piece(receive)
             length += len(chunk)
-            if length > self._most_bytes:
+            if length > self.most_bytes:
                 raise self._too_large()
             share.take(len(chunk))
             chunks.append(chunk)
         return b"".join(chunks)
 
     def _too_large(self) -> RefusedError:
-        message = f"the body is larger than {self._most_bytes} bytes (server.maxBodyBytes)"
+        message = f"the body is larger than {self.most_bytes} bytes (server.maxBodyBytes)"
         return RefusedError(413, message)
 
 

@@ -66,6 +66,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._body_bytes = 0
         self._dropped_bytes = 0
         self._deaf = False
+        self._active_s = 0.0
         self._whole_body: WholeBody | None = None
         self._reading: Patience | None = None
         self._writing: Patience | None = None
@@ -75,15 +76,15 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """A client is there; it may take its time until it asks for something."""
         super().connection_made(transport)
-        self.timeout_keep_alive_task = self.loop.call_later(
-            self.timeout_keep_alive, self.timeout_keep_alive_handler
-        )
+        self._active_s = self.loop.time()
+        self._wait_while_idle(self.timeout_keep_alive)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody is waited for any more."""
         self._stop_reading_patience()
         self._stop_writing_patience()
-        self._unset_keepalive_if_required()
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -107,9 +108,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """The head is whole."""
-        self._in_head = False
-        self._in_body = True
-        self._stop_reading_patience()
+        self._head_is_whole()
         super().on_headers_complete()
         self.scope["state"][FILL] = partial(self._fill, self.cycle)
         if self._ending():
@@ -130,8 +129,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The body is whole."""
-        self._in_body = False
-        self._stop_reading_patience()
+        self._body_came()
         super().on_message_complete()
 
     def pause_writing(self) -> None:
@@ -152,12 +150,38 @@ class BoundedProtocol(HttpToolsProtocol):
             self._stop_writing_patience()
         super().resume_writing()
 
+    def on_response_complete(self) -> None:
+        """The next request that waits is begun; else the connection is idle."""
+        self.server_state.total_requests += 1
+        self._active_s = self.loop.time()
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+
     def timeout_keep_alive_handler(self) -> None:
         """Nothing was asked for a long time; an answer that is still unread will never be."""
-        if self.transport.get_write_buffer_size():
+        idle_s = 0.0 if self._is_busy() else self.loop.time() - self._active_s
+        if idle_s < self.timeout_keep_alive:
+            self._wait_while_idle(self.timeout_keep_alive - idle_s)
+        elif self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
-            super().timeout_keep_alive_handler()
+            self.transport.close()
+
+    def _unset_keepalive_if_required(self) -> None:
+        # One timer a connection looks when the last byte came: one a request would cost more.
+        self._active_s = self.loop.time()
+
+    def _wait_while_idle(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(
+            seconds, self.timeout_keep_alive_handler
+        )
+
+    def _is_busy(self) -> bool:
+        answering = self.cycle is not None and not self.cycle.response_complete
+        return answering or self._in_head or self._in_body
 
     def send_400_response(self, msg: str) -> None:
         """What came is no request."""
@@ -212,6 +236,15 @@ class BoundedProtocol(HttpToolsProtocol):
         self.cycle.keep_alive = False
         self.transport.set_protocol(self)
 
+    def _head_is_whole(self) -> None:
+        self._in_head = False
+        self._in_body = True
+        self._stop_reading_patience()
+
+    def _body_came(self) -> None:
+        self._in_body = False
+        self._stop_reading_patience()
+
     def _wait_for_the_rest(self) -> None:
         deadlines = self._deadlines
         if self._in_head:
@@ -250,11 +283,10 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _another_answer_is_due(self) -> bool:
         """Whether a refusal now would be taken for the answer to something else."""
-        if self.cycle is None:
-            return False
-        if self._in_head:
-            return not self.cycle.response_complete
-        return self.cycle.response_started or bool(self.pipeline)
+        if self.cycle is None or self.cycle.response_complete:
+            # Of the body of a request that is refused already the rest is as good as an answer.
+            return self._in_body and self.cycle is not None
+        return self._in_head or self.cycle.response_started or bool(self.pipeline)
 
     def _refuse(self, status: HTTPStatus, message: str) -> None:
         self._in_head = False

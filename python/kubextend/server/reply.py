@@ -9,7 +9,7 @@ from starlette.types import Scope, Send
 
 from kubextend.verbs.answer import Body
 
-__all__ = ["RefusedError", "refuse", "reply"]
+__all__ = ["RefusedError", "error_body", "refuse", "reply"]
 
 _Header = tuple[bytes, bytes]
 
@@ -75,8 +75,13 @@ async def refuse(
     scope: Scope, send: Send, refused: RefusedError, headers: Iterable[_Header] = ()
 ) -> None:
     """The refusal has been handed to the server as ``{"Error": message}``."""
-    body = orjson.dumps({"Error": refused.message.encode(errors="replace").decode()})
+    body = error_body(refused.message)
     await reply(send, refused.status, body, (*headers, *_hints(scope, refused)))
+
+
+def error_body(message: str) -> bytes:
+    """The JSON of a refusal."""
+    return orjson.dumps({"Error": message.encode(errors="replace").decode()})
 
 
 def _hints(scope: Scope, refused: RefusedError) -> Iterable[_Header]:

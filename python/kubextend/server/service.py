@@ -17,9 +17,10 @@ from starlette.applications import Starlette
 
 from kubextend.errors import KubextendError
 from kubextend.metrics import Metrics
+from kubextend.server.application import Application
 from kubextend.server.health import Health
 from kubextend.server.patience import Deadlines
-from kubextend.server.protocol import BoundedProtocol
+from kubextend.server.shortcut import ShortcutProtocol
 from kubextend.server.tls import TlsFiles, TlsReloader
 
 __all__ = ["Listener", "Service"]
@@ -130,8 +131,11 @@ class Service:
             self.stop()
 
     def _server(self, listener: Listener, bound: socket.socket) -> "_Server":
+        app = listener.app
+        shortcuts = app.shortcuts if isinstance(app, Application) else {}
         protocol = partial(
-            BoundedProtocol,
+            ShortcutProtocol,
+            shortcuts=shortcuts,
             deadlines=listener.deadlines,
             ending=lambda: self._draining,
             on_refused=lambda status: self._metrics.refused(str(int(status))).inc(),
@@ -177,7 +181,7 @@ class _Server(uvicorn.Server):
         self,
         listener: Listener,
         bound: socket.socket,
-        protocol: Callable[..., BoundedProtocol],
+        protocol: Callable[..., ShortcutProtocol],
         tls: TlsReloader | None,
         *,
         grace_s: int,
@@ -222,7 +226,7 @@ class _Server(uvicorn.Server):
 
 def _uvicorn_config(
     listener: Listener,
-    protocol: Callable[..., BoundedProtocol],
+    protocol: Callable[..., ShortcutProtocol],
     tls: TlsReloader | None,
     grace_s: int,
 ) -> uvicorn.Config:

@@ -3,7 +3,9 @@
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 from starlette.requests import ClientDisconnect
@@ -12,7 +14,8 @@ from starlette.types import Receive, Scope, Send
 from kubextend.errors import WireError
 from kubextend.server.admission import Admission, Share
 from kubextend.server.body import BodyReader
-from kubextend.server.reply import RefusedError, refuse, reply
+from kubextend.server.reply import RefusedError, error_body, refuse, reply
+from kubextend.server.shortcut import MOST_SHORTCUT_BYTES, ShortAnswer, Shortcut
 from kubextend.verbs import Verbs
 from kubextend.verbs.answer import Body, Verb, failure
 
@@ -37,6 +40,8 @@ class VerbEndpoint:
         self._verb: Verb = verb
         self._verbs = verbs
         self._metrics = verbs.metrics
+        self._body_bytes = verbs.metrics.body_bytes(verb)
+        self._duration = verbs.metrics.duration(verb)
         self._bodies = bodies
         self._admission = admission
 
@@ -60,6 +65,29 @@ class VerbEndpoint:
         finally:
             share.give_back()
 
+    def shortcut(self) -> Shortcut | None:
+        """Answers small bodies where they are read; None where the verb may take its time."""
+        verb = self._verb
+        if verb == "bind" or not self._verbs.is_brief(verb, MOST_SHORTCUT_BYTES):
+            return None
+        if self._bodies.most_bytes < MOST_SHORTCUT_BYTES:
+            return None
+        return partial(self._answer_at_once, partial(self._verbs.run, verb))
+
+    def _answer_at_once(self, run: Callable[[bytes], Body], body: bytes) -> ShortAnswer:
+        self._body_bytes.observe(len(body))
+        started_s = time.perf_counter()
+        try:
+            return ShortAnswer(HTTPStatus.OK, run(body))
+        except WireError as error:
+            self._metrics.refused(str(int(HTTPStatus.BAD_REQUEST))).inc()
+            return ShortAnswer(HTTPStatus.BAD_REQUEST, error_body(str(error)))
+        except BaseException:
+            _LOGGER.exception("%s failed", self._verb)
+            return ShortAnswer(HTTPStatus.OK, failure(self._verb))
+        finally:
+            self._duration.observe(time.perf_counter() - started_s)
+
     async def _answer(self, scope: Scope, receive: Receive, share: Share, arrived_s: float) -> Body:
         body = await self._bodies.read(scope, receive, share)
         if self._verb == "bind":
@@ -68,12 +96,12 @@ class VerbEndpoint:
         return await self._run(body, receive, arrived_s)
 
     async def _run(self, body: Body, receive: Receive, arrived_s: float) -> Body:
-        self._metrics.body_bytes(self._verb).observe(len(body))
+        self._body_bytes.observe(len(body))
         started_s = time.perf_counter()
         try:
             return await self._where_it_belongs(body, receive, arrived_s)
         except WireError as error:
-            raise RefusedError(400, str(error), unread=False) from error
+            raise RefusedError(HTTPStatus.BAD_REQUEST, str(error), unread=False) from error
         except (asyncio.CancelledError, ClientDisconnect):
             raise
         except BaseException:
@@ -81,13 +109,13 @@ class VerbEndpoint:
             _LOGGER.exception("%s failed", self._verb)
             return failure(self._verb)
         finally:
-            self._metrics.duration(self._verb).observe(time.perf_counter() - started_s)
+            self._duration.observe(time.perf_counter() - started_s)
 
     async def _where_it_belongs(self, body: Body, receive: Receive, arrived_s: float) -> Body:
         verb, verbs = self._verb, self._verbs
         if verb == "bind":
             return await _while_wanted(verbs.bind(body, arrived_s), receive)
-        if verbs.is_brief(verb, body):
+        if verbs.is_brief(verb, len(body)):
             return verbs.run(verb, body)
         return await _while_wanted(verbs.in_time(verb, body, arrived_s), receive)
 

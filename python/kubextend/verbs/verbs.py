@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -188,8 +187,13 @@ class Verbs:
 
         Raises: WireError: the body cannot be read.
         """
-        with self._counting("bind") as count:
-            return count(await self._bind(body, arrived_s))
+        try:
+            given = await self._bind(body, arrived_s)
+        except BaseException as error:
+            self._count_failure("bind", error)
+            raise
+        self.metrics.requests("bind", given.result).inc()
+        return given.body
 
     @property
     def run_python(self) -> bool:
@@ -197,14 +201,19 @@ class Verbs:
         profiles = self.profiles.by_scheduler_name.values()
         return any(profile.plugins_in_python for profile in profiles)
 
-    def is_brief(self, verb: QuickVerb, body: Body) -> bool:
-        """Whether the verb may run right on the event loop: little to read, no Python in it."""
+    def is_brief(self, verb: QuickVerb, size: int) -> bool:
+        """Whether the verb may run right on the event loop: little to read, no Python in it.
+
+        Args:
+            verb: which one.
+            size: of the body, in bytes.
+        """
         profiles = self.profiles.by_scheduler_name.values()
         if verb == "prioritize":
             in_python = any(profile.scores_in_python for profile in profiles)
         else:
             in_python = any(profile.filters_in_python for profile in profiles)
-        return not in_python and len(body) <= _BRIEF_BYTES
+        return not in_python and size <= _BRIEF_BYTES
 
     async def in_time(self, verb: QuickVerb, body: Body, arrived_s: float) -> Body:
         """What the verb answers, from a thread, and in any case before kube-scheduler gives up.
@@ -236,27 +245,20 @@ class Verbs:
             self._activator.activate(pods)
 
     def _counted(self, verb: Verb, answer: Callable[[Body], Answer], body: Body) -> Body:
-        with self._counting(verb) as count:
-            if current_run() is not None:
-                return count(answer(body))
-            return count(Run(self.limits.breakers).enter(partial(answer, body)))
-
-    @contextmanager
-    def _counting(self, verb: Verb) -> Iterator[Callable[[Answer], Body]]:
-        """Counts how a call ends; what it yields takes the answer."""
-
-        def count(given: Answer) -> Body:
-            self.metrics.requests(verb, given.result).inc()
-            return given.body
-
         try:
-            yield count
-        except AbandonedError:
+            if current_run() is not None:
+                given = answer(body)
+            else:
+                given = Run(self.limits.breakers).enter(partial(answer, body))
+        except BaseException as error:
+            self._count_failure(verb, error)
+            raise
+        self.metrics.requests(verb, given.result).inc()
+        return given.body
+
+    def _count_failure(self, verb: Verb, error: BaseException) -> None:
+        if isinstance(error, AbandonedError):
             # Its request was answered and counted without it.
-            raise
-        except WireError:
-            self.metrics.requests(verb, "bad_request").inc()
-            raise
-        except BaseException:
-            self.metrics.requests(verb, "failed").inc()
-            raise
+            return
+        result = "bad_request" if isinstance(error, WireError) else "failed"
+        self.metrics.requests(verb, result).inc()
