@@ -7,11 +7,12 @@ SHELL := bash
 PYTHON ?= python3
 BIN := .venv/bin
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock pyproject.toml
+BENCH_SOURCES := $(shell find benches -name '*.go') benches/go.mod benches/go.sum
 GO_TOOLS := build/e2e-tools/etcd build/e2e-tools/kube-apiserver build/e2e-tools/kube-scheduler
 
 .PHONY: help
 help: ## list these tasks
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  \1\t\2/' | expand -t 16
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  \1\t\2/' | expand -t 20
 
 .PHONY: demo
 demo: build ## start the server, send it recorded requests of every verb, print what it decides
@@ -43,7 +44,9 @@ lint: build ## formatting, lints, types, stubs, and the rules of the architectur
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest kubextend._native --allowlist tests/stubtest-allowlist.txt
 	$(BIN)/lint-imports --no-cache
-	cd tests/go && test -z "$$(gofmt -l . ../e2e/tools)" && go vet ./...
+	test -z "$$(gofmt -l tests/go tests/e2e/tools benches)"
+	cd tests/go && go vet ./...
+	cd benches && go vet ./...
 
 .PHONY: test-rust
 test-rust: ## tests of the core
@@ -79,15 +82,25 @@ $(GO_TOOLS) &: tests/e2e/tools/go.mod tests/e2e/tools/go.sum
 	touch $(GO_TOOLS)
 
 .PHONY: bench
-bench: build ## the core, the verbs and plugins beside their floors, as ratios
+bench: build build/benches/built ## all that needs no cluster, beside its floors and peers, as ratios
 	$(BIN)/python -m pytest benches -q --benchmark-columns=min,median,max,rounds
+	$(BIN)/python benches/picture.py
 	$(BIN)/python benches/prometheus_outage.py
+
+.PHONY: bench-scheduler
+bench-scheduler: build build/benches/built $(GO_TOOLS) ## pods a second of kube-scheduler with kubextend, and with others
+	PYTHONPATH=benches:. $(BIN)/python -m scheduler
+
+build/benches/built: $(BENCH_SOURCES)
+	mkdir -p build/benches
+	cd benches && go build -trimpath -o ../build/benches/ ./...
+	touch $@
 
 .PHONY: format
 format: build ## write the formatting that lint checks
 	cargo fmt
 	$(BIN)/ruff format
-	gofmt -w tests/go tests/e2e/tools
+	gofmt -w tests/go tests/e2e/tools benches
 
 .PHONY: lock
 lock: build/environment ## pin the newest versions that pyproject.toml and Cargo.toml allow

@@ -4,6 +4,7 @@ pytest-benchmark shows how long each work takes; the ratios come from paired rou
 because two groups that ran a minute apart cannot be compared.
 """
 
+import functools
 import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,14 +16,15 @@ from pytest_benchmark.fixture import BenchmarkFixture
 import report
 from figures import FASTER, Figure
 from nodes import Cluster
-from pairing import Work, paired
+from pairing import Timed, Work, as_bytes, paired
+from remote import Stopwatch
+from servers import Servers
 from works import Mode
 
-_RESULTS = Path(__file__).parent / "results"
-_LARGEST = 5_000
-_ROWS: pytest.StashKey[list[report.Row]] = pytest.StashKey()
-_MACHINE: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
-_PARTIAL: pytest.StashKey[bool] = pytest.StashKey()
+_USUAL, _LARGEST = 5_000, 15_000
+_RECORDS: pytest.StashKey[dict[str, list[report.Record]]] = pytest.StashKey()
+_MACHINE: pytest.StashKey[report.Record] = pytest.StashKey()
+_DESELECTED: pytest.StashKey[bool] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,15 +36,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[_ROWS] = []
-    # Before anything runs: the load is then that of others.
+    config.stash[_RECORDS] = {}
     config.stash[_MACHINE] = report.machine()
-    config.stash[_PARTIAL] = bool(config.getoption("--managed-fields"))
+    config.stash[_DESELECTED] = False
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
     for item in items[:1]:
-        item.config.stash[_PARTIAL] = True
+        item.config.stash[_DESELECTED] = True
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -57,8 +58,37 @@ def _heap_of_a_small_program() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def clusters(pytestconfig: pytest.Config) -> Callable[[int], Cluster]:
     """The first so many nodes of one large cluster."""
-    largest = Cluster.of(_LARGEST, managed_fields=pytestconfig.getoption("--managed-fields"))
-    return largest.first
+    managed_fields = bool(pytestconfig.getoption("--managed-fields"))
+
+    @functools.cache
+    def whole(size: int) -> Cluster:
+        return Cluster.of(size, managed_fields=managed_fields)
+
+    def first(size: int) -> Cluster:
+        return whole(_USUAL if size <= _USUAL else _LARGEST).first(size)
+
+    return first
+
+
+@pytest.fixture
+def go() -> Iterator[Stopwatch]:
+    """Times the plain Go extender's code without a server."""
+    with Stopwatch("inprocess") as go:
+        yield go
+
+
+@pytest.fixture
+def client() -> Iterator[Stopwatch]:
+    """Asks servers as kube-scheduler does, and takes the time."""
+    with Stopwatch("http") as client:
+        yield client
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[Servers]:
+    """Starts servers; they end with the test."""
+    with Servers.in_folder(tmp_path / "servers") as servers:
+        yield servers
 
 
 @pytest.fixture
@@ -79,27 +109,38 @@ def absolute(
         result = benchmark.pedantic(  # type: ignore[no-untyped-call]
             work.call, setup=setup, rounds=mode.calls(size)
         )
-        assert work.expected is None or result == work.expected
+        assert work.expected is None or as_bytes(result) == work.expected
 
     return measure
 
 
 @pytest.fixture
-def compare(request: pytest.FixtureRequest) -> Callable[..., None]:
+def add(request: pytest.FixtureRequest) -> Callable[[report.Row | report.Reading], None]:
+    """A row goes into the report."""
+    records = request.config.stash[_RECORDS]
+
+    def record(row: report.Row | report.Reading) -> None:
+        records.setdefault(row.suite, []).append(row.as_json())
+
+    return record
+
+
+@pytest.fixture
+def compare(request: pytest.FixtureRequest, add: Callable[..., None]) -> Callable[..., None]:
     """A work beside a floor, from paired rounds; what comes of it goes into the report."""
     suite = _suite(request)
 
     def measure(  # noqa: PLR0913, PLR0917  what a row of the report says
-        ours: Work,
-        floor: Work,
+        ours: Timed,
+        floor: Timed,
         nodes: int,
         body_bytes: int,
         aim: float | None = None,
         figure: Figure = FASTER,
+        calls: int | None = None,
     ) -> None:
-        pairing = paired(ours, floor)
-        row = report.Row(suite, nodes, ours.name, floor.name, body_bytes, pairing, figure, aim)
-        request.config.stash[_ROWS].append(row)
+        pairing = paired(ours, floor, calls)
+        add(report.Row(suite, nodes, ours.name, floor.name, body_bytes, pairing, figure, aim))
 
     return measure
 
@@ -107,25 +148,20 @@ def compare(request: pytest.FixtureRequest) -> Callable[..., None]:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
 ) -> None:
-    rows = config.stash[_ROWS]
-    if not rows:
+    records = config.stash[_RECORDS]
+    if not records:
         return
     terminalreporter.section("ours beside its floors")
-    for line in report.table(rows):
+    for line in report.table(records):
         terminalreporter.line(line)
-    described = (f"{key} {value}" for key, value in config.stash[_MACHINE].items())
-    terminalreporter.line(f"machine: {', '.join(described)}")
-    if exitstatus != pytest.ExitCode.OK or config.stash[_PARTIAL]:
+    terminalreporter.line(f"machine: {report.described(config.stash[_MACHINE])}")
+    if exitstatus != pytest.ExitCode.OK or config.getoption("--managed-fields"):
         return
-    for suite, of_suite in _by_suite(rows):
-        path = report.write(_RESULTS, suite, of_suite, config.stash[_MACHINE])
+    for suite, of_suite in records.items():
+        whole = not config.stash[_DESELECTED]
+        path = report.write(suite, of_suite, config.stash[_MACHINE], whole=whole)
         terminalreporter.line(f"written to {path.relative_to(config.rootpath)}")
 
 
 def _suite(request: pytest.FixtureRequest) -> str:
     return request.path.stem.removeprefix("test_")
-
-
-def _by_suite(rows: list[report.Row]) -> Iterator[tuple[str, list[report.Row]]]:
-    for suite in dict.fromkeys(row.suite for row in rows):
-        yield suite, [row for row in rows if row.suite == suite]

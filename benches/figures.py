@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["ADDED", "FASTER", "Figure", "a_node"]
+from pairing import Block
+
+__all__ = ["ADDED", "AS_LONG", "AS_LONG_AT_P99", "FASTER", "Figure", "a_node"]
 
 
 @dataclass(frozen=True)
@@ -14,11 +16,17 @@ class Figure:
         unit: what stands behind the number.
         of: the number, given the seconds of ours and those of the floor.
         at_least: an aim is the least it may be; else the most.
+        tail: the times are those of the slowest of a hundred calls, else of the middle one.
     """
 
     unit: str
     of: Callable[[float, float], float]
     at_least: bool
+    tail: bool = False
+
+    def of_block(self, block: Block) -> float:
+        """The number that a block gives."""
+        return self.of(*(block.p99s if self.tail else block.medians))
 
     def shown(self, value: float) -> str:
         """The number with its unit."""
@@ -30,6 +38,10 @@ class Figure:
 
 
 FASTER = Figure("x faster", lambda ours_s, floor_s: floor_s / ours_s, at_least=True)
+AS_LONG = Figure("x the time", lambda ours_s, floor_s: ours_s / floor_s, at_least=False)
+AS_LONG_AT_P99 = Figure(
+    "x the time at p99", lambda ours_s, floor_s: ours_s / floor_s, at_least=False, tail=True
+)
 ADDED = Figure(" us more", lambda ours_s, floor_s: (ours_s - floor_s) * 1e6, at_least=False)
 
 

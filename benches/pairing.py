@@ -5,22 +5,38 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
-__all__ = ["Block", "Pairing", "Work", "paired"]
+__all__ = ["Block", "Pairing", "Timed", "Work", "as_bytes", "p99", "paired"]
 
 _BLOCKS = 5
 # A floor that moves more than this within one run says nothing.
 _MOST_SPREAD = 0.10
 _BUDGET_S = 3.0
-_MOST_EXTRA_S = 6.0
+_MOST_EXTRA_S = 9.0
 # Calls shorter than this are timed one by one but compared in bunches of it.
-_TURN_S = 0.1
+_TURN_S = 0.2
+
+
+def as_bytes(answer: object) -> bytes:
+    """An answer, which may be a buffer of the core's, in a form that can be compared."""
+    return answer if isinstance(answer, bytes) else bytes(memoryview(answer))  # type: ignore[arg-type]
+
+
+class Timed(Protocol):
+    """Something that can be timed in turns."""
+
+    @property
+    def name(self) -> str:
+        """As the report calls it."""
+
+    def turn(self, calls: int) -> list[float]:
+        """Seconds of so many calls, one after the other."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """Something to time.
+    """Something of this process to time.
 
     Attributes:
         name: as the report calls it.
@@ -40,8 +56,14 @@ class Work:
         start = perf_counter()
         result = self.call(argument)
         took_s = perf_counter() - start
-        assert self.expected is None or result == self.expected
+        assert self.expected is None or as_bytes(result) == self.expected
         return took_s
+
+    def turn(self, calls: int) -> list[float]:
+        """Seconds of so many calls, one after the other."""
+        # Every turn begins with no garbage, else the other side's would be collected at its cost.
+        gc.collect()
+        return [self.seconds() for _ in range(calls)]
 
 
 @dataclass(frozen=True)
@@ -60,6 +82,11 @@ class Block:
     def medians(self) -> tuple[float, float]:
         """Of ours and of the floor, in seconds."""
         return statistics.median(self.ours_s), statistics.median(self.floor_s)
+
+    @property
+    def p99s(self) -> tuple[float, float]:
+        """What one call in a hundred takes longer than: of ours and of the floor, in seconds."""
+        return p99(self.ours_s), p99(self.floor_s)
 
 
 @dataclass(frozen=True)
@@ -107,19 +134,29 @@ class Pairing:
         return self
 
 
-def paired(ours: Work, floor: Work) -> Pairing:
+def p99(times_s: Sequence[float]) -> float:
+    """What one call in a hundred takes longer than."""
+    return statistics.quantiles(times_s, n=100)[98]
+
+
+def paired(ours: Timed, floor: Timed, calls: int | None = None) -> Pairing:
     """Times floor, ours, ours, floor, until the floor stood still for at least five such blocks.
 
     Where it never does, all that was timed is returned once the time is over.
+
+    Args:
+        ours: one of them.
+        floor: the other one.
+        calls: of each turn; by default as many as fill a tenth of a second.
     """
-    ours_calls, floor_calls = _calls_a_turn(ours), _calls_a_turn(floor)
+    ours_calls, floor_calls = calls or _calls_a_turn(ours), calls or _calls_a_turn(floor)
     blocks: list[Block] = []
     enough = perf_counter() + _BUDGET_S
     end = enough + _MOST_EXTRA_S
     while len(blocks) < _BLOCKS or perf_counter() < end:
-        before = _turn(floor, floor_calls)
-        between = _turn(ours, ours_calls) + _turn(ours, ours_calls)
-        blocks.append(Block(between, before + _turn(floor, floor_calls)))
+        before = floor.turn(floor_calls)
+        between = ours.turn(ours_calls) + ours.turn(ours_calls)
+        blocks.append(Block(between, before + floor.turn(floor_calls)))
         if len(blocks) >= _BLOCKS and perf_counter() >= enough:
             found = Pairing(blocks).steadiest
             if found.steady:
@@ -127,12 +164,6 @@ def paired(ours: Work, floor: Work) -> Pairing:
     return Pairing(blocks)
 
 
-def _calls_a_turn(work: Work) -> int:
-    work.seconds()
-    return max(1, round(_TURN_S / work.seconds()))
-
-
-def _turn(work: Work, calls: int) -> list[float]:
-    # Every turn begins with no garbage, else the other side's would be collected at its cost.
-    gc.collect()
-    return [work.seconds() for _ in range(calls)]
+def _calls_a_turn(work: Timed) -> int:
+    work.turn(1)
+    return max(1, round(_TURN_S / work.turn(1)[0]))

@@ -96,7 +96,7 @@ def measured(verbs: Verbs, phase: str) -> None:
         if call >= WARM_UP:
             times_ms.append((time.perf_counter() - began) * 1000)
     if phase != "without the plugin":
-        assert json.loads(answer)[0] == SCORES
+        assert json.loads(bytes(answer))[0] == SCORES
     cuts = quantiles(times_ms, n=100)
     print(f"{phase:34} p50 {cuts[49]:6.2f} ms   p99 {cuts[98]:6.2f} ms")  # noqa: T201
 

@@ -2,22 +2,29 @@
 
 import os
 import platform
+import shutil
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 
 from figures import Figure
-from pairing import Pairing
+from pairing import Pairing, p99
 
-__all__ = ["Row", "machine", "table", "write"]
+__all__ = ["RESULTS", "Reading", "Record", "Row", "machine", "table", "write"]
 
-_DISTRIBUTIONS = ("kubextend", "orjson", "pytest-benchmark")
+Record: TypeAlias = dict[str, Any]
+"""What a file of results says of one row, or of the machine."""
+
+RESULTS = Path(__file__).parent / "results"
+_DISTRIBUTIONS = ("kubextend", "orjson", "starlette", "uvicorn", "uvloop", "pytest-benchmark")
 # With fewer calls there is no ninety-ninth percentile.
 _CALLS_FOR_P99 = 100
 _HEADS = (
@@ -71,68 +78,70 @@ class Row:
     figure: Figure
     aim: float | None = None
 
-    @property
-    def values(self) -> list[float]:
-        """The figure of each block."""
-        return [self.figure.of(*block.medians) for block in self.pairing.blocks]
-
-    def as_json(self) -> dict[str, Any]:
-        """For benches/results."""
-        values = self.values
-        return {
-            "nodes": self.nodes,
-            "work": self.work,
+    def as_json(self) -> Record:
+        """For the table and for benches/results."""
+        values = [self.figure.of_block(block) for block in self.pairing.blocks]
+        return _record(self.nodes, self.work, self.figure, self.aim, values) | {
             "floor": self.floor,
             "body_bytes": self.body_bytes,
             "ours_s": _summary(self.pairing.ours_s),
             "floor_s": _summary(self.pairing.floor_s),
-            "ours_is": {
-                "unit": self.figure.unit.strip(),
-                "median": statistics.median(values),
-                "min": min(values),
-                "max": max(values),
-                "blocks": values,
-            },
-            "aim": self.aim,
-            "aim_met": self._met,
             "floor_spread": self.pairing.floor_spread,
             "steady": self.pairing.steady,
         }
 
-    def cells(self) -> tuple[str, ...]:
-        """For the table."""
-        ours, floor = _summary(self.pairing.ours_s), _summary(self.pairing.floor_s)
-        values = self.values
-        return (
-            self.suite,
-            f"{self.nodes:,}",
-            self.work,
-            _ms(ours["p50"]),
-            _ms(ours["p99"]),
-            self.floor,
-            _ms(floor["p50"]),
-            self.figure.shown(statistics.median(values)),
-            f"{min(values):.3g}..{max(values):.3g}",
-            str(len(values)),
-            self._verdict(),
-            f"{self.pairing.floor_spread:.0%}{'' if self.pairing.steady else ' !'}",
-        )
 
-    @property
-    def _met(self) -> bool:
-        return self.aim is None or self.figure.meets(statistics.median(self.values), self.aim)
+@dataclass(frozen=True)
+class Reading:
+    """Something that is no time, or has nothing beside it.
 
-    def _verdict(self) -> str:
-        if self.aim is None:
-            return ""
-        verdict = "met" if self._met else "SHORT"
-        sign = ">=" if self.figure.at_least else "<="
-        return f"{sign} {self.aim:.3g} {verdict if self.pairing.steady else f'({verdict})'}"
+    Attributes:
+        suite: which layer was looked at.
+        nodes: that it was about.
+        work: what was done.
+        values: what was read, once a run.
+        figure: what the values are.
+        aim: what they are meant to be.
+    """
+
+    suite: str
+    nodes: int
+    work: str
+    values: Sequence[float]
+    figure: Figure
+    aim: float | None = None
+
+    def as_json(self) -> Record:
+        """For the table and for benches/results."""
+        return _record(self.nodes, self.work, self.figure, self.aim, self.values)
 
 
-def table(rows: Sequence[Row]) -> Iterator[str]:
-    """The lines of the table."""
-    lines = [_HEADS, *(row.cells() for row in rows)]
+def _record(
+    nodes: int, work: str, figure: Figure, aim: float | None, values: Sequence[float]
+) -> Record:
+    median = statistics.median(values)
+    return {
+        "nodes": nodes,
+        "work": work,
+        "ours_is": {
+            "shown": figure.shown(median),
+            "unit": figure.unit.strip(),
+            "median": median,
+            "min": min(values),
+            "max": max(values),
+            "blocks": list(values),
+        },
+        "aim": aim,
+        "aim_is_least": figure.at_least,
+        "aim_met": aim is None or figure.meets(median, aim),
+        "steady": True,
+    }
+
+
+def table(records: Mapping[str, Sequence[Record]]) -> Iterator[str]:
+    """The lines of the table of all suites."""
+    rows = [_cells(suite, record) for suite, of_suite in records.items() for record in of_suite]
+    lines = [_HEADS, *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         columns = zip(_HEADS, line, widths, strict=True)
@@ -141,42 +150,83 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
     yield from _LEGEND
 
 
-def machine() -> dict[str, Any]:
-    """What the figures are measured on, and how busy it is now."""
+def _cells(suite: str, record: Record) -> tuple[str, ...]:
+    ours, floor, given = record.get("ours_s", {}), record.get("floor_s", {}), record["ours_is"]
+    return (
+        suite,
+        f"{record['nodes']:,}",
+        record["work"],
+        _ms(ours.get("p50")),
+        _ms(ours.get("p99")),
+        record.get("floor", ""),
+        _ms(floor.get("p50")),
+        given["shown"],
+        f"{given['min']:.3g}..{given['max']:.3g}",
+        str(len(given["blocks"])),
+        _verdict(record),
+        _moved(record),
+    )
+
+
+def _verdict(record: Record) -> str:
+    if record["aim"] is None:
+        return ""
+    verdict = "met" if record["aim_met"] else "SHORT"
+    sign = ">=" if record["aim_is_least"] else "<="
+    return f"{sign} {record['aim']:.3g} {verdict if record['steady'] else f'({verdict})'}"
+
+
+def _moved(record: Record) -> str:
+    if "floor_spread" not in record:
+        return ""
+    return f"{record['floor_spread']:.0%}{'' if record['steady'] else ' !'}"
+
+
+def machine() -> Record:
+    """What the figures are measured on."""
     return {
         "cpu": _cpu(),
         "cpus": os.cpu_count(),
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "load_1m": os.getloadavg()[0],
         "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "go": _go_version(),
         **{name: version(name) for name in _DISTRIBUTIONS},
     }
 
 
-def write(folder: Path, suite: str, rows: Iterable[Row], measured_on: dict[str, Any]) -> Path:
-    """The file of one suite's results, written anew."""
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{suite}.json"
-    result = {
-        "suite": suite,
-        "measured": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": measured_on,
-        "rows": [row.as_json() for row in rows],
-    }
+def _go_version() -> str:
+    """Of the toolchain that made the programs that are compared."""
+    path = shutil.which("go")
+    said = subprocess.check_output([path, "env", "GOVERSION"]) if path else b"none"  # noqa: S603
+    return said.decode().strip().removeprefix("go")
+
+
+def write(suite: str, records: Sequence[Record], measured_on: Record, *, whole: bool) -> Path:
+    """The file of one suite's results, written anew, or with these rows in the place of theirs."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{suite}.json"
+    measured = datetime.now(UTC).isoformat(timespec="seconds")
+    rows = {} if whole or not path.exists() else _by_what(orjson.loads(path.read_bytes())["rows"])
+    rows |= _by_what([{**record, "measured": measured} for record in records])
+    result = {"suite": suite, "machine": measured_on, "rows": [*rows.values()]}
     path.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     return path
+
+
+def _by_what(records: Sequence[Record]) -> dict[tuple[object, ...], Record]:
+    return {(record["nodes"], record["work"], record.get("floor")): record for record in records}
 
 
 def _padded(head: str, text: str, width: int) -> str:
     return text.ljust(width) if head in _LEFT else text.rjust(width)
 
 
-def _summary(times_s: Sequence[float]) -> dict[str, Any]:
+def _summary(times_s: Sequence[float]) -> Record:
     enough = len(times_s) >= _CALLS_FOR_P99
     return {
         "p50": statistics.median(times_s),
-        "p99": statistics.quantiles(times_s, n=100)[98] if enough else None,
+        "p99": p99(times_s) if enough else None,
         "min": min(times_s),
         "max": max(times_s),
         "calls": len(times_s),
@@ -192,3 +242,20 @@ def _cpu() -> str:
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(models, platform.processor() or "unknown")
+
+
+def main() -> None:
+    """Prints again what the last runs of all suites have written."""
+    written = [orjson.loads(path.read_bytes()) for path in sorted(RESULTS.glob("*.json"))]
+    lines = [*table({result["suite"]: result["rows"] for result in written})]
+    machines = dict.fromkeys(described(result["machine"]) for result in written)
+    sys.stdout.write("\n".join([*lines, *machines, ""]))
+
+
+def described(measured_on: Record) -> str:
+    """The machine on one line."""
+    return ", ".join(f"{key} {value}" for key, value in measured_on.items())
+
+
+if __name__ == "__main__":
+    main()

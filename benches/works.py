@@ -10,13 +10,14 @@ import orjson
 from answers import Check, check_full_answer, check_names_answer
 from kubextend import core
 from nodes import Cluster
-from pairing import Work
+from pairing import Work, as_bytes
 
 __all__ = [
     "FIRST_POD",
     "FULL",
     "NAMES",
     "SIZES",
+    "SIZES_OF_GROWTH",
     "Case",
     "Mode",
     "Watched",
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 SIZES = (500, 1_000, 5_000)
+SIZES_OF_GROWTH = (100, 300, 1_000, 3_000, 5_000, 10_000, 15_000)
 
 # The pod that brings the nodes in, before one with a longer name asks: two requests are never one
 # buffer, and a node that is compared with itself costs half the memory traffic of a server's.
@@ -69,8 +71,7 @@ class Case:
     def work(self, cluster: Cluster, body: bytes) -> Work:
         """The work after it has answered right once; from now on it must answer the same."""
         work = self.work_of(cluster, body)
-        answer = work.call(work.given())
-        assert isinstance(answer, bytes)
+        answer = as_bytes(work.call(work.given()))
         self.mode.check(cluster, answer)
         return replace(work, expected=answer)
 

@@ -477,6 +477,38 @@ class PodSnapshot:
     def __len__(self) -> int: ...
 
 @final
+class BodyPool:
+    """Memory for large bodies, kept and used again: the system is slow to hand out fresh memory.
+
+    A buffer goes back when nothing refers to it any more: no name, no view, no request that was
+    read from it, no store that kept its nodes. What nobody took for a while is freed.
+
+    Args:
+        max_idle_bytes: how much memory that nobody uses is kept.
+    """
+
+    def __new__(cls, max_idle_bytes: int = 536870912) -> BodyPool: ...
+    def take(self, size: int) -> BodyBuffer:
+        """A buffer of ``size`` bytes; what they are is undefined.
+
+        Raises: MemoryError: there is no such memory.
+        """
+    @property
+    def idle_bytes(self) -> int: ...
+    def clear(self) -> None:
+        """Free the memory that nobody uses."""
+
+@final
+class BodyBuffer(Buffer):
+    """A body in memory of a BodyPool.
+
+    A view of it (``memoryview(buffer)``) is writable until a request is read from it, and must be
+    released before that. Answers cannot be written to.
+    """
+
+    def __len__(self) -> int: ...
+
+@final
 class ExtenderArgs:
     """A filter or prioritize request, and the writer of its answer."""
 
@@ -496,10 +528,21 @@ class ExtenderArgs:
             reason: short and stable; kube-scheduler counts equal ones together.
             unresolvable: FailedAndUnresolvableNodes, else FailedNodes (preemption may help).
         """
-    def filter_answer(self, rejections: Sequence[tuple[Mask, str, bool]]) -> bytes:
+    @overload
+    def filter_answer(
+        self, rejections: Sequence[tuple[Mask, str, bool]], pool: None = None
+    ) -> bytes: ...
+    @overload
+    def filter_answer(
+        self, rejections: Sequence[tuple[Mask, str, bool]], pool: BodyPool | None
+    ) -> bytes | BodyBuffer:
         """ExtenderFilterResult from ``(nodes, reason, unresolvable)`` entries.
 
         The first entry that names a node decides its reason; a node in no entry is kept.
+
+        Args:
+            rejections: the entries.
+            pool: gives the memory of an answer of 1 MiB or more.
         """
     def prioritize_result(self, scores: _Scores) -> bytes:
         """HostPriorityList: one integer a node, written as it is."""
@@ -563,7 +606,10 @@ class NativePlugin:
         """int64, ``(len(nodes),)``, 0..100."""
 
 def read_args(
-    body: bytes, store: NodeStore | None = None, *, watched: NodeStore | None = None
+    body: bytes | BodyBuffer,
+    store: NodeStore | None = None,
+    *,
+    watched: NodeStore | None = None,
 ) -> ExtenderArgs:
     """Read a filter or prioritize request.
 
@@ -573,21 +619,30 @@ def read_args(
             names up in it unless ``watched`` is given.
         watched: the store that names are looked up in.
 
-    Raises: WireError: nothing of the body is kept.
+    Raises:
+        WireError: nothing of the body is kept.
+        BufferError: a view of the buffer is still open for writing.
     """
 
 def read_preemption_args(
-    body: bytes, store: NodeStore | None = None, *, watched: NodeStore | None = None
+    body: bytes | BodyBuffer,
+    store: NodeStore | None = None,
+    *,
+    watched: NodeStore | None = None,
 ) -> PreemptionArgs:
     """Read a preempt request; candidates are looked up in ``watched``, else in ``store``.
 
-    Raises: WireError: the body cannot be read.
+    Raises:
+        WireError: the body cannot be read.
+        BufferError: a view of the buffer is still open for writing.
     """
 
-def read_binding_args(body: bytes) -> BindingArgs:
+def read_binding_args(body: bytes | BodyBuffer) -> BindingArgs:
     """Read a bind request.
 
-    Raises: WireError: the body cannot be read.
+    Raises:
+        WireError: the body cannot be read.
+        BufferError: a view of the buffer is still open for writing.
     """
 
 @overload

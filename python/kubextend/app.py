@@ -205,6 +205,7 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
     metrics = Metrics()
     waiting_pods = WaitingPods(config.extender.permit_max_wait.seconds)
     workers = Workers()
+    pool = core.BodyPool()
 
     def on_change() -> None:
         verbs.nodes_changed()
@@ -222,6 +223,7 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
         metrics=metrics,
         waiting_pods=waiting_pods,
         in_thread=workers.wait_for,
+        pool=pool,
     )
     health = Health(
         side.checks() if side else [],
@@ -248,10 +250,11 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
         verbs,
         health,
         path=config.server.path,
-        limits=Limits(body_bytes=config.server.max_body_bytes),
+        limits=Limits(config.server.max_body_bytes, config.server.max_in_flight_bytes),
         more_routes=_waiting_pod_routes(config, waiting_pods, metrics),
         workers=workers,
         running=running,
+        pool=pool,
     )
     app = App(asgi, verbs, health, metrics, side)
     return app
@@ -270,6 +273,7 @@ def build_verbs(  # noqa: PLR0913  one argument for each thing they are joined t
     metrics: Metrics | None = None,
     waiting_pods: WaitingPods | None = None,
     in_thread: InThread = asyncio.to_thread,
+    pool: core.BodyPool | None = None,
 ) -> Verbs:
     """The verbs that a configuration asks for, with no server and no cluster of their own.
 
@@ -286,6 +290,7 @@ def build_verbs(  # noqa: PLR0913  one argument for each thing they are joined t
         metrics: what is counted; None: into metrics of their own.
         waiting_pods: where pods are found while Permit holds them.
         in_thread: runs a call that waits for the Kubernetes API.
+        pool: gives the memory of large answers; None: they are ``bytes`` like any other.
     """
     metrics = metrics or Metrics()
     store = core.NodeStore()
@@ -319,6 +324,7 @@ def build_verbs(  # noqa: PLR0913  one argument for each thing they are joined t
         http_timeout_s=config.extender.http_timeout.seconds,
         bind_timeout_s=config.extender.bind_timeout.seconds,
         in_thread=in_thread,
+        pool=pool,
     )
 
 
@@ -375,7 +381,14 @@ def serve(
         for url in urls[1:]:
             _LOGGER.info("health and metrics are on %s", url, extra={"health_url": url})
 
-    Service(main, app.health, probes=probes, announce=started).run()
+    Service(
+        main,
+        app.health,
+        probes=probes,
+        announce=started,
+        metrics=app.metrics,
+        drain_s=server.drain_delay.seconds,
+    ).run()
 
 
 def _profile(

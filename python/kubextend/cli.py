@@ -177,7 +177,7 @@ def filter_nodes(
     recording = _Recording.read(request_file, config_file, nodes_file)
     if recording.profile is not None:
         _note_unstarted([*recording.profile.pre_filter, *recording.profile.filter])
-    answer = recording.verbs.filter(recording.body)
+    answer = bytes(recording.verbs.filter(recording.body))
     result: dict[str, Any] = json.loads(answer)
     if output == "json":
         click.echo(answer)
@@ -201,7 +201,7 @@ def prioritize(
     recording = _Recording.read(request_file, config_file, nodes_file)
     if recording.profile is not None:
         _note_unstarted(plugin for plugin, _ in recording.profile.score)
-    answer = recording.verbs.prioritize(recording.body)
+    answer = bytes(recording.verbs.prioritize(recording.body))
     if output == "json":
         click.echo(answer)
         return

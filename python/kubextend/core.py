@@ -6,6 +6,8 @@ scores and writes answers. Must import nothing but the native module.
 
 from kubextend._native import (
     BindingArgs,
+    BodyBuffer,
+    BodyPool,
     Container,
     ExtenderArgs,
     KubextendError,
@@ -38,6 +40,8 @@ from kubextend._native import (
 
 __all__ = [
     "BindingArgs",
+    "BodyBuffer",
+    "BodyPool",
     "Container",
     "ExtenderArgs",
     "KubextendError",

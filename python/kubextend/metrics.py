@@ -191,6 +191,17 @@ class Metrics:
             "Rejected pods that a later node change would let pass, and that were activated.",
             registry=self.registry,
         )
+        self.in_flight = Gauge(
+            "kubextend_requests_in_flight_bytes",
+            "Bodies of requests that are not yet answered to their end.",
+            registry=self.registry,
+        )
+        self._certificate_reloads = Counter(
+            "kubextend_certificate_reloads",
+            "TLS files that were found changed, by whether they could be used: ok, error.",
+            ("result",),
+            registry=self.registry,
+        )
         self.requests: Callable[[str, str], Counter] = cache(self._requests.labels)
         self.duration: Callable[[str], Histogram] = cache(self._duration.labels)
         self.nodes: Callable[[str], Histogram] = cache(self._nodes.labels)
@@ -203,6 +214,10 @@ class Metrics:
         self.plugin_calls_refused: Callable[[str], Counter] = cache(
             self._plugin_calls_refused.labels
         )
+
+    def certificate_reload(self, loaded: bool) -> None:
+        """TLS files were found changed, and loaded or left alone."""
+        self._certificate_reloads.labels("ok" if loaded else "error").inc()
 
     def watch_store(self, store: str, stats: Callable[[], NodeStoreStats]) -> None:
         """Node, byte, hit and miss counts of a node store are read at every scrape.

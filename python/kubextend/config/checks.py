@@ -20,6 +20,8 @@ _EVERY_NODE = 100
 _MOST_BYTES_READ = 4096
 _LONG_TIMEOUT = Duration.parse("10s")
 _LONGEST_PERMIT_WAIT = Duration.parse("15m")
+# Kubernetes kills a container 30 s after SIGTERM, and what is in flight needs some of them.
+_LONGEST_DRAIN_DELAY = Duration.parse("20s")
 _QUALIFIED_NAME = re.compile(
     r"(?P<domain>[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*)"
     r"/[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
@@ -45,6 +47,7 @@ def check(
     """
     checks = _Checks(config, findings, broken, runs_here=runs_here)
     checks.server()
+    checks.server_limits()
     checks.server_tls()
     checks.waiting_pods()
     checks.cluster()
@@ -118,6 +121,20 @@ class _Checks:
                 "server.insecure: true"
             )
             self._complain(("server", "host"), message, server.host, hint)
+
+    def server_limits(self) -> None:
+        server = self._config.server
+        if server.max_in_flight_bytes < server.max_body_bytes and self._sound(
+            "server.maxInFlightBytes", "server.maxBodyBytes"
+        ):
+            message = f"must be at least maxBodyBytes, {server.max_body_bytes}"
+            hint = "a body between the two would be refused for ever"
+            at: Location = ("server", "maxInFlightBytes")
+            self._complain(at, message, server.max_in_flight_bytes, hint)
+        delay = server.drain_delay
+        if not Duration(0) <= delay <= _LONGEST_DRAIN_DELAY:
+            hint = "Kubernetes kills a container 30s after it told it to end"
+            self._complain(("server", "drainDelay"), "must be 0s to 20s", str(delay), hint)
 
     def server_tls(self) -> None:
         tls = self._config.server.tls

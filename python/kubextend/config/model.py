@@ -203,6 +203,8 @@ class Server(_Model):
         health_port: a port of its own for livez, readyz and metrics, over plain HTTP.
         health_host: where that port listens; None for ``host``. It serves no verb, so a pod whose
             verbs stay on loopback may open it to probes and to Prometheus.
+        max_in_flight_bytes: bodies that are held at the same time; beyond it requests get 503.
+        drain_delay: from SIGTERM on it is not ready, yet goes on for so long.
         insecure: bind and preempt may be reached from other machines without a certificate.
         waiting_pods: who may decide on waiting pods; None: nobody.
     """
@@ -213,8 +215,10 @@ class Server(_Model):
     health_port: _Port | None = None
     health_host: Annotated[str, Field(min_length=1), AfterValidator(_host)] | None = None
     max_body_bytes: Annotated[int, Field(ge=1)] = 512 << 20
+    max_in_flight_bytes: Annotated[int, Field(ge=1)] = 1 << 30
     # kube-scheduler drops an idle connection after 90 s; a server that is first fails a call.
     keep_alive_seconds: Annotated[int, Field(ge=95)] = 120
+    drain_delay: _GoDuration = Duration(0)
     insecure: bool = False
     tls: ServerTLS = ServerTLS()
     waiting_pods: WaitingPods | None = None

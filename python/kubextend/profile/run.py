@@ -5,10 +5,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kubextend.errors import PluginError
 from kubextend.profile.breaker import Admission, Breakers
+
+if TYPE_CHECKING:
+    from kubextend import core
 
 __all__ = ["AbandonedError", "PluginCall", "Run", "UncalledError", "current_run"]
 
@@ -52,7 +55,7 @@ class Run:
 
     def __init__(self, breakers: Breakers, clock: Callable[[], float] = time.monotonic) -> None:
         self.may_go_on_without = _NONE
-        self.answer_instead: Callable[[str], bytes] | None = None
+        self.answer_instead: Callable[[str], bytes | core.BodyBuffer] | None = None
         self._breakers = breakers
         self._clock = clock
         self._began_s = clock()

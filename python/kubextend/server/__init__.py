@@ -7,6 +7,7 @@ TLS, health and shutdown.
 from kubextend.server.access import Access, TokenFile
 from kubextend.server.application import Limits, application, health_application
 from kubextend.server.health import Check, Health
+from kubextend.server.patience import Deadlines
 from kubextend.server.service import Listener, Service
 from kubextend.server.tls import TlsFiles
 from kubextend.server.waiting_pods import waiting_pod_routes
@@ -15,6 +16,7 @@ from kubextend.server.workers import Workers
 __all__ = [
     "Access",
     "Check",
+    "Deadlines",
     "Health",
     "Limits",
     "Listener",

@@ -1,9 +1,8 @@
 """The Starlette application: which path leads to what."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Final
 
 import orjson
@@ -11,17 +10,21 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from kubextend import core
 from kubextend.metrics import Metrics
+from kubextend.server.admission import Admission
+from kubextend.server.body import BodyReader
 from kubextend.server.health import Health, health_routes
+from kubextend.server.shortcut import Shortcut
 from kubextend.server.verb_endpoint import VerbEndpoint
 from kubextend.server.workers import Workers
 from kubextend.verbs import Verbs
 from kubextend.verbs.answer import Verb
 
-__all__ = ["Limits", "application", "health_application"]
+__all__ = ["Application", "Limits", "application", "health_application"]
 
 _VERBS: Final[tuple[Verb, ...]] = ("filter", "prioritize", "preempt", "bind")
 
@@ -32,9 +35,11 @@ class Limits:
 
     Attributes:
         body_bytes: larger bodies get 413.
+        in_flight_bytes: what would bring all bodies in flight beyond that gets 503.
     """
 
     body_bytes: int = 512 * 1024 * 1024
+    in_flight_bytes: int = 1024 * 1024 * 1024
 
 
 def application(  # noqa: PLR0913  one argument for each thing it is joined to
@@ -46,6 +51,7 @@ def application(  # noqa: PLR0913  one argument for each thing it is joined to
     more_routes: Iterable[Route] = (),
     workers: Workers | None = None,
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None,
+    pool: core.BodyPool | None = None,
 ) -> Starlette:
     """An ASGI application that serves the verbs under a path, and health and metrics at the root.
 
@@ -57,9 +63,14 @@ def application(  # noqa: PLR0913  one argument for each thing it is joined to
         more_routes: what else is served beside the verbs.
         workers: threads that wait for the Kubernetes API; ended with the application.
         running: entered when the server starts, left when it has ended its last request.
+        pool: gives the memory of large bodies; None: one of its own.
     """
-    endpoints: dict[str, VerbEndpoint] = {
-        f"{path.rstrip('/')}/{verb}": VerbEndpoint(verb, verbs, most_body_bytes=limits.body_bytes)
+    bodies = BodyReader(limits.body_bytes, pool or core.BodyPool(), "server.maxBodyBytes")
+    admission = Admission(limits.in_flight_bytes)
+    verbs.metrics.in_flight.set_function(lambda: admission.in_flight_bytes)
+
+    endpoints = {
+        f"{path.rstrip('/')}/{verb}": VerbEndpoint(verb, verbs, bodies=bodies, admission=admission)
         for verb in _VERBS
     }
 
@@ -76,59 +87,72 @@ def application(  # noqa: PLR0913  one argument for each thing it is joined to
             if workers is not None:
                 workers.stop()
 
-    routes = [
-        *(Route(at, endpoint, methods=["POST"]) for at, endpoint in endpoints.items()),
-        *more_routes,
-        *health_routes(health, verbs.metrics),
-    ]
-    return _starlette(routes, verbs.metrics, lifespan, endpoints)
+    shortcuts = {
+        path.encode(): shortcut
+        for path, endpoint in endpoints.items()
+        if (shortcut := endpoint.shortcut()) is not None
+    }
+    routes = [*more_routes, *health_routes(health, verbs.metrics)]
+    return Application(endpoints, routes, verbs.metrics, lifespan, shortcuts=shortcuts)
 
 
 def health_application(health: Health, metrics: Metrics) -> Starlette:
     """Health and metrics alone, for probes that have no client certificate."""
-    return _starlette(health_routes(health, metrics), metrics)
+    return Application({}, health_routes(health, metrics), metrics)
 
 
-class _Application(Starlette):
-    """Starlette, and a way past it for the verbs, which answer their own failures.
+class Application(Starlette):
+    """Starlette, and ways past it for kube-scheduler's own calls, which answer their own failures.
 
-    Its layers cost every call some 30 us, and every bind that waits 3 KB.
+    Its layers cost a call as much as the core needs for some hundred names, and every bind that
+    waits 3 KB. Middleware that somebody adds sees every call.
+
+    Args:
+        endpoints: of the verbs, by path.
+        others: every other route.
+        metrics: where refusals are counted.
+        lifespan: entered when the server starts.
+        shortcuts: what small requests are answered by, by path.
     """
 
-    def __init__(self, endpoints: Mapping[str, VerbEndpoint], **starlette: Any) -> None:
-        super().__init__(**starlette)
+    def __init__(
+        self,
+        endpoints: Mapping[str, VerbEndpoint],
+        others: Sequence[Route],
+        metrics: Metrics,
+        lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]] | None = None,
+        *,
+        shortcuts: Mapping[bytes, Shortcut] | None = None,
+    ) -> None:
+        def on_http_exception(request: Request, error: Exception) -> Response:
+            if not isinstance(error, HTTPException):
+                raise error
+            metrics.refused(str(error.status_code)).inc()
+            return _refusal(request, error)
+
+        verbs = [Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()]
+        super().__init__(
+            routes=[*verbs, *others],
+            lifespan=lifespan,
+            exception_handlers={HTTPException: on_http_exception},
+        )
+        # A redirect would turn kube-scheduler's POST into a GET.
+        self.router.redirect_slashes = False
+        self._shortcuts = shortcuts or {}
         self._endpoints = endpoints
 
+    @property
+    def shortcuts(self) -> Mapping[bytes, Shortcut]:
+        """What small requests are answered by, by path, where nothing stands in between."""
+        return {} if self.user_middleware else self._shortcuts
+
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
+        """What answers the request."""
         if scope["type"] == "http" and scope["method"] == "POST" and not scope.get("root_path"):
             endpoint = self._endpoints.get(scope["path"])
             if endpoint is not None and not self.user_middleware:
                 return endpoint(scope, receive, send)
         return super().__call__(scope, receive, send)
-
-
-def _starlette(
-    routes: list[Route],
-    metrics: Metrics,
-    lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]] | None = None,
-    endpoints: Mapping[str, VerbEndpoint] = MappingProxyType({}),
-) -> Starlette:
-    def on_http_exception(request: Request, error: Exception) -> Response:
-        if not isinstance(error, HTTPException):
-            raise error
-        metrics.refused(str(error.status_code)).inc()
-        return _refusal(request, error)
-
-    listed: list[BaseRoute] = [*routes]
-    app = _Application(
-        endpoints,
-        routes=listed,
-        lifespan=lifespan,
-        exception_handlers={HTTPException: on_http_exception},
-    )
-    # A redirect would turn kube-scheduler's POST into a GET.
-    app.router.redirect_slashes = False
-    return app
 
 
 def _refusal(request: Request, error: HTTPException) -> Response:

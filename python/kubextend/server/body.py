@@ -1,46 +1,110 @@
-"""Reading a request's body within its limit."""
+"""Reading a request's body within its limits."""
 
 from email.message import Message as MimeHeader
+from typing import Final
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
+from kubextend import core
+from kubextend.server.admission import Share
+from kubextend.server.connection import Connection, connection_of
 from kubextend.server.reply import RefusedError
+from kubextend.verbs.answer import Body
 
-__all__ = ["read_body"]
+__all__ = ["BodyReader"]
+
+_JSON: Final = b"application/json"
+
+# From here on it is quicker to set the parser aside than to let it cut and copy the body.
+_LARGE_BYTES: Final = 64 * 1024
 
 
-async def read_body(scope: Scope, receive: Receive, most_bytes: int, limit: str = "") -> bytes:
-    """The whole body of a request that says that it is JSON.
+class BodyReader:
+    """Reads bodies that say that they are JSON.
 
     Args:
-        scope: of the request.
-        receive: brings the body.
-        most_bytes: how long it may be.
-        limit: what in the configuration says so; empty where nothing does.
-
-    Raises:
-        RefusedError: 415 for another type or a compressed body, 413 beyond the limit: at once
-            where the length is declared, else as soon as that much has come.
-        ClientDisconnect: the client went away.
+        most_bytes: larger bodies are refused; an attribute too.
+        pool: where large bodies are kept; None: nowhere in particular.
+        limit: what in the configuration says how large they may be; empty where nothing does.
     """
-    headers = Headers(scope=scope)
-    _check_type(headers)
-    _check_declared_length(headers, most_bytes, limit)
-    chunks: list[bytes] = []
-    length = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        chunk: bytes = message.get("body", b"")
-        length += len(chunk)
-        if length > most_bytes:
-            raise _too_large(most_bytes, limit)
-        chunks.append(chunk)
-        if not message.get("more_body", False):
-            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def __init__(self, most_bytes: int, pool: core.BodyPool | None = None, limit: str = "") -> None:
+        self.most_bytes = most_bytes
+        self._pool = pool
+        self._limit = limit
+
+    async def read(self, scope: Scope, receive: Receive, share: Share | None = None) -> Body:
+        """The whole body; it is in flight, in the share if there is one.
+
+        Raises:
+            RefusedError: 415 for another type or a compressed body; 413 beyond the limit, 503 where
+                too much is in flight: at once where the length is declared, else as soon as that
+                much has come.
+            ClientDisconnect: the client went away.
+        """
+        headers = dict(scope["headers"])
+        if headers.get(b"content-type") != _JSON or b"content-encoding" in headers:
+            _check_type(Headers(scope=scope))
+        declared = headers.get(b"content-length")
+        if declared is None:
+            return await self._read_chunks(receive, share)
+        length = int(declared)
+        if length > self.most_bytes:
+            raise self._too_large()
+        if share is not None:
+            share.take(length)
+        if length >= _LARGE_BYTES and self._pool is not None:
+            connection = connection_of(scope)
+            if connection is not None:
+                return await _read_at_once(connection, self._pool.take(length))
+        return await _joined(receive)
+
+    async def _read_chunks(self, receive: Receive, share: Share | None) -> bytes:
+        """A body whose length shows at its end."""
+        chunks: list[bytes] = []
+        length = 0
+        more = True
+        while more:
+            chunk, more = await _piece(receive)
+            length += len(chunk)
+            if length > self.most_bytes:
+                raise self._too_large()
+            if share is not None:
+                share.take(len(chunk))
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+    def _too_large(self) -> RefusedError:
+        set_by = f" ({self._limit})" if self._limit else ""
+        return RefusedError(413, f"the body is larger than {self.most_bytes} bytes{set_by}")
+
+
+async def _read_at_once(connection: Connection, body: core.BodyBuffer) -> core.BodyBuffer:
+    with memoryview(body) as view:
+        await connection.fill(view)
+    return body
+
+
+async def _joined(receive: Receive) -> bytes:
+    """A body whose length the server holds its client to."""
+    first, more = await _piece(receive)
+    if not more:
+        return first
+    pieces = [first]
+    while more:
+        piece, more = await _piece(receive)
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+async def _piece(receive: Receive) -> tuple[bytes, bool]:
+    """The next piece of a body, and whether more is to come."""
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise ClientDisconnect
+    return message.get("body", b""), message.get("more_body", False)
 
 
 def _check_type(headers: Headers) -> None:
@@ -49,8 +113,6 @@ def _check_type(headers: Headers) -> None:
         message = f"Content-Encoding: {encoding!r} is not taken; send the body as it is"
         raise RefusedError(415, message)
     given = headers.get("content-type", "")
-    if given == "application/json":
-        return
     mime = MimeHeader()
     mime["content-type"] = given or "none/none"
     if mime.get_content_type() == "application/json" and _is_utf8(mime.get_content_charset()):
@@ -61,14 +123,3 @@ def _check_type(headers: Headers) -> None:
 
 def _is_utf8(charset: str | None) -> bool:
     return charset in {None, "utf-8", "utf8"}
-
-
-def _check_declared_length(headers: Headers, most_bytes: int, limit: str) -> None:
-    declared = headers.get("content-length", "")
-    if declared.isdecimal() and int(declared) > most_bytes:
-        raise _too_large(most_bytes, limit)
-
-
-def _too_large(most_bytes: int, limit: str) -> RefusedError:
-    set_by = f" ({limit})" if limit else ""
-    return RefusedError(413, f"the body is larger than {most_bytes} bytes{set_by}")

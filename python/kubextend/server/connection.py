@@ -12,13 +12,24 @@ CONNECTION: Final = "kubextend.connection"
 
 
 class Connection(Protocol):
-    """One client.
+    """One client, and the request of it that is being answered.
 
     Attributes:
         when_gone: called when it goes away; None: nobody wants to know.
     """
 
     when_gone: Callable[[], object] | None
+
+    async def fill(self, buffer: memoryview) -> None:
+        """The buffer holds the body of the request, read past the parser.
+
+        To be awaited before anything is received, and at most once.
+
+        Args:
+            buffer: as long as the body.
+
+        Raises: ClientDisconnect: the client went away before the end of it.
+        """
 
     def peer_certificate(self) -> Mapping[str, Any] | None:
         """As ``ssl.SSLSocket.getpeercert`` has it: empty where no client CA vouches for it."""

@@ -1,31 +1,51 @@
-"""uvicorn's HTTP/1.1 protocol, with bounds on what it reads without an application's leave.
+"""uvicorn's HTTP/1.1 protocol with bounds on sizes and times, and a way past its parser.
 
-Also tells of the connection what ASGI does not, and keeps little of it: a bind that a Permit plugin
-holds keeps its connection open for minutes, along with many others.
+A parser copies a body four times before a verb sees it. An application that knows how long it is
+asks for ``fill`` instead, and the transport reads the rest of it right into the buffer.
+
+It keeps little: a bind that a Permit plugin holds keeps its connection open for minutes, along with
+many others.
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
 
+import httptools
+import orjson
+from starlette.requests import ClientDisconnect
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 from kubextend.server.connection import CONNECTION
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from kubextend.server.patience import Deadlines, Patience
+from kubextend.server.whole_body import WholeBody
 
 __all__ = ["BoundedProtocol"]
 
 _MOST_HEAD_BYTES = 64 * 1024
 _MOST_DROPPED_BYTES = 16 * 1024 * 1024
-_HEAD_TOO_LARGE = b"""{"Error":"the request's head is larger than 65536 bytes"}"""
+_HEAD_TOO_LARGE = f"the request's head is larger than {_MOST_HEAD_BYTES} bytes"
+_HEAD_TOO_SLOW = "the request's head took too long"
+_BODY_TOO_SLOW = "the request's body took too long"
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Refuses heads without end, and hangs up on bodies that go on after their refusal.
+    """Refuses heads without end, hangs up on bodies without end and on clients without haste.
 
     It is the ``Connection`` of its requests.
+
+    Args:
+        args: uvicorn's.
+        deadlines: how long a client may take.
+        ending: whether connections are to end with their next answer.
+        on_refused: called with the status of a request that no application sees.
+        kwargs: uvicorn's.
 
     Attributes:
         when_gone: called when the client goes away.
@@ -33,24 +53,65 @@ class BoundedProtocol(HttpToolsProtocol):
 
     # With these in its dictionary too it would have more fields than Python keeps in a compact one,
     # and each connection would cost a KB more.
-    __slots__ = ("_dropped_bytes", "_head_bytes", "_in_head", "when_gone")
+    __slots__ = (
+        "_active_s",
+        "_answering",
+        "_body_bytes",
+        "_deadlines",
+        "_deaf",
+        "_dropped_bytes",
+        "_ending",
+        "_head_bytes",
+        "_in_body",
+        "_in_head",
+        "_on_refused",
+        "_reading",
+        "_whole_body",
+        "_writing",
+        "when_gone",
+    )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        deadlines: Deadlines,
+        ending: Callable[[], bool],
+        on_refused: Callable[[int], None],
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         # Hardly anybody sends a request before the last one is answered.
         self.pipeline = _Pipeline()  # type: ignore[assignment]
         self.when_gone: Callable[[], object] | None = None
+        self._deadlines = deadlines
+        self._ending = ending
+        self._on_refused = on_refused
         self._in_head = False
+        self._in_body = False
         self._head_bytes = 0
+        self._body_bytes = 0
         self._dropped_bytes = 0
+        self._deaf = False
+        self._active_s = 0.0
+        self._whole_body: WholeBody | None = None
+        self._reading: Patience | None = None
+        self._writing: Patience | None = None
+        # The cycle of uvicorn's is the newest, which may have to wait for this one.
+        self._answering: RequestResponseCycle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """The client is there."""
+    def connection_made(self, transport: Any) -> None:
+        """A client is there; it may take its time until it asks for something."""
         super().connection_made(transport)
         self.flow = _Flow(transport)
+        self._active_s = self.loop.time()
+        self._wait_while_idle(self.timeout_keep_alive)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone, and whoever wants to know is told."""
+        """Nobody is waited for any more, and whoever wants to know is told."""
+        self._stop_reading_patience()
+        self._stop_writing_patience()
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
         super().connection_lost(exc)
         if self.when_gone is not None:
             self.when_gone()
@@ -59,34 +120,57 @@ class BoundedProtocol(HttpToolsProtocol):
         """As ``ssl.SSLSocket.getpeercert`` has it."""
         return self.transport.get_extra_info("peercert")
 
+    async def fill(self, buffer: memoryview) -> None:
+        """The buffer holds the body of the request that is being answered.
+
+        Raises: ClientDisconnect: the client went away before the end of it.
+        """
+        cycle = self._answering
+        if cycle is None or cycle.disconnected or self.transport.is_closing():
+            raise ClientDisconnect
+        came = len(cycle.body)
+        buffer[:came] = cycle.body
+        cycle.body = bytearray()
+        if cycle.more_body:
+            # So the body is the last thing that was read of, and the cycle is the current one.
+            await self._read_rest(buffer, came)
+
     def data_received(self, data: bytes) -> None:
         """The bytes are parsed; a head that is still not whole and too large ends it all."""
+        if self._deaf:
+            return
         super().data_received(data)
         if self._in_head:
             self._head_bytes += len(data)
             if self._head_bytes > _MOST_HEAD_BYTES:
-                self._refuse_head()
+                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _HEAD_TOO_LARGE)
+                return
+        if self._reading is None and (self._in_head or self._in_body):
+            self._wait_for_the_rest()
 
     def on_message_begin(self) -> None:
         """A request line has begun."""
         self._in_head = True
-        self._head_bytes = self._dropped_bytes = 0
+        self._head_bytes = self._body_bytes = self._dropped_bytes = 0
         super().on_message_begin()
         self.scope[CONNECTION] = self  # type: ignore[typeddict-unknown-key]
 
     def on_headers_complete(self) -> None:
         """The head is whole."""
-        self._in_head = False
+        self._head_is_whole()
         super().on_headers_complete()
         self.cycle.message_event = _Event(self.loop)  # type: ignore[assignment]
         # The application may drop those of the scope.
         self.headers = []
+        if self._ending():
+            self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body: dropped once the request is answered, but not for ever.
 
         Hanging up at once could take the refusal from the client along with the connection.
         """
+        self._body_bytes += len(body)
         if self.cycle.response_complete:
             self._dropped_bytes += len(body)
             if self._dropped_bytes > _MOST_DROPPED_BYTES:
@@ -94,15 +178,174 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         super().on_body(body)
 
-    def _refuse_head(self) -> None:
+    def on_message_complete(self) -> None:
+        """The body is whole."""
+        self._body_came()
+        super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        """The client does not read as fast as it is answered: it has some time to do so."""
+        super().pause_writing()
+        if self._writing is None:
+            unread = self._unread_bytes()
+            self._writing = Patience(
+                self.loop,
+                self._deadlines.answer_s,
+                self.transport.abort,
+                lambda: self._worth_s(unread - self._unread_bytes()),
+            )
+
+    def resume_writing(self) -> None:
+        """The client has read nearly everything that was handed out so far."""
+        if self._unwritten_bytes() == 0:
+            self._stop_writing_patience()
+        super().resume_writing()
+
+    def on_response_complete(self) -> None:
+        """The next request that waits is begun; else the connection is idle."""
+        self.server_state.total_requests += 1
+        self._active_s = self.loop.time()
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Nothing was asked for a long time; an answer that is still unread will never be."""
+        idle_s = 0.0 if self._is_busy() else self.loop.time() - self._active_s
+        if idle_s < self.timeout_keep_alive:
+            self._wait_while_idle(self.timeout_keep_alive - idle_s)
+        elif self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            self.transport.close()
+
+    def _unset_keepalive_if_required(self) -> None:
+        # One timer a connection looks when the last byte came: one a request would cost more.
+        self._active_s = self.loop.time()
+
+    def _wait_while_idle(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(
+            seconds, self.timeout_keep_alive_handler
+        )
+
+    def _is_busy(self) -> bool:
+        answering = self.cycle is not None and not self.cycle.response_complete
+        return answering or self._in_head or self._in_body
+
+    def send_400_response(self, msg: str) -> None:
+        """What came is no request."""
+        self._refuse(HTTPStatus.BAD_REQUEST, msg)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
+    async def _read_rest(self, buffer: memoryview, received: int) -> None:
+        cycle = self.cycle
+        if cycle.waiting_for_100_continue:
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            cycle.waiting_for_100_continue = False
+        self._whole_body = WholeBody(self, buffer, received, self._body_is_whole)
+        self.transport.set_protocol(self._whole_body)
+        self.flow.resume_reading()
+        try:
+            await self._whole_body.wait()
+        except asyncio.CancelledError:
+            self._go_deaf()
+            raise
+        finally:
+            self._whole_body = None
+
+    def _body_is_whole(self) -> None:
+        """What comes next is a request, and this protocol's again."""
+        self.parser = httptools.HttpRequestParser(self)
+        # As uvicorn has it.
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self.transport.set_protocol(self)
+        self.on_message_complete()
+
+    def _go_deaf(self) -> None:
+        """The rest of a body is nobody's, and no parser knows where it ends."""
+        self._deaf = True
+        self._stop_reading_patience()
+        self.cycle.keep_alive = False
+        self.transport.set_protocol(self)
+
+    def _head_is_whole(self) -> None:
         self._in_head = False
+        self._in_body = True
+        self._stop_reading_patience()
+
+    def _body_came(self) -> None:
+        self._in_body = False
+        self._stop_reading_patience()
+
+    def _wait_for_the_rest(self) -> None:
+        deadlines = self._deadlines
+        if self._in_head:
+            self._reading = Patience(self.loop, deadlines.head_s, self._too_slow)
+        else:
+            self._reading = Patience(
+                self.loop,
+                deadlines.body_s,
+                self._too_slow,
+                lambda: self._worth_s(self._received_bytes()),
+            )
+
+    def _unread_bytes(self) -> int:
+        """Of the answer: what the transport holds, and what it was not given yet."""
+        return self.transport.get_write_buffer_size() + self._unwritten_bytes()
+
+    def _unwritten_bytes(self) -> int:
+        return 0 if self._answering is None else self._answering.expected_content_length
+
+    def _received_bytes(self) -> int:
+        return self._body_bytes if self._whole_body is None else self._whole_body.received
+
+    def _worth_s(self, moved_bytes: int) -> float:
+        return moved_bytes / self._deadlines.slowest_bytes
+
+    def _too_slow(self) -> None:
+        self._reading = None
+        if self.flow.read_paused:
+            # It may have been sent long ago: it is us who do not read on.
+            self._wait_for_the_rest()
+        elif self._another_answer_is_due():
+            self.transport.abort()
+        else:
+            what = _HEAD_TOO_SLOW if self._in_head else _BODY_TOO_SLOW
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, what)
+
+    def _another_answer_is_due(self) -> bool:
+        """Whether a refusal now would be taken for the answer to something else."""
+        if self.cycle is None or self.cycle.response_complete:
+            # Of the body of a request that is refused already the rest is as good as an answer.
+            return self._in_body and self.cycle is not None
+        return self._in_head or self.cycle.response_started or bool(self.pipeline)
+
+    def _refuse(self, status: HTTPStatus, message: str) -> None:
+        self._in_head = False
+        self._on_refused(status)
+        body = orjson.dumps({"Error": message})
         self.transport.write(
-            b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+            b"%b"
             b"content-type: application/json\r\n"
             b"content-length: %d\r\n"
-            b"connection: close\r\n\r\n%b" % (len(_HEAD_TOO_LARGE), _HEAD_TOO_LARGE)
+            b"connection: close\r\n\r\n%b" % (STATUS_LINE[status], len(body), body)
         )
         self.transport.close()
+
+    def _stop_reading_patience(self) -> None:
+        if self._reading is not None:
+            self._reading.end()
+            self._reading = None
+
+    def _stop_writing_patience(self) -> None:
+        if self._writing is not None:
+            self._writing.end()
+            self._writing = None
 
 
 class _Pipeline(list[Any]):

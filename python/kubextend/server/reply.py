@@ -1,16 +1,24 @@
 """Answers on the wire: always a Content-Length, never a redirect, errors on one line of JSON."""
 
 from collections.abc import Iterable
+from typing import Final
 
 import orjson
 from starlette.datastructures import Headers
 from starlette.types import Scope, Send
 
-__all__ = ["RefusedError", "refuse", "reply"]
+from kubextend.verbs.answer import Body
+
+__all__ = ["RefusedError", "error_body", "refuse", "reply"]
 
 _Header = tuple[bytes, bytes]
 
 JSON = b"application/json"
+
+# More than the transport likes to hold, so what is handed to it is waited for.
+_LARGE_BYTES: Final = 256 * 1024
+# TLS keeps a second copy of what it is given, and holds up the event loop while it makes it.
+_PIECE_BYTES: Final = 1024 * 1024
 
 
 class RefusedError(Exception):
@@ -20,17 +28,21 @@ class RefusedError(Exception):
         status: the HTTP status.
         message: one line that says where and what.
         unread: the body was not read to its end.
+        retry_after_s: when to try again; None: there is no use in it.
     """
 
-    def __init__(self, status: int, message: str, *, unread: bool = True) -> None:
+    def __init__(
+        self, status: int, message: str, *, unread: bool = True, retry_after_s: int | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
         self.unread = unread
+        self.retry_after_s = retry_after_s
 
 
-async def reply(send: Send, status: int, body: bytes, headers: Iterable[_Header] = ()) -> None:
-    """A JSON answer has been handed to the server in one piece.
+async def reply(send: Send, status: int, body: Body, headers: Iterable[_Header] = ()) -> None:
+    """A JSON answer is with the server, and all but the end of a large one with the client.
 
     A chunked answer, or bytes behind its end, would cost kube-scheduler a new connection each time.
     """
@@ -45,19 +57,36 @@ async def reply(send: Send, status: int, body: bytes, headers: Iterable[_Header]
             ],
         }
     )
-    await send({"type": "http.response.body", "body": body})
+    if len(body) <= _LARGE_BYTES:
+        await send({"type": "http.response.body", "body": body})
+    else:
+        await _send_large(send, memoryview(body))
+
+
+async def _send_large(send: Send, body: memoryview) -> None:
+    """Written piece by piece, without a copy: each is waited for before the next is sent."""
+    for start in range(0, len(body), _PIECE_BYTES):
+        piece = body[start : start + _PIECE_BYTES]
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def refuse(
     scope: Scope, send: Send, refused: RefusedError, headers: Iterable[_Header] = ()
 ) -> None:
     """The refusal has been handed to the server as ``{"Error": message}``."""
-    body = orjson.dumps({"Error": refused.message.encode(errors="replace").decode()})
-    await reply(send, refused.status, body, (*headers, *_closing(scope, refused)))
+    body = error_body(refused.message)
+    await reply(send, refused.status, body, (*headers, *_hints(scope, refused)))
 
 
-def _closing(scope: Scope, refused: RefusedError) -> Iterable[_Header]:
+def error_body(message: str) -> bytes:
+    """The JSON of a refusal."""
+    return orjson.dumps({"Error": message.encode(errors="replace").decode()})
+
+
+def _hints(scope: Scope, refused: RefusedError) -> Iterable[_Header]:
     """A client that waits for 100 Continue may send its next request where a body is due."""
+    if refused.retry_after_s is not None:
+        yield b"retry-after", b"%d" % refused.retry_after_s
     if refused.unread and "expect" in Headers(scope=scope):
-        return ((b"connection", b"close"),)
-    return ()
+        yield b"connection", b"close"

@@ -8,21 +8,27 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from typing import cast
 
 import uvicorn
 from starlette.applications import Starlette
 
 from kubextend.errors import KubextendError
+from kubextend.metrics import Metrics
+from kubextend.server.application import Application
 from kubextend.server.health import Health
-from kubextend.server.protocol import BoundedProtocol
-from kubextend.server.tls import TlsFiles
+from kubextend.server.patience import Deadlines
+from kubextend.server.shortcut import ShortcutProtocol
+from kubextend.server.tls import TlsFiles, TlsReloader
 
 __all__ = ["Listener", "Service"]
 
 _BACKLOG = 2048
-# Kubernetes kills a container 30 s after it told it to end.
+# Kubernetes kills a container 30 s after it told it to end; the drain delay is part of these.
 _GRACE_S = 25
+_LAST_WORDS_S = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,7 @@ class Listener:
         keep_alive_s: how long an idle connection stays. kube-scheduler keeps its own for 90 s and
             does not repeat a POST that hits a connection closed in that moment.
         tls: None for plain HTTP.
+        deadlines: how long clients may take.
     """
 
     app: Starlette
@@ -43,6 +50,7 @@ class Listener:
     port: int
     keep_alive_s: int = 120
     tls: TlsFiles | None = None
+    deadlines: Deadlines = field(default_factory=Deadlines)
 
     def url(self, port: int) -> str:
         """Where a client finds it, given the port that it really has."""
@@ -59,19 +67,29 @@ class Service:
         health: told at once when the end has come.
         probes: a second listener, which goes on answering until the first has ended.
         announce: given the URLs, that of ``main`` first, once all of them accept connections.
+        metrics: what is counted.
+        drain_s: after SIGTERM it goes on for so long, so that nobody asks it any more in the end.
+        tls_look_s: how often certificates are looked after.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
         self,
         main: Listener,
         health: Health,
         *,
         probes: Listener | None = None,
         announce: Callable[[list[str]], None] = lambda _urls: None,
+        metrics: Metrics | None = None,
+        drain_s: float = 0.0,
+        tls_look_s: float = 10.0,
     ) -> None:
         self._listeners = [main] if probes is None else [main, probes]
         self._health = health
         self._announce = announce
+        self._metrics = metrics or Metrics()
+        self._drain_s = drain_s
+        self._tls_look_s = tls_look_s
+        self._draining = False
         self._servers: list[_Server] = []
 
     def run(self) -> None:
@@ -81,12 +99,25 @@ class Service:
         """
         with contextlib.ExitStack() as sockets:
             self._servers = [
-                _Server(listener, sockets.enter_context(_bound_socket(listener)))
+                self._server(listener, sockets.enter_context(_bound_socket(listener)))
                 for listener in self._listeners
             ]
             loop_factory = self._servers[0].config.get_loop_factory()
             with asyncio.Runner(loop_factory=loop_factory) as runner:
                 runner.run(self._serve())
+
+    def drain(self) -> None:
+        """Not ready at once, and ``stop`` after the delay; at once where it is told a second time.
+
+        Until then it answers whoever comes, since others learn of it only by and by, and asks them
+        to come on a new connection, which will be somebody else's.
+        """
+        if self._draining or not self._drain_s:
+            self.stop()
+            return
+        self._draining = True
+        self._health.shut_down()
+        asyncio.get_running_loop().call_later(self._drain_s, self._stop_unless_stopping)
 
     def stop(self) -> None:
         """What is in flight ends, then ``run`` returns; told a second time, it is cut off."""
@@ -95,14 +126,42 @@ class Service:
             server.force_exit = server.should_exit
             server.should_exit = True
 
+    def _stop_unless_stopping(self) -> None:
+        if not self._servers[0].should_exit:
+            self.stop()
+
+    def _server(self, listener: Listener, bound: socket.socket) -> "_Server":
+        app = listener.app
+        shortcuts = app.shortcuts if isinstance(app, Application) else {}
+        protocol = partial(
+            ShortcutProtocol,
+            shortcuts=shortcuts,
+            deadlines=listener.deadlines,
+            ending=lambda: self._draining,
+            on_refused=lambda status: self._metrics.refused(str(int(status))).inc(),
+        )
+        tls = None
+        if listener.tls is not None:
+            tls = TlsReloader(listener.tls, self._metrics.certificate_reload)
+        return _Server(
+            listener, bound, protocol, tls, grace_s=max(1, _GRACE_S - int(self._drain_s))
+        )
+
     async def _serve(self) -> None:
         main, *probes = self._servers
-        with _on_signals(self.stop):
+        with _on_signals(self.drain, self.stop):
             async with asyncio.TaskGroup() as group:
                 for server in probes:
                     group.create_task(server.run_on_socket())
                 group.create_task(self._announce_when_started())
+                watching = [
+                    group.create_task(server.tls.watch(self._tls_look_s))
+                    for server in self._servers
+                    if server.tls is not None
+                ]
                 await main.run_on_socket()
+                for task in watching:
+                    task.cancel()
                 for server in probes:
                     server.should_exit = True
 
@@ -118,9 +177,18 @@ class Service:
 class _Server(uvicorn.Server):
     """A uvicorn server on a socket that is bound already; signals are left to the service."""
 
-    def __init__(self, listener: Listener, bound: socket.socket) -> None:
-        super().__init__(_uvicorn_config(listener))
+    def __init__(
+        self,
+        listener: Listener,
+        bound: socket.socket,
+        protocol: Callable[..., ShortcutProtocol],
+        tls: TlsReloader | None,
+        *,
+        grace_s: int,
+    ) -> None:
+        super().__init__(_uvicorn_config(listener, protocol, tls, grace_s))
         self.url = listener.url(bound.getsockname()[1])
+        self.tls = tls
         self.accepting = asyncio.Event()
         self._socket = bound
 
@@ -134,8 +202,21 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await super().shutdown(sockets)
         if self.force_exit:
+            await self._cut_off()
             # uvicorn leaves the application no chance to end what it started.
             await self.lifespan.shutdown()
+
+    async def _cut_off(self) -> None:
+        """Whoever is still waited for hears so, and has no connection any more."""
+        tasks = list(self.server_state.tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_LAST_WORDS_S)
+        for connection in list(self.server_state.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+        await asyncio.sleep(0)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -143,10 +224,16 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _uvicorn_config(listener: Listener) -> uvicorn.Config:
+def _uvicorn_config(
+    listener: Listener,
+    protocol: Callable[..., ShortcutProtocol],
+    tls: TlsReloader | None,
+    grace_s: int,
+) -> uvicorn.Config:
     return uvicorn.Config(
         listener.app,
-        http=BoundedProtocol,
+        # uvicorn only ever calls it.
+        http=cast("type[asyncio.Protocol]", protocol),
         ws="none",
         interface="asgi3",
         lifespan="on",
@@ -157,8 +244,8 @@ def _uvicorn_config(listener: Listener) -> uvicorn.Config:
         server_header=False,
         backlog=_BACKLOG,
         timeout_keep_alive=listener.keep_alive_s,
-        timeout_graceful_shutdown=_GRACE_S,
-        ssl_context_factory=None if listener.tls is None else _always(listener.tls.context()),
+        timeout_graceful_shutdown=grace_s,
+        ssl_context_factory=None if tls is None else _always(tls.context),
     )
 
 
@@ -183,17 +270,16 @@ def _bound_socket(listener: Listener) -> socket.socket:
 
 
 @contextlib.contextmanager
-def _on_signals(end: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT call ``end``, where Python lets them: on the main thread."""
+def _on_signals(on_term: Callable[[], None], on_interrupt: Callable[[], None]) -> Iterator[None]:
+    """SIGTERM and SIGINT call these, where Python lets them: on the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     loop = asyncio.get_running_loop()
-    signals = (signal.SIGTERM, signal.SIGINT)
-    for number in signals:
-        loop.add_signal_handler(number, end)
+    loop.add_signal_handler(signal.SIGTERM, on_term)
+    loop.add_signal_handler(signal.SIGINT, on_interrupt)
     try:
         yield
     finally:
-        for number in signals:
+        for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)

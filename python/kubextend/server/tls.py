@@ -1,12 +1,22 @@
-"""TLS of a listener: its own certificate, and that of its clients where a CA is given."""
+"""TLS of a listener: its own certificate, and that of its clients where a CA is given.
 
+Certificates are replaced while the server runs. Connections that are open keep the one they have.
+"""
+
+import asyncio
+import hashlib
+import logging
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kubextend.errors import KubextendError
 
-__all__ = ["TlsFiles"]
+__all__ = ["TlsFiles", "TlsReloader"]
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +38,43 @@ class TlsFiles:
 
         Raises: KubextendError: a file cannot be read, or is not what it should be.
         """
+        context = self._own_context()
+        if self.client_ca_file is not None:
+            self._require_client_certificates(context, self.client_ca_file)
+        return context
+
+    def check_dates(self) -> None:
+        """The certificate serves today: a handshake in memory, with nobody but itself to trust.
+
+        Raises: KubextendError: it has expired, or is not valid yet, or not for servers.
+        """
+        client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        client.check_hostname = False
+        client.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+        client.load_verify_locations(self.cert_file)
+        try:
+            _shake_hands(self._own_context(), client)
+        except ssl.SSLCertVerificationError as error:
+            message = f"TLS certificate {self.cert_file}: {error.verify_message}"
+            raise KubextendError(message) from error
+
+    def fingerprint(self) -> bytes:
+        """Another one for other contents.
+
+        Raises: KubextendError: a file cannot be read.
+        """
+        digest = hashlib.sha256()
+        for path in (self.cert_file, self.key_file, self.client_ca_file):
+            if path is None:
+                continue
+            try:
+                digest.update(hashlib.sha256(path.read_bytes()).digest())
+            except OSError as error:
+                message = f"TLS file {path}: {error.strerror or error}"
+                raise KubextendError(message) from error
+        return digest.digest()
+
+    def _own_context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
@@ -36,8 +83,6 @@ class TlsFiles:
         except OSError as error:
             message = f"TLS certificate {self.cert_file} with key {self.key_file}: {error}"
             raise KubextendError(message) from error
-        if self.client_ca_file is not None:
-            self._require_client_certificates(context, self.client_ca_file)
         return context
 
     def _refuse_password(self) -> str:
@@ -53,3 +98,90 @@ class TlsFiles:
             message = f"TLS client CA {ca_file}: {error}"
             raise KubextendError(message) from error
         context.verify_mode = ssl.CERT_REQUIRED
+
+
+class TlsReloader:
+    """The context of a listener, made anew when its files have changed.
+
+    Args:
+        files: where the certificates are.
+        on_reload: called with whether it went well, each time the files were found changed.
+
+    Attributes:
+        context: for the listener.
+
+    Raises: KubextendError: a file cannot be read, or is not what it should be.
+    """
+
+    def __init__(self, files: TlsFiles, on_reload: Callable[[bool], None]) -> None:
+        self._files = files
+        self._on_reload = on_reload
+        self._seen: bytes | str = files.fingerprint()
+        self.context = _CurrentContext.first(files.context())
+
+    async def watch(self, every_s: float) -> None:
+        """Looks after the files until it is cancelled."""
+        while True:
+            await asyncio.sleep(every_s)
+            await asyncio.to_thread(self.look)
+
+    def look(self) -> None:
+        """New connections have what the files hold, or the old where that is no good.
+
+        A pair is replaced in two steps, or by a link in one, so a bad state may well be followed by
+        a good one; each is told once.
+        """
+        try:
+            seen: bytes | str = self._files.fingerprint()
+        except KubextendError as error:
+            seen = str(error)
+        if seen == self._seen:
+            return
+        self._seen = seen
+        try:
+            self._files.fingerprint()
+            context = self._files.context()
+            self._files.check_dates()
+        except (KubextendError, OSError) as error:
+            _LOGGER.error("the old TLS certificate stays in use: %s", error)  # noqa: TRY400  expected
+            self._on_reload(False)
+            return
+        self.context.current = context
+        _LOGGER.info("TLS certificate %s was loaded again", self._files.cert_file)
+        self._on_reload(True)
+
+
+class _CurrentContext(ssl.SSLContext):
+    """Hands every new connection to the context that is current by then."""
+
+    current: ssl.SSLContext
+
+    @classmethod
+    def first(cls, context: ssl.SSLContext) -> "_CurrentContext":
+        made = cls(ssl.PROTOCOL_TLS_SERVER)
+        made.current = context
+        return made
+
+    def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
+        return self.current.wrap_bio(*args, **kwargs)
+
+
+def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
+    """The client has accepted the server's certificate.
+
+    Raises: ssl.SSLCertVerificationError: it has not.
+    """
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    answering = server.wrap_bio(to_server, to_client, server_side=True)
+    asking = client.wrap_bio(to_client, to_server)
+    while True:
+        try:
+            asking.do_handshake()
+        except ssl.SSLWantReadError:
+            pass
+        else:
+            return
+        try:
+            answering.do_handshake()
+        except ssl.SSLWantReadError:
+            continue

@@ -3,18 +3,22 @@
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from kubextend.errors import WireError
-from kubextend.server.body import read_body
-from kubextend.server.reply import RefusedError, refuse, reply
+from kubextend.server.admission import Admission, Share
+from kubextend.server.body import BodyReader
+from kubextend.server.reply import RefusedError, error_body, refuse, reply
+from kubextend.server.shortcut import MOST_SHORTCUT_BYTES, ShortAnswer, Shortcut
 from kubextend.server.while_wanted import while_wanted
 from kubextend.verbs import Verbs
-from kubextend.verbs.answer import Verb, failure
+from kubextend.verbs.answer import Body, Verb, failure
 
 __all__ = ["VerbEndpoint"]
 
@@ -27,23 +31,33 @@ class VerbEndpoint:
     Args:
         verb: which one.
         verbs: all of them.
-        most_body_bytes: larger bodies are refused.
+        bodies: how a body is read.
+        admission: what is in flight, of all verbs.
     """
 
-    def __init__(self, verb: Verb, verbs: Verbs, *, most_body_bytes: int) -> None:
+    def __init__(
+        self, verb: Verb, verbs: Verbs, *, bodies: BodyReader, admission: Admission
+    ) -> None:
         self._verb: Verb = verb
         self._verbs = verbs
         self._metrics = verbs.metrics
-        self._most_body_bytes = most_body_bytes
+        self._body_bytes = verbs.metrics.body_bytes(verb)
+        self._duration = verbs.metrics.duration(verb)
+        self._bodies = bodies
+        self._admission = admission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The request is answered; a client that went away in the middle is not."""
         # The server calls this when the head is read. kube-scheduler's time runs since before that.
         arrived_s = time.monotonic()
+        share = Share(self._admission)
         try:
-            body = await read_body(scope, receive, self._most_body_bytes, "server.maxBodyBytes")
-            # Nobody asks for them any more, and a bind may wait for minutes.
-            scope["headers"] = ()
+            body = await self._bodies.read(scope, receive, share)
+            if self._verb == "bind":
+                # Permit may hold it for minutes, and by then nothing is left of its body, nor does
+                # anybody ask for its headers.
+                share.give_back()
+                scope["headers"] = ()
             answer = await self._run(body, scope, receive, arrived_s)
         except ClientDisconnect:
             return
@@ -55,17 +69,47 @@ class VerbEndpoint:
             await refuse(scope, send, refused)
         else:
             await reply(send, 200, answer)
+        finally:
+            share.give_back()
 
-    async def _run(self, body: bytes, scope: Scope, receive: Receive, arrived_s: float) -> bytes:
-        self._metrics.body_bytes(self._verb).observe(len(body))
+    def shortcut(self) -> Shortcut | None:
+        """Answers small bodies where they are read; None where the verb may take its time."""
+        verb = self._verb
+        if verb == "bind" or not self._verbs.is_brief(verb, MOST_SHORTCUT_BYTES):
+            return None
+        if self._bodies.most_bytes < MOST_SHORTCUT_BYTES:
+            return None
+        return partial(self._answer_at_once, partial(self._verbs.run, verb))
+
+    def _answer_at_once(self, run: Callable[[bytes], Body], body: bytes) -> ShortAnswer:
+        self._body_bytes.observe(len(body))
         started_s = time.perf_counter()
         try:
-            work = self._work(body, arrived_s)
-            if isinstance(work, bytes):
-                return work
+            return ShortAnswer(HTTPStatus.OK, run(body))
+        except WireError as error:
+            self._metrics.refused(str(int(HTTPStatus.BAD_REQUEST))).inc()
+            return ShortAnswer(HTTPStatus.BAD_REQUEST, error_body(str(error)))
+        except BaseException:
+            _LOGGER.exception("%s failed", self._verb)
+            return ShortAnswer(HTTPStatus.OK, failure(self._verb))
+        finally:
+            self._duration.observe(time.perf_counter() - started_s)
+
+    async def _run(self, body: Body, scope: Scope, receive: Receive, arrived_s: float) -> Body:
+        verb, verbs = self._verb, self._verbs
+        self._body_bytes.observe(len(body))
+        started_s = time.perf_counter()
+        try:
+            work: Coroutine[Any, Any, Body]
+            if verb == "bind":
+                work = verbs.bind(body, arrived_s)
+            elif verbs.is_brief(verb, len(body)):
+                return verbs.run(verb, body)
+            else:
+                work = verbs.in_time(verb, body, arrived_s)
             return await while_wanted(work, scope, receive)
         except WireError as error:
-            raise RefusedError(400, str(error), unread=False) from error
+            raise RefusedError(HTTPStatus.BAD_REQUEST, str(error), unread=False) from error
         except (asyncio.CancelledError, ClientDisconnect):
             raise
         except BaseException:
@@ -73,13 +117,4 @@ class VerbEndpoint:
             _LOGGER.exception("%s failed", self._verb)
             return failure(self._verb)
         finally:
-            self._metrics.duration(self._verb).observe(time.perf_counter() - started_s)
-
-    def _work(self, body: bytes, arrived_s: float) -> bytes | Coroutine[Any, Any, bytes]:
-        """The answer, or what is to be awaited for it."""
-        verb, verbs = self._verb, self._verbs
-        if verb == "bind":
-            return verbs.bind(body, arrived_s)
-        if verbs.is_brief(verb, body):
-            return verbs.run(verb, body)
-        return verbs.in_time(verb, body, arrived_s)
+            self._duration.observe(time.perf_counter() - started_s)

@@ -20,14 +20,14 @@ from starlette.types import Receive, Scope, Send
 from kubextend.framework.handle import HeldPod, HeldPods
 from kubextend.metrics import Metrics
 from kubextend.server.access import Access
-from kubextend.server.body import read_body
+from kubextend.server.body import BodyReader
 from kubextend.server.reply import RefusedError, refuse, reply
 
 __all__ = ["waiting_pod_routes"]
 
 _LOGGER = logging.getLogger(__name__)
 
-_MOST_BODY_BYTES: Final = 64 * 1024
+_BODIES: Final = BodyReader(64 * 1024)
 # Of an Event's note, which the reason may become part of.
 _MOST_REASON_CHARS: Final = 1024
 _CHALLENGE: Final = ((b"www-authenticate", b"Bearer"),)
@@ -161,7 +161,7 @@ async def _body(scope: Scope, receive: Receive) -> bytes:
     headers = Headers(scope=scope)
     if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
         return b""
-    return await read_body(scope, receive, _MOST_BODY_BYTES)
+    return bytes(await _BODIES.read(scope, receive))
 
 
 def _text(body: bytes, field: str) -> str | None:

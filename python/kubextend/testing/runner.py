@@ -168,7 +168,7 @@ class Runner:
         Raises: PluginError: a plugin failed.
         """
         with _failures_raised():
-            answer = json.loads(self.verbs.filter(self._request(pod, nodes)))
+            answer = json.loads(bytes(self.verbs.filter(self._request(pod, nodes))))
         unresolvable = answer["FailedAndUnresolvableNodes"] or {}
         rejected = (answer["FailedNodes"] or {}) | unresolvable
         kept = tuple(answer["NodeNames"] or ())
@@ -180,7 +180,7 @@ class Runner:
         Raises: PluginError: a plugin failed.
         """
         with _failures_raised():
-            answer = json.loads(self.verbs.prioritize(self._request(pod, nodes)))
+            answer = json.loads(bytes(self.verbs.prioritize(self._request(pod, nodes))))
         return {host["Host"]: host["Score"] for host in answer or ()}
 
     def preempt(self, pod: PodLike, victims: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
@@ -202,7 +202,7 @@ class Runner:
             "NodeNameToMetaVictims": proposed,
         }
         with _failures_raised():
-            answer = json.loads(self.verbs.preempt(json.dumps(body).encode()))
+            answer = json.loads(bytes(self.verbs.preempt(json.dumps(body).encode())))
         return {
             node: [victim["UID"] for victim in left["Pods"]]
             for node, left in answer["NodeNameToMetaVictims"].items()
@@ -227,7 +227,7 @@ class Runner:
             "Node": node,
         }
         with _failures_raised():
-            answer = json.loads(await self.verbs.bind(json.dumps(body).encode()))
+            answer = json.loads(bytes(await self.verbs.bind(json.dumps(body).encode())))
         result = BindResult(node, answer["Error"])
         if result.bound:
             spec = {**manifest.get("spec", {}), "nodeName": node}

@@ -4,11 +4,14 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import orjson
 
+from kubextend import core
+
 __all__ = [
     "NO_SCORES",
     "NO_VICTIMS",
     "REJECTS_ALL",
     "Answer",
+    "Body",
     "QuickVerb",
     "Verb",
     "binding",
@@ -18,6 +21,8 @@ __all__ = [
 
 QuickVerb: TypeAlias = Literal["filter", "prioritize", "preempt"]
 Verb: TypeAlias = QuickVerb | Literal["bind"]
+# Of a request or of an answer: a large one may be in memory that is used again.
+Body: TypeAlias = bytes | core.BodyBuffer
 
 _INTERNAL = "kubextend failed internally; its log says where"
 
@@ -30,7 +35,7 @@ class Answer(NamedTuple):
         result: ``ok``, or ``error`` where the verb could not do its work.
     """
 
-    body: bytes
+    body: Body
     result: Literal["ok", "error"] = "ok"
 
 
@@ -65,7 +70,7 @@ def binding(error: str = "") -> Answer:
     return Answer(orjson.dumps({"Error": _encodable(error)}), "error" if error else "ok")
 
 
-def failure(verb: Verb) -> bytes:
+def failure(verb: Verb) -> Body:
     """What a verb answers when kubextend itself failed in the middle of it."""
     match verb:
         case "filter":

@@ -22,7 +22,7 @@ from kubextend.profile import (
     WaitingPods,
 )
 from kubextend.profile.run import Run, current_run
-from kubextend.verbs.answer import Answer, binding
+from kubextend.verbs.answer import Answer, Body, binding
 from kubextend.verbs.attempts import Attempts
 from kubextend.verbs.failures import Failures, sentence
 from kubextend.verbs.rejected_permits import RejectedPermits
@@ -121,7 +121,7 @@ class BindVerb:
         # Not of threads: one that hangs must not hold it for ever.
         self._room = asyncio.Lock()
 
-    async def __call__(self, body: bytes, arrived_s: float | None = None) -> Answer:
+    async def __call__(self, body: Body, arrived_s: float | None = None) -> Answer:
         """ExtenderBindingResult, once the pod is bound or cannot be.
 
         Args:

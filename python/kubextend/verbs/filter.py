@@ -8,7 +8,7 @@ from kubextend.errors import PluginError
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
 from kubextend.profile.run import AbandonedError, current_run
-from kubextend.verbs.answer import Answer, filter_error
+from kubextend.verbs.answer import Answer, Body, filter_error
 from kubextend.verbs.attempts import Attempt, Attempts
 from kubextend.verbs.failures import Failures, sentence
 from kubextend.verbs.parked import ParkedPods
@@ -58,6 +58,7 @@ class FilterVerb:
         look_again: LookAgain,
         metrics: Metrics,
         ignorable: bool,
+        pool: core.BodyPool | None,
     ) -> None:
         self._profiles = profiles
         self._stores = stores
@@ -70,8 +71,9 @@ class FilterVerb:
         self._look_again = look_again
         self._metrics = metrics
         self._ignorable = ignorable
+        self._pool = pool
 
-    def __call__(self, body: bytes) -> Answer:
+    def __call__(self, body: Body) -> Answer:
         """ExtenderFilterResult: kept nodes as they came in, every other one with its reason.
 
         Raises: WireError: the body cannot be read.
@@ -87,9 +89,9 @@ class FilterVerb:
         if profile is not None and (said := self._rejected_permits.find(args.pod.uid)):
             # Evicting pods would not change what Permit said, so no node is offered for it.
             reason = said.reason or _NOT_PERMITTED
-            return Answer(args.filter_answer([(args.nodes.everything(), reason, True)]))
+            return Answer(args.filter_answer([(args.nodes.everything(), reason, True)], self._pool))
         if profile is None or not profile.rejects:
-            return Answer(args.filter_answer([]))
+            return Answer(args.filter_answer([], self._pool))
         if args.names_mode and (why := self._stores.why_names_fail()):
             return filter_error(why)
         attempt = self._attempts.begin(args.pod)
@@ -138,7 +140,7 @@ class FilterVerb:
             entries = self._told(profile, args, attempt.pod, nodes, entries)
             if args.names_mode:
                 self._parked.remember(profile, attempt.pod, nodes, changes)
-        return Answer(args.filter_answer(entries))
+        return Answer(args.filter_answer(entries, self._pool))
 
     def _told(
         self,

@@ -15,7 +15,7 @@ from kubextend.errors import PluginError
 from kubextend.metrics import Metrics
 from kubextend.profile.limits import LimitedCall, PluginLimits
 from kubextend.profile.run import Run
-from kubextend.verbs.answer import NO_SCORES, NO_VICTIMS, REJECTS_ALL, QuickVerb, filter_error
+from kubextend.verbs.answer import NO_SCORES, NO_VICTIMS, REJECTS_ALL, Body, QuickVerb, filter_error
 from kubextend.verbs.failures import Failures, sentence
 
 __all__ = ["InTime"]
@@ -30,9 +30,9 @@ class _Asked:
     """One request, as long as it is worked on."""
 
     verb: QuickVerb
-    work: Callable[[], bytes]
+    work: Callable[[], Body]
     arrived_s: float
-    call: LimitedCall[bytes] | None = None
+    call: LimitedCall[Body] | None = None
     wanted: bool = True
 
     def withdraw(self) -> None:
@@ -67,9 +67,9 @@ class InTime:
         self._metrics = metrics
         self._timeout_s = timeout_s
         self._ignorable = ignorable
-        self._watching: set[asyncio.Task[bytes]] = set()
+        self._watching: set[asyncio.Task[Body]] = set()
 
-    async def answer(self, verb: QuickVerb, work: Callable[[], bytes], arrived_s: float) -> bytes:
+    async def answer(self, verb: QuickVerb, work: Callable[[], Body], arrived_s: float) -> Body:
         """What the verb answers, or what stands for it when the time is over.
 
         Args:
@@ -89,13 +89,13 @@ class InTime:
             asked.withdraw()
             raise
 
-    def _watched_to_the_end(self, watching: asyncio.Task[bytes]) -> None:
+    def _watched_to_the_end(self, watching: asyncio.Task[Body]) -> None:
         self._watching.discard(watching)
         if not watching.cancelled():
             # Where its client is gone nobody else asks, and the loop would complain of that.
             watching.exception()
 
-    async def _watched(self, asked: _Asked) -> bytes:
+    async def _watched(self, asked: _Asked) -> Body:
         call = self._begun(asked)
         if await call.done_within(self._left_s(asked, _FIRST_TRY_SHARE)):
             return call.job.future.result()
@@ -109,14 +109,14 @@ class InTime:
         self._metrics.requests(asked.verb, "error").inc()
         return self._instead(asked.verb, call.run, why)
 
-    def _begun(self, asked: _Asked) -> LimitedCall[bytes]:
+    def _begun(self, asked: _Asked) -> LimitedCall[Body]:
         asked.call = self._limits.start(asked.work)
         return asked.call
 
     def _left_s(self, asked: _Asked, share: float) -> float:
         return asked.arrived_s + self._timeout_s * share - time.monotonic()
 
-    def _give_up(self, call: LimitedCall[bytes], consequence: str) -> str:
+    def _give_up(self, call: LimitedCall[Body], consequence: str) -> str:
         """The call is left to itself; what kube-scheduler is told of it."""
         error = call.given_up()
         if not isinstance(error, PluginError):
@@ -124,7 +124,7 @@ class InTime:
         self._failures.note(error, consequence)
         return sentence(error)
 
-    def _instead(self, verb: QuickVerb, run: Run, why: str) -> bytes:
+    def _instead(self, verb: QuickVerb, run: Run, why: str) -> Body:
         if run.answer_instead is not None:
             return run.answer_instead(why)
         match verb:

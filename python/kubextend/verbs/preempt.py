@@ -8,7 +8,7 @@ from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.metrics import Metrics
 from kubextend.profile import Profiles
-from kubextend.verbs.answer import NO_VICTIMS, Answer
+from kubextend.verbs.answer import NO_VICTIMS, Answer, Body
 from kubextend.verbs.failures import Failures
 from kubextend.verbs.stores import Stores
 from kubextend.verbs.verdict import filter_known
@@ -36,7 +36,7 @@ class PreemptVerb:
         self._failures = failures
         self._metrics = metrics
 
-    def __call__(self, body: bytes) -> Answer:
+    def __call__(self, body: Body) -> Answer:
         """ExtenderPreemptionResult; empty on any failure, which ends the preemption.
 
         Raises: WireError: the body cannot be read.

@@ -8,7 +8,7 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles, Scores
 from kubextend.profile.run import current_run
-from kubextend.verbs.answer import NO_SCORES, Answer
+from kubextend.verbs.answer import NO_SCORES, Answer, Body
 from kubextend.verbs.attempts import Attempts
 from kubextend.verbs.failures import Failures
 from kubextend.verbs.stores import Stores
@@ -47,7 +47,7 @@ class PrioritizeVerb:
         self._metrics = metrics
         self._scale = scale
 
-    def __call__(self, body: bytes) -> Answer:
+    def __call__(self, body: Body) -> Answer:
         """HostPriorityList; empty where there is nothing to say, as the list holds no error.
 
         Raises: WireError: the body cannot be read.

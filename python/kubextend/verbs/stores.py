@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from kubextend import core
 from kubextend.framework.handle import NodeSource
+from kubextend.verbs.answer import Body
 
 __all__ = ["Stores"]
 
@@ -26,14 +27,14 @@ class Stores:
     request: core.NodeStore
     watched: NodeSource | None
 
-    def read_args(self, body: bytes) -> core.ExtenderArgs:
+    def read_args(self, body: Body) -> core.ExtenderArgs:
         """A filter or prioritize request.
 
         Raises: WireError: the body cannot be read.
         """
         return core.read_args(body, self.request, watched=self._watched_store)
 
-    def read_preemption_args(self, body: bytes) -> core.PreemptionArgs:
+    def read_preemption_args(self, body: Body) -> core.PreemptionArgs:
         """A preempt request. It names its candidates in both modes.
 
         Raises: WireError: the body cannot be read.

@@ -4,8 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
 from kubextend import core
 from kubextend.errors import WireError
@@ -13,7 +12,7 @@ from kubextend.framework.handle import Activator, Binder, NodeSource, PodReader,
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits, Profiles, WaitingPods
 from kubextend.profile.run import AbandonedError, Run, current_run
-from kubextend.verbs.answer import Answer, QuickVerb, Verb
+from kubextend.verbs.answer import Answer, Body, QuickVerb, Verb
 from kubextend.verbs.attempts import Attempts
 from kubextend.verbs.bind import BindVerb, InThread
 from kubextend.verbs.failures import Failures
@@ -55,6 +54,7 @@ class Verbs:
         http_timeout_s: when kube-scheduler gives up on a quick verb; its own default by default.
         bind_timeout_s: the same for bind; None: nobody waits.
         in_thread: runs a call that waits for the Kubernetes API.
+        pool: gives the memory of large answers, which are no ``bytes`` then; None: always bytes.
         clock: seconds that only go forward.
     """
 
@@ -77,6 +77,7 @@ class Verbs:
         http_timeout_s: float = 5.0,
         bind_timeout_s: float | None = None,
         in_thread: InThread = asyncio.to_thread,
+        pool: core.BodyPool | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.profiles = profiles
@@ -109,6 +110,7 @@ class Verbs:
             look_again=look_again,
             metrics=self.metrics,
             ignorable=ignorable,
+            pool=pool,
         )
         self._prioritize = PrioritizeVerb(
             profiles,
@@ -142,28 +144,28 @@ class Verbs:
             in_thread=in_thread,
         )
 
-    def filter(self, body: bytes) -> bytes:
+    def filter(self, body: Body) -> Body:
         """ExtenderArgs in, ExtenderFilterResult out.
 
         Raises: WireError: the body cannot be read.
         """
         return self._counted("filter", self._filter, body)
 
-    def prioritize(self, body: bytes) -> bytes:
+    def prioritize(self, body: Body) -> Body:
         """ExtenderArgs in, HostPriorityList out.
 
         Raises: WireError: the body cannot be read.
         """
         return self._counted("prioritize", self._prioritize, body)
 
-    def preempt(self, body: bytes) -> bytes:
+    def preempt(self, body: Body) -> Body:
         """ExtenderPreemptionArgs in, ExtenderPreemptionResult out.
 
         Raises: WireError: the body cannot be read.
         """
         return self._counted("preempt", self._preempt, body)
 
-    def run(self, verb: QuickVerb, body: bytes) -> bytes:
+    def run(self, verb: QuickVerb, body: Body) -> Body:
         """The verb of this name.
 
         Raises: WireError: the body cannot be read.
@@ -176,7 +178,7 @@ class Verbs:
             case "preempt":
                 return self.preempt(body)
 
-    async def bind(self, body: bytes, arrived_s: float | None = None) -> bytes:
+    async def bind(self, body: Body, arrived_s: float | None = None) -> Body:
         """ExtenderBindingArgs in, ExtenderBindingResult out, when the pod is bound or cannot be.
 
         Args:
@@ -185,8 +187,13 @@ class Verbs:
 
         Raises: WireError: the body cannot be read.
         """
-        with self._counting("bind") as count:
-            return count(await self._bind(body, arrived_s))
+        try:
+            given = await self._bind(body, arrived_s)
+        except BaseException as error:
+            self._count_failure("bind", error)
+            raise
+        self.metrics.requests("bind", given.result).inc()
+        return given.body
 
     @property
     def run_python(self) -> bool:
@@ -194,16 +201,21 @@ class Verbs:
         profiles = self.profiles.by_scheduler_name.values()
         return any(profile.plugins_in_python for profile in profiles)
 
-    def is_brief(self, verb: QuickVerb, body: bytes) -> bool:
-        """Whether the verb may run right on the event loop: little to read, no Python in it."""
+    def is_brief(self, verb: QuickVerb, size: int) -> bool:
+        """Whether the verb may run right on the event loop: little to read, no Python in it.
+
+        Args:
+            verb: which one.
+            size: of the body, in bytes.
+        """
         profiles = self.profiles.by_scheduler_name.values()
         if verb == "prioritize":
             in_python = any(profile.scores_in_python for profile in profiles)
         else:
             in_python = any(profile.filters_in_python for profile in profiles)
-        return not in_python and len(body) <= _BRIEF_BYTES
+        return not in_python and size <= _BRIEF_BYTES
 
-    async def in_time(self, verb: QuickVerb, body: bytes, arrived_s: float) -> bytes:
+    async def in_time(self, verb: QuickVerb, body: Body, arrived_s: float) -> Body:
         """What the verb answers, from a thread, and in any case before kube-scheduler gives up.
 
         Args:
@@ -232,37 +244,21 @@ class Verbs:
         if pods and self._activator is not None:
             self._activator.activate(pods)
 
-    def _counted(self, verb: Verb, answer: Callable[[bytes], Answer], body: bytes) -> bytes:
-        with self._counting(verb) as count:
+    def _counted(self, verb: Verb, answer: Callable[[Body], Answer], body: Body) -> Body:
+        try:
             if current_run() is not None:
-                return count(answer(body))
-            return count(Run(self.limits.breakers).enter(partial(answer, body)))
-
-    def _counting(self, verb: Verb) -> "_Count":
-        return _Count(self.metrics, verb)
-
-
-class _Count:
-    """Counts how a call of a verb ends; a bind may take long, so it is small."""
-
-    __slots__ = ("_metrics", "_verb")
-
-    def __init__(self, metrics: Metrics, verb: Verb) -> None:
-        self._metrics = metrics
-        self._verb = verb
-
-    def __call__(self, given: Answer) -> bytes:
-        """The body of the answer that it ends with."""
-        self._metrics.requests(self._verb, given.result).inc()
+                given = answer(body)
+            else:
+                given = Run(self.limits.breakers).enter(partial(answer, body))
+        except BaseException as error:
+            self._count_failure(verb, error)
+            raise
+        self.metrics.requests(verb, given.result).inc()
         return given.body
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _kind: object, error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
-        # Of a run that was abandoned the request was answered and counted without it.
-        if error is not None and not isinstance(error, AbandonedError):
-            result = "bad_request" if isinstance(error, WireError) else "failed"
-            self._metrics.requests(self._verb, result).inc()
+    def _count_failure(self, verb: Verb, error: BaseException) -> None:
+        if isinstance(error, AbandonedError):
+            # Its request was answered and counted without it.
+            return
+        result = "bad_request" if isinstance(error, WireError) else "failed"
+        self.metrics.requests(verb, result).inc()

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use kubextend_core::node::{Body, NodeStore, Rejection};
+use kubextend_core::node::{NodeStore, Rejection};
 use kubextend_core::wire::{self, ExtenderArgs};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
+use crate::body::{self, PyBodyPool, RequestBody};
 use crate::error::Unreadable;
 use crate::int64;
 use crate::mask::PyMask;
@@ -26,7 +26,7 @@ pub(crate) struct PyExtenderArgs {
 #[pyo3(signature = (body, store = None, *, watched = None))]
 pub(crate) fn read_args(
     py: Python<'_>,
-    body: PyBackedBytes,
+    body: RequestBody,
     store: Option<&PyNodeStore>,
     watched: Option<&PyNodeStore>,
 ) -> Result<PyExtenderArgs, Unreadable> {
@@ -34,7 +34,7 @@ pub(crate) fn read_args(
     let watched = watched.map(|store| &store.0);
     let args = py.detach(|| {
         let store = store.map(|store| &**store);
-        wire::read_args(Body::new(body), store, watched.map(|store| &**store))
+        wire::read_args(body.into(), store, watched.map(|store| &**store))
     })?;
     Ok(PyExtenderArgs {
         args,
@@ -60,11 +60,11 @@ impl PyExtenderArgs {
         &self,
         py: Python<'py>,
         rejections: &[Rejection],
-    ) -> PyResult<Bound<'py, PyBytes>> {
+        pool: Option<&PyBodyPool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let answer = py.detach(|| self.args.filter_result(rejections));
-        PyBytes::new_with(py, answer.size(), |out| {
-            answer.write_to(out);
-            Ok(())
+        body::answer(py, pool, answer.size(), |sink| {
+            answer.write_to(|bytes| sink.put(bytes));
         })
     }
 }
@@ -97,17 +97,19 @@ impl PyExtenderArgs {
         kept: &PyMask,
         reason: &str,
         unresolvable: bool,
-    ) -> PyResult<Bound<'py, PyBytes>> {
+    ) -> PyResult<Bound<'py, PyAny>> {
         let rejected = PyMask(!&kept.0);
         let rejection = self.rejection(&rejected, reason, unresolvable)?;
-        self.written(py, &[rejection])
+        self.written(py, &[rejection], None)
     }
 
+    #[pyo3(signature = (rejections, pool = None))]
     fn filter_answer<'py>(
         &self,
         py: Python<'py>,
         rejections: Vec<(PyRef<'py, PyMask>, String, bool)>,
-    ) -> PyResult<Bound<'py, PyBytes>> {
+        pool: Option<&PyBodyPool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         if rejections.len() >= usize::from(u16::MAX) {
             return Err(PyValueError::new_err("more than 65,534 rejections"));
         }
@@ -115,7 +117,7 @@ impl PyExtenderArgs {
             .iter()
             .map(|(nodes, reason, unresolvable)| self.rejection(nodes, reason, *unresolvable))
             .collect::<PyResult<Vec<_>>>()?;
-        self.written(py, &rejections)
+        self.written(py, &rejections, pool)
     }
 
     fn prioritize_result<'py>(

@@ -1,16 +1,20 @@
 //! `BindingArgs`
 
+use kubextend_core::node::Body;
 use kubextend_core::wire::{self, BindingArgs};
 use pyo3::prelude::*;
 
+use crate::body::RequestBody;
 use crate::error::Unreadable;
 
 #[pyclass(name = "BindingArgs", module = "kubextend.core", frozen)]
 pub(crate) struct PyBindingArgs(BindingArgs);
 
 #[pyfunction]
-pub(crate) fn read_binding_args(body: &[u8]) -> Result<PyBindingArgs, Unreadable> {
-    Ok(PyBindingArgs(wire::read_binding_args(body)?))
+pub(crate) fn read_binding_args(body: RequestBody) -> Result<PyBindingArgs, Unreadable> {
+    Ok(PyBindingArgs(wire::read_binding_args(
+        Body::from(body).bytes(),
+    )?))
 }
 
 #[pymethods]

@@ -1,11 +1,14 @@
 //! kubextend-core as the Python module `kubextend._native`: names, and nothing that decides.
 
-#![forbid(unsafe_code)]
+// Allowed in body.rs alone.
+#![deny(unsafe_code)]
 // pyo3 hands converted arguments over by value.
 #![allow(clippy::needless_pass_by_value)]
 
 mod args;
 mod binding;
+#[allow(unsafe_code)]
+mod body;
 mod error;
 mod int64;
 mod mask;
@@ -28,6 +31,8 @@ mod native {
     use crate::args::{PyExtenderArgs, read_args};
     #[pymodule_export]
     use crate::binding::{PyBindingArgs, read_binding_args};
+    #[pymodule_export]
+    use crate::body::{PyBodyBuffer, PyBodyPool};
     #[pymodule_export]
     use crate::error::{KubextendError, PyWireError};
     #[pymodule_export]

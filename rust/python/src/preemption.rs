@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use kubextend_core::node::NodeStore;
+use kubextend_core::node::{Body, NodeStore};
 use kubextend_core::wire::{self, PreemptionArgs};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::body::RequestBody;
 use crate::error::Unreadable;
 use crate::mask::PyMask;
 use crate::nodes::PyNodes;
@@ -24,12 +25,16 @@ pub(crate) struct PyPreemptionArgs {
 #[pyo3(signature = (body, store = None, *, watched = None))]
 pub(crate) fn read_preemption_args(
     py: Python<'_>,
-    body: &[u8],
+    body: RequestBody,
     store: Option<&PyNodeStore>,
     watched: Option<&PyNodeStore>,
 ) -> Result<PyPreemptionArgs, Unreadable> {
     let store = watched.or(store).map(|store| &store.0);
-    let args = py.detach(|| wire::read_preemption_args(body, store.map(|store| &**store), None))?;
+    let body = Body::from(body);
+    let args = py.detach(|| {
+        let store = store.map(|store| &**store);
+        wire::read_preemption_args(body.bytes(), store, None)
+    })?;
     Ok(PyPreemptionArgs {
         args,
         store: store.cloned(),

@@ -1,16 +1,17 @@
 from collections.abc import Iterator
 
 import pytest
-from live_server import request, serving, some_verbs
+from live_server import request as body_of
+from live_server import serving, some_verbs
 
 from kubextend.verbs import Verbs
 
 
-@pytest.fixture(scope="module")
-def verbs() -> Verbs:
+@pytest.fixture(scope="module", params=[False, True], ids=["", "shortcut"])
+def verbs(request: pytest.FixtureRequest) -> Verbs:
     """Verbs whose request store knows the nodes ``good`` and ``plain``."""
-    verbs = some_verbs()
-    verbs.filter(request("filter"))
+    verbs = some_verbs(brief=request.param)
+    verbs.filter(body_of("filter"))
     return verbs
 
 

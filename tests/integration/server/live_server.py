@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.plugin import Rejection
+from kubextend.framework.plugin import Rejection, in_core
 from kubextend.framework.status import Status
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
@@ -49,6 +49,24 @@ class LikesRdma:
         return [100 if fits else 0 for fits in nodes.matches("rdma=true")]
 
 
+class NeedsRdmaInCore(NeedsRdma):
+    """The same, and said to hold nobody up, so that its verb is answered where it is read."""
+
+    @in_core
+    def filter_nodes(
+        self, state: CycleState, pod: core.Pod, nodes: core.Nodes
+    ) -> Sequence[Rejection]:
+        return super().filter_nodes(state, pod, nodes)
+
+
+class LikesRdmaInCore(LikesRdma):
+    """The same for scores."""
+
+    @in_core
+    def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Sequence[int]:
+        return super().score_nodes(state, pod, nodes)
+
+
 class DiesError(BaseException):
     """What a panic of the core looks like to Python."""
 
@@ -76,9 +94,19 @@ def fail_on_demand(pod: core.Pod) -> None:
             raise SystemExit(3)
 
 
-def some_verbs(watched: Any = None, *, ignorable: bool = False) -> Verbs:
-    """Verbs with a filter, a score plugin and a binder, for the default scheduler."""
-    profile = Profile("default-scheduler", filter=[NeedsRdma()], score=[(LikesRdma(), 1)])
+def some_verbs(watched: Any = None, *, ignorable: bool = False, brief: bool = False) -> Verbs:
+    """Verbs with a filter, a score plugin and a binder, for the default scheduler.
+
+    Args:
+        watched: the nodes that names stand for.
+        ignorable: kube-scheduler ignores errors.
+        brief: small requests take the shortcut past the application.
+    """
+    profile = Profile(
+        "default-scheduler",
+        filter=[NeedsRdmaInCore() if brief else NeedsRdma()],
+        score=[(LikesRdmaInCore() if brief else LikesRdma(), 1)],
+    )
     return Verbs(
         Profiles.of([profile]),
         request_store=core.NodeStore(),
@@ -86,6 +114,7 @@ def some_verbs(watched: Any = None, *, ignorable: bool = False) -> Verbs:
         binder=Bindings(),
         ignorable=ignorable,
         metrics=Metrics(),
+        pool=core.BodyPool(),
     )
 
 
@@ -100,18 +129,41 @@ def serving(
     **listening: Any,
 ) -> Iterator[str]:
     """The URL of a server that runs on a thread until the block ends."""
+    with running(
+        verbs, health=health, limits=limits, path=path, more_routes=more_routes, **listening
+    ) as (url, _):
+        yield url
+
+
+@contextlib.contextmanager
+def running(  # noqa: PLR0913  one argument for each thing a server is made of
+    verbs: Verbs,
+    *,
+    health: Health | None = None,
+    limits: Limits | None = None,
+    path: str = "/",
+    more_routes: Iterable[Route] = (),
+    pool: core.BodyPool | None = None,
+    service_options: Mapping[str, Any] | None = None,
+    **listening: Any,
+) -> Iterator[tuple[str, Service]]:
+    """The same, with the service itself, which may have ended before the block does."""
     health = health or Health()
-    app = application(verbs, health, path=path, limits=limits or Limits(), more_routes=more_routes)
+    app = application(
+        verbs, health, path=path, limits=limits or Limits(), more_routes=more_routes, pool=pool
+    )
     announced: queue.Queue[str] = queue.Queue()
     service = Service(
         Listener(app, "127.0.0.1", 0, **listening),
         health,
         announce=lambda urls: announced.put(urls[0]),
+        metrics=verbs.metrics,
+        **(service_options or {}),
     )
     thread = threading.Thread(target=service.run)
     thread.start()
     try:
-        yield announced.get(timeout=10)
+        yield announced.get(timeout=10), service
     finally:
         service.stop()
         service.stop()
@@ -168,6 +220,13 @@ class Connection:
     def get(self, path: str, **headers: str) -> Answer:
         self.send(head("GET", path, **headers))
         return self.answer()
+
+    def answer_head(self) -> bytes:
+        """The next lines up to an empty one: an interim answer."""
+        lines = []
+        while (line := self._read.readline()) not in {b"\r\n", b""}:
+            lines.append(line)
+        return b"".join(lines)
 
     def answer(self) -> Answer:
         """The next answer, read by its Content-Length alone."""

@@ -46,6 +46,8 @@ def test_every_field_of_the_file_is_read(parse: Parse, tmp_path: Path) -> None:
                 "path": "/v1",
                 "healthPort": 9444,
                 "maxBodyBytes": 1024,
+                "maxInFlightBytes": 2048,
+                "drainDelay": "5s",
                 "keepAliveSeconds": 100,
                 "insecure": False,
                 "tls": {"certFile": pem, "keyFile": pem, "clientCAFile": pem},
@@ -77,6 +79,7 @@ def test_every_field_of_the_file_is_read(parse: Parse, tmp_path: Path) -> None:
         9444,
     )
     assert (server.max_body_bytes, server.keep_alive_seconds) == (1024, 100)
+    assert (server.max_in_flight_bytes, server.drain_delay.seconds) == (2048, 5)
     assert server.tls == config.ServerTLS(certFile=pem, keyFile=pem, clientCAFile=pem)
     assert server.waiting_pods == config.WaitingPods(allowedNames=("ops",), tokenFile=pem)
     assert loaded.cluster == config.Cluster(kubeconfig=pem, context="dev")

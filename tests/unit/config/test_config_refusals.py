@@ -82,8 +82,9 @@ FIELDS = {
             "server.health_port",
             'unknown field "health_port"',
             1,
-            "did you mean healthPort? known fields: healthHost, healthPort, host, insecure, "
-            "keepAliveSeconds, maxBodyBytes, path, port, tls, waitingPods",
+            "did you mean healthPort? known fields: drainDelay, healthHost, healthPort, host, "
+            "insecure, keepAliveSeconds, maxBodyBytes, maxInFlightBytes, path, port, tls, "
+            "waitingPods",
         ),
     ),
     "unknown field, none near": (
@@ -163,6 +164,27 @@ FIELDS = {
         document(server={"maxBodyBytes": 0}),
         Issue("server.maxBodyBytes", "must be at least 1", 0),
     ),
+    "less in flight than one body": (
+        document(server={"maxBodyBytes": 1024, "maxInFlightBytes": 1023}),
+        Issue(
+            "server.maxInFlightBytes",
+            "must be at least maxBodyBytes, 1024",
+            1023,
+            "a body between the two would be refused for ever",
+        ),
+    ),
+    **{
+        f"drain delay of {delay}": (
+            document(server={"drainDelay": delay}),
+            Issue(
+                "server.drainDelay",
+                "must be 0s to 20s",
+                delay,
+                "Kubernetes kills a container 30s after it told it to end",
+            ),
+        )
+        for delay in ("21s", "-1s")
+    },
     "empty host": (
         document(server={"host": ""}),
         Issue("server.host", "must not be empty", ""),

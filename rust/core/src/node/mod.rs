@@ -1,6 +1,7 @@
 //! Nodes: parsed once, kept, read through immutable snapshots.
 
 mod mask;
+mod names;
 mod record;
 mod rejection;
 mod selection;

@@ -71,7 +71,7 @@ impl Nodes {
             Some(Place::Row(row)) => Some(row),
             _ => None,
         };
-        if let Some(row) = self.snapshot.find(name, last) {
+        if let Some(row) = self.snapshot.names.find(name.as_bytes(), last) {
             self.push_row(row);
         } else {
             self.push_unknown(name.into());
@@ -144,7 +144,12 @@ impl Nodes {
 
     /// Positions whose name the store knows.
     pub fn known(&self) -> Mask {
-        self.mask_of(|_| true)
+        if self.unknown.is_empty() {
+            return Mask::filled(self.len(), true);
+        }
+        Mask::from_fn(self.len(), |at| {
+            !matches!(self.slots[at].place(), Place::Unknown(_))
+        })
     }
 
     /// Known nodes whose labels satisfy the selector.

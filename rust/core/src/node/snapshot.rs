@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ahash::RandomState;
 
 use super::mask::Mask;
+use super::names::Names;
 use super::record::Node;
 use super::source::Source;
 use crate::labels::Selector;
@@ -23,33 +24,17 @@ pub(crate) struct Stored {
 
 pub(crate) type Rows = crate::rows::Rows<Stored>;
 
-pub(crate) type Index = HashMap<Arc<str>, u32, RandomState>;
-
 /// Immutable: what a request read against it stays true for that request.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
     pub(crate) rows: Rows,
-    pub(crate) by_name: Arc<Index>,
+    pub(crate) names: Arc<Names>,
     pub(crate) masks: Arc<MaskCache>,
 }
 
 impl Snapshot {
     pub(crate) fn stored(&self, row: u32) -> Option<&Arc<Stored>> {
         self.rows.get(row)
-    }
-
-    /// The row of a name. Lists come in the same order again and again, so the row after the
-    /// last one found is tried first.
-    pub(crate) fn find(&self, name: &str, after: Option<u32>) -> Option<u32> {
-        let next = after.map_or(0, |row| row + 1);
-        if self
-            .rows
-            .get(next)
-            .is_some_and(|stored| stored.node.name() == name)
-        {
-            return Some(next);
-        }
-        self.by_name.get(name).copied()
     }
 
     /// Which rows a selector matches.

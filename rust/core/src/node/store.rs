@@ -3,12 +3,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ahash::HashSet;
+use ahash::{HashMap, HashSet};
 use arc_swap::ArcSwap;
 
+use super::names::Names;
 use super::record::Node;
 use super::selection::Nodes;
-use super::snapshot::{Index, MaskCache, Rows, Snapshot, Stored};
+use super::snapshot::{MaskCache, Rows, Snapshot, Stored};
 use super::source::{Body, Segment, Source, Span};
 use crate::pool::Strings;
 
@@ -73,7 +74,7 @@ impl NodeStore {
     /// Every node of the store.
     pub fn nodes(&self) -> Nodes {
         let snapshot = self.snapshot();
-        let mut nodes = Nodes::over(snapshot.clone(), snapshot.by_name.len());
+        let mut nodes = Nodes::over(snapshot.clone(), snapshot.names.len());
         for (row, _) in snapshot.rows.iter() {
             nodes.push_row(row);
         }
@@ -114,7 +115,7 @@ impl NodeStore {
 
     /// Whether a node of this name is stored.
     pub fn contains(&self, name: &str) -> bool {
-        self.snapshot().by_name.contains_key(name)
+        self.snapshot().names.row_of(name.as_bytes()).is_some()
     }
 
     /// The store as it is now: what was written before this call is in it.
@@ -219,7 +220,9 @@ impl NodeStore {
 #[derive(Debug, Default)]
 struct Writer {
     rows: Rows,
-    by_name: Arc<Index>,
+    by_name: HashMap<Arc<str>, u32>,
+    /// As they were published last; None once a name came or went.
+    names: Option<Arc<Names>>,
     masks: Arc<MaskCache>,
     /// Rows whose labels differ from what the published masks say.
     relabelled: Vec<u32>,
@@ -235,9 +238,11 @@ impl Writer {
             self.masks = Arc::new(self.masks.updated(&self.rows, &self.relabelled));
             self.relabelled.clear();
         }
+        let rows = &self.rows;
+        let names = self.names.get_or_insert_with(|| Arc::new(Names::of(rows)));
         Snapshot {
             rows: self.rows.clone(),
-            by_name: self.by_name.clone(),
+            names: names.clone(),
             masks: self.masks.clone(),
         }
     }
@@ -304,7 +309,8 @@ impl Writer {
             return row;
         }
         let row = self.free.pop().unwrap_or(self.by_name.len() as u32);
-        Arc::make_mut(&mut self.by_name).insert(node.shared_name().clone(), row);
+        self.by_name.insert(node.shared_name().clone(), row);
+        self.names = None;
         row
     }
 
@@ -319,7 +325,8 @@ impl Writer {
             let Some(old) = self.rows.set(row, None) else {
                 continue;
             };
-            Arc::make_mut(&mut self.by_name).remove(old.node.name());
+            self.by_name.remove(old.node.name());
+            self.names = None;
             self.free.push(row);
             self.relabelled.push(row);
             removed.push(old);

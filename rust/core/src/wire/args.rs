@@ -8,7 +8,7 @@ use super::decode::{Decode, Slice, decode_field, field};
 use super::error::{Problem, Step, WireError};
 use super::node::WireNode;
 use super::pod::WirePod;
-use super::write::{self, Answered, FilterResult};
+use super::write::{self, Answered, FilterResult, Hosts};
 use crate::node::{Body, Fresh, Node, NodeStore, Nodes, Rejection, Snapshot, Span};
 use crate::pod::Pod;
 use crate::pool::Strings;
@@ -48,20 +48,21 @@ impl ExtenderArgs {
             (Some(_), true) => Answered::Names(&self.spans),
             (Some(_), false) => Answered::Nodes(&self.spans),
         };
-        FilterResult::new(self.body.bytes(), nodes, rejections, &|at| self.host(at))
+        FilterResult::new(self.body.bytes(), nodes, rejections, self.hosts())
     }
 
     /// `HostPriorityList`: one score a node, in the request's order.
     pub fn prioritize_result(&self, scores: &[i64]) -> Vec<u8> {
-        write::host_priorities(scores, |at| self.host(at))
+        write::host_priorities(scores, self.hosts())
     }
 
-    fn host(&self, at: usize) -> write::JsonString<'_> {
-        if self.names_mode {
-            let span = self.spans[at];
-            return write::JsonString::Raw(span.of(self.body.bytes()));
+    /// The name of each position, as an answer writes it.
+    fn hosts(&self) -> Hosts<'_> {
+        match &self.nodes {
+            None => Hosts::None,
+            Some(_) if self.names_mode => Hosts::Raw(self.body.bytes(), &self.spans),
+            Some(nodes) => Hosts::Named(nodes),
         }
-        write::JsonString::Text(self.nodes.as_ref().map_or("", |nodes| nodes.name(at)))
     }
 }
 
@@ -82,7 +83,7 @@ pub fn read_args(
         return Err(WireError::new(u32::MAX as usize, Problem::TooLong));
     }
     let mut cursor = Cursor::new(bytes);
-    let mut wire = WireArgs::new(store);
+    let mut wire = WireArgs::new(store, watched.or(store));
     wire.decode(&mut cursor)?;
     cursor.finish()?;
     let pod = wire.pod.map(|pod| Arc::new(Pod::from(pod)));
@@ -93,7 +94,7 @@ pub fn read_args(
             (Some(nodes), spans, false)
         }
         (None, Some(names)) => {
-            let (nodes, spans) = looked_up(&cursor, names, watched.or(store))?;
+            let (nodes, spans) = names.into_nodes(&cursor, watched.or(store))?;
             (Some(nodes), spans, true)
         }
         (None, None) => (None, Vec::new(), false),
@@ -107,43 +108,113 @@ pub fn read_args(
     })
 }
 
-fn looked_up(
-    cursor: &Cursor<'_>,
-    names: Slice<RawString>,
-    store: Option<&NodeStore>,
-) -> Result<(Nodes, Vec<Span>)> {
-    let names = names.into_vec();
-    let mut nodes = Nodes::over(
-        store.map(NodeStore::snapshot).unwrap_or_default(),
-        names.len(),
-    );
-    let mut spans = Vec::with_capacity(names.len());
-    for name in names {
-        nodes.push_name(&cursor.text(name)?);
-        spans.push(name.span);
+/// The names of a names-mode request while they are read.
+struct Names {
+    snapshot: Arc<Snapshot>,
+    found: Slice<Name>,
+    /// The row that the next name is expected in.
+    next: u32,
+}
+
+/// A name as it stands in the body, and its row or what is known of it instead.
+#[derive(Debug, Clone, Copy)]
+struct Name {
+    span: Span,
+    row: u32,
+}
+
+/// Stands for the row of a name that no row has.
+const UNKNOWN: u32 = u32::MAX;
+
+/// The same, of a name whose escapes have yet to be read.
+const ESCAPED: u32 = u32::MAX - 1;
+
+impl Default for Name {
+    fn default() -> Self {
+        Self {
+            span: Span::default(),
+            row: UNKNOWN,
+        }
     }
-    if let Some(store) = store {
-        let known = nodes.known_count();
-        store.count(known, nodes.len() - known);
+}
+
+impl Names {
+    fn of(store: Option<&NodeStore>) -> Self {
+        Self {
+            snapshot: store.map(NodeStore::snapshot).unwrap_or_default(),
+            found: Slice::default(),
+            next: 0,
+        }
     }
-    Ok((nodes, spans))
+
+    fn decode(&mut self, cursor: &mut Cursor<'_>) -> Result<()> {
+        let (names, next) = (&self.snapshot.names, &mut self.next);
+        self.found.decode_each(cursor, |name, cursor| {
+            let start = cursor.pos() + 1;
+            if cursor.pass_string(names.in_json(*next)) {
+                *name = Name {
+                    span: Span::between(start, cursor.pos() - 1),
+                    row: *next,
+                };
+                *next += 1;
+            } else if let Some(RawString { span, escaped }) = cursor.raw_string()? {
+                let row = match names.row_of(span.of(cursor.bytes())) {
+                    _ if escaped => ESCAPED,
+                    None => UNKNOWN,
+                    Some(row) => {
+                        *next = row + 1;
+                        row
+                    }
+                };
+                *name = Name { span, row };
+            }
+            Ok(())
+        })
+    }
+
+    fn into_nodes(
+        self,
+        cursor: &Cursor<'_>,
+        store: Option<&NodeStore>,
+    ) -> Result<(Nodes, Vec<Span>)> {
+        let found = self.found.into_vec();
+        let mut nodes = Nodes::over(self.snapshot, found.len());
+        let mut spans = Vec::with_capacity(found.len());
+        for Name { span, row } in found {
+            if row < ESCAPED {
+                nodes.push_row(row);
+            } else {
+                let escaped = row == ESCAPED;
+                nodes.push_name(&cursor.text(RawString { span, escaped })?);
+            }
+            spans.push(span);
+        }
+        if let Some(store) = store {
+            let known = nodes.known_count();
+            store.count(known, nodes.len() - known);
+        }
+        Ok((nodes, spans))
+    }
 }
 
 /// The request as Go's decoder leaves it.
 struct WireArgs<'a, 's> {
     pod: Option<WirePod<'a>>,
     nodes: Option<Items<'s>>,
-    names: Option<Slice<RawString>>,
+    names: Option<Names>,
     store: Option<&'s NodeStore>,
+    /// Where names are looked up.
+    named: Option<&'s NodeStore>,
 }
 
 impl<'a, 's> WireArgs<'a, 's> {
-    fn new(store: Option<&'s NodeStore>) -> Self {
+    fn new(store: Option<&'s NodeStore>, named: Option<&'s NodeStore>) -> Self {
         Self {
             pod: None,
             nodes: None,
             names: None,
             store,
+            named,
         }
     }
 
@@ -152,7 +223,9 @@ impl<'a, 's> WireArgs<'a, 's> {
             .object(
                 |cursor, key| match field(&key, &["Pod", "Nodes", "NodeNames"]) {
                     Some("Pod") => decode_field(cursor, "Pod", &mut self.pod),
-                    Some("NodeNames") => decode_field(cursor, "NodeNames", &mut self.names),
+                    Some("NodeNames") => self
+                        .decode_names(cursor)
+                        .map_err(|error| error.inside(Step::Field("NodeNames"))),
                     Some("Nodes") => self
                         .decode_nodes(cursor)
                         .map_err(|error| error.inside(Step::Field("Nodes"))),
@@ -160,6 +233,16 @@ impl<'a, 's> WireArgs<'a, 's> {
                 },
             )
             .map(drop)
+    }
+
+    fn decode_names(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        if cursor.null()? {
+            self.names = None;
+            return Ok(());
+        }
+        self.names
+            .get_or_insert_with(|| Names::of(self.named))
+            .decode(cursor)
     }
 
     fn decode_nodes(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
@@ -251,7 +334,7 @@ impl<'s> Items<'s> {
             ItemNode::Known(row) => Some(row),
             ItemNode::Fresh(_) => None,
         });
-        let row = self.snapshot.find(leading_name(rest)?, last)?;
+        let row = self.snapshot.names.find(leading_name(rest)?, last)?;
         let stored = self.snapshot.stored(row)?;
         let bytes = stored.source.as_ref()?.bytes();
         if !rest.starts_with(bytes) {
@@ -298,8 +381,8 @@ impl<'s> Items<'s> {
 }
 
 /// The name of a node whose object begins as Go writes it.
-fn leading_name(object: &[u8]) -> Option<&str> {
+fn leading_name(object: &[u8]) -> Option<&[u8]> {
     let rest = object.strip_prefix(br#"{"metadata":{"name":""#)?;
     let end = memchr::memchr(b'"', rest)?;
-    std::str::from_utf8(&rest[..end]).ok()
+    Some(&rest[..end])
 }

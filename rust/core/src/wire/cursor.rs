@@ -105,6 +105,19 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
+    /// Moves over a string, the rest of which behind its opening quote is `ended`. False where
+    /// another one stands here.
+    pub(crate) fn pass_string(&mut self, ended: &[u8]) -> bool {
+        let here = &self.bytes[self.pos..];
+        let stands_here = here
+            .strip_prefix(b"\"")
+            .is_some_and(|rest| rest.starts_with(ended));
+        if stands_here {
+            self.pos += 1 + ended.len();
+        }
+        stands_here
+    }
+
     /// Checks that nothing but white space is left, and that all of the body is UTF-8.
     pub(crate) fn finish(&mut self) -> Result<()> {
         if self.peek().is_some() {
@@ -430,7 +443,7 @@ pub(crate) struct RawString {
 }
 
 /// How many bytes from the start are neither a quote, nor a backslash, nor a control character.
-fn plain_prefix(bytes: &[u8]) -> usize {
+pub(crate) fn plain_prefix(bytes: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = ONES << 7;
     let zero_bytes = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::cursor::{Cursor, RawString, Result};
+use super::cursor::{Cursor, Result};
 use super::error::Step;
 
 pub(crate) trait Decode<'a> {
@@ -17,15 +17,6 @@ impl<'a> Decode<'a> for Cow<'a, str> {
     fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
         if let Some(text) = cursor.string()? {
             *self = text;
-        }
-        Ok(())
-    }
-}
-
-impl<'a> Decode<'a> for RawString {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        if let Some(raw) = cursor.raw_string()? {
-            *self = raw;
         }
         Ok(())
     }
@@ -97,21 +88,32 @@ impl<T> Slice<T> {
     }
 }
 
-impl<'a, T: Decode<'a> + Default> Decode<'a> for Slice<T> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+impl<T: Default> Slice<T> {
+    /// Decodes a list over the elements, each as `element` says.
+    pub(crate) fn decode_each<'a>(
+        &mut self,
+        cursor: &mut Cursor<'a>,
+        mut element: impl FnMut(&mut T, &mut Cursor<'a>) -> Result<()>,
+    ) -> Result<()> {
         let mut read = 0;
         let list = cursor.list(|cursor, index| {
             if index == self.elements.len() {
                 self.elements.push(T::default());
             }
             read = index + 1;
-            self.elements[index].decode(cursor)
+            element(&mut self.elements[index], cursor)
         })?;
         if !list || read == 0 {
             self.clear();
         }
         self.len = read;
         Ok(())
+    }
+}
+
+impl<'a, T: Decode<'a> + Default> Decode<'a> for Slice<T> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        self.decode_each(cursor, T::decode)
     }
 }
 

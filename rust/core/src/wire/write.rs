@@ -2,45 +2,27 @@
 
 use std::ops::Range;
 
-use crate::node::{Rejection, Span};
-
-/// A string to be written: as it stood in a request, or as text.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum JsonString<'a> {
-    /// Bytes that stood between quotes in valid JSON.
-    Raw(&'a [u8]),
-    Text(&'a str),
-}
-
-impl JsonString<'_> {
-    fn write(self, out: &mut Vec<u8>) {
-        out.push(b'"');
-        match self {
-            Self::Raw(bytes) => out.extend_from_slice(bytes),
-            Self::Text(text) => escape(out, text),
-        }
-        out.push(b'"');
-    }
-}
+use super::cursor::plain_prefix;
+use crate::node::{Nodes, Rejection, Span};
 
 /// Writes text between quotes as Go's encoding/json would be read back.
-fn escape(out: &mut Vec<u8>, text: &str) {
-    let special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+fn escape(text: &str, put: &mut impl FnMut(&[u8])) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
     let mut rest = text.as_bytes();
-    while let Some(at) = rest.iter().position(special) {
-        out.extend_from_slice(&rest[..at]);
-        match rest[at] {
-            byte @ (b'"' | b'\\') => out.extend_from_slice(&[b'\\', byte]),
-            byte => {
-                const HEX: &[u8; 16] = b"0123456789abcdef";
-                out.extend_from_slice(b"\\u00");
-                out.push(HEX[(byte >> 4) as usize]);
-                out.push(HEX[(byte & 15) as usize]);
+    loop {
+        let at = plain_prefix(rest);
+        put(&rest[..at]);
+        match rest.get(at) {
+            None => return,
+            Some(&byte @ (b'"' | b'\\')) => put(&[b'\\', byte]),
+            Some(&byte) => {
+                let digits = [HEX[(byte >> 4) as usize], HEX[(byte & 15) as usize]];
+                put(b"\\u00");
+                put(&digits);
             }
         }
         rest = &rest[at + 1..];
     }
-    out.extend_from_slice(rest);
 }
 
 pub(crate) fn integer(out: &mut Vec<u8>, value: i64) {
@@ -62,16 +44,13 @@ pub(crate) fn integer(out: &mut Vec<u8>, value: i64) {
 }
 
 /// `[{"Host":"n1","Score":7},…]`
-pub(crate) fn host_priorities<'a>(
-    scores: &[i64],
-    host: impl Fn(usize) -> JsonString<'a>,
-) -> Vec<u8> {
-    let mut out = Vec::with_capacity(2 + 64 * scores.len());
+pub(crate) fn host_priorities(scores: &[i64], hosts: Hosts<'_>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(2 + 96 * scores.len());
     out.push(b'[');
     for (at, &score) in scores.iter().enumerate() {
         separate(&mut out, at > 0);
         out.extend_from_slice(br#"{"Host":"#);
-        host(at).write(&mut out);
+        hosts.write(at, &mut |bytes| out.extend_from_slice(bytes));
         out.extend_from_slice(br#","Score":"#);
         integer(&mut out, score);
         out.push(b'}');
@@ -100,14 +79,24 @@ fn verdicts(len: usize, rejections: &[Rejection]) -> Vec<u16> {
 const KEPT: u16 = u16::MAX;
 
 /// An `ExtenderFilterResult` that is decided and not yet copied together: its owner can make room
-/// for exactly its length and have the kept nodes copied once.
+/// for exactly its length and have every byte copied once.
 #[derive(Debug)]
 pub struct FilterResult<'a> {
     body: &'a [u8],
-    head: &'static [u8],
+    nodes: Answered<'a>,
+    hosts: Hosts<'a>,
     /// What is kept, as ranges of the body that a comma goes between.
     kept: Vec<Range<usize>>,
-    tail: Vec<u8>,
+    verdicts: Vec<u16>,
+    reasons: Vec<Reason>,
+}
+
+/// What stands behind the name of each node that a rejection names.
+#[derive(Debug)]
+struct Reason {
+    unresolvable: bool,
+    /// `:"the reason"`
+    written: Vec<u8>,
 }
 
 /// The range that stands for an empty string: a null in a list of names stands nowhere.
@@ -115,14 +104,33 @@ const EMPTY_NAME: Range<usize> = 0..0;
 
 impl<'a> FilterResult<'a> {
     /// `{"Nodes":…,"NodeNames":…,"FailedNodes":…,"FailedAndUnresolvableNodes":…,"Error":""}`
-    pub(crate) fn new<'h>(
+    pub(crate) fn new(
         body: &'a [u8],
-        nodes: Answered<'_>,
+        nodes: Answered<'a>,
         rejections: &[Rejection],
-        host: &dyn Fn(usize) -> JsonString<'h>,
+        hosts: Hosts<'a>,
     ) -> Self {
         let verdicts = verdicts(nodes.spans().len(), rejections);
-        let (head, close): (&'static [u8], &[u8]) = match nodes {
+        Self {
+            body,
+            nodes,
+            hosts,
+            kept: kept_ranges(body, nodes, &verdicts),
+            verdicts,
+            reasons: rejections.iter().map(Reason::of).collect(),
+        }
+    }
+
+    /// How many bytes it is.
+    pub fn size(&self) -> usize {
+        let mut size = 0;
+        self.write_to(|bytes| size += bytes.len());
+        size
+    }
+
+    /// Hands its [`size`](Self::size) bytes to `put`, piece by piece.
+    pub fn write_to(&self, mut put: impl FnMut(&[u8])) {
+        let (open, close): (&[u8], &[u8]) = match self.nodes {
             Answered::Neither => (br#"{"Nodes":null,"NodeNames":null"#, b""),
             Answered::Names(_) => (br#"{"Nodes":null,"NodeNames":["#, b"]"),
             Answered::Nodes(_) => (
@@ -130,56 +138,95 @@ impl<'a> FilterResult<'a> {
                 br#"]},"NodeNames":null"#,
             ),
         };
-        let mut tail = close.to_vec();
-        tail.extend_from_slice(br#","FailedNodes":"#);
-        failed(&mut tail, &verdicts, rejections, false, host);
-        tail.extend_from_slice(br#","FailedAndUnresolvableNodes":"#);
-        failed(&mut tail, &verdicts, rejections, true, host);
-        tail.extend_from_slice(br#","Error":""}"#);
-        Self {
-            body,
-            head,
-            kept: kept_ranges(body, nodes, &verdicts),
-            tail,
-        }
-    }
-
-    /// How many bytes it is.
-    pub fn size(&self) -> usize {
-        let pieces: usize = self.kept.iter().map(|range| self.piece(range).len()).sum();
-        self.head.len() + pieces + self.kept.len().saturating_sub(1) + self.tail.len()
-    }
-
-    /// Fills `out`, which must be [`size`](Self::size) bytes long.
-    pub fn write_to(&self, out: &mut [u8]) {
-        let mut at = 0;
-        let mut put = |bytes: &[u8]| {
-            out[at..at + bytes.len()].copy_from_slice(bytes);
-            at += bytes.len();
-        };
-        put(self.head);
+        put(open);
         for (number, range) in self.kept.iter().enumerate() {
             if number > 0 {
                 put(b",");
             }
-            put(self.piece(range));
+            put(piece(self.body, range.clone()));
         }
-        put(&self.tail);
+        put(close);
+        put(br#","FailedNodes":"#);
+        self.write_failed(false, &mut put);
+        put(br#","FailedAndUnresolvableNodes":"#);
+        self.write_failed(true, &mut put);
+        put(br#","Error":""}"#);
+    }
+
+    fn write_failed(&self, unresolvable: bool, put: &mut impl FnMut(&[u8])) {
+        let mut before: &[u8] = b"{";
+        for (at, &verdict) in self.verdicts.iter().enumerate() {
+            let Some(reason) = self.reasons.get(verdict as usize) else {
+                continue;
+            };
+            if reason.unresolvable == unresolvable {
+                put(before);
+                before = b",";
+                self.hosts.write(at, put);
+                put(&reason.written);
+            }
+        }
+        put(if before == b"{" { b"null" } else { b"}" });
     }
 
     /// The answer in memory of its own.
     pub fn to_vec(&self) -> Vec<u8> {
-        let mut out = vec![0; self.size()];
-        self.write_to(&mut out);
+        let mut out = Vec::with_capacity(self.size());
+        self.write_to(|bytes| out.extend_from_slice(bytes));
         out
     }
+}
 
-    fn piece(&self, range: &Range<usize>) -> &[u8] {
-        if *range == EMPTY_NAME {
-            return br#""""#;
+impl Reason {
+    fn of(rejection: &Rejection) -> Self {
+        let mut written = vec![b':'];
+        string(&mut written, &rejection.reason);
+        Self {
+            unresolvable: rejection.unresolvable,
+            written,
         }
-        &self.body[range.clone()]
     }
+}
+
+fn piece(body: &[u8], range: Range<usize>) -> &[u8] {
+    if range == EMPTY_NAME {
+        return br#""""#;
+    }
+    &body[range]
+}
+
+/// The names of a request's nodes, by position.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Hosts<'a> {
+    /// As they stand in its body.
+    Raw(&'a [u8], &'a [Span]),
+    /// As its nodes have them.
+    Named(&'a Nodes),
+    /// The request had no nodes at all.
+    None,
+}
+
+impl Hosts<'_> {
+    /// One name with its quotes.
+    fn write(&self, at: usize, put: &mut impl FnMut(&[u8])) {
+        match self {
+            Self::Raw(body, spans) => put(piece(body, quoted(spans[at]))),
+            Self::Named(nodes) => {
+                put(b"\"");
+                escape(nodes.name(at), put);
+                put(b"\"");
+            }
+            Self::None => put(br#""""#),
+        }
+    }
+}
+
+/// What is between a name's quotes, and they.
+fn quoted(span: Span) -> Range<usize> {
+    if span == Span::default() {
+        return EMPTY_NAME;
+    }
+    span.start() - 1..span.end() + 1
 }
 
 /// What stands in the body for each node of the request.
@@ -204,8 +251,7 @@ impl<'a> Answered<'a> {
     /// What goes into the answer for a span: a name goes with its quotes.
     fn range(self, span: Span) -> Range<usize> {
         match self {
-            Self::Names(_) if span == Span::default() => EMPTY_NAME,
-            Self::Names(_) => span.start() - 1..span.end() + 1,
+            Self::Names(_) => quoted(span),
             _ => span.start()..span.end(),
         }
     }
@@ -231,41 +277,9 @@ fn kept_ranges(body: &[u8], nodes: Answered<'_>, verdicts: &[u16]) -> Vec<Range<
     kept
 }
 
-fn failed<'a>(
-    out: &mut Vec<u8>,
-    verdicts: &[u16],
-    rejections: &[Rejection],
-    unresolvable: bool,
-    host: &dyn Fn(usize) -> JsonString<'a>,
-) {
-    let reasons: Vec<Option<Vec<u8>>> = rejections
-        .iter()
-        .map(|rejection| (rejection.unresolvable == unresolvable).then(|| written(rejection)))
-        .collect();
-    let start = out.len();
-    for (at, &verdict) in verdicts.iter().enumerate() {
-        let Some(Some(reason)) = reasons.get(verdict as usize) else {
-            continue;
-        };
-        out.push(if out.len() == start { b'{' } else { b',' });
-        host(at).write(out);
-        out.extend_from_slice(reason);
-    }
-    if out.len() == start {
-        out.extend_from_slice(b"null");
-    } else {
-        out.push(b'}');
-    }
-}
-
-/// `:"the reason"`
-fn written(rejection: &Rejection) -> Vec<u8> {
-    let mut text = vec![b':'];
-    JsonString::Text(&rejection.reason).write(&mut text);
-    text
-}
-
 /// A whole string with its quotes.
 pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
-    JsonString::Text(text).write(out);
+    out.push(b'"');
+    escape(text, &mut |bytes| out.extend_from_slice(bytes));
+    out.push(b'"');
 }

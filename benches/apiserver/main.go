@@ -1,0 +1,145 @@
+// Command apiserver stands in for kube-apiserver: it lists the nodes of a file, in pages as asked
+// for, and keeps watches open. POST /relist ends them: first well, for a client that lists less
+// often after failures in a row, then in the way that makes it list again.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	pause   = time.Millisecond
+	version = "100"
+	gone    = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}}` + "\n"
+)
+
+func main() {
+	listen := flag.String("listen", "127.0.0.1:8080", "address")
+	list := flag.String("nodes", "", "file with a NodeList")
+	flag.Parse()
+	nodes, err := read(*list)
+	if err != nil {
+		log.Fatal(err)
+	}
+	server := &server{nodes: nodes, over: make(chan struct{})}
+	http.HandleFunc("GET /api/v1/nodes", server.answer)
+	http.HandleFunc("POST /relist", func(http.ResponseWriter, *http.Request) {
+		server.endWatches("")
+		server.endWatches(gone)
+	})
+	http.HandleFunc("GET /lists/begun", server.counted(func() int { return server.begun }))
+	http.HandleFunc("GET /lists/ended", server.counted(func() int { return server.ended }))
+	http.HandleFunc("GET /readyz", func(http.ResponseWriter, *http.Request) {})
+	log.Fatal(http.ListenAndServe(*listen, nil))
+}
+
+func read(path string) ([]json.RawMessage, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Items []json.RawMessage `json:"items"`
+	}
+	err = json.Unmarshal(content, &list)
+	return list.Items, err
+}
+
+type server struct {
+	nodes []json.RawMessage
+
+	lock    sync.Mutex
+	over    chan struct{}
+	last    string
+	watches int
+	begun   int
+	ended   int
+}
+
+func (s *server) answer(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	if r.URL.Query().Get("watch") != "" {
+		s.watch(w, r)
+		return
+	}
+	first, _ := strconv.Atoi(r.URL.Query().Get("continue"))
+	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+	s.page(w, first, limit)
+}
+
+func (s *server) page(w http.ResponseWriter, first, limit int) {
+	if first == 0 {
+		s.count(&s.begun)
+	}
+	end, after := len(s.nodes), ""
+	if limit > 0 && first+limit < end {
+		end = first + limit
+		after = strconv.Itoa(end)
+	}
+	_, _ = fmt.Fprintf(w, `{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":%q,"continue":%q},"items":[`, version, after)
+	for i, node := range s.nodes[first:end] {
+		if i > 0 {
+			_, _ = w.Write([]byte{','})
+		}
+		_, _ = w.Write(node)
+	}
+	_, _ = w.Write([]byte("]}"))
+	if end == len(s.nodes) {
+		s.count(&s.ended)
+	}
+}
+
+func (s *server) watch(w http.ResponseWriter, r *http.Request) {
+	s.lock.Lock()
+	over := s.over
+	s.watches++
+	s.lock.Unlock()
+	w.WriteHeader(http.StatusOK)
+	w.(http.Flusher).Flush()
+	select {
+	case <-over:
+		_, _ = w.Write([]byte(s.last))
+	case <-r.Context().Done():
+	}
+}
+
+// endWatches waits until there is one, and ends it with these last words.
+func (s *server) endWatches(last string) {
+	for !s.tryEndWatches(last) {
+		time.Sleep(pause)
+	}
+}
+
+func (s *server) tryEndWatches(last string) bool {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if s.watches == 0 {
+		return false
+	}
+	s.last, s.watches = last, 0
+	close(s.over)
+	s.over = make(chan struct{})
+	return true
+}
+
+func (s *server) count(lists *int) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	*lists++
+}
+
+func (s *server) counted(lists func() int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		s.lock.Lock()
+		defer s.lock.Unlock()
+		_, _ = fmt.Fprint(w, lists())
+	}
+}

@@ -1,0 +1,149 @@
+"""A picture of time against nodes, both on scales where ten times is the same step everywhere."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+import orjson
+
+from report import RESULTS
+
+__all__ = ["Line", "log_log"]
+
+_WIDTH, _HEIGHT = 860, 520
+_LEFT, _RIGHT, _TOP, _BOTTOM = 90, 230, 56, 60
+# Apart from one another for most kinds of colour blindness, and from black and white paper.
+_OURS, _THEIRS, _LIMIT = "#0072b2", "#d55e00", "#767676"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One work.
+
+    Attributes:
+        name: written at its end.
+        seconds: by the number of nodes.
+        kind: ours, theirs, or limit, for the colour.
+        dashed: where two of a kind are told apart.
+    """
+
+    name: str
+    seconds: Mapping[int, float]
+    kind: str
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """A range of numbers on a range of pixels."""
+
+    least: float
+    most: float
+    start: float
+    end: float
+
+    def at(self, value: float) -> float:
+        part = math.log(value / self.least) / math.log(self.most / self.least)
+        return self.start + part * (self.end - self.start)
+
+
+def log_log(title: str, lines: Sequence[Line]) -> str:
+    """The picture as SVG."""
+    sizes = sorted({size for line in lines for size in line.seconds})
+    times_s = [time_s for line in lines for time_s in line.seconds.values()]
+    x = _Scale(sizes[0], sizes[-1], _LEFT, _WIDTH - _RIGHT)
+    y = _Scale(_power_below(min(times_s)), max(times_s) * 1.3, _HEIGHT - _BOTTOM, _TOP)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}"',
+        f'role="img" aria-label="{escape(title)}" font-family="sans-serif" font-size="13">',
+        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#ffffff"/>',
+        f'<text x="{_LEFT}" y="28" font-size="16" fill="#111111">{escape(title)}</text>',
+        *_grid(sizes, x, y),
+        *(_drawn(line, x, y) for line in lines),
+        *_names(lines, y),
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _grid(sizes: Sequence[int], x: _Scale, y: _Scale) -> Iterable[str]:
+    right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
+    time_s = y.least
+    while time_s < y.most:
+        at = y.at(time_s)
+        yield f'<path d="M{_LEFT} {at:.1f}H{right}" stroke="#dddddd"/>'
+        yield _text(_LEFT - 8, at + 4, _time(time_s), "end")
+        time_s *= 10
+    for size in sizes:
+        at = x.at(size)
+        yield f'<path d="M{at:.1f} {_TOP}V{bottom}" stroke="#eeeeee"/>'
+        yield _text(at, bottom + 18, f"{size:,}", "middle")
+    yield _text((_LEFT + right) / 2, bottom + 40, "nodes in the request", "middle")
+
+
+def _drawn(line: Line, x: _Scale, y: _Scale) -> str:
+    points = [(x.at(size), y.at(time_s)) for size, time_s in sorted(line.seconds.items())]
+    path = " ".join(f"{across:.1f},{down:.1f}" for across, down in points)
+    stroke = f'stroke="{_colour(line)}" stroke-width="2.5"'
+    dashes = 'stroke-dasharray="7 4"' if line.dashed else ""
+    return f'<polyline points="{path}" fill="none" {stroke} {dashes}/>'
+
+
+def _names(lines: Sequence[Line], y: _Scale) -> Iterable[str]:
+    """Each at the end of its line, or as near as the others leave room."""
+    last = 0.0
+    ends = [(y.at(line.seconds[max(line.seconds)]), line) for line in lines]
+    for at, line in sorted(ends, key=lambda end: end[0]):
+        last = max(at, last + 17)
+        yield _text(_WIDTH - _RIGHT + 8, last + 4, line.name, "start", _colour(line))
+
+
+def _text(x: float, y: float, text: str, anchor: str, colour: str = "#444444") -> str:
+    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+    return f'<text {place} fill="{colour}">{escape(text)}</text>'
+
+
+def _colour(line: Line) -> str:
+    return {"ours": _OURS, "theirs": _THEIRS}.get(line.kind, _LIMIT)
+
+
+def _power_below(value: float) -> float:
+    return float(10 ** math.floor(math.log10(value)))
+
+
+def _time(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size * 0.999:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
+def main() -> None:
+    """Draws what the last runs of ``test_growth.py`` and ``test_go.py`` have written."""
+    growth, go = (
+        orjson.loads((RESULTS / f"{suite}.json").read_bytes())["rows"] for suite in ("growth", "go")
+    )
+
+    def ours(work: str) -> dict[int, float]:
+        return {row["nodes"]: row["ours_s"]["p50"] for row in growth if row["work"] == work}
+
+    def theirs(mode: str) -> dict[int, float]:
+        rows = [row for row in go if row["work"] == mode]
+        return {row["nodes"]: row["ours_is"]["median"] / 1e3 for row in rows}
+
+    limit = {row["nodes"]: row["floor_s"]["p50"] for row in growth if row["work"] == "full, warm"}
+    lines = [
+        Line("Go extender, whole nodes", theirs("full"), "theirs"),
+        Line("Go extender, names", theirs("names"), "theirs", dashed=True),
+        Line("kubextend, nodes never seen", ours("full, cold"), "ours"),
+        Line("kubextend, nodes seen before", ours("full, warm"), "ours"),
+        Line("memory compare and copy", limit, "limit"),
+        Line("kubextend, names", ours("names"), "ours", dashed=True),
+    ]
+    title = "filter in process: request bytes to answer bytes"
+    (RESULTS / "growth.svg").write_text(log_log(title, lines))
+
+
+if __name__ == "__main__":
+    main()

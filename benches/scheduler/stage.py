@@ -1,0 +1,183 @@
+"""A control plane with nodes like a cloud provider's, and pods that wait for a scheduler."""
+
+import json
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import orjson
+from tests.e2e.controlplane import ControlPlane, build_binaries
+from tests.e2e.kubeapi import Api, placed_on
+from tests.e2e.manifests import grant_kubextend
+from tests.e2e.stack import Scheduler
+from tests.e2e.workbench import until
+
+from nodes import RDMA, Cluster
+from servers import Servers
+
+__all__ = ["SCHEDULER_NAME", "Extender", "Stage"]
+
+SCHEDULER_NAME = "bench"
+_NAMESPACE = "bench"
+_KUBEXTEND_USER = "kubextend"
+_RUN_TIMEOUT_S = 150.0
+_POLL_S = 0.25
+# Counted from here, kube-scheduler's own start is no part of it.
+_FIRST_SHARE = 0.1
+_COUNTED = f'scheduler_schedule_attempts_total{{profile="{SCHEDULER_NAME}",result="scheduled"}} '
+
+
+@dataclass(frozen=True)
+class Extender:
+    """What kube-scheduler calls.
+
+    Attributes:
+        name: as the report calls it.
+        url: where it is; None: kube-scheduler is alone.
+        names: it is given names of nodes, else whole nodes.
+        decides: it keeps pods away from nodes without RDMA.
+    """
+
+    name: str
+    url: str | None = None
+    names: bool = True
+    decides: bool = True
+
+
+class Stage:
+    """The control plane and what is on it; nothing changes but pods.
+
+    Args:
+        servers: where programs are started.
+        nodes: how many there are; nine of ten have RDMA.
+    """
+
+    def __init__(self, servers: Servers, nodes: int) -> None:
+        self.servers = servers
+        self._plane = ControlPlane(servers.bench, build_binaries())
+        self._runs = 0
+        api = self.api
+        grant_kubextend(api, _KUBEXTEND_USER)
+        api.create_namespace(_NAMESPACE)
+        manifests = [_manifest(item, index) for index, item in enumerate(Cluster.of(nodes).items)]
+        api.create_nodes(manifests)
+        labelled = [m["metadata"]["name"] for m in manifests if RDMA in m["metadata"]["labels"]]
+        self._good = frozenset(labelled)
+
+    @property
+    def api(self) -> Api:
+        """The API, as its administrator."""
+        return self._plane.api
+
+    @cached_property
+    def good_names(self) -> Path:
+        """A file with the names of the nodes with RDMA."""
+        path = self.servers.bench.folder / "good-names"
+        path.write_text("\n".join(sorted(self._good)))
+        return path
+
+    @cached_property
+    def node_list(self) -> Path:
+        """A file with every node."""
+        path = self.servers.bench.folder / "nodes.json"
+        path.write_text(json.dumps(self.api.call("GET", "/api/v1/nodes")))
+        return path
+
+    @property
+    def kubeconfig(self) -> Path:
+        """What kubextend watches the nodes with."""
+        return self._plane.kubeconfig(_KUBEXTEND_USER)
+
+    def seconds_a_pod(self, extender: Extender, pods: int) -> float:
+        """How long kube-scheduler takes for each of so many pods that were there before it.
+
+        Every one of them is bound, and where the extender decides, to a node that it keeps.
+        """
+        names = [f"pod-{number:04}" for number in range(pods)]
+        self.api.create_pods(_NAMESPACE, map(_pod, names))
+        self._runs += 1
+        scheduler = Scheduler(self._plane, f"run-{self._runs}", self._configuration(extender))
+        try:
+            took_s = _seconds_a_pod(scheduler, pods)
+        finally:
+            scheduler.close()
+        placed = placed_on(self.api.pods(_NAMESPACE))
+        assert placed.keys() == set(names)
+        assert not extender.decides or self._good.issuperset(placed.values())
+        self.api.delete_pods(_NAMESPACE)
+        until(lambda: not self.api.pods(_NAMESPACE), "the pods are gone")
+        return took_s
+
+    def _configuration(self, extender: Extender) -> Path:
+        kubeconfig = str(self._plane.kubeconfig("system:kube-scheduler"))
+        configuration: dict[str, Any] = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            # Its default of 50 requests a second would be what is measured.
+            "clientConnection": {"kubeconfig": kubeconfig, "qps": 5000, "burst": 5000},
+            "leaderElection": {"leaderElect": False},
+            "percentageOfNodesToScore": 100,
+            "profiles": [{"schedulerName": SCHEDULER_NAME}],
+        }
+        if extender.url is not None:
+            configuration["extenders"] = [
+                {
+                    "urlPrefix": extender.url,
+                    "filterVerb": "filter",
+                    "prioritizeVerb": "prioritize",
+                    "weight": 1,
+                    "nodeCacheCapable": extender.names,
+                    "httpTimeout": "30s",
+                }
+            ]
+        path = self.servers.bench.folder / f"kube-scheduler-{self._runs}.json"
+        path.write_text(json.dumps(configuration))
+        return path
+
+
+def _seconds_a_pod(scheduler: Scheduler, pods: int) -> float:
+    end_s = time.monotonic() + _RUN_TIMEOUT_S
+    first: tuple[float, int] | None = None
+    while True:
+        now_s, done = time.monotonic(), _scheduled(scheduler)
+        if first is None and done >= pods * _FIRST_SHARE:
+            first = now_s, done
+        if first is not None and done == pods:
+            assert done > first[1], "all pods were scheduled between two looks: take more"
+            return (now_s - first[0]) / (done - first[1])
+        assert now_s < end_s, f"{done} of {pods} pods after {_RUN_TIMEOUT_S} s"
+        time.sleep(_POLL_S)
+
+
+def _scheduled(scheduler: Scheduler) -> int:
+    for line in scheduler.get("/metrics").text.splitlines():
+        if line.startswith(_COUNTED):
+            return int(line.removeprefix(_COUNTED))
+    return 0
+
+
+def _manifest(item: bytes, index: int) -> dict[str, Any]:
+    """A node as its cloud provider would create it; the rest is for the API to fill in."""
+    node: dict[str, Any] = orjson.loads(item)
+    metadata = node["metadata"]
+    for filled_in in ("uid", "resourceVersion", "creationTimestamp"):
+        del metadata[filled_in]
+    metadata["labels"].pop(RDMA, None)
+    if index % 10:
+        metadata["labels"][RDMA] = "true"
+    return {"apiVersion": "v1", "kind": "Node", **node}
+
+
+def _pod(name: str) -> dict[str, Any]:
+    requests = {"cpu": "10m", "memory": "16Mi"}
+    container = {"name": "worker", "image": "worker:1", "resources": {"requests": requests}}
+    return {
+        "metadata": {"name": name, "labels": {"high-comm": "true"}},
+        "spec": {
+            "schedulerName": SCHEDULER_NAME,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container],
+        },
+    }

@@ -1,0 +1,71 @@
+"""How many bytes of requests are held at the same time, so that a burst cannot take all memory."""
+
+from typing import Final
+
+from kubextend.server.reply import RefusedError
+
+__all__ = ["Admission", "Share"]
+
+# kube-scheduler does not read it; others wait that long. Most requests are answered within it.
+_RETRY_AFTER_S: Final = 1
+
+
+class Admission:
+    """Counts the bytes of bodies in flight; used on the event loop alone.
+
+    Args:
+        most_bytes: beyond this, requests are refused.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._in_flight_bytes = 0
+
+    @property
+    def in_flight_bytes(self) -> int:
+        """Of all requests whose body is held, or whose answer is not yet with the client."""
+        return self._in_flight_bytes
+
+    def take(self, size: int) -> None:
+        """So many bytes more are in flight.
+
+        Raises: RefusedError: 503, and none of them is.
+        """
+        if self._in_flight_bytes + size > self._most_bytes:
+            message = (
+                "with the requests in flight it would be more than "
+                f"{self._most_bytes} bytes (server.maxInFlightBytes)"
+            )
+            raise RefusedError(503, message, retry_after_s=_RETRY_AFTER_S)
+        self._in_flight_bytes += size
+
+    def give_back(self, size: int) -> None:
+        """So many of them are no longer."""
+        self._in_flight_bytes -= size
+
+
+class Share:
+    """What one request has of the bytes in flight.
+
+    Args:
+        admission: where they are counted.
+    """
+
+    __slots__ = ("_admission", "_bytes")
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        self._bytes = 0
+
+    def take(self, size: int) -> None:
+        """So many bytes more.
+
+        Raises: RefusedError: 503; the share is as it was.
+        """
+        self._admission.take(size)
+        self._bytes += size
+
+    def give_back(self) -> None:
+        """All of it, if anything is left; nothing is held for this request any more."""
+        self._admission.give_back(self._bytes)
+        self._bytes = 0

@@ -1,0 +1,181 @@
+//! Names and rows, each found by the other.
+
+use ahash::RandomState;
+
+use super::snapshot::Rows;
+use crate::wire::cursor::plain_prefix;
+
+/// Which row each name has, as a snapshot shows it: never changed, only made anew.
+///
+/// All names lie in one piece of memory, in the order of rows: a request names thousands of nodes,
+/// and going from pointer to pointer for each of them costs more than comparing the name.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    /// Each name, and behind it [`QUOTE`] or [`NOT_PLAIN`].
+    text: Vec<u8>,
+    /// Where the name of each row begins, and at last where the last one ends.
+    starts: Vec<usize>,
+    /// Open addressing: part of a name's hash beside its row, in a power of two of places.
+    places: Vec<Option<Place>>,
+    hasher: RandomState,
+    len: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    hash: u32,
+    row: u32,
+}
+
+/// Ends a name that stands in JSON as it is.
+const QUOTE: u8 = b'"';
+
+/// Ends a name that JSON writes with escapes; no valid body holds this byte.
+const NOT_PLAIN: u8 = 0xff;
+
+impl Names {
+    pub(crate) fn of(rows: &Rows) -> Self {
+        let mut names = Self::default();
+        let count = rows.iter().count();
+        names.places = vec![None; (2 * count).next_power_of_two()];
+        for (row, stored) in rows.iter() {
+            names.starts.resize(row as usize + 1, names.text.len());
+            names.push(row, stored.node.name());
+        }
+        names.starts.push(names.text.len());
+        names
+    }
+
+    fn push(&mut self, row: u32, name: &str) {
+        self.text.extend_from_slice(name.as_bytes());
+        let plain = plain_prefix(name.as_bytes()) == name.len();
+        self.text.push(if plain { QUOTE } else { NOT_PLAIN });
+        let hash = self.hasher.hash_one(name.as_bytes());
+        let mask = self.places.len() - 1;
+        let mut at = hash as usize & mask;
+        while self.places[at].is_some() {
+            at = (at + 1) & mask;
+        }
+        self.places[at] = Some(Place {
+            hash: high_half(hash),
+            row,
+        });
+        self.len += 1;
+    }
+
+    /// How many names there are.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// A row's name as it stands in JSON behind the opening quote, with the closing one. Where
+    /// there is no such row or JSON needs escapes for it, bytes that no body holds.
+    pub(crate) fn in_json(&self, row: u32) -> &[u8] {
+        match self.ended(row) {
+            [] => &[NOT_PLAIN],
+            ended => ended,
+        }
+    }
+
+    /// The row of a name. Lists come in the same order again and again, so the row after the
+    /// last one found is tried first.
+    pub(crate) fn find(&self, name: &[u8], after: Option<u32>) -> Option<u32> {
+        let next = after.map_or(0, |row| row + 1);
+        if self.name(next) == Some(name) {
+            return Some(next);
+        }
+        self.row_of(name)
+    }
+
+    /// The row of a name.
+    pub(crate) fn row_of(&self, name: &[u8]) -> Option<u32> {
+        let mask = self.places.len().checked_sub(1)?;
+        let hash = self.hasher.hash_one(name);
+        let mut at = hash as usize & mask;
+        while let Some(place) = self.places[at] {
+            if place.hash == high_half(hash) && self.name(place.row) == Some(name) {
+                return Some(place.row);
+            }
+            at = (at + 1) & mask;
+        }
+        None
+    }
+
+    fn name(&self, row: u32) -> Option<&[u8]> {
+        self.ended(row).split_last().map(|(_, name)| name)
+    }
+
+    /// A row's name with the byte behind it; nothing where the row is free.
+    fn ended(&self, row: u32) -> &[u8] {
+        let row = row as usize;
+        match self.starts.get(row..row + 2) {
+            Some(&[start, end]) => &self.text[start..end],
+            _ => &[],
+        }
+    }
+}
+
+/// The bits of a hash that do not choose the place.
+fn high_half(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU32;
+
+    use proptest::prelude::*;
+
+    use super::super::record::Node;
+    use super::super::snapshot::Stored;
+    use super::*;
+    use crate::pool::Strings;
+    use crate::wire::node::WireNode;
+
+    fn rows(names: &[(u32, String)]) -> Rows {
+        let mut rows = Rows::default();
+        for (row, name) in names {
+            let mut wire = WireNode::default();
+            wire.metadata.name = name.as_str().into();
+            let stored = Stored {
+                node: Arc::new(Node::from_wire(wire, &mut Strings::default())),
+                source: None,
+                seen: AtomicU32::new(0),
+            };
+            rows.set(*row, Some(Arc::new(stored)));
+        }
+        rows
+    }
+
+    proptest! {
+        #[test]
+        fn names_are_found_as_in_a_map(
+            known in proptest::collection::hash_map("[a-c\"\\\\\u{7}é]{1,4}", 0..200u32, 0..80),
+            asked in proptest::collection::vec(("[a-c\"\\\\\u{7}é]{0,4}", 0..210u32), 0..80),
+        ) {
+            let mut by_row: HashMap<u32, String> = HashMap::new();
+            for (name, row) in &known {
+                by_row.insert(*row, name.clone());
+            }
+            let placed: Vec<(u32, String)> = by_row.clone().into_iter().collect();
+            let names = Names::of(&rows(&placed));
+            prop_assert_eq!(names.len(), placed.len());
+            let row_of: HashMap<&String, u32> = placed.iter().map(|(row, name)| (name, *row)).collect();
+            for (name, row) in asked.iter().chain(&known.into_iter().collect::<Vec<_>>()) {
+                let expected = row_of.get(name).copied();
+                prop_assert_eq!(names.row_of(name.as_bytes()), expected);
+                prop_assert_eq!(names.find(name.as_bytes(), None), expected);
+                prop_assert_eq!(names.find(name.as_bytes(), Some(*row)), expected);
+                let written = by_row.get(row).map(|name| serde_json::to_string(name).unwrap_or_default());
+                let plain = by_row.get(row).is_some_and(|name| written.as_deref() == Some(&format!("\"{name}\"")));
+                let expected = match &written {
+                    Some(written) if plain => written.as_bytes()[1..].to_vec(),
+                    _ => [by_row.get(row).map_or("", String::as_str).as_bytes(), b"\xff"].concat(),
+                };
+                prop_assert_eq!(names.in_json(*row), expected);
+            }
+        }
+    }
+}

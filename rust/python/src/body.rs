@@ -1,0 +1,415 @@
+//! `BodyPool` and `BodyBuffer`: large bodies in memory that is used again. The only unsafe code.
+//!
+//! Memory that a program has not touched before costs more than the bytes that are written to it:
+//! the system hands it out page by page. A pool keeps what it has touched.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::os::raw::c_int;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kubextend_core::node::Body;
+use pyo3::exceptions::{PyBufferError, PyMemoryError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyBytes;
+
+/// Answers below this are made as bytes: allocators keep such memory themselves.
+const SMALLEST_POOLED: usize = 1 << 20;
+
+/// How often others are taken before memory that nobody took goes back to the system.
+const IDLE_TAKES: u64 = 64;
+
+/// Memory that bytes are written to by whoever holds a pointer to it.
+///
+/// No reference to its content exists while Python may write to it: see `PyBodyBuffer::seal`.
+struct Memory {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: it owns what `start` points to, and hands out no access by itself.
+unsafe impl Send for Memory {}
+// SAFETY: as above; readers and writers are kept apart by `PyBodyBuffer`.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Zeros, at least `size` of them; None where there is no such memory.
+    fn zeroed(size: usize) -> Option<Self> {
+        // Somewhat more than asked for, so that the next body, a few bytes longer, fits as well.
+        let roomy = size.checked_add(size / 16 + 1)?;
+        let layout = Layout::array::<u8>(roomy.checked_next_multiple_of(4096)?).ok()?;
+        // SAFETY: the layout is not empty.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        Some(Self { start, layout })
+    }
+
+    fn capacity(&self) -> usize {
+        self.layout.size()
+    }
+
+    /// Whether a body of this size belongs here: it fits, and wastes no more than half.
+    fn suits(&self, size: usize) -> bool {
+        (self.capacity() / 2..=self.capacity()).contains(&size)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: `start` came from the allocator with this layout, and goes back once.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+    }
+}
+
+/// What a pool's users share.
+struct Shared {
+    state: Mutex<Idle>,
+    max_idle_bytes: usize,
+}
+
+/// Memory that nobody uses, the longest unused first.
+#[derive(Default)]
+struct Idle {
+    memory: VecDeque<(u64, Memory)>,
+    bytes: usize,
+    takes: u64,
+}
+
+impl Shared {
+    fn take(self: &Arc<Self>, size: usize) -> Option<Loan> {
+        let known = self.lock().take(size);
+        let memory = match known {
+            Some(memory) => memory,
+            None => Memory::zeroed(size)?,
+        };
+        Some(Loan {
+            memory: Some(memory),
+            pool: self.clone(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Idle> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Idle {
+    fn take(&mut self, size: usize) -> Option<Memory> {
+        self.takes += 1;
+        let suiting = self.memory.iter().enumerate();
+        let at = suiting
+            .filter(|(_, (_, memory))| memory.suits(size))
+            .min_by_key(|(_, (_, memory))| memory.capacity())
+            .map(|(at, _)| at)?;
+        let (_, memory) = self.memory.remove(at)?;
+        self.bytes -= memory.capacity();
+        Some(memory)
+    }
+
+    fn give_back(&mut self, memory: Memory, max_bytes: usize) {
+        self.bytes += memory.capacity();
+        self.memory.push_back((self.takes, memory));
+        while self.bytes > max_bytes || self.oldest_is_stale() {
+            let Some((_, oldest)) = self.memory.pop_front() else {
+                break;
+            };
+            self.bytes -= oldest.capacity();
+        }
+    }
+
+    fn oldest_is_stale(&self) -> bool {
+        let oldest = self.memory.front();
+        oldest.is_some_and(|(since, _)| self.takes - since > IDLE_TAKES)
+    }
+}
+
+/// Memory in use; it goes back to its pool when nobody needs it any more.
+struct Loan {
+    memory: Option<Memory>,
+    pool: Arc<Shared>,
+}
+
+impl Loan {
+    fn start(&self) -> *mut u8 {
+        let memory = self.memory.as_ref().expect("there until it is dropped");
+        memory.start.as_ptr()
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            self.pool.lock().give_back(memory, self.pool.max_idle_bytes);
+        }
+    }
+}
+
+#[pyclass(name = "BodyPool", module = "kubextend.core", frozen)]
+pub(crate) struct PyBodyPool(Arc<Shared>);
+
+#[pymethods]
+impl PyBodyPool {
+    #[new]
+    #[pyo3(signature = (max_idle_bytes = 536_870_912))]
+    fn new(max_idle_bytes: usize) -> Self {
+        Self(Arc::new(Shared {
+            state: Mutex::default(),
+            max_idle_bytes,
+        }))
+    }
+
+    fn take(&self, size: usize) -> PyResult<PyBodyBuffer> {
+        let loan = self.0.take(size);
+        let loan = loan.ok_or_else(|| PyMemoryError::new_err(format!("no {size} bytes left")))?;
+        Ok(PyBodyBuffer {
+            loan: Arc::new(loan),
+            len: size,
+            writers: AtomicUsize::new(0),
+        })
+    }
+
+    #[getter]
+    fn idle_bytes(&self) -> usize {
+        self.0.lock().bytes
+    }
+
+    fn clear(&self) {
+        let mut idle = self.0.lock();
+        idle.memory.clear();
+        idle.bytes = 0;
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<BodyPool: {} idle bytes>", self.idle_bytes())
+    }
+}
+
+impl PyBodyPool {
+    /// `size` bytes as `write` puts them, written without the interpreter.
+    fn written(
+        &self,
+        py: Python<'_>,
+        size: usize,
+        write: impl FnOnce(&mut Sink<'_>) + Send,
+    ) -> PyResult<PyBodyBuffer> {
+        let buffer = self.take(size)?;
+        py.detach(|| {
+            // SAFETY: `size` bytes that nobody else knows of yet.
+            let mut sink = unsafe { Sink::over(buffer.loan.start(), size) };
+            write(&mut sink);
+            sink.finish();
+        });
+        buffer.writers.store(SEALED, Ordering::Release);
+        Ok(buffer)
+    }
+}
+
+/// So many writable views are open; or this, and there will never be one.
+const SEALED: usize = usize::MAX;
+
+#[pyclass(name = "BodyBuffer", module = "kubextend.core", frozen)]
+pub(crate) struct PyBodyBuffer {
+    loan: Arc<Loan>,
+    len: usize,
+    writers: AtomicUsize,
+}
+
+impl PyBodyBuffer {
+    /// Its bytes, which nobody can change any more.
+    fn seal(&self) -> PyResult<SealedBytes> {
+        let ended = self
+            .writers
+            .compare_exchange(0, SEALED, Ordering::AcqRel, Ordering::Acquire);
+        match ended {
+            Ok(_) | Err(SEALED) => Ok(SealedBytes {
+                loan: self.loan.clone(),
+                len: self.len,
+            }),
+            Err(_) => Err(PyBufferError::new_err(
+                "a view of the buffer is still open for writing; release it first",
+            )),
+        }
+    }
+
+    /// Counts a view that may write. False where it may not.
+    fn count_writer(&self) -> bool {
+        let more = |views: usize| (views != SEALED).then(|| views + 1);
+        self.writers
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
+            .is_ok()
+    }
+
+    fn discount_writer(&self) {
+        self.writers.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[pymethods]
+impl PyBodyBuffer {
+    fn __len__(&self) -> usize {
+        self.len
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<BodyBuffer: {} bytes>", self.len)
+    }
+
+    // SAFETY: the interpreter calls this with a view for it to fill.
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let body = slf.get();
+        let writable = body.count_writer();
+        // SAFETY: `len` bytes from there live as long as the loan, which the buffer holds and the
+        // view holds the buffer. A view is writable only while no reference to them exists.
+        let filled = unsafe {
+            ffi::PyBuffer_FillInfo(
+                view,
+                slf.as_ptr(),
+                body.loan.start().cast(),
+                body.len.cast_signed(),
+                c_int::from(!writable),
+                flags,
+            )
+        };
+        if filled == 0 {
+            return Ok(());
+        }
+        if writable {
+            body.discount_writer();
+        }
+        Err(PyErr::fetch(slf.py()))
+    }
+
+    // SAFETY: the interpreter calls this once for each view that was filled.
+    unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {
+        // SAFETY: the view is the one that was filled.
+        if unsafe { (*view).readonly } == 0 {
+            self.discount_writer();
+        }
+    }
+}
+
+/// The bytes of a sealed buffer.
+struct SealedBytes {
+    loan: Arc<Loan>,
+    len: usize,
+}
+
+impl AsRef<[u8]> for SealedBytes {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: as many initialised bytes, alive as long as the loan; the buffer was sealed
+        // while no writable view was open, and opens none since.
+        unsafe { std::slice::from_raw_parts(self.loan.start(), self.len) }
+    }
+}
+
+/// A request's bytes, in an object of the interpreter's or in pooled memory.
+pub(crate) struct RequestBody(Body);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for RequestBody {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(buffer) = given.cast::<PyBodyBuffer>() {
+            return Ok(Self(Body::new(buffer.get().seal()?)));
+        }
+        Ok(Self(Body::new(given.extract::<PyBackedBytes>()?)))
+    }
+}
+
+impl From<RequestBody> for Body {
+    fn from(body: RequestBody) -> Self {
+        body.0
+    }
+}
+
+/// Fresh memory that is filled from its start.
+pub(crate) struct Sink<'m> {
+    next: *mut u8,
+    left: usize,
+    memory: PhantomData<&'m mut u8>,
+}
+
+impl Sink<'_> {
+    /// # Safety
+    /// `left` bytes from `next` belong to nobody else while the sink lives.
+    unsafe fn over(next: *mut u8, left: usize) -> Self {
+        Self {
+            next,
+            left,
+            memory: PhantomData,
+        }
+    }
+
+    /// Writes these bytes behind those written before.
+    pub(crate) fn put(&mut self, bytes: &[u8]) {
+        assert!(bytes.len() <= self.left, "an answer longer than it said");
+        // SAFETY: so many bytes are left, and none of them is part of `bytes`.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.next, bytes.len());
+            self.next = self.next.add(bytes.len());
+        }
+        self.left -= bytes.len();
+    }
+
+    /// Nothing may be left as it was.
+    fn finish(self) {
+        assert_eq!(self.left, 0, "an answer shorter than it said");
+    }
+}
+
+/// An answer of `size` bytes as `write` puts them: pooled where it is large and there is a pool.
+pub(crate) fn answer<'py>(
+    py: Python<'py>,
+    pool: Option<&PyBodyPool>,
+    size: usize,
+    write: impl FnOnce(&mut Sink<'_>) + Send,
+) -> PyResult<Bound<'py, PyAny>> {
+    match pool {
+        Some(pool) if size >= SMALLEST_POOLED => {
+            let buffer = pool.written(py, size, write)?;
+            Ok(Bound::new(py, buffer)?.into_any())
+        }
+        _ => Ok(bytes(py, size, write)?.into_any()),
+    }
+}
+
+/// A bytes object of `size` bytes as `write` puts them, written without the interpreter.
+pub(crate) fn bytes(
+    py: Python<'_>,
+    size: usize,
+    write: impl FnOnce(&mut Sink<'_>) + Send,
+) -> PyResult<Bound<'_, PyBytes>> {
+    /// Moves a pointer into the closure that runs without the interpreter.
+    struct Start(*mut u8);
+    // SAFETY: what it points to is known to this function alone.
+    unsafe impl Send for Start {}
+    impl Start {
+        fn address(self) -> *mut u8 {
+            self.0
+        }
+    }
+
+    // SAFETY: a new object of that size, or null with an exception set; nobody else has seen it,
+    // so that its content may still be written.
+    let (bytes, start) = unsafe {
+        let new = ffi::PyBytes_FromStringAndSize(std::ptr::null(), size.cast_signed());
+        let bytes = Bound::from_owned_ptr_or_err(py, new)?.cast_into_unchecked::<PyBytes>();
+        let start = Start(ffi::PyBytes_AsString(bytes.as_ptr()).cast());
+        (bytes, start)
+    };
+    py.detach(move || {
+        // SAFETY: the object has `size` bytes, and this function its only reference.
+        let mut sink = unsafe { Sink::over(start.address(), size) };
+        write(&mut sink);
+        sink.finish();
+    });
+    Ok(bytes)
+}

@@ -1,0 +1,165 @@
+"""Bytes in flight: what is too much is refused at once, and nobody else notices."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from live_server import NODES, Answer, Connection, head, node, request, serving, some_verbs
+
+from kubextend import core
+from kubextend.profile import Profiles
+from kubextend.server import Limits
+from kubextend.verbs import Verbs
+
+PATIENT_S = 20.0
+LARGE = 1_000_000
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENT_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def in_flight(verbs: Verbs) -> float:
+    name = "kubextend_requests_in_flight_bytes"
+    return verbs.metrics.registry.get_sample_value(name) or 0.0
+
+
+def body_of(size: int, name: str = "big") -> bytes:
+    big = node(name, rdma="true")
+    big["metadata"]["annotations"] = {"a": "x" * size}
+    return request("filter", nodes=[*NODES, big])
+
+
+def names_of(answer: Answer) -> list[str]:
+    return [item["metadata"]["name"] for item in json.loads(answer.body)["Nodes"]["items"]]
+
+
+def test_what_is_too_much_is_refused_before_its_body_comes() -> None:
+    verbs = some_verbs()
+    body = body_of(LARGE)
+    limits = Limits(in_flight_bytes=len(body) + 1000)
+    with (
+        serving(verbs, limits=limits) as url,
+        Connection(url) as first,
+        Connection(url) as second,
+        Connection(url) as idle,
+    ):
+        assert idle.get("/livez").status == 200
+        declared = head("POST", "/filter", **{"Content-Length": str(len(body))})
+        first.send(declared, body[:100])
+        eventually(lambda: in_flight(verbs) == len(body))
+        second.send(declared)
+        answer = second.answer()
+        assert answer.status == 503
+        assert answer.headers["retry-after"] == "1"
+        assert "server.maxInFlightBytes" in answer.error
+        # Its body comes all the same, and is dropped.
+        second.send(body)
+        assert second.post("/filter", request("filter", nodes=[])).status == 200
+        assert second.get("/livez").status == 200
+        first.send(body[100:])
+        assert names_of(first.answer()) == ["good", "big"]
+        assert second.post("/filter", body).status == 200
+    assert in_flight(verbs) == 0
+    labels = {"status": "503"}
+    name = "kubextend_requests_refused_total"
+    assert verbs.metrics.registry.get_sample_value(name, labels) == 1
+
+
+def test_chunks_are_counted_while_they_come() -> None:
+    verbs = some_verbs()
+    with serving(verbs, limits=Limits(in_flight_bytes=1000)) as url, Connection(url) as connection:
+        connection.send(head("POST", "/filter", **{"Transfer-Encoding": "chunked"}))
+        connection.send(b"1f4\r\n" + b" " * 500 + b"\r\n")
+        eventually(lambda: in_flight(verbs) == 500)
+        connection.send(b"1f5\r\n" + b" " * 501 + b"\r\n")
+        assert connection.answer().status == 503
+        connection.send(b"0\r\n\r\n")
+        assert in_flight(verbs) == 0
+        assert connection.post("/filter", request("filter")).status == 200
+
+
+def test_who_waits_for_leave_to_send_is_refused_without_it() -> None:
+    body = body_of(LARGE)
+    verbs = some_verbs()
+    with (
+        serving(verbs, limits=Limits(in_flight_bytes=len(body))) as url,
+        Connection(url) as first,
+        Connection(url) as second,
+    ):
+        declared = {"Content-Length": str(len(body))}
+        first.send(head("POST", "/filter", **declared))
+        eventually(lambda: in_flight(verbs) == len(body))
+        second.send(head("POST", "/filter", Expect="100-continue", **declared))
+        answer = second.answer()
+        assert (answer.status, answer.headers["connection"]) == (503, "close")
+        assert second.is_closed()
+
+
+class StuckApi:
+    """A binder whose API answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.answers = threading.Event()
+
+    def bind(self, *_: str) -> None:
+        self.asked += 1
+        self.answers.wait(timeout=PATIENT_S)
+
+
+def test_binds_that_are_held_do_not_count() -> None:
+    api = StuckApi()
+    verbs = Verbs(Profiles({}), request_store=core.NodeStore(), binder=api)
+    body = request("bind")
+
+    def bind(url: str) -> int:
+        with Connection(url) as connection:
+            return connection.post("/bind", body).status
+
+    limits = Limits(in_flight_bytes=2 * len(body))
+    with serving(verbs, limits=limits) as url, ThreadPoolExecutor(5) as clients:
+        held = []
+        for number in range(1, 6):
+            held.append(clients.submit(bind, url))
+            eventually(lambda number=number: api.asked == number)
+        assert in_flight(verbs) == 0
+        api.answers.set()
+        assert {future.result() for future in held} == {200}
+
+
+def test_of_a_burst_every_request_is_answered_rightly_or_refused_and_livez_goes_on() -> None:
+    verbs = some_verbs()
+    at_once = 24
+    limits = Limits(in_flight_bytes=6 * LARGE)
+    over = threading.Event()
+    lives: list[int] = []
+
+    def look() -> None:
+        with Connection(url) as connection:
+            while not over.is_set():
+                lives.append(connection.get("/livez").status)
+
+    def ask(client: int) -> tuple[list[str], int]:
+        body = body_of(LARGE, f"n{client}")
+        refused = 0
+        with Connection(url) as connection:
+            while (answer := connection.post("/filter", body)).status == 503:
+                refused += 1
+                time.sleep(0.01)
+            assert answer.status == 200
+            return names_of(answer), refused
+
+    with serving(verbs, limits=limits) as url, ThreadPoolExecutor(at_once + 1) as clients:
+        looking = clients.submit(look)
+        results = list(clients.map(ask, range(at_once)))
+        over.set()
+        looking.result()
+    assert [names for names, _ in results] == [["good", f"n{client}"] for client in range(at_once)]
+    assert set(lives) == {200}
+    assert in_flight(verbs) == 0

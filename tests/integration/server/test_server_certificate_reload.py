@@ -1,0 +1,196 @@
+"""Certificates that change while the server runs, as a mounted Secret or a file does."""
+
+import logging
+import os
+import shutil
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from live_server import Connection, request, running, some_verbs
+from server_certificates import Authority, Pair
+
+from kubextend.server import TlsFiles
+from kubextend.verbs import Verbs
+
+PATIENT_S = 20.0
+LOOK_S = 0.05
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENT_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+class Mounted:
+    """A folder as the kubelet mounts a Secret: files behind a link that is swapped at once."""
+
+    def __init__(self, folder: Path, authority: Authority) -> None:
+        self._folder = folder
+        self._authority = authority
+        self._version = 0
+        self.files = TlsFiles(folder / "tls.crt", folder / "tls.key", folder / "ca.crt")
+        for file in ("tls.crt", "tls.key", "ca.crt"):
+            (folder / file).symlink_to(Path("..data") / file)
+
+    def swap(self, pair: Pair, ca_file: Path | None = None) -> None:
+        """All three files are others from one moment to the next."""
+        self._version += 1
+        version = self._folder / f"..{self._version}"
+        version.mkdir()
+        shutil.copy(pair.cert_file, version / "tls.crt")
+        shutil.copy(pair.key_file, version / "tls.key")
+        shutil.copy(ca_file or self._authority.file, version / "ca.crt")
+        link = self._folder / "..data_tmp"
+        link.symlink_to(version.name)
+        os.replace(link, self._folder / "..data")  # noqa: PTH105  as the kubelet does it
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path, "ca")
+
+
+@pytest.fixture
+def mounted(tmp_path: Path, authority: Authority) -> Mounted:
+    folder = tmp_path / "mounted"
+    folder.mkdir()
+    made = Mounted(folder, authority)
+    made.swap(authority.sign("first"))
+    return made
+
+
+@contextmanager
+def serving(files: TlsFiles, verbs: Verbs) -> Iterator[str]:
+    with running(verbs, tls=files, service_options={"tls_look_s": LOOK_S}) as (url, _):
+        yield url
+
+
+def client(authority: Authority, pair: Pair) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=authority.file)
+    context.load_cert_chain(pair.cert_file, pair.key_file)
+    return context
+
+
+def served(url: str, tls: ssl.SSLContext) -> str:
+    """The name in the certificate that a new connection is shown."""
+    with Connection(url, tls=tls) as connection:
+        assert connection.post("/filter", request("filter")).status == 200
+        assert isinstance(connection.socket, ssl.SSLSocket)
+        shown = connection.socket.getpeercert(binary_form=True)
+    assert shown is not None
+    subject = x509.load_der_x509_certificate(shown).subject
+    return subject.rfc4514_string().removeprefix("CN=")
+
+
+def reloads(verbs: Verbs, result: str) -> float:
+    name = "kubextend_certificate_reloads_total"
+    return verbs.metrics.registry.get_sample_value(name, {"result": result}) or 0.0
+
+
+def test_a_new_pair_is_live_soon_and_open_connections_go_on(
+    mounted: Mounted, authority: Authority
+) -> None:
+    verbs = some_verbs()
+    tls = client(authority, authority.sign("scheduler"))
+    with serving(mounted.files, verbs) as url, Connection(url, tls=tls) as kept:
+        assert kept.get("/livez").status == 200
+        assert served(url, tls) == "first"
+        for name in ("second", "third"):
+            mounted.swap(authority.sign(name))
+            eventually(lambda name=name: served(url, tls) == name)
+            assert kept.post("/filter", request("filter")).status == 200
+    assert (reloads(verbs, "ok"), reloads(verbs, "error")) == (2, 0)
+
+
+def test_while_pairs_are_swapped_no_request_fails(mounted: Mounted, authority: Authority) -> None:
+    tls = client(authority, authority.sign("scheduler"))
+    over = threading.Event()
+    seen: list[str] = []
+
+    def ask() -> None:
+        while not over.is_set():
+            seen.append(served(url, tls))
+
+    with serving(mounted.files, some_verbs()) as url:
+        asking = threading.Thread(target=ask)
+        asking.start()
+        for number in range(10):
+            mounted.swap(authority.sign(f"pair-{number}"))
+            eventually(lambda number=number: f"pair-{number}" in seen[-3:] or not asking.is_alive())
+        over.set()
+        asking.join()
+    assert seen[-1] == "pair-9"
+
+
+@pytest.mark.parametrize("bad", ["key first", "certificate first", "garbage", "empty", "gone"])
+def test_files_that_are_no_good_leave_the_old_pair_until_they_are(
+    tmp_path: Path, authority: Authority, bad: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    verbs = some_verbs()
+    tls = client(authority, authority.sign("scheduler"))
+    old, new = authority.sign("old"), authority.sign("new")
+    files = TlsFiles(tmp_path / "live.crt", tmp_path / "live.key")
+    shutil.copy(old.cert_file, files.cert_file)
+    shutil.copy(old.key_file, files.key_file)
+    with serving(files, verbs) as url:
+        match bad:
+            case "key first":
+                shutil.copy(new.key_file, files.key_file)
+            case "certificate first":
+                shutil.copy(new.cert_file, files.cert_file)
+            case "garbage":
+                files.cert_file.write_text("-----BEGIN CERTIFICATE-----\n")
+            case "empty":
+                files.key_file.write_text("")
+            case "gone":
+                files.key_file.unlink()
+        eventually(lambda: reloads(verbs, "error") == 1)
+        time.sleep(4 * LOOK_S)
+        # Told once, however long it lasts.
+        assert reloads(verbs, "error") == 1
+        assert served(url, tls) == "old"
+        shutil.copy(new.key_file, files.key_file)
+        shutil.copy(new.cert_file, files.cert_file)
+        eventually(lambda: served(url, tls) == "new")
+    errors = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert errors
+    assert all("stays in use" in record.message for record in errors)
+    assert "PRIVATE KEY" not in caplog.text
+
+
+def test_a_pair_that_has_expired_does_not_replace_one_that_has_not(
+    mounted: Mounted, authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    verbs = some_verbs()
+    tls = client(authority, authority.sign("scheduler"))
+    with serving(mounted.files, verbs) as url:
+        mounted.swap(authority.sign("expired", lasts=timedelta(days=-1)))
+        eventually(lambda: reloads(verbs, "error") == 1)
+        assert served(url, tls) == "first"
+    assert "certificate has expired" in caplog.text
+
+
+def test_another_ca_for_clients_is_taken_over_with_the_pair(
+    mounted: Mounted, authority: Authority, tmp_path: Path
+) -> None:
+    folder = tmp_path / "other"
+    folder.mkdir()
+    other = Authority(folder, "other")
+    verbs = some_verbs()
+    old, new = (client(authority, signed.sign("scheduler")) for signed in (authority, other))
+    with serving(mounted.files, verbs) as url:
+        assert served(url, old) == "first"
+        mounted.swap(authority.sign("second"), other.file)
+        eventually(lambda: reloads(verbs, "ok") == 1)
+        assert served(url, new) == "second"
+        with pytest.raises((ssl.SSLError, ConnectionError, EOFError)):
+            served(url, old)
