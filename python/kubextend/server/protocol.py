@@ -5,7 +5,7 @@ asks for ``fill`` instead, and the transport reads the rest of it right into the
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sized
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import httptools
 import orjson
 from starlette.requests import ClientDisconnect
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
@@ -31,10 +32,28 @@ FILL: Final = "kubextend.fill"
 Fill: TypeAlias = Callable[[memoryview], Awaitable[None]]
 
 _MOST_HEAD_BYTES = 64 * 1024
+_MOST_WAITING = 100
 _MOST_DROPPED_BYTES = 16 * 1024 * 1024
 _HEAD_TOO_LARGE = f"the request's head is larger than {_MOST_HEAD_BYTES} bytes"
 _HEAD_TOO_SLOW = "the request's head took too long"
 _BODY_TOO_SLOW = "the request's body took too long"
+
+
+class _Flow(FlowControl):
+    """Reads no further while requests wait: each answer would bring in as many as fit one read.
+
+    Args:
+        transport: what is read.
+        waiting: requests behind the one that is being answered.
+    """
+
+    def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
+        super().__init__(transport)
+        self._waiting = waiting
+
+    def resume_reading(self) -> None:
+        if not self._waiting:
+            super().resume_reading()
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -62,6 +81,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._on_refused = on_refused
         self._in_head = False
         self._in_body = False
+        self._begun = 0
         self._head_bytes = 0
         self._body_bytes = 0
         self._dropped_bytes = 0
@@ -76,6 +96,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """A client is there; it may take its time until it asks for something."""
         super().connection_made(transport)
+        self.flow = _Flow(transport, self.pipeline)
         self._active_s = self.loop.time()
         self._wait_while_idle(self.timeout_keep_alive)
 
@@ -85,15 +106,21 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stop_writing_patience()
         if self.timeout_keep_alive_task is not None:
             self.timeout_keep_alive_task.cancel()
+        if self._answering is not None and not self._answering.response_complete:
+            # uvicorn tells the newest, and one that others wait behind would go on writing.
+            self._answering.disconnected = True
+            self._answering.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """The bytes are parsed; a head that is still not whole and too large ends it all."""
         if self._deaf:
             return
+        self._begun = 1 if self._in_body else 0
         super().data_received(data)
         if self._in_head:
-            self._head_bytes += len(data)
+            # Of a head behind other requests nobody knows where in the data it began.
+            self._head_bytes += len(data) if self._begun <= 1 else 0
             if self._head_bytes > _MOST_HEAD_BYTES:
                 self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _HEAD_TOO_LARGE)
                 return
@@ -103,12 +130,17 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request line has begun."""
         self._in_head = True
+        self._begun += 1
         self._head_bytes = self._body_bytes = self._dropped_bytes = 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """The head is whole."""
         self._head_is_whole()
+        if len(self.pipeline) >= _MOST_WAITING:
+            # The parser goes on to the end of what it was given, unless it is stopped.
+            message = f"more than {_MOST_WAITING} requests before the first was answered"
+            raise httptools.HttpParserError(message)
         super().on_headers_complete()
         self.scope["state"][FILL] = partial(self._fill, self.cycle)
         if self._ending():
@@ -156,9 +188,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._active_s = self.loop.time()
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
+        self.flow.resume_reading()
 
     def timeout_keep_alive_handler(self) -> None:
         """Nothing was asked for a long time; an answer that is still unread will never be."""
