@@ -35,6 +35,7 @@ from kubextend.server import (
     Workers,
     application,
     health_application,
+    keep_freed_memory,
 )
 from kubextend.verbs import Verbs
 from kubextend.verbs.bind import InThread
@@ -336,6 +337,7 @@ def serve(
 
     Raises: KubextendError: no credentials, an address that is taken, a TLS file that is no good.
     """
+    keep_freed_memory()
     app = build(config, plugins)
     if app.verbs.run_python:
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
