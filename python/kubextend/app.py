@@ -40,6 +40,7 @@ from kubextend.server import (
     Workers,
     application,
     health_application,
+    keep_freed_memory,
     waiting_pod_routes,
 )
 from kubextend.verbs import Verbs
@@ -360,6 +361,7 @@ def serve(
     Raises: KubextendError: no credentials, an address that is taken, a file of certificates or
         tokens that is no good.
     """
+    keep_freed_memory()
     app = build(config, plugins)
     if app.verbs.run_python:
         sys.setswitchinterval(_SWITCH_INTERVAL_S)

@@ -7,6 +7,7 @@ TLS, health and shutdown.
 from kubextend.server.access import Access, TokenFile
 from kubextend.server.application import Limits, application, health_application
 from kubextend.server.health import Check, Health
+from kubextend.server.heap import keep_freed_memory
 from kubextend.server.patience import Deadlines
 from kubextend.server.service import Listener, Service
 from kubextend.server.tls import TlsFiles
@@ -26,5 +27,6 @@ __all__ = [
     "Workers",
     "application",
     "health_application",
+    "keep_freed_memory",
     "waiting_pod_routes",
 ]

@@ -8,7 +8,7 @@ many others.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from http import HTTPStatus
 from typing import Any
 
@@ -29,6 +29,7 @@ from kubextend.server.whole_body import WholeBody
 __all__ = ["BoundedProtocol"]
 
 _MOST_HEAD_BYTES = 64 * 1024
+_MOST_WAITING = 100
 _MOST_DROPPED_BYTES = 16 * 1024 * 1024
 _HEAD_TOO_LARGE = f"the request's head is larger than {_MOST_HEAD_BYTES} bytes"
 _HEAD_TOO_SLOW = "the request's head took too long"
@@ -56,6 +57,7 @@ class BoundedProtocol(HttpToolsProtocol):
     __slots__ = (
         "_active_s",
         "_answering",
+        "_begun",
         "_body_bytes",
         "_deadlines",
         "_deaf",
@@ -88,6 +90,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._on_refused = on_refused
         self._in_head = False
         self._in_body = False
+        self._begun = 0
         self._head_bytes = 0
         self._body_bytes = 0
         self._dropped_bytes = 0
@@ -102,7 +105,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         """A client is there; it may take its time until it asks for something."""
         super().connection_made(transport)
-        self.flow = _Flow(transport)
+        self.flow = _Flow(transport, self.pipeline)
         self._active_s = self.loop.time()
         self._wait_while_idle(self.timeout_keep_alive)
 
@@ -112,6 +115,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stop_writing_patience()
         if self.timeout_keep_alive_task is not None:
             self.timeout_keep_alive_task.cancel()
+        if self._answering is not None and not self._answering.response_complete:
+            # uvicorn tells the newest, and one that others wait behind would go on writing.
+            self._answering.disconnected = True
+            self._answering.message_event.set()
         super().connection_lost(exc)
         if self.when_gone is not None:
             self.when_gone()
@@ -139,9 +146,11 @@ class BoundedProtocol(HttpToolsProtocol):
         """The bytes are parsed; a head that is still not whole and too large ends it all."""
         if self._deaf:
             return
+        self._begun = 1 if self._in_body else 0
         super().data_received(data)
         if self._in_head:
-            self._head_bytes += len(data)
+            # Of a head behind other requests nobody knows where in the data it began.
+            self._head_bytes += len(data) if self._begun <= 1 else 0
             if self._head_bytes > _MOST_HEAD_BYTES:
                 self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _HEAD_TOO_LARGE)
                 return
@@ -151,6 +160,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request line has begun."""
         self._in_head = True
+        self._begun += 1
         self._head_bytes = self._body_bytes = self._dropped_bytes = 0
         super().on_message_begin()
         self.scope[CONNECTION] = self  # type: ignore[typeddict-unknown-key]
@@ -158,6 +168,10 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The head is whole."""
         self._head_is_whole()
+        if len(self.pipeline) >= _MOST_WAITING:
+            # The parser goes on to the end of what it was given, unless it is stopped.
+            message = f"more than {_MOST_WAITING} requests before the first was answered"
+            raise httptools.HttpParserError(message)
         super().on_headers_complete()
         self.cycle.message_event = _Event(self.loop)  # type: ignore[assignment]
         # The application may drop those of the scope.
@@ -207,9 +221,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._active_s = self.loop.time()
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
+        self.flow.resume_reading()
 
     def timeout_keep_alive_handler(self) -> None:
         """Nothing was asked for a long time; an answer that is still unread will never be."""
@@ -385,13 +399,25 @@ class _Event:
 
 
 class _Flow(FlowControl):
-    """Makes its event when a client reads too slowly, which few ever do."""
+    """Reads no further while requests wait: each answer would bring in as many as fit one read.
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    Makes its event when a client reads too slowly, which few ever do.
+
+    Args:
+        transport: what is read.
+        waiting: requests behind the one that is being answered.
+    """
+
+    def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
         self._transport = transport
+        self._waiting = waiting
         self.read_paused = False
         self.write_paused = False
         self._writable: asyncio.Event | None = None
+
+    def resume_reading(self) -> None:
+        if not self._waiting:
+            super().resume_reading()
 
     async def drain(self) -> None:
         if self._writable is not None:

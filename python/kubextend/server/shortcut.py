@@ -129,6 +129,7 @@ class ShortcutProtocol(BoundedProtocol):
         super().on_headers_complete()
         if self._piece:
             super().on_body(self._piece)
+        self._wait_for_the_rest()
 
     def _stop_waiting_for_the_rest(self) -> None:
         if self._rest is not None:

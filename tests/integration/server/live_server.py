@@ -6,6 +6,7 @@ import queue
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -212,6 +213,20 @@ class Connection:
     def send(self, *pieces: bytes) -> None:
         for piece in pieces:
             self.socket.sendall(piece)
+
+    def send_until_hung_up(self, request: bytes, patient_s: float) -> None:
+        """Asks again and again, and reads nothing, until the server has had enough."""
+        deadline = time.monotonic() + patient_s
+        self.socket.setblocking(False)
+        sent = 0
+        while True:
+            assert time.monotonic() < deadline
+            try:
+                sent += self.socket.send(request[sent % len(request) :])
+            except BlockingIOError:
+                time.sleep(0.01)
+            except ConnectionError:
+                return
 
     def post(self, path: str, body: bytes, **headers: str) -> Answer:
         self.send(head("POST", path, **{"Content-Length": str(len(body))} | headers), body)
