@@ -100,6 +100,10 @@ class ControlPlane:
     def close(self) -> None:
         self.api.close()
 
+    def api_of(self, account: str) -> Api:
+        """Make requests as any account: a user, or system:serviceaccount:NAMESPACE:NAME."""
+        return Api(self.url, self.authority.cert, USERS["admin"][0], account)
+
     def kubeconfig(self, user: str, url: str | None = None) -> Path:
         """Write the kubeconfig of one user, for the kube-apiserver or another way to it."""
         server = url or self.url

@@ -15,17 +15,29 @@ WRITERS = 6
 POOL_LABEL = "e2e.kubextend.dev/pool"
 RDMA_LABEL = "node.kubernetes.io/rdma-enabled"
 MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 
 
 class Api:
-    """Requests as one user. Every refusal is an httpx.HTTPStatusError that tells the reason."""
+    """Requests as one user. Every refusal is an httpx.HTTPStatusError that tells the reason.
 
-    def __init__(self, url: str, ca: Path, token: str) -> None:
+    Args:
+        url: of kube-apiserver.
+        ca: the certificate to trust.
+        token: of who calls.
+        acting_as: another user, whom the caller may impersonate.
+    """
+
+    def __init__(self, url: str, ca: Path, token: str, acting_as: str = "") -> None:
+        headers = {"Authorization": f"Bearer {token}"}
+        if acting_as:
+            headers["Impersonate-User"] = acting_as
         self._client = httpx.Client(
             base_url=url,
             verify=ssl.create_default_context(cafile=str(ca)),
-            headers={"Authorization": f"Bearer {token}"},
+            headers=headers,
             timeout=30.0,
             trust_env=False,
         )

@@ -5,7 +5,7 @@ from pathlib import Path
 import yaml
 
 from .controlplane import ROOT
-from .kubeapi import Api, Object
+from .kubeapi import APPLY, Api, Object
 
 DEPLOY = ROOT / "deploy"
 HELLO_WORLD = DEPLOY / "examples" / "hello-world"
@@ -45,6 +45,13 @@ def path_of(api: Api, manifest: Object, namespace: str = "default") -> str:
             return f"{root}{scope}/{resource['name']}/{metadata['name']}"
     message = f"{manifest['kind']} is no kind of {group_version}"
     raise LookupError(message)
+
+
+def apply(api: Api, manifest: Object, **query: str) -> Object:
+    """Let kube-apiserver make the object, or make it so, and return it."""
+    return api.call(
+        "PATCH", path_of(api, manifest), manifest, APPLY, fieldManager="e2e", force="true", **query
+    )
 
 
 def grant_kubextend(api: Api, user: str) -> None:
