@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from kubextend.framework.handle import (
 from kubextend.framework.registry import RegisteredPlugin
 from kubextend.metrics import Metrics
 from kubextend.profile import BindingPlugins, Profile, Profiles, WaitingPods
+from kubextend.queue_side import QueueSide
 from kubextend.server import (
     Check,
     Health,
@@ -147,6 +149,7 @@ class App:
     health: Health
     metrics: Metrics
     _cluster: _ClusterSide | None = field(repr=False)
+    _queue: QueueSide | None = field(repr=False)
 
     def start(self) -> None:
         """The API is followed from now on, whether it is there or not, and plugins are at work."""
@@ -154,9 +157,13 @@ class App:
             self._cluster.start()
         for plugin in self.verbs.profiles.plugins:
             _call_if_there(plugin, "start")
+        if self._queue is not None:
+            self._queue.start()
 
     def stop(self) -> None:
         """Nothing talks to the API any more, and no plugin works in the background."""
+        if self._queue is not None:
+            self._queue.stop()
         for plugin in self.verbs.profiles.plugins:
             _call_if_there(plugin, "stop")
         if self._cluster is not None:
@@ -204,8 +211,13 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
         waiting_pods=waiting_pods,
         in_thread=workers.wait_for,
     )
+    queue = None
+    checks = side.checks() if side else []
+    if side is not None and config.queues:
+        queue = QueueSide.of(config, verbs.profiles, side.api, metrics)
+        checks.append(Check("queue-sync", partial(_why_not_synced, "pending pods", queue.pods)))
     health = Health(
-        side.checks() if side else [],
+        checks,
         [Check("plugins", verbs.limits.breakers.why_not_alive)],
     )
     if side is not None:
@@ -232,7 +244,7 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
         workers=workers,
         running=running,
     )
-    app = App(asgi, verbs, health, metrics, side)
+    app = App(asgi, verbs, health, metrics, side, queue)
     return app
 
 
@@ -331,7 +343,7 @@ def serve(
     Raises: KubextendError: no credentials, an address that is taken, a TLS file that is no good.
     """
     app = build(config, plugins)
-    if app.verbs.run_python:
+    if app.verbs.run_python or config.queues:
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
     server = config.server
     main = Listener(
@@ -368,6 +380,8 @@ def _profile(
 
     return Profile(
         resolved.scheduler_name,
+        queue_sort=at("queueSort"),
+        pre_enqueue=at("preEnqueue"),
         pre_filter=at("preFilter"),
         filter=at("filter"),
         post_filter=at("postFilter"),
