@@ -5,7 +5,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +16,7 @@ from kubextend.profile import Profile, Profiles
 from kubextend.queue import (
     Gatekeeper,
     Order,
+    QueueEntry,
     QueueRunner,
     SchedulingQueue,
     Settings,
@@ -26,7 +27,7 @@ from kubextend.queue import (
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
 
-__all__ = ["QueueSide", "scheduling_queue"]
+__all__ = ["QueueSide", "lease_name", "queue_entries", "scheduling_queue"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -65,6 +66,29 @@ def scheduling_queue(
     return SchedulingQueue(settings, Order(sorting, failed), gatekeeper.why_held, time.monotonic)
 
 
+def lease_name(config: ExtenderConfiguration) -> cluster.LeaseName:
+    """The Lease that says which replica runs the queue."""
+    lease = config.queue.lease
+    namespace = lease.namespace or cluster.own_namespace() or _OUTSIDE_OF_A_POD
+    return cluster.LeaseName(namespace, lease.name)
+
+
+def queue_entries(
+    config: ExtenderConfiguration, profiles: Profiles, pods: Iterable[core.Pod]
+) -> list[QueueEntry]:
+    """The queue that these pods make, as the replica that runs it sees them when it starts.
+
+    Args:
+        config: one that turns the queue on.
+        profiles: with their plugins.
+        pods: all that are on no node.
+    """
+    queue = scheduling_queue(config, profiles.by_scheduler_name, _log_failure)
+    queue.replace(pods)
+    queue.look_ahead()
+    return list(queue.entries())
+
+
 @dataclass(frozen=True, slots=True)
 class QueueSide:
     """What runs the queue.
@@ -97,9 +121,7 @@ class QueueSide:
         def woken() -> None:
             runner.wake()
 
-        lease = config.queue.lease
-        namespace = lease.namespace or cluster.own_namespace() or _OUTSIDE_OF_A_POD
-        election = cluster.Election(api, cluster.LeaseName(namespace, lease.name), woken)
+        election = cluster.Election(api, lease_name(config), woken)
         ungater = cluster.Ungater(
             api,
             config.queue.gate,
@@ -149,6 +171,10 @@ def _tell(
         runner.refused(pod, why)
 
 
+def _log_failure(plugin: str, point: str, what: str) -> None:
+    _LOGGER.error('plugin "%s" failed at %s: %s', plugin, point, what)
+
+
 class _Failures:
     """Counts the failures of plugins, and says of each once a minute that it fails."""
 
@@ -162,4 +188,4 @@ class _Failures:
         said_at_s = self._said_at_s.get((plugin, point))
         if said_at_s is None or now_s - said_at_s >= _SAID_AGAIN_S:
             self._said_at_s[plugin, point] = now_s
-            _LOGGER.error('plugin "%s" failed at %s: %s', plugin, point, what)
+            _log_failure(plugin, point, what)

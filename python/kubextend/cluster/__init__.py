@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 from kubextend.cluster.activator import Activator
 from kubextend.cluster.binder import Binder
 from kubextend.cluster.call import RefusedError, UnreachableError
-from kubextend.cluster.election import Election, LeaseName
+from kubextend.cluster.election import Election, LeaseName, lease_holder
 from kubextend.cluster.events import EventRecorder
 from kubextend.cluster.pending_pods import follow_pending_pods, list_pending_pods
 from kubextend.cluster.pods import PodReader, follow_pods
 from kubextend.cluster.reflector import Reflector
-from kubextend.cluster.ungater import Fate, Ungater, ungating
+from kubextend.cluster.ungater import Fate, Ungater, ungate
 
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
@@ -37,9 +37,10 @@ __all__ = [
     "connect",
     "follow_pending_pods",
     "follow_pods",
+    "lease_holder",
     "list_pending_pods",
     "own_namespace",
-    "ungating",
+    "ungate",
 ]
 
 _NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")

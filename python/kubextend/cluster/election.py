@@ -53,6 +53,26 @@ class LeaseName:
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def collection(self) -> str:
+        """The path of the leases of its namespace."""
+        return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
+
+
+def lease_holder(cluster: Cluster, lease: LeaseName) -> str:
+    """Who holds a lease now; empty if nobody does.
+
+    Raises: ClusterError: that could not be found out.
+    """
+    found = _read(cluster, lease)
+    spec = {} if found is None else _spec(found)
+    renewed, lasts_s = spec.get("renewTime"), spec.get("leaseDurationSeconds")
+    if not renewed or not isinstance(lasts_s, int):
+        return ""
+    # By the clock of this machine, so it may be wrong by as much as that is.
+    age = datetime.now(UTC) - datetime.fromisoformat(renewed)
+    return spec.get("holderIdentity") or "" if age.total_seconds() < lasts_s else ""
+
 
 class Election:
     """Stands for election until it is stopped. Whoever asks ``leads`` is never told so too long.
@@ -145,7 +165,7 @@ class Election:
         self._failing = False
 
     def _read_and_take(self, began: float) -> None:
-        lease = self._read()
+        lease = _read(self._cluster, self._lease)
         if lease is None:
             self._won(self._create(), began)
         elif self._is_ours_to_take(lease):
@@ -198,19 +218,6 @@ class Election:
         hint = "; grant get, create and update on leases" if status == FORBIDDEN else ""
         log.warning("the lease %s cannot be had, trying again: %s%s", self._lease, error, hint)
 
-    @property
-    def _collection(self) -> str:
-        return f"/apis/coordination.k8s.io/v1/namespaces/{self._lease.namespace}/leases"
-
-    def _read(self) -> Lease | None:
-        call = Call("GET", f"{self._collection}/{self._lease.name}", CALL_S)
-        try:
-            return _parsed(call, self._cluster.request(call))
-        except RefusedError as error:
-            if error.status == NOT_FOUND:
-                return None
-            raise
-
     def _create(self) -> Lease:
         lease: Lease = {
             "apiVersion": "coordination.k8s.io/v1",
@@ -219,14 +226,24 @@ class Election:
             "spec": {},
         }
         body = _held(lease, self._identity, LEASE_S, datetime.now(UTC))
-        call = Call("POST", self._collection, CALL_S, body=body)
+        call = Call("POST", self._lease.collection, CALL_S, body=body)
         return _parsed(call, self._cluster.request(call))
 
     def _write(self, lease: Lease, holder: str, duration_s: int) -> Lease:
         """The lease as it is afterwards; only if nobody has written to it since it was read."""
         body = _held(lease, holder, duration_s, datetime.now(UTC))
-        call = Call("PUT", f"{self._collection}/{self._lease.name}", CALL_S, body=body)
+        call = Call("PUT", f"{self._lease.collection}/{self._lease.name}", CALL_S, body=body)
         return _parsed(call, self._cluster.request(call))
+
+
+def _read(cluster: Cluster, lease: LeaseName) -> Lease | None:
+    call = Call("GET", f"{lease.collection}/{lease.name}", CALL_S)
+    try:
+        return _parsed(call, cluster.request(call))
+    except RefusedError as error:
+        if error.status == NOT_FOUND:
+            return None
+        raise
 
 
 def _held(lease: Lease, holder: str, duration_s: int, now: datetime) -> Lease:

@@ -24,7 +24,7 @@ from kubextend.cluster.call import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from kubextend.cluster.client import Cluster
     from kubextend.core import Pod
@@ -41,6 +41,7 @@ FIRST_PAUSE_S = 0.2
 PAUSE_S = 5.0
 MOST_CONFLICTS = 5
 """The API itself tries a patch several times against other writers of the pod."""
+AT_ONCE = 16
 INVALID = 422
 FORBIDDEN = 403
 
@@ -100,6 +101,10 @@ class Ungater:
         """The pod's gate is taken off, soon. Never waits."""
         self._pool.submit(self._release, pod)
 
+    def finish(self) -> None:
+        """Waits until it is known of each pod what became of it; takes no further one."""
+        self._pool.shutdown()
+
     def stop(self) -> None:
         """Waits for patches that are under way; none begins after this."""
         self._stopped.set()
@@ -136,6 +141,28 @@ class Ungater:
         if not self._failing:
             self._failing = True
             log.warning("pods cannot be released, trying again: %s", trouble)
+
+
+def ungate(
+    cluster: Cluster, gate: str, pods: Sequence[Pod], *, timeout_s: float = 120.0
+) -> list[tuple[Pod, Fate, str]]:
+    """Takes the gate off all these pods. Blocks.
+
+    Returns: what became of each, in the order in which that came out; RETURNED: not in time.
+    """
+    deadline = time.monotonic() + timeout_s
+    fates: list[tuple[Pod, Fate, str]] = []
+    ungater = Ungater(
+        cluster,
+        gate,
+        at_once=AT_ONCE,
+        may=lambda: time.monotonic() < deadline,
+        told=lambda pod, fate, why: fates.append((pod, fate, why)),
+    )
+    for pod in pods:
+        ungater.release(pod)
+    ungater.finish()
+    return fates
 
 
 def ungating(pod: Pod, gate: str) -> Call:
