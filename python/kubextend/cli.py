@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from kubextend.cluster import LeaseName
     from kubextend.cluster.client import Cluster
-    from kubextend.config import EnabledPlugin, ExtenderConfiguration
+    from kubextend.config import EnabledPlugin, ExtenderConfiguration, Queue
     from kubextend.core import ExtenderArgs, NodeStore
     from kubextend.framework.known_plugins import KnownPlugins
     from kubextend.plugin_list import ListedPlugin
@@ -491,6 +491,8 @@ def _summary(config: "ExtenderConfiguration") -> Iterator[str]:
     yield f"nodes in a request: {nodes}"
     yield f"Kubernetes API: {_cluster(config)}"
     yield f"score scale: {config.score_scale}"
+    if config.queues:
+        yield f"queue: {_queue(config.queue)}"
     for profile in config.resolved:
         yield f"profile {profile.scheduler_name}:"
         for point, plugins in profile.points.items():
@@ -505,6 +507,11 @@ def _cluster(config: "ExtenderConfiguration") -> str:
         return "not used"
     source = config.cluster.kubeconfig or "the service account, else the default kubeconfig"
     return f"{source}, context {config.cluster.context}" if config.cluster.context else source
+
+
+def _queue(settings: "Queue") -> str:
+    hold = f"maxHold {settings.max_hold}"
+    return f"{settings.strategy}, window {settings.window}, {hold}, gate {settings.gate}"
 
 
 def _plugin(plugin: "EnabledPlugin", *, scored: bool) -> str:

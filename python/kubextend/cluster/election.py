@@ -140,7 +140,7 @@ class Election:
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
-                self._attempt()
+                self.attempt()
             except (ClusterError, ValueError) as error:
                 self._trouble(error)
             except Exception:
@@ -149,8 +149,14 @@ class Election:
             self._stopped.wait(self._pause_s())
         self._tell()
 
-    def _attempt(self) -> None:
-        """Renew the lease, or take it if it is free; does nothing where another one holds it."""
+    def attempt(self) -> None:
+        """Renew the lease, or take it if it is free; does nothing where another one holds it.
+
+        For the election's own thread, and for tests.
+
+        Raises: ClusterError: it is not known whether this replica leads; what it was told before
+            counts for as long as it was told for.
+        """
         began = self._clock()
         try:
             if self.leads and self._seen is not None:
