@@ -130,12 +130,12 @@ class NodePool:
     _made: int = 0
     _lock = threading.Lock()
 
-    def __init__(self, api: Api, name: str, size: int, cpu: str = "32") -> None:
+    def __init__(self, api: Api, name: str, size: int, cpu: str = "32", pods: int = 500) -> None:
         self._api = api
         self.name = name
         self.names = [f"{name}-{i:04}" for i in range(size)]
         self._labelled: set[str] = set()
-        api.create_nodes(node(n, {POOL_LABEL: name}, cpu) for n in self.names)
+        api.create_nodes(node(n, {POOL_LABEL: name}, cpu, pods) for n in self.names)
 
     def enable_rdma(self, *names: str) -> None:
         """Label exactly these nodes and no other as able to do RDMA."""
@@ -154,9 +154,11 @@ class NodePool:
         self._api.call("DELETE", "/api/v1/nodes", labelSelector=selector)
 
 
-def node(name: str, labels: Mapping[str, str] | None = None, cpu: str = "32") -> Object:
-    """Make a ready node with room for 500 pods."""
-    capacity = {"cpu": cpu, "memory": "64Gi", "pods": "500", "ephemeral-storage": "100Gi"}
+def node(
+    name: str, labels: Mapping[str, str] | None = None, cpu: str = "32", pods: int = 500
+) -> Object:
+    """Make a ready node with room for so many pods."""
+    capacity = {"cpu": cpu, "memory": "64Gi", "pods": str(pods), "ephemeral-storage": "100Gi"}
     return {
         "apiVersion": "v1",
         "kind": "Node",

@@ -9,6 +9,7 @@ from .kubeapi import APPLY, Api, Object
 
 DEPLOY = ROOT / "deploy"
 HELLO_WORLD = DEPLOY / "examples" / "hello-world"
+QUEUE_SORT = DEPLOY / "examples" / "queue-sort"
 KUBEXTEND_KIND = "ExtenderConfiguration"
 SCHEDULER_KIND = "KubeSchedulerConfiguration"
 # Read by a program from a file; no API serves them.

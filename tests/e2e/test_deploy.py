@@ -99,10 +99,12 @@ def on_this_machine(configuration: Object, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", dict(configurations()))
-def test_kubextend_accepts_the_configuration(name: str, tmp_path: Path, hello_world: Path) -> None:
+def test_kubextend_accepts_the_configuration(
+    name: str, tmp_path: Path, hello_world: Path, queue_sort: Path
+) -> None:
     configuration = yaml.safe_load(dict(configurations())[name])
     checked = on_this_machine(configuration, tmp_path)
-    assert run_kubextend("check", checked, python_path=[hello_world])
+    assert run_kubextend("check", checked, python_path=[hello_world, queue_sort])
 
 
 def scheduler_files() -> list[Path]:
