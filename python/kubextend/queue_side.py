@@ -32,7 +32,7 @@ __all__ = ["QueueSide", "lease_name", "queue_entries", "scheduling_queue"]
 _LOGGER = logging.getLogger(__name__)
 
 _SAID_AGAIN_S: Final = 60.0
-_MOST_AT_ONCE: Final = 32
+_MOST_AT_ONCE: Final = 8
 """Many times what one kube-apiserver works at."""
 _OUTSIDE_OF_A_POD: Final = "kube-system"
 

@@ -47,3 +47,19 @@ fn positive(list: &ResourceList, resource: &str) -> Option<Quantity> {
     list.get(resource)
         .filter(|quantity| *quantity > Quantity::default())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::oracle::{list, text};
+    use crate::wire::pod::parsed;
+
+    #[test]
+    fn a_pod_has_the_class_that_go_gives_it() {
+        let cases = list("qos", "cases");
+        assert!(cases.len() >= 150);
+        for case in cases {
+            let pod = parsed(text(&case["pod"]).as_bytes()).expect("a pod");
+            assert_eq!(pod.qos_class, text(&case["qos"]), "{case}");
+        }
+    }
+}
