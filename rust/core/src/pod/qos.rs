@@ -13,10 +13,10 @@ const RESOURCES: [&str; 2] = ["cpu", "memory"];
 
 /// `Guaranteed`, `Burstable` or `BestEffort`: what the pod's own resources say, else its containers'.
 pub(crate) fn qos_class(pod: &PodResources) -> Word {
-    let whole = [&pod.whole];
-    let each: Vec<&ContainerResources> = match pod.whole_is_given {
-        true => whole.to_vec(),
-        false => pod.containers.iter().chain(&pod.init_containers).collect(),
+    let each: Vec<&ContainerResources> = if pod.whole_is_given {
+        vec![&pod.whole]
+    } else {
+        pod.containers.iter().chain(&pod.init_containers).collect()
     };
     let requests = RESOURCES.map(|resource| sum(&each, |of| &of.requests, resource));
     let limits = RESOURCES.map(|resource| sum(&each, |of| &of.limits, resource));
