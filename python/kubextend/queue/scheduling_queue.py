@@ -93,10 +93,9 @@ class SchedulingQueue:
 
     def observe(self, pod: core.Pod) -> None:
         """This is what the API shows of a pod now."""
-        settings = self._settings
-        if pod.scheduler_name not in settings.scheduler_names:
-            return
-        if pod.node_name or pod.deletion_timestamp is not None:
+        gated = self._settings.gate in pod.scheduling_gates
+        others = pod.scheduler_name not in self._settings.scheduler_names
+        if pod.node_name or pod.deletion_timestamp is not None or (others and not gated):
             self.forget(pod.uid)
             return
         entry = self._known.get(pod.uid)
@@ -212,9 +211,12 @@ class SchedulingQueue:
             self._judge(entry)
 
     def _queue(self, entry: Entry) -> None:
-        """A pod with our gate waits for its turn, or for others to take their gates off."""
+        """A pod with our gate waits for its turn, or for what we have no say in."""
+        scheduler = entry.pod.scheduler_name
         others = [gate for gate in entry.pod.scheduling_gates if gate != self._settings.gate]
-        if others:
+        if scheduler not in self._settings.scheduler_names:
+            self._hold(entry, f"no profile is for the scheduler {scheduler}")
+        elif others:
             self._hold(entry, f"has other scheduling gates: {', '.join(others)}")
         else:
             self._move(entry, State.READY)

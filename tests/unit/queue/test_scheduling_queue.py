@@ -201,6 +201,22 @@ def test_a_pod_that_keeps_others_gates_is_not_waited_for() -> None:
     assert queue.due() == ["b"]
 
 
+def test_a_gated_pod_of_another_scheduler_is_shown_and_left_alone() -> None:
+    queue = Queue()
+    queue.observe(pod("a", scheduler="another"), pod("b", second=1))
+    assert line(queue.entry("a")) == (
+        None,
+        "a",
+        State.HELD,
+        "no profile is for the scheduler another",
+    )
+    assert queue.release() == ["b"]
+    queue.queue.forget("uid-b")
+    assert queue.due() == []
+    queue.observe(released("a", scheduler="another"))
+    assert queue.state("a") is None
+
+
 def test_a_held_pod_lets_the_next_ones_go_first() -> None:
     queue = Queue(holds={"a": "not yet"})
     queue.observe(pod("a"), pod("b", second=1))
@@ -253,7 +269,7 @@ def test_a_waiting_pod_that_changes_is_sorted_anew() -> None:
             released("x", "Unschedulable", generation=1), id="unschedulable, never had a gate"
         ),
         pytest.param(pod("x", gates=["x.dev/a"]), id="has somebody else's gate"),
-        pytest.param(pod("x", scheduler="another"), id="another scheduler's"),
+        pytest.param(released("x", scheduler="another"), id="another scheduler's"),
         pytest.param(pod("x", node="n1", gates=(), reason=""), id="bound"),
         pytest.param(pod("x", deleted=True), id="being deleted"),
     ],
