@@ -160,8 +160,7 @@ class QueuedPods:
 
     def remove_gate(self, name: str, gate: str) -> None:
         """Take one gate off, as somebody other than kubextend."""
-        patch = {"spec": {"schedulingGates": [{"$patch": "delete", "name": gate}]}}
-        self._api.call("PATCH", f"{self._path}/{name}", patch, STRATEGIC)
+        remove_gate(self._api, self.namespace, name, gate)
 
     def close(self) -> None:
         self._api.delete_pods(self.namespace)
@@ -170,6 +169,12 @@ class QueuedPods:
         selector = "spec.nodeName!=,status.phase=Pending"
         pods = self._api.pods(self.namespace, fieldSelector=selector)
         return [pod["metadata"]["name"] for pod in pods]
+
+
+def remove_gate(api: Api, namespace: str, name: str, gate: str) -> None:
+    """Take one gate off a pod, whatever others it has."""
+    patch = {"spec": {"schedulingGates": [{"$patch": "delete", "name": gate}]}}
+    api.call("PATCH", f"/api/v1/namespaces/{namespace}/pods/{name}", patch, STRATEGIC)
 
 
 def in_order(order: Sequence[str], pods: dict[str, Object], key: Key) -> bool:

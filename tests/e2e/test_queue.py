@@ -240,6 +240,20 @@ def test_a_replica_that_ends_in_good_order_hands_over_without_waiting_for_its_le
         pods.until_placed(len(made))
 
 
+def test_no_pod_is_lost_or_comes_out_of_order_while_kube_apiserver_is_away(
+    control_plane: ControlPlane, room: NodePool, new_pods: NewPods, new_queue: NewQueue
+) -> None:
+    pods = new_pods(room)
+    made = pods.create_mixed(100, seed=11)
+    with new_queue(strategy="StrictFIFO"):
+        pods.until_placed(20)
+        control_plane.break_server()
+        time.sleep(SETTLED_S)
+        control_plane.restart_server()
+        pods.until_placed(len(made))
+    assert in_order(pods.bound_order(), made, by_qos)
+
+
 def until_unschedulable(pods: QueuedPods, name: str) -> None:
     def says() -> bool:
         return condition(pods.all()[name], "PodScheduled").get("reason") == "Unschedulable"
