@@ -213,13 +213,12 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
     )
     queue = None
     checks = side.checks() if side else []
+    alive = [Check("plugins", verbs.limits.breakers.why_not_alive)]
     if side is not None and config.queues:
         queue = QueueSide.of(config, verbs.profiles, side.api, metrics)
         checks.append(Check("queue-sync", partial(_why_not_synced, "pending pods", queue.pods)))
-    health = Health(
-        checks,
-        [Check("plugins", verbs.limits.breakers.why_not_alive)],
-    )
+        alive.append(Check("queue", queue.runner.why_not_alive))
+    health = Health(checks, alive)
     if side is not None:
         metrics.watch_store("watched", side.nodes.store.stats)
         metrics.watch_snapshot(side.nodes)

@@ -6,6 +6,7 @@ queue and nothing else.
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -20,6 +21,8 @@ __all__ = ["QueueRunner"]
 _LOGGER = logging.getLogger(__name__)
 
 JOIN_S: Final = 2.0
+STUCK_S: Final = 60.0
+"""Sorting a hundred thousand pods takes a small part of it."""
 
 
 class QueueRunner:
@@ -30,6 +33,7 @@ class QueueRunner:
         release: begins to take a pod's gate off; must not wait, and has the outcome told by
             ``released``, ``gone``, ``refused`` or ``returned``.
         leads: whether this replica is the one that releases.
+        clock: seconds that only go forward.
     """
 
     def __init__(
@@ -37,10 +41,13 @@ class QueueRunner:
         queue: SchedulingQueue,
         release: Callable[[core.Pod], object],
         leads: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._queue = queue
         self._release = release
         self._leads = leads
+        self._clock = clock
+        self._busy_since_s: float | None = None
         self._inbox: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kubextend-queue", daemon=True)
@@ -92,20 +99,38 @@ class QueueRunner:
         """How many pods are in each state, from any thread."""
         return self._queue.counts()
 
+    def why_not_alive(self) -> str:
+        """Why the queue will not go on by itself; empty if it does."""
+        since_s = self._busy_since_s
+        stuck_s = 0.0 if since_s is None else self._clock() - since_s
+        if stuck_s < STUCK_S:
+            return ""
+        return f"the queue is stuck in a plugin's less or pre_enqueue for {stuck_s:.0f} s"
+
     def _run(self) -> None:
         wait_s: float | None = None
         while not self._stopped.is_set():
+            told = self._told(wait_s)
+            self._busy_since_s = self._clock()
             try:
-                self._take_in(wait_s)
+                told()
+                self._take_in()
                 wait_s = self._send_out()
             except Exception:
                 _LOGGER.exception("the queue failed in a way it should not")
                 wait_s = 1.0
+            self._busy_since_s = None
 
-    def _take_in(self, wait_s: float | None) -> None:
-        """Everything that was told meanwhile, waiting for it at most so long."""
+    def _told(self, wait_s: float | None) -> Callable[[], object]:
+        """The next that is told, waiting for it at most so long."""
         try:
-            self._inbox.get(timeout=wait_s)()
+            return self._inbox.get(timeout=wait_s)
+        except Empty:
+            return _nothing
+
+    def _take_in(self) -> None:
+        """Everything else that was told meanwhile."""
+        try:
             while True:
                 self._inbox.get_nowait()()
         except Empty:

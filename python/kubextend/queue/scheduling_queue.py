@@ -5,6 +5,7 @@ goes on where the last one ended. Not safe to use from several threads; has no t
 of its own.
 """
 
+import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
@@ -80,8 +81,11 @@ class SchedulingQueue:
         self._known: dict[str, Entry] = {}
         self._ready = Heap(order)
         self._held: set[Entry] = set()
+        # When held pods are due again; what has changed since is passed over when its time comes.
+        self._again: list[tuple[float, int, Entry]] = []
         self._in_window: set[Entry] = set()
         self._sequence = count()
+        self._pushes = count()
 
     def replace(self, pods: Iterable[core.Pod]) -> None:
         """These are all pods that are on no node."""
@@ -150,8 +154,8 @@ class SchedulingQueue:
         Waits for nothing that only counts once there is room in the window.
         """
         times = [entry.released_at_s + self._settings.max_hold_s for entry in self._in_window]
-        if len(self._in_window) < self._settings.window:
-            times += [entry.again_at_s for entry in self._held]
+        if len(self._in_window) < self._settings.window and self._again:
+            times.append(self._again[0][0])
         earliest = min(times, default=math.inf)
         return None if math.isinf(earliest) else max(0.0, earliest - self._clock())
 
@@ -225,6 +229,8 @@ class SchedulingQueue:
         self._move(entry, State.HELD)
         entry.why = why
         entry.again_at_s = again_at_s
+        if not math.isinf(again_at_s):
+            heapq.heappush(self._again, (again_at_s, next(self._pushes), entry))
 
     def _hold_for_a_while(self, entry: Entry, why: str) -> None:
         pause_s = min(FIRST_PAUSE_S * 2.0 ** min(entry.held_times, 10), LONGEST_PAUSE_S)
@@ -252,9 +258,15 @@ class SchedulingQueue:
                 self._pass(entry)
 
     def _bring_back(self) -> None:
+        """Held pods whose time has come wait for their turn again."""
         now = self._clock()
-        if len(self._in_window) < self._settings.window:
-            for entry in [entry for entry in self._held if entry.again_at_s <= now]:
+        while self._again and len(self._in_window) < self._settings.window:
+            again_at_s, _, entry = self._again[0]
+            current = entry in self._held and entry.again_at_s == again_at_s
+            if current and again_at_s > now:
+                return
+            heapq.heappop(self._again)
+            if current:
                 self._queue(entry)
 
     def _was_released(self, pod: core.Pod) -> bool:

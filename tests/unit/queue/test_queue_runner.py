@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from queue_world import Queue, pod, released
+from queue_world import Clock, Queue, pod, released
 
 from kubextend import core
 from kubextend.queue import QueueRunner, State
@@ -92,6 +92,33 @@ def test_a_fault_in_between_does_not_end_it(running: Running) -> None:
     running.runner._inbox.put(broken)
     running.runner.observe(pod("a"))
     eventually(lambda: running.released == ["a"])
+
+
+def test_a_plugin_that_hangs_is_told_of_after_a_minute() -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def hang(_: core.Pod) -> str:
+        entered.set()
+        leave.wait(10)
+        return ""
+
+    clock = Clock()
+    released_pods: list[core.Pod] = []
+    queue = Queue(why_held=hang, clock=clock).queue
+    runner = QueueRunner(queue, released_pods.append, lambda: True, clock)
+    runner.start()
+    assert runner.why_not_alive() == ""
+    runner.observe(pod("a"))
+    assert entered.wait(10)
+    clock.pass_s(59)
+    assert runner.why_not_alive() == ""
+    clock.pass_s(2)
+    why = "the queue is stuck in a plugin's less or pre_enqueue for 61 s"
+    assert runner.why_not_alive() == why
+    leave.set()
+    eventually(lambda: released_pods)
+    eventually(lambda: runner.why_not_alive() == "")
+    runner.stop()
 
 
 def test_nothing_is_released_once_it_is_stopped() -> None:
