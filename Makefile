@@ -83,6 +83,10 @@ bench: build ## the core, the verbs and plugins beside their floors, as ratios
 	$(BIN)/python -m pytest benches -q --benchmark-columns=min,median,max,rounds
 	$(BIN)/python benches/prometheus_outage.py
 
+.PHONY: bench-queue
+bench-queue: build $(GO_TOOLS) ## how fast gated pods are bound, beside pods without gates
+	$(BIN)/python -m tests.e2e.bench_queue
+
 .PHONY: format
 format: build ## write the formatting that lint checks
 	cargo fmt

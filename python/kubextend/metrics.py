@@ -28,6 +28,7 @@ _MILLISECOND = 0.001
 # below the millisecond, where most answers of a names-mode verb are.
 _VERB_SECONDS = tuple(_MILLISECOND * 2.0**power for power in range(-5, 15))
 _NODES = (1, 10, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 15_000, 50_000, 100_000)
+_WAIT_SECONDS = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 14_400, 86_400)
 _BODY_BYTES = tuple(1024.0 * 4.0**power for power in range(11))
 
 
@@ -191,6 +192,19 @@ class Metrics:
             "Rejected pods that a later node change would let pass, and that were activated.",
             registry=self.registry,
         )
+        self.queue_wait = Histogram(
+            "kubextend_queue_wait_seconds",
+            "From a pod's creation until its gate was taken off.",
+            buckets=_WAIT_SECONDS,
+            registry=self.registry,
+        )
+        self._queue_releases = Counter(
+            "kubextend_queue_releases",
+            "Pods whose gate was to be taken off, by what became of them: released, gone, refused.",
+            ("result",),
+            registry=self.registry,
+        )
+        self.queue_releases: Callable[[str], Counter] = cache(self._queue_releases.labels)
         self.requests: Callable[[str, str], Counter] = cache(self._requests.labels)
         self.duration: Callable[[str], Histogram] = cache(self._duration.labels)
         self.nodes: Callable[[str], Histogram] = cache(self._nodes.labels)
@@ -244,6 +258,12 @@ class Metrics:
     def watch_plugins(self, health: Callable[[], Mapping[str, PluginHealth]]) -> None:
         """Breakers and stuck threads of the plugins, by name, are read at every scrape."""
         self.registry.register(_PluginCollector(health))
+
+    def watch_queue(
+        self, counts: Callable[[], Mapping[str, int]], leads: Callable[[], bool]
+    ) -> None:
+        """Pods of the queue by state, and whether this replica releases them, at every scrape."""
+        self.registry.register(_QueueCollector(counts, leads))
 
     def render(self) -> tuple[bytes, str]:
         """Every metric in Prometheus' text format, and its content type. Slow: not on a loop."""
@@ -363,3 +383,24 @@ class _PluginCollector(Collector):
             breaker.add_metric([plugin], health.open)
             stuck.add_metric([plugin], health.stuck_threads)
         yield from (breaker, stuck)
+
+
+class _QueueCollector(Collector):
+    """Reads the queue when it is scraped."""
+
+    def __init__(self, counts: Callable[[], Mapping[str, int]], leads: Callable[[], bool]) -> None:
+        self._counts = counts
+        self._leads = leads
+
+    def collect(self) -> Iterator[Metric]:
+        pods = GaugeMetricFamily(
+            "kubextend_queue_pods", "Pods of the queue, by their state.", labels=["state"]
+        )
+        for state, number in self._counts().items():
+            pods.add_metric([state], number)
+        yield pods
+        yield GaugeMetricFamily(
+            "kubextend_queue_leader",
+            "1 while this replica is the one that releases pods.",
+            value=self._leads(),
+        )
