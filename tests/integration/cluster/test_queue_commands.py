@@ -63,14 +63,22 @@ def test_the_queue_is_shown_in_order_with_the_reasons(
     assert done.output.splitlines() == [
         "POSITION  POD            PRIORITY  QOS         WAITING SINCE         WHY",
         f"-         default/stuck  7         BestEffort  2030-01-01T00:00:03Z  {released}",
-        ("1         default/rich   1000      BestEffort  2030-01-01T00:00:02Z  "
-        "waits for default/stuck"),
-        ("2         default/sure   0         Guaranteed  2030-01-01T00:00:01Z  "
-        "waits for default/stuck"),
-        ("3         default/poor   0         BestEffort  2030-01-01T00:00:00Z  "
-        "waits for default/stuck"),
-        ("-         default/other  0         BestEffort  2030-01-01T00:00:04Z  "
-        "has other scheduling gates: example.com/quota"),
+        (
+            "1         default/rich   1000      BestEffort  2030-01-01T00:00:02Z  "
+            "waits for default/stuck"
+        ),
+        (
+            "2         default/sure   0         Guaranteed  2030-01-01T00:00:01Z  "
+            "waits for default/stuck"
+        ),
+        (
+            "3         default/poor   0         BestEffort  2030-01-01T00:00:00Z  "
+            "waits for default/stuck"
+        ),
+        (
+            "-         default/other  0         BestEffort  2030-01-01T00:00:04Z  "
+            "has other scheduling gates: example.com/quota"
+        ),
         "lease kube-system/kubextend-queue: nobody holds it, so no pod is released",
     ]
     assert filled.counts["patch"] == 0
