@@ -160,6 +160,11 @@ def _exactness(pods: QueuedPods, made: dict[str, Object]) -> str:
     return "exact order" if exact else "order not exact"
 
 
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -168,7 +173,7 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=2000)
     parser.add_argument("--nodes", type=int, default=1000)
     options = parser.parse_args()
-    sys.stdout.write(f"{options.pods} pods, {options.nodes} nodes\n")
+    _say(f"{options.pods} pods, {options.nodes} nodes")
     with ExitStack() as ending:
         folder = ending.enter_context(tempfile.TemporaryDirectory())
         plane = ControlPlane(ending.enter_context(Workbench(Path(folder))), build_binaries())
@@ -178,8 +183,7 @@ def main() -> None:
         install_queue(plane)
         bench = Bench(plane, options.pods, options.nodes)
         for name in options.runs:
-            sys.stdout.write(f"{name}: {bench.run(name)}\n")
-            sys.stdout.flush()
+            _say(f"{name}: {bench.run(name)}")
 
 
 if __name__ == "__main__":

@@ -208,8 +208,8 @@ def test_pods_are_held_back_in_a_queue_or_not_at_all() -> None:
     loaded = parse(document(profiles=[profile(multiPoint=named("Hold", "RdmaAware"))], **CLUSTER))
     assert loaded.notes == (
         (
-            "profiles[0].plugins.preEnqueue: Hold not used: PreEnqueue plugins hold pods back in the "
-            "queue, and no queueSort plugin turns it on"
+            "profiles[0].plugins.preEnqueue: Hold not used: PreEnqueue plugins hold pods back in "
+            "the queue, and no queueSort plugin turns it on"
         ),
     )
     assert parse(
