@@ -77,6 +77,8 @@ transfer!(Pod {
     overhead,
     requests,
     scheduling_gates,
+    generation,
+    scheduled_reason,
     creation_timestamp,
     deletion_timestamp,
     phase,
