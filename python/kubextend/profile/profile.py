@@ -454,7 +454,7 @@ def _rejected_by(  # noqa: PLR0913, PLR0917  a call of the plugin and what is le
 ) -> list[Rejection]:
     """What a plugin newly rejects of the nodes that are still kept; each node in one entry."""
     rejections = []
-    for rejection in filter_nodes(state, pod, nodes):
+    for rejection in filter_nodes(state, pod, nodes, kept):
         if not rejection.status.is_rejected:
             raise error_of(plugin, "Filter", rejection.status)
         check_reason(rejection.status)

@@ -42,8 +42,6 @@ class VerbEndpoint:
         arrived_s = time.monotonic()
         try:
             body = await read_body(scope, receive, self._most_body_bytes, "server.maxBodyBytes")
-            # Nobody asks for them any more, and a bind may wait for minutes.
-            scope["headers"] = ()
             answer = await self._run(body, scope, receive, arrived_s)
         except ClientDisconnect:
             return

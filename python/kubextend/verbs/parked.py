@@ -74,6 +74,7 @@ class ParkedPods:
         self._lock = threading.Lock()
         self._pods: OrderedDict[_Key, _Rejected] = OrderedDict()
         self._changes = 0
+        self._expected = False
 
     @property
     def changes(self) -> int:
@@ -116,6 +117,16 @@ class ParkedPods:
         with self._lock:
             self._changes += 1
         self._wake(self._recent())
+
+    def expect_change(self) -> None:
+        """Filters may say something else though no node changed; from any thread, never blocks."""
+        self._expected = True
+
+    def look_if_expected(self) -> None:
+        """As if the nodes had changed, where that is to be expected; to be called once a second."""
+        if self._expected:
+            self._expected = False
+            self.nodes_changed()
 
     def __len__(self) -> int:
         return len(self._pods)

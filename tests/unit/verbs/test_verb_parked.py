@@ -143,3 +143,17 @@ def test_a_pod_is_woken_once_however_many_threads_see_the_change() -> None:
     for thread in threads:
         thread.join()
     assert activator.woken == ["pod"]
+
+
+def test_a_filter_that_may_be_ignored_keeps_no_pod_from_being_woken() -> None:
+    activator = Activator()
+    watched = Watched().listing(node("n"))
+    parked = ParkedPods(activator, metrics=Metrics())
+    waiting, nodes = nodes_of(watched, "n")
+    profile = Profile(
+        "default-scheduler", filter=[Breaks(), Needs()], ignored=frozenset({"Breaks"})
+    )
+    parked.remember(profile, waiting, nodes, 0)
+    watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
+    parked.nodes_changed()
+    assert activator.woken == ["pod"]
