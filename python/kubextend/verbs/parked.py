@@ -38,11 +38,12 @@ class _Rejected:
     def key(self) -> _Key:
         return _key(self.pod)
 
-    def passes_now(self, look_again: LookAgain) -> bool:
+    def is_worth_asking(self, look_again: LookAgain) -> bool:
+        """It passes now, or nobody can say: an Error is tried again, a parked pod is not."""
         try:
             passing, _ = look_again(self.profile, self.pod, self.nodes.latest())
         except (PluginError, TimeoutError):
-            return False
+            return True
         return passing.any()
 
 
@@ -132,7 +133,7 @@ class ParkedPods:
         return len(self._pods)
 
     def _wake(self, candidates: Iterable[_Rejected]) -> None:
-        awake = [rejected for rejected in candidates if rejected.passes_now(self._look_again)]
+        awake = [rejected for rejected in candidates if rejected.is_worth_asking(self._look_again)]
         woken = [rejected.pod for rejected in awake if self._take(rejected)]
         if woken and self._activator is not None:
             self._activator.activate(woken)
