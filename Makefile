@@ -96,6 +96,10 @@ build/benches/built: $(BENCH_SOURCES)
 	cd benches && go build -trimpath -o ../build/benches/ ./...
 	touch $@
 
+.PHONY: bench-queue
+bench-queue: build $(GO_TOOLS) ## how fast gated pods are bound, beside pods without gates
+	$(BIN)/python -m tests.e2e.bench_queue
+
 .PHONY: format
 format: build ## write the formatting that lint checks
 	cargo fmt

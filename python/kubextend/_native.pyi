@@ -108,9 +108,18 @@ class Pod:
     def phase(self) -> str: ...
     @property
     def qos_class(self) -> str:
-        """``status.qosClass``; empty where the API did not set it."""
+        """``status.qosClass``; where the API set none, what Kubernetes makes of the spec.
+
+        Source: kubernetes v1.36 pkg/apis/core/v1/helper/qos/qos.go ComputePodQOS
+        """
+    @property
+    def scheduled_reason(self) -> str:
+        """The reason of the condition PodScheduled; empty without one, and once it is bound."""
     @property
     def nominated_node_name(self) -> str: ...
+    @property
+    def generation(self) -> int:
+        """``metadata.generation``: 1, and the changes of its spec; 0 where they are not counted."""
     @property
     def creation_timestamp(self) -> str: ...
     @property

@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from kubextend.framework.registry import RegisteredPlugin
 from kubextend.metrics import Metrics
 from kubextend.profile import BindingPlugins, Profile, Profiles, WaitingPods
 from kubextend.profile.isolation import IsolatedPlugin
+from kubextend.queue_side import QueueSide
 from kubextend.server import (
     Access,
     Check,
@@ -164,6 +166,7 @@ class App:
     health: Health
     metrics: Metrics
     _cluster: _ClusterSide | None = field(repr=False)
+    _queue: QueueSide | None = field(repr=False)
 
     def start(self) -> None:
         """The API is followed from now on, whether it is there or not, and plugins are at work."""
@@ -171,9 +174,13 @@ class App:
             self._cluster.start()
         for plugin in self.verbs.profiles.plugins:
             _call_if_there(plugin, "start")
+        if self._queue is not None:
+            self._queue.start()
 
     def stop(self) -> None:
         """Nothing talks to the API any more, and no plugin works in the background."""
+        if self._queue is not None:
+            self._queue.stop()
         for plugin in self.verbs.profiles.plugins:
             _call_if_there(plugin, "stop")
         if self._cluster is not None:
@@ -226,11 +233,14 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
         in_thread=workers.wait_for,
         pool=pool,
     )
-    health = Health(
-        side.checks() if side else [],
-        [Check("plugins", verbs.limits.breakers.why_not_alive)],
-        lambda: waiting_pods.close("kubextend is shutting down"),
-    )
+    queue = None
+    checks = side.checks() if side else []
+    alive = [Check("plugins", verbs.limits.breakers.why_not_alive)]
+    if side is not None and config.queues:
+        queue = QueueSide.of(config, verbs.profiles, side.api, metrics)
+        checks.append(Check("queue-sync", partial(_why_not_synced, "pending pods", queue.pods)))
+        alive.append(Check("queue", queue.runner.why_not_alive))
+    health = Health(checks, alive, lambda: waiting_pods.close("kubextend is shutting down"))
     metrics.watch_waiting_pods(lambda: len(waiting_pods))
     if side is not None:
         side.tell(metrics)
@@ -257,7 +267,7 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
         running=running,
         pool=pool,
     )
-    app = App(asgi, verbs, health, metrics, side)
+    app = App(asgi, verbs, health, metrics, side, queue)
     return app
 
 
@@ -363,7 +373,7 @@ def serve(
     """
     keep_freed_memory()
     app = build(config, plugins)
-    if app.verbs.run_python:
+    if app.verbs.run_python or config.queues:
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
     server = config.server
     main = Listener(
@@ -407,6 +417,8 @@ def _profile(
 
     return Profile(
         resolved.scheduler_name,
+        queue_sort=at("queueSort"),
+        pre_enqueue=at("preEnqueue"),
         pre_filter=at("preFilter"),
         filter=at("filter"),
         post_filter=at("postFilter"),

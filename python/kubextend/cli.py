@@ -16,17 +16,20 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import click
 
 from kubextend import __version__, logs
-from kubextend.errors import ConfigError, Issue, KubextendError, WireError
+from kubextend.errors import ClusterError, ConfigError, Issue, KubextendError, WireError
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from kubextend.config import EnabledPlugin, ExtenderConfiguration
+    from kubextend.cluster import LeaseName
+    from kubextend.cluster.client import Cluster
+    from kubextend.config import EnabledPlugin, ExtenderConfiguration, Queue
     from kubextend.core import ExtenderArgs, NodeStore
     from kubextend.framework.known_plugins import KnownPlugins
     from kubextend.framework.plugin import Plugin
     from kubextend.plugin_list import ListedPlugin
     from kubextend.profile import Profile
+    from kubextend.queue import QueueEntry
     from kubextend.verbs import Verbs
 
 __all__ = ["main"]
@@ -209,6 +212,106 @@ def prioritize(
     best_first = sorted(recording.names, key=lambda name: -scores.get(name, 0))
     _print_table(("NODE", "SCORE"), [(name, str(scores.get(name, "-"))) for name in best_first])
     click.echo(recording.footer)
+
+
+_kubeconfig_option = click.option("--kubeconfig", help="Use the Kubernetes API with this file.")
+
+
+@main.command()
+@_config_option
+@_kubeconfig_option
+@_output_option
+def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> None:
+    """Show the scheduling queue: who is next, who is held back, and why.
+
+    Asks the Kubernetes API and orders by the configured plugins; needs no running kubextend.
+    """
+    from kubextend import app, cluster, queue_side
+
+    overrides: dict[str, JsonValue] = {"cluster.kubeconfig": kubeconfig} if kubeconfig else {}
+    config, known = _load_with_plugins(config_file, overrides, runs_here=False)
+    if not config.queues or config.cluster is None:
+        message = "this configuration has no queue: no profile enables a queueSort plugin"
+        raise click.ClickException(message)
+    api = cluster.connect(config.cluster.kubeconfig, config.cluster.context)
+    profiles = app.build_verbs(config, known).profiles
+    entries = queue_side.queue_entries(config, profiles, cluster.list_pending_pods(api))
+    rows = [_queue_row(entry) for entry in entries]
+    if output == "json":
+        click.echo(json.dumps(rows, indent=2))
+        return
+    head = ("POSITION", "POD", "PRIORITY", "QOS", "WAITING SINCE", "WHY")
+    _print_table(
+        head, [["-" if cell is None else str(cell) for cell in row.values()] for row in rows]
+    )
+    click.echo(_lease_line(api, queue_side.lease_name(config)))
+
+
+def _lease_line(api: "Cluster", lease: "LeaseName") -> str:
+    from kubextend import cluster
+
+    try:
+        holder = cluster.lease_holder(api, lease)
+    except ClusterError as error:
+        return f"lease {lease}: {error}"
+    return f"lease {lease}: {holder or 'nobody holds it, so no pod is released'}"
+
+
+def _queue_row(entry: "QueueEntry") -> dict[str, Any]:
+    pod = entry.info.pod
+    return {
+        "position": entry.position,
+        "pod": f"{pod.namespace}/{pod.name}",
+        "priority": pod.priority or 0,
+        "qosClass": pod.qos_class,
+        "waitingSince": pod.creation_timestamp,
+        "why": entry.why,
+    }
+
+
+@main.command()
+@_kubeconfig_option
+@click.option("--context", help="A context of that file other than its current one.")
+@click.option("--namespace", "-n", help="Only pods of this namespace.  [default: of all]")
+@click.option(
+    "--gate", default="kubextend.dev/queue", show_default=True, help="The scheduling gate."
+)
+@click.option("--dry-run", is_flag=True, help="Name the pods and change nothing.")
+def ungate(
+    *,
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str | None,
+    gate: str,
+    dry_run: bool,
+) -> None:
+    """Take our scheduling gate off every pod: for when kubextend is not to come back.
+
+    Needs no configuration and no running kubextend. What puts the gate on new pods is to be taken
+    away first.
+    """
+    from kubextend import cluster
+
+    api = cluster.connect(kubeconfig, context)
+    pods = [
+        pod
+        for pod in cluster.list_pending_pods(api)
+        if gate in pod.scheduling_gates and namespace in {None, pod.namespace}
+    ]
+    if dry_run:
+        for pod in pods:
+            click.echo(f"{pod.namespace}/{pod.name} has {', '.join(pod.scheduling_gates)}")
+        click.echo(f"{len(pods)} pods have the gate {gate}")
+        return
+    fates = cluster.ungate(api, gate, pods)
+    done = {cluster.Fate.RELEASED, cluster.Fate.GONE}
+    failed = [(pod, why) for pod, fate, why in fates if fate not in done]
+    for pod, why in failed:
+        click.echo(f"error: {pod.namespace}/{pod.name}: {why or 'no answer in time'}", err=True)
+    click.echo(f"the gate {gate} is off {len(fates) - len(failed)} pods")
+    if failed:
+        message = f"{len(failed)} pods still have it"
+        raise click.ClickException(message)
 
 
 @main.command()
@@ -408,6 +511,8 @@ def _summary(config: "ExtenderConfiguration") -> Iterator[str]:
     yield f"nodes in a request: {nodes}"
     yield f"Kubernetes API: {_cluster(config)}"
     yield f"score scale: {config.score_scale}"
+    if config.queues:
+        yield f"queue: {_queue(config.queue)}"
     for profile in config.resolved:
         yield f"profile {profile.scheduler_name}:"
         for point, plugins in profile.points.items():
@@ -422,6 +527,11 @@ def _cluster(config: "ExtenderConfiguration") -> str:
         return "not used"
     source = config.cluster.kubeconfig or "the service account, else the default kubeconfig"
     return f"{source}, context {config.cluster.context}" if config.cluster.context else source
+
+
+def _queue(settings: "Queue") -> str:
+    hold = f"maxHold {settings.max_hold}"
+    return f"{settings.strategy}, window {settings.window}, {hold}, gate {settings.gate}"
 
 
 def _plugin(plugin: "EnabledPlugin", *, scored: bool) -> str:

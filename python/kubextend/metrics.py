@@ -39,6 +39,7 @@ _MILLISECOND = 0.001
 # below the millisecond, where most answers of a names-mode verb are.
 _VERB_SECONDS = tuple(_MILLISECOND * 2.0**power for power in range(-5, 15))
 _NODES = (1, 10, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 15_000, 50_000, 100_000)
+_WAIT_SECONDS = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 14_400, 86_400)
 _BODY_BYTES = tuple(1024.0 * 4.0**power for power in range(11))
 
 
@@ -164,24 +165,32 @@ class Histogram:
 
 
 class _HistogramCollector(Collector):
-    """A histogram for each verb that was called."""
+    """A histogram for each distinct values of its labels.
 
-    def __init__(self, name: str, text: str, bounds: Sequence[float]) -> None:
+    Args:
+        name: of the family.
+        text: what it says.
+        bounds: ascending.
+        labels: their names.
+    """
+
+    def __init__(self, name: str, text: str, bounds: Sequence[float], *labels: str) -> None:
         self._name = name
         self._text = text
         self._bounds = bounds
-        self._of_verb: dict[str, Histogram] = {}
+        self._labels = labels
+        self._of: dict[tuple[str, ...], Histogram] = {}
 
-    def of_verb(self, verb: str) -> Histogram:
-        """That of a verb, which is shown from now on."""
-        found = self._of_verb.get(verb)
-        return found or self._of_verb.setdefault(verb, Histogram(self._bounds))
+    def of(self, *values: str) -> Histogram:
+        """That of some values, which is shown from now on."""
+        found = self._of.get(values)
+        return found or self._of.setdefault(values, Histogram(self._bounds))
 
     def collect(self) -> Iterator[Metric]:
-        family = HistogramMetricFamily(self._name, self._text, labels=["verb"])
-        for verb, histogram in list(self._of_verb.items()):
+        family = HistogramMetricFamily(self._name, self._text, labels=self._labels)
+        for values, histogram in list(self._of.items()):
             buckets, total = histogram.read()
-            family.add_metric([verb], buckets, total)
+            family.add_metric(values, buckets, total)
         yield family
 
 
@@ -253,6 +262,18 @@ class Metrics:
             ("result",),
             registry=self.registry,
         )
+        self.queue_wait = self._histograms(
+            "kubextend_queue_wait_seconds",
+            "From a pod's creation until its gate was taken off.",
+            _WAIT_SECONDS,
+        ).of()
+        self._queue_releases = Counter(
+            "kubextend_queue_releases",
+            "Pods whose gate was to be taken off, by what became of them: released, gone, refused.",
+            ("result",),
+            registry=self.registry,
+        )
+        self.queue_releases: Callable[[str], Counter] = cache(self._queue_releases.labels)
         self.requests: Callable[[str, str], Counter] = cache(self._requests.labels)
         self.refused: Callable[[str], Counter] = cache(self._refused.labels)
         self.waiting_pod_requests: Callable[[str], Counter] = cache(
@@ -264,9 +285,14 @@ class Metrics:
         )
 
     def _by_verb(self, name: str, text: str, bounds: Sequence[float]) -> Callable[[str], Histogram]:
-        histograms = _HistogramCollector(name, text, bounds)
+        return self._histograms(name, text, bounds, "verb").of
+
+    def _histograms(
+        self, name: str, text: str, bounds: Sequence[float], *labels: str
+    ) -> _HistogramCollector:
+        histograms = _HistogramCollector(name, text, bounds, *labels)
         self.registry.register(histograms)
-        return histograms.of_verb
+        return histograms
 
     def certificate_reload(self, loaded: bool) -> None:
         """TLS files were found changed, and loaded or left alone."""
@@ -312,6 +338,12 @@ class Metrics:
     def watch_plugins(self, health: Callable[[], Mapping[str, PluginHealth]]) -> None:
         """Breakers and stuck threads of the plugins, by name, are read at every scrape."""
         self.registry.register(_PluginCollector(health))
+
+    def watch_queue(
+        self, counts: Callable[[], Mapping[str, int]], leads: Callable[[], bool]
+    ) -> None:
+        """Pods of the queue by state, and whether this replica releases them, at every scrape."""
+        self.registry.register(_QueueCollector(counts, leads))
 
     def render(self) -> tuple[bytes, str]:
         """Every metric in Prometheus' text format, and its content type. Slow: not on a loop."""
@@ -431,3 +463,24 @@ class _PluginCollector(Collector):
             breaker.add_metric([plugin], health.open)
             stuck.add_metric([plugin], health.stuck_threads)
         yield from (breaker, stuck)
+
+
+class _QueueCollector(Collector):
+    """Reads the queue when it is scraped."""
+
+    def __init__(self, counts: Callable[[], Mapping[str, int]], leads: Callable[[], bool]) -> None:
+        self._counts = counts
+        self._leads = leads
+
+    def collect(self) -> Iterator[Metric]:
+        pods = GaugeMetricFamily(
+            "kubextend_queue_pods", "Pods of the queue, by their state.", labels=["state"]
+        )
+        for state, number in self._counts().items():
+            pods.add_metric([state], number)
+        yield pods
+        yield GaugeMetricFamily(
+            "kubextend_queue_leader",
+            "1 while this replica is the one that releases pods.",
+            value=self._leads(),
+        )

@@ -10,7 +10,7 @@ import pytest
 
 from .controlplane import ControlPlane, build_binaries
 from .kubeapi import Api, NodePool
-from .manifests import HELLO_WORLD, grant_kubextend
+from .manifests import HELLO_WORLD, QUEUE_SORT, grant_kubextend
 from .stack import Stack
 from .workbench import Workbench
 from .workload import NewWorkload, Workload, create_priority_classes
@@ -88,11 +88,20 @@ def thousand_nodes(api: Api) -> NodePool:
 @pytest.fixture(scope="session")
 def hello_world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that the example package is installed in, with what announces its plugins."""
-    folder = tmp_path_factory.mktemp("hello-world")
+    return install(HELLO_WORLD, tmp_path_factory.mktemp("hello-world"))
+
+
+@pytest.fixture(scope="session")
+def queue_sort(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same for the example of a queueSort plugin."""
+    return install(QUEUE_SORT, tmp_path_factory.mktemp("queue-sort"))
+
+
+def install(package: Path, folder: Path) -> Path:
+    """Put a package into a folder. Nothing is downloaded: uv brings the build backend."""
     uv = Path(sys.executable).with_name("uv")
-    # Nothing is downloaded: kubextend is there, and uv brings the package's build backend.
     options = ["--offline", "--no-deps", "--quiet", f"--python={sys.executable}"]
-    command: list[str | Path] = [uv, "pip", "install", *options, f"--target={folder}", HELLO_WORLD]
+    command: list[str | Path] = [uv, "pip", "install", *options, f"--target={folder}", package]
     subprocess.run(command, check=True)
     return folder
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .certificates import Authority, write_signing_key
-from .kubeapi import Api
+from .kubeapi import Api, Object
 from .workbench import Program, Workbench, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +29,20 @@ USERS = {
     "admin": ("admin-token", "system:masters"),
     "system:kube-scheduler": ("scheduler-token", "system:authenticated"),
     "kubextend": ("kubextend-token", "system:authenticated"),
+}
+# What kubextend writes, and nothing of anybody else.
+AUDITED = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {
+            "level": "Metadata",
+            "users": ["kubextend"],
+            "verbs": ["create", "update", "patch", "delete", "deletecollection"],
+        },
+        {"level": "None"},
+    ],
 }
 START_TIMEOUT_S = 90.0
 
@@ -89,6 +103,9 @@ class ControlPlane:
         self._tokens = bench.folder / "tokens.csv"
         lines = [f'{token},{user},{user},"{group}"' for user, (token, group) in USERS.items()]
         self._tokens.write_text("\n".join(lines) + "\n")
+        self._audited = bench.folder / "audit.jsonl"
+        self._audit_policy = bench.folder / "audit.json"
+        self._audit_policy.write_text(json.dumps(AUDITED))
         self._etcd_url = f"http://127.0.0.1:{bench.free_port()}"
         self._start_etcd()
         self.port = bench.free_port()
@@ -99,6 +116,10 @@ class ControlPlane:
 
     def close(self) -> None:
         self.api.close()
+
+    def api_of(self, account: str) -> Api:
+        """Make requests as any account: a user, or system:serviceaccount:NAMESPACE:NAME."""
+        return Api(self.url, self.authority.cert, USERS["admin"][0], account)
 
     def kubeconfig(self, user: str, url: str | None = None) -> Path:
         """Write the kubeconfig of one user, for the kube-apiserver or another way to it."""
@@ -116,6 +137,11 @@ class ControlPlane:
         }
         path.write_text(json.dumps(config, indent=1))
         return path
+
+    def written(self, namespace: str) -> list[Object]:
+        """Every change that kubextend asked for in a namespace, as audit Events, in order."""
+        events = map(json.loads, self._audited.read_text().splitlines())
+        return [e for e in events if e["objectRef"].get("namespace") == namespace]
 
     def break_server(self) -> None:
         """Kill kube-apiserver: every connection and watch ends at once."""
@@ -148,6 +174,8 @@ class ControlPlane:
             "--authorization-mode=RBAC",
             f"--token-auth-file={self._tokens}",
             "--endpoint-reconciler-type=none",
+            f"--audit-policy-file={self._audit_policy}",
+            f"--audit-log-path={self._audited}",
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
         ]
         program = self.bench.start(f"kube-apiserver-{port}", *command)

@@ -15,17 +15,29 @@ WRITERS = 6
 POOL_LABEL = "e2e.kubextend.dev/pool"
 RDMA_LABEL = "node.kubernetes.io/rdma-enabled"
 MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 
 
 class Api:
-    """Requests as one user. Every refusal is an httpx.HTTPStatusError that tells the reason."""
+    """Requests as one user. Every refusal is an httpx.HTTPStatusError that tells the reason.
 
-    def __init__(self, url: str, ca: Path, token: str) -> None:
+    Args:
+        url: of kube-apiserver.
+        ca: the certificate to trust.
+        token: of who calls.
+        acting_as: another user, whom the caller may impersonate.
+    """
+
+    def __init__(self, url: str, ca: Path, token: str, acting_as: str = "") -> None:
+        headers = {"Authorization": f"Bearer {token}"}
+        if acting_as:
+            headers["Impersonate-User"] = acting_as
         self._client = httpx.Client(
             base_url=url,
             verify=ssl.create_default_context(cafile=str(ca)),
-            headers={"Authorization": f"Bearer {token}"},
+            headers=headers,
             timeout=30.0,
             trust_env=False,
         )
@@ -118,12 +130,12 @@ class NodePool:
     _made: int = 0
     _lock = threading.Lock()
 
-    def __init__(self, api: Api, name: str, size: int, cpu: str = "32") -> None:
+    def __init__(self, api: Api, name: str, size: int, cpu: str = "32", pods: int = 500) -> None:
         self._api = api
         self.name = name
         self.names = [f"{name}-{i:04}" for i in range(size)]
         self._labelled: set[str] = set()
-        api.create_nodes(node(n, {POOL_LABEL: name}, cpu) for n in self.names)
+        api.create_nodes(node(n, {POOL_LABEL: name}, cpu, pods) for n in self.names)
 
     def enable_rdma(self, *names: str) -> None:
         """Label exactly these nodes and no other as able to do RDMA."""
@@ -142,9 +154,11 @@ class NodePool:
         self._api.call("DELETE", "/api/v1/nodes", labelSelector=selector)
 
 
-def node(name: str, labels: Mapping[str, str] | None = None, cpu: str = "32") -> Object:
-    """Make a ready node with room for 500 pods."""
-    capacity = {"cpu": cpu, "memory": "64Gi", "pods": "500", "ephemeral-storage": "100Gi"}
+def node(
+    name: str, labels: Mapping[str, str] | None = None, cpu: str = "32", pods: int = 500
+) -> Object:
+    """Make a ready node with room for so many pods."""
+    capacity = {"cpu": cpu, "memory": "64Gi", "pods": str(pods), "ephemeral-storage": "100Gi"}
     return {
         "apiVersion": "v1",
         "kind": "Node",

@@ -5,10 +5,11 @@ from pathlib import Path
 import yaml
 
 from .controlplane import ROOT
-from .kubeapi import Api, Object
+from .kubeapi import APPLY, Api, Object
 
 DEPLOY = ROOT / "deploy"
 HELLO_WORLD = DEPLOY / "examples" / "hello-world"
+QUEUE_SORT = DEPLOY / "examples" / "queue-sort"
 KUBEXTEND_KIND = "ExtenderConfiguration"
 SCHEDULER_KIND = "KubeSchedulerConfiguration"
 # Read by a program from a file; no API serves them.
@@ -45,6 +46,13 @@ def path_of(api: Api, manifest: Object, namespace: str = "default") -> str:
             return f"{root}{scope}/{resource['name']}/{metadata['name']}"
     message = f"{manifest['kind']} is no kind of {group_version}"
     raise LookupError(message)
+
+
+def apply(api: Api, manifest: Object, **query: str) -> Object:
+    """Let kube-apiserver make the object, or make it so, and return it."""
+    return api.call(
+        "PATCH", path_of(api, manifest), manifest, APPLY, fieldManager="e2e", force="true", **query
+    )
 
 
 def grant_kubextend(api: Api, user: str) -> None:

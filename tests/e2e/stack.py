@@ -134,12 +134,14 @@ class Stack:
         out_of_tree: Sequence[str] = (),
         python_path: Sequence[Path] = (),
         api_url: str | None = None,
+        queue: Object | None = None,
         scheduler: bool = True,
     ) -> None:
         self.name = name
         self.mode = mode
         self._api_url = api_url
         self._profiles = [profile or _profile(name), *more_profiles]
+        self._queue = queue
         self._out_of_tree = out_of_tree
         self._python_path = python_path
         self.scheduler_name: str = self._profiles[0]["schedulerName"]
@@ -260,6 +262,8 @@ class Stack:
             "extender": extender,
             "profiles": self._profiles,
         }
+        if self._queue is not None:
+            config["queue"] = self._queue
         if self._out_of_tree:
             config["outOfTree"] = list(self._out_of_tree)
         if self.mode.names or self.mode.binds:

@@ -9,14 +9,14 @@ import yaml
 
 from .certificates import Authority
 from .controlplane import ControlPlane
-from .kubeapi import APPLY, Api, Object, placed_on
+from .kubeapi import Api, Object, placed_on
 from .manifests import (
     DEPLOY,
     KUBEXTEND_KIND,
     SCHEDULER_KIND,
+    apply,
     documents,
     objects,
-    path_of,
 )
 from .stack import Mode, Scheduler, Stack, run_kubextend
 from .workbench import until
@@ -47,19 +47,14 @@ def pod_templates() -> list[tuple[Path, Object]]:
     return [(path, d) for path, d in objects() if "template" in d.get("spec", {})]
 
 
-def server_side_apply(api: Api, manifest: Object) -> Object:
-    return api.call(
-        "PATCH", path_of(api, manifest), manifest, APPLY, fieldManager="e2e", dryRun="All"
-    )
-
-
 @pytest.fixture(scope="module")
 def namespaces(api: Api) -> set[str]:
     """Namespaces that the manifests bring or name; a dry run does not make them."""
     own = {d["metadata"]["name"]: d for _, d in objects() if d["kind"] == "Namespace"}
     referred = {d["metadata"].get("namespace", "default") for _, d in objects()}
     for name in (own.keys() | referred) - SERVED_BY_DEFAULT:
-        api.create_namespace(name, own.get(name, {}).get("metadata", {}).get("labels"))
+        bare = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        apply(api, own.get(name, bare))
     return own.keys() | referred
 
 
@@ -69,7 +64,7 @@ def test_a_real_kube_apiserver_accepts_the_manifest_in_a_server_side_dry_run(
 ) -> None:
     path, thing = manifest
     assert namespaces
-    applied = server_side_apply(api, thing)
+    applied = apply(api, thing, dryRun="All")
     assert applied["kind"] == thing["kind"], path
 
 
@@ -104,10 +99,12 @@ def on_this_machine(configuration: Object, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", dict(configurations()))
-def test_kubextend_accepts_the_configuration(name: str, tmp_path: Path, hello_world: Path) -> None:
+def test_kubextend_accepts_the_configuration(
+    name: str, tmp_path: Path, hello_world: Path, queue_sort: Path
+) -> None:
     configuration = yaml.safe_load(dict(configurations())[name])
     checked = on_this_machine(configuration, tmp_path)
-    assert run_kubextend("check", checked, python_path=[hello_world])
+    assert run_kubextend("check", checked, python_path=[hello_world, queue_sort])
 
 
 def scheduler_files() -> list[Path]:

@@ -78,8 +78,9 @@ class Workbench:
         return program
 
     def end(self, program: Program, with_signal: signal.Signals = signal.SIGTERM) -> int:
-        """End one program and forget it."""
-        self.programs.remove(program)
+        """End one program, if it has not ended yet, and forget it."""
+        if program in self.programs:
+            self.programs.remove(program)
         return program.end(with_signal)
 
     def free_port(self) -> int:

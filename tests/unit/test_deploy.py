@@ -40,6 +40,21 @@ def documents(path: Path) -> list[Object]:
     return [document for document in yaml.safe_load_all(path.read_text()) if document]
 
 
+def granted(kind: str, name: str) -> list[set[tuple[str, str]]]:
+    """Verb and resource of each rule of the roles with this name, a set for each place."""
+    return [
+        {
+            (verb, resource)
+            for rule in document["rules"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
+        for path in sorted(DEPLOY.rglob("rbac.yaml"))
+        for document in documents(path)
+        if (document["kind"], document["metadata"]["name"]) == (kind, name)
+    ]
+
+
 def containers() -> list[Any]:
     """Every container of every manifest, with its pod's spec."""
     found = []
@@ -137,21 +152,6 @@ def test_a_container_of_ours_can_change_nothing_outside_of_its_process(
 
 
 def test_every_place_gives_kubextend_the_same_role_and_exactly_what_it_calls() -> None:
-    roles = [
-        document
-        for path in sorted(DEPLOY.rglob("rbac.yaml"))
-        for document in documents(path)
-        if document["kind"] == "ClusterRole"
-    ]
-    granted = [
-        {
-            (verb, resource)
-            for rule in role["rules"]
-            for resource in rule["resources"]
-            for verb in rule["verbs"]
-        }
-        for role in roles
-    ]
     calls = {
         ("list", "nodes"),
         ("watch", "nodes"),
@@ -163,7 +163,32 @@ def test_every_place_gives_kubextend_the_same_role_and_exactly_what_it_calls() -
         ("watch", "pods"),
         ("create", "events"),
     }
-    assert granted == [calls, calls]
+    assert granted("ClusterRole", "kubextend") == [calls, calls]
+
+
+def test_the_roles_of_the_queue_are_exactly_what_the_queue_calls() -> None:
+    (on_pods,) = granted("ClusterRole", "kubextend-queue")
+    (on_leases,) = granted("Role", "kubextend-queue")
+    assert on_pods == {("list", "pods"), ("watch", "pods"), ("patch", "pods")}
+    assert on_leases == {("create", "leases"), ("get", "leases"), ("update", "leases")}
+
+
+def test_every_account_that_may_patch_pods_is_one_that_the_policy_limits() -> None:
+    queue = [*documents(DEPLOY / "queue/rbac.yaml"), *documents(DEPLOY / "queue/limits.yaml")]
+    (binding,) = [d for d in queue if d["kind"] == "ClusterRoleBinding"]
+    (policy,) = [d for d in queue if d["kind"] == "ValidatingAdmissionPolicy"]
+    accounts = {
+        f"system:serviceaccount:{who['namespace']}:{who['name']}"
+        if "namespace" in who
+        else who["name"]
+        for who in binding["subjects"]
+    }
+    (limited,) = [
+        condition["expression"]
+        for condition in policy["spec"]["matchConditions"]
+        if condition["name"] == "is-kubextend"
+    ]
+    assert accounts == set(re.findall(r"'([^']+)'", limited))
 
 
 def test_the_image_and_the_manifests_agree_on_user_paths_and_version() -> None:

@@ -71,3 +71,10 @@ def test_configuring_twice_writes_each_line_once(capsys: pytest.CaptureFixture[s
     logs.configure("info", "text")
     logging.getLogger("kubextend.test").info("once")
     assert capsys.readouterr().err.count("once") == 1
+
+
+@pytest.mark.parametrize("level", logs.LEVELS)
+@pytest.mark.parametrize("fmt", logs.FORMATS)
+def test_another_process_can_be_told_to_log_alike(level: logs.Level, fmt: logs.Format) -> None:
+    logs.configure(level, fmt)
+    assert logs.current() == (level, fmt)

@@ -83,6 +83,8 @@ def fields(section: type[BaseModel]) -> set[str]:
         ("cluster", model.Cluster),
         ("extender", model.Extender),
         ("extender.tlsConfig", model.ExtenderTLSConfig),
+        ("queue", model.Queue),
+        ("queue.lease", model.QueueLease),
         ("profiles.0", model.SchedulerProfile),
         ("profiles.0.plugins.filter", model.PluginSet),
     ],
@@ -101,6 +103,7 @@ def test_the_reference_has_the_defaults() -> None:
     written = config.parse(reference(), known=IN_TREE)  # type: ignore[arg-type]
     assert written.server == model.Server()
     assert written.cluster == model.Cluster()
+    assert written.queue == model.Queue()
     assert written.score_scale == model.ExtenderConfiguration().score_scale
     assert written.extender == model.Extender.model_validate({"nodeCacheCapable": True})
     assert written.profiles == config.load(None, known=IN_TREE).profiles

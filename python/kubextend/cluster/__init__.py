@@ -1,4 +1,4 @@
-"""Everything that talks to the Kubernetes API: list/watch, binding, waking pods, Events.
+"""Everything that talks to the Kubernetes API: list/watch, binding, patches, leases, Events.
 
 The only package that imports ``kubernetes``, and only once ``connect`` is called: a process
 without a cluster never loads it.
@@ -6,14 +6,18 @@ without a cluster never loads it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from kubextend.cluster.activator import Activator
 from kubextend.cluster.binder import Binder
 from kubextend.cluster.call import RefusedError, UnreachableError
+from kubextend.cluster.election import Election, LeaseName, lease_holder
 from kubextend.cluster.events import EventRecorder
+from kubextend.cluster.pending_pods import follow_pending_pods, list_pending_pods
 from kubextend.cluster.pods import PodReader, follow_pods
 from kubextend.cluster.reflector import Reflector
+from kubextend.cluster.ungater import Fate, Ungater, ungate
 
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
@@ -21,14 +25,33 @@ if TYPE_CHECKING:
 __all__ = [
     "Activator",
     "Binder",
+    "Election",
     "EventRecorder",
+    "Fate",
+    "LeaseName",
     "PodReader",
     "Reflector",
     "RefusedError",
+    "Ungater",
     "UnreachableError",
     "connect",
+    "follow_pending_pods",
     "follow_pods",
+    "lease_holder",
+    "list_pending_pods",
+    "own_namespace",
+    "ungate",
 ]
+
+_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+def own_namespace() -> str | None:
+    """The namespace that this process runs in; None outside of any pod."""
+    try:
+        return _NAMESPACE.read_text().strip() or None
+    except OSError:
+        return None
 
 
 def connect(kubeconfig: str | None = None, context: str | None = None) -> Cluster:

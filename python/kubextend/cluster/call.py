@@ -32,6 +32,7 @@ class Call:
         query: parameters of the URL.
         body: sent as JSON.
         content_type: of the body.
+        accept: the content types of an answer.
     """
 
     method: str
@@ -40,6 +41,7 @@ class Call:
     query: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, object] | None = None
     content_type: str = "application/json"
+    accept: str = "application/json"
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"

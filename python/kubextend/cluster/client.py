@@ -221,7 +221,7 @@ class _Session:
             response: BaseHTTPResponse = self.api_client.call_api(
                 call.method,
                 f"{self.host}{call.path}{query}",
-                self._headers(call.content_type),
+                self._headers(call),
                 call.body,
                 _request_timeout=(min(CONNECT_TIMEOUT_S, call.timeout_s), call.timeout_s),
             ).response
@@ -229,10 +229,10 @@ class _Session:
             raise UnreachableError(call, getattr(error, "reason", None) or error) from error
         return response
 
-    def _headers(self, content_type: str) -> dict[str, str]:
+    def _headers(self, call: Call) -> dict[str, str]:
         headers = {
-            "Accept": "application/json",
-            "Content-Type": content_type,
+            "Accept": call.accept,
+            "Content-Type": call.content_type,
             "User-Agent": f"kubextend/{__version__}",
         }
         token = self._authorization()

@@ -68,10 +68,12 @@ class _Fates:
         self._on_deleted = on_deleted
         self._on_bound = on_bound
         self._awaited_before: set[str] = set()
+        self._assumed_before: set[str] = set()
 
     def list_begins(self) -> None:
         """A list holds every pod that was there when it was asked for, and is not gone."""
         self._awaited_before = set(self._awaited())
+        self._assumed_before = {pod.uid for pod, _ in self._store.assumed()}
 
     def swap(self, commit: Callable[[], object]) -> None:
         """Also tells of awaited pods that are gone or bound since the watch broke off.
@@ -81,6 +83,10 @@ class _Fates:
         """
         known = {uid for uid in self._awaited() if self._store.get(uid) is not None}
         commit()
+        for uid in self._assumed_before:
+            # The store may never have known it: it came, was bound, and went while nobody looked.
+            if self._store.get(uid) is None:
+                self._store.forget(uid)
         for uid in self._awaited_before | known:
             self._tell(uid, self._store.get(uid))
 

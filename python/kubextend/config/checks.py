@@ -55,6 +55,7 @@ def check(
     checks.extender()
     checks.permit_max_wait()
     checks.managed_resources()
+    checks.queue()
     checks.profiles()
 
 
@@ -270,6 +271,21 @@ class _Checks:
             )
             names = [resource.name for resource in resources]
             self._complain(at, message, names, "leave one of them out")
+
+    def queue(self) -> None:
+        config = self._config
+        if not config.queues:
+            if "queue" in config.model_fields_set:
+                message = "not used: no profile enables a queueSort plugin"
+                self._findings.note(("queue",), message)
+            return
+        if config.cluster is None and self._sound("cluster"):
+            message = "Required value: the queue watches pods and takes their gates off"
+            self._complain(("cluster",), message, hint="add cluster: {}")
+        hold = config.queue.max_hold
+        if hold <= Duration(0) and self._sound("queue.maxHold"):
+            hint = "how long an unschedulable pod may hold up those behind it, such as 60s"
+            self._complain(("queue", "maxHold"), "must be more than 0", str(hold), hint)
 
     def profiles(self) -> None:
         if not self._config.profiles and self._sound("profiles"):

@@ -38,6 +38,8 @@ __all__ = [
     "PluginInfo",
     "PluginSet",
     "Plugins",
+    "Queue",
+    "QueueLease",
     "ResolvedProfile",
     "SchedulerProfile",
     "Server",
@@ -55,6 +57,11 @@ Verb = Literal["filter", "preempt", "prioritize", "bind"]
 _BEYOND_PERMIT: Final = Duration.parse("1m")
 
 _HOST_NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
+_DNS_NAME = re.compile(
+    r"(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*"
+)
+# Source: apimachinery v0.36 pkg/api/validate/content/kube.go IsLabelKey, by which gates are judged
+_GATE_NAME = re.compile(r"(?=.{1,63}$)[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _BINDING_POINTS = ("reserve", "permit", "preBind", "bind", "postBind")
 # A pod that Permit rejected hears of it at its next filter call.
 _FILTER_POINTS = ("preFilter", "filter", "postFilter", "permit")
@@ -169,6 +176,21 @@ def _host(host: str) -> str:
     return host
 
 
+def _dns_name(name: str) -> str:
+    if not _DNS_NAME.fullmatch(name):
+        message = "must be a name of lower case letters, digits, - and ."
+        raise ValueError(message)
+    return name
+
+
+def _gate(name: str) -> str:
+    prefix, slash, last = name.rpartition("/")
+    if not _GATE_NAME.fullmatch(last) or (slash and not _DNS_NAME.fullmatch(prefix)):
+        message = "must be a qualified name such as kubextend.dev/queue"
+        raise ValueError(message)
+    return name
+
+
 _FilePath = Annotated[str | None, AfterValidator(lambda path: path or None)]
 _GoDuration = Annotated[Duration, PlainValidator(_duration), PlainSerializer(str, return_type=str)]
 _Port = Annotated[int, Field(ge=1, le=65535)]
@@ -229,6 +251,35 @@ class Cluster(_Model):
 
     kubeconfig: _FilePath = None
     context: _FilePath = None
+
+
+class QueueLease(_Model):
+    """The Lease that says which replica releases pods.
+
+    Attributes:
+        namespace: None: the one that kubextend runs in, and outside of any pod kube-system.
+    """
+
+    name: Annotated[str, AfterValidator(_dns_name)] = "kubextend-queue"
+    namespace: Annotated[str, AfterValidator(_dns_name)] | None = None
+
+
+class Queue(_Model):
+    """How pods are released, where a profile enables a queueSort plugin.
+
+    Attributes:
+        strategy: what an unschedulable pod means to those behind it: they wait, or they do not.
+        window: how many released pods kube-scheduler may have at a time. Their order among
+            themselves is kube-scheduler's.
+        max_hold: no released pod is waited for longer.
+        gate: the scheduling gate that is put on pods at their creation, and taken off here.
+    """
+
+    strategy: Literal["StrictFIFO", "BestEffortFIFO"] = "BestEffortFIFO"
+    window: Annotated[int, Field(ge=1, le=10_000)] = 1
+    max_hold: _GoDuration = Duration(60_000_000_000)
+    gate: Annotated[str, AfterValidator(_gate)] = "kubextend.dev/queue"
+    lease: QueueLease = QueueLease()
 
 
 class ManagedResource(_Model):
@@ -356,6 +407,7 @@ class ExtenderConfiguration(_Model):
     server: Server = Server()
     cluster: Cluster | None = None
     extender: Extender = Extender()
+    queue: Queue = Queue()
     score_scale: Literal["additive", "strict10"] = "additive"
     profiles: tuple[SchedulerProfile, ...] = ()
 
@@ -416,6 +468,11 @@ class ExtenderConfiguration(_Model):
         if self.extender.bind or self._any_at(_BINDING_POINTS) or self.counts_pods:
             verbs.append("bind")
         return tuple(verbs)
+
+    @property
+    def queues(self) -> bool:
+        """Whether the queue is on: a profile has a QueueSort plugin of ours."""
+        return self._any_at(("queueSort",))
 
     @property
     def counts_pods(self) -> bool:

@@ -18,6 +18,12 @@ from kubextend.config.expansion import complain_of_unknown, expand
 from kubextend.config.issues import Findings, Location, issues_of
 from kubextend.config.model import PluginConfig, ResolvedProfile, SchedulerProfile
 from kubextend.config.policies import check_policies
+from kubextend.config.queueing import (
+    check_common_order,
+    check_queue_points,
+    check_queue_sort,
+    leave_queue,
+)
 
 __all__ = ["DEFAULT_SCHEDULER_NAME", "resolve"]
 
@@ -37,11 +43,13 @@ def resolve(
 ) -> tuple[ResolvedProfile, ...]:
     """The profiles in the file's order; not to be used if ``findings`` has issues."""
     _check_scheduler_names(profiles, findings)
-    _check_queue_sort(profiles, findings)
-    return tuple(
+    check_queue_sort(profiles, findings)
+    resolved = tuple(
         _resolved(("profiles", index), profile, catalog, findings)
         for index, profile in enumerate(profiles)
     )
+    check_common_order(profiles, resolved, findings)
+    return resolved
 
 
 def _check_scheduler_names(profiles: Sequence[SchedulerProfile], findings: Findings) -> None:
@@ -61,22 +69,15 @@ def _check_scheduler_names(profiles: Sequence[SchedulerProfile], findings: Findi
             first[name] = index
 
 
-def _check_queue_sort(profiles: Sequence[SchedulerProfile], findings: Findings) -> None:
-    for index, profile in enumerate(profiles):
-        at: Location = ("profiles", index, "plugins", "queueSort")
-        queue_sort = profile.plugins.queue_sort
-        names = [plugin.name for plugin in queue_sort.enabled]
-        if index == 0 and len(names) > 1:
-            message = "only one queue sort plugin can be enabled"
-            findings.complain((*at, "enabled"), message, names)
-        if queue_sort != profiles[0].plugins.queue_sort:
-            findings.complain(at, "must be the same for all profiles", names)
-
-
 def _resolved(
     at: Location, profile: SchedulerProfile, catalog: Catalog, findings: Findings
 ) -> ResolvedProfile:
     points = expand(profile.plugins, (*at, "plugins"), catalog, findings)
+    name = profile.scheduler_name or DEFAULT_SCHEDULER_NAME
+    if catalog.of_scheduler:
+        leave_queue(at, points, findings)
+    else:
+        check_queue_points(at, name, profile.plugins, points, findings)
     enabled = dict.fromkeys(plugin.name for plugins in points.values() for plugin in plugins)
     where: Location = (*at, "pluginConfig")
     found = _args_by_name(where, profile.plugin_config, enabled, catalog, findings)
@@ -87,7 +88,6 @@ def _resolved(
         for name in enabled
     }
     findings.note_left(at)
-    name = profile.scheduler_name or DEFAULT_SCHEDULER_NAME
     infos = {plugin: catalog.find(plugin) for plugin in enabled}
     needing = {name for name, info in infos.items() if info is not None and info.needs_pods}
     counting = needing & {plugin.name for plugin in points.get("filter", ())}

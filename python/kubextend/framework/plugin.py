@@ -25,9 +25,12 @@ __all__ = [
     "PostBindPlugin",
     "PostFilterPlugin",
     "PreBindPlugin",
+    "PreEnqueuePlugin",
     "PreFilterPlugin",
     "PreFilterResult",
     "PreScorePlugin",
+    "QueueSortPlugin",
+    "QueuedPodInfo",
     "Rejection",
     "ReservePlugin",
     "ScorePlugin",
@@ -38,6 +41,8 @@ __all__ = [
 
 METHODS_OF_POINT: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
+        "preEnqueue": ("pre_enqueue",),
+        "queueSort": ("less",),
         "preFilter": ("pre_filter",),
         "filter": ("filter_nodes", "filter"),
         "postFilter": ("post_filter",),
@@ -116,6 +121,34 @@ class Plugin(Protocol):
     """Anything with a name."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedPodInfo:
+    """A pod that waits in the queue.
+
+    Attributes:
+        pod: as the API shows it now.
+        timestamp: when it entered the queue, which is when it was created: seconds since the epoch,
+            whole ones, as the API has it.
+    """
+
+    pod: core.Pod
+    timestamp: float
+
+
+class PreEnqueuePlugin(Plugin, Protocol):
+    """Says whether a pod may be released from the queue yet."""
+
+    def pre_enqueue(self, pod: core.Pod) -> MaybeStatus:
+        """Success, or a rejection, which holds the pod back until it is asked about again."""
+
+
+class QueueSortPlugin(Plugin, Protocol):
+    """Orders the queue."""
+
+    def less(self, a: QueuedPodInfo, b: QueuedPodInfo) -> bool:
+        """Whether ``a`` goes before ``b``: a strict weak order, so False both ways for equals."""
 
 
 class PreFilterPlugin(Plugin, Protocol):

@@ -5,7 +5,9 @@ from kubextend.plugins.coscheduling import Coscheduling
 from kubextend.plugins.high_comm_pod_filter import HighCommPodFilter
 from kubextend.plugins.label_match import LabelMatch
 from kubextend.plugins.network_traffic import NetworkTraffic
+from kubextend.plugins.priority_sort import PrioritySort
 from kubextend.plugins.prometheus_score import PrometheusScore
+from kubextend.plugins.qos_sort import QOSSort
 from kubextend.plugins.rdma_aware import RdmaAware
 from kubextend.plugins.target_load_packing import TargetLoadPacking
 
@@ -15,7 +17,9 @@ __all__ = [
     "HighCommPodFilter",
     "LabelMatch",
     "NetworkTraffic",
+    "PrioritySort",
     "PrometheusScore",
+    "QOSSort",
     "RdmaAware",
     "TargetLoadPacking",
 ]
@@ -26,7 +30,9 @@ IN_TREE = Registry(
         HighCommPodFilter,
         LabelMatch,
         NetworkTraffic,
+        PrioritySort,
         PrometheusScore,
+        QOSSort,
         RdmaAware,
         TargetLoadPacking,
     ]

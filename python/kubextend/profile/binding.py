@@ -29,6 +29,7 @@ from kubextend.framework.plugin import (
 from kubextend.framework.status import Code, Status
 from kubextend.profile.guard import error_of, guarded, guarded_async, seconds_until, status_of
 from kubextend.profile.limits import PluginLimits
+from kubextend.profile.run import current_run
 from kubextend.profile.waiting_pods import WaitingPod, WaitingPods
 
 __all__ = ["BindTime", "BindingCycle", "BindingPlugins"]
@@ -113,6 +114,7 @@ class BindingCycle:
         limits: the threads of its plugins.
         time: how long it may take.
         permit_rejected: afterwards, whether it was Permit that rejected the pod.
+        bound: whether the pod is bound, whatever else becomes of the cycle.
     """
 
     plugins: BindingPlugins
@@ -124,6 +126,7 @@ class BindingCycle:
     limits: PluginLimits
     time: BindTime = field(default_factory=BindTime)
     permit_rejected: bool = field(default=False, init=False)
+    bound: bool = field(default=False, init=False)
     _reserved: bool = field(default=False, init=False)
 
     async def run(self) -> Status:
@@ -140,10 +143,11 @@ class BindingCycle:
         except BaseException:
             await _to_the_end(self._unreserve())
             raise
-        if status.is_success:
-            await self._post_bind()
-        else:
+        self.bound = status.is_success
+        if not self.bound:
             await _to_the_end(self._unreserve())
+        elif self.plugins.post_bind:
+            await _to_the_end(self._post_bind())
         return status
 
     async def _until_bound(self) -> Status:
@@ -172,12 +176,15 @@ class BindingCycle:
             said, wait_s = guarded(plugin, "Permit", partial(_permitted, answer))
             status = status_of(plugin, "Permit", said)
             if status.code is Code.WAIT:
-                waits_s[plugin.name] = min(wait_s, self.waiting_pods.max_wait_s)
+                waits_s[plugin.name] = min(max(wait_s, 0.0), self.waiting_pods.max_wait_s)
             elif not status.is_success:
                 return _rejected(plugin, "Permit", status)
         return await self._wait(waits_s) if waits_s else Status.success()
 
     async def _wait(self, waits_s: dict[str, float]) -> Status:
+        if (run := current_run()) is not None:
+            # The pods that this one waits for have to get through the same plugins.
+            run.end_probes()
         waiting = WaitingPod(self.pod, self.node_name, waits_s)
         self.waiting_pods.add(waiting)
         try:
@@ -240,7 +247,8 @@ async def _to_the_end(work: Coroutine[None, None, None]) -> None:
     """The work is done; who cancelled meanwhile is heard only then.
 
     A newer request for the pod, or a client that goes away, may come in the middle of Unreserve,
-    and what the plugins after that one reserved would stay reserved for ever.
+    and what the plugins after that one reserved would stay reserved for ever. In the middle of
+    PostBind the pod is bound, and the plugins after that one would not hear of it.
     """
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None

@@ -59,6 +59,9 @@ async def guarded_async(
 ) -> _Answer:
     """The same for what is awaited; a call that is cancelled from outside is cancelled, not failed.
 
+    A plugin that raises CancelledError with nobody cancelling it has failed like any other: what
+    it awaited was cancelled.
+
     Args:
         plugin: whose call it is.
         point: where.
@@ -71,6 +74,7 @@ async def guarded_async(
     run = current_run()
     if run is not None:
         run.begin_call(plugin.name, point, cleanup=cleanup)
+    cancelled_before = _times_cancelled()
     try:
         async with seconds_until(deadline_s) as time_out:
             return await call()
@@ -83,7 +87,7 @@ async def guarded_async(
             if run is not None:
                 run.hung(plugin.name)
             raise PluginError(plugin.name, point, "has not answered in time") from error
-        if isinstance(error, CancelledError):
+        if isinstance(error, CancelledError) and _times_cancelled() > cancelled_before:
             raise
         raise _failed(run, plugin, point, error) from error
     finally:
@@ -142,6 +146,12 @@ def _failed(run: Run | None, plugin: Plugin, point: str, error: BaseException) -
     if run is not None:
         run.failed(plugin.name)
     return PluginError(plugin.name, point, f"{type(error).__name__}: {error}")
+
+
+def _times_cancelled() -> int:
+    """How often somebody asked for the end of this task."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 def _raise(message: str) -> Status:

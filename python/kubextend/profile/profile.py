@@ -18,9 +18,11 @@ from kubextend.framework.plugin import (
     PerNodeScorePlugin,
     Plugin,
     PostFilterPlugin,
+    PreEnqueuePlugin,
     PreFilterPlugin,
     PreFilterResult,
     PreScorePlugin,
+    QueueSortPlugin,
     Rejection,
     ScorePlugin,
     Scores,
@@ -94,6 +96,8 @@ class Profile:
         filter: in order, of either grain.
         score: in order, of either grain, each with its weight.
         binding: those of the binding cycle.
+        queue_sort: orders the queue; none or one.
+        pre_enqueue: hold pods back in the queue, in order.
         pods: the pods as they are now, for views of single nodes; None where they are not watched.
         counts_pods: a plugin looks at the pods on nodes, so what filter said may no longer hold
             when the pod is bound.
@@ -107,6 +111,8 @@ class Profile:
     post_filter: Sequence[PostFilterPlugin] = ()
     pre_score: Sequence[PreScorePlugin] = ()
     binding: BindingPlugins = field(default_factory=BindingPlugins)
+    queue_sort: Sequence[QueueSortPlugin] = ()
+    pre_enqueue: Sequence[PreEnqueuePlugin] = ()
     pods: Callable[[], core.PodSnapshot | None] = _no_pods
     counts_pods: bool = False
     ignored: frozenset[str] = frozenset()
@@ -150,6 +156,7 @@ class Profile:
         """Each of its plugins once."""
         scoring = [plugin for plugin, _ in self.score]
         everywhere = (
+            *(*self.pre_enqueue, *self.queue_sort),
             *(*self.pre_filter, *self.filter, *self.post_filter, *self.pre_score, *scoring),
             *self.binding.plugins,
         )
@@ -447,7 +454,7 @@ def _rejected_by(  # noqa: PLR0913, PLR0917  a call of the plugin and what is le
 ) -> list[Rejection]:
     """What a plugin newly rejects of the nodes that are still kept; each node in one entry."""
     rejections = []
-    for rejection in filter_nodes(state, pod, nodes):
+    for rejection in filter_nodes(state, pod, nodes, kept):
         if not rejection.status.is_rejected:
             raise error_of(plugin, "Filter", rejection.status)
         check_reason(rejection.status)

@@ -81,12 +81,17 @@ class Run:
         self._token = _RUN.set(self)
 
     def __exit__(self, *_: object) -> None:
-        """Plugins whose breaker was half open, and that did not fail, have recovered."""
+        """No plugin is called any more as part of this run."""
         _RUN.reset(self._token)
+        self.end_probes()
+        self._admissions.clear()
+
+    def end_probes(self) -> None:
+        """Plugins whose breaker was half open, and that did not fail, have recovered."""
         for plugin, admission in self._admissions.items():
             if admission is Admission.PROBE:
                 self._breakers.recovered(plugin)
-        self._admissions.clear()
+                self._admissions[plugin] = Admission.CALL
 
     def begin_call(self, plugin: str, extension_point: str, *, cleanup: bool = False) -> None:
         """The plugin is about to be called.

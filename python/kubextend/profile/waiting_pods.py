@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Final
 
 from kubextend import core
+from kubextend.config import Duration
 from kubextend.framework.status import Status
 
 __all__ = ["MAX_PERMIT_WAIT_S", "WaitingPod", "WaitingPods"]
@@ -95,7 +96,8 @@ class WaitingPod:
             # Allowed in the very moment at which its time was up.
             return
         # The sentence is the scheduler's own.
-        self.reject(plugin, f"rejected due to timeout after waiting {wait_s:g}s at plugin {plugin}")
+        waited = Duration(round(wait_s * 1e9))
+        self.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
 
     def _decide(self, status: Status) -> bool:
         with self._lock:

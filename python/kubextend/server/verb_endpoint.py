@@ -54,10 +54,8 @@ class VerbEndpoint:
         try:
             body = await self._bodies.read(scope, receive, share)
             if self._verb == "bind":
-                # Permit may hold it for minutes, and by then nothing is left of its body, nor does
-                # anybody ask for its headers.
+                # Permit may hold it for minutes, and by then nothing is left of its body.
                 share.give_back()
-                scope["headers"] = ()
             answer = await self._run(body, scope, receive, arrived_s)
         except ClientDisconnect:
             return

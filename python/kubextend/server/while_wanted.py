@@ -36,6 +36,8 @@ async def while_wanted(work: Coroutine[Any, Any, _T], scope: Scope, receive: Rec
         watch.add_done_callback(wanted.withdraw)
     else:
         connection.when_gone = wanted.withdraw
+        # Of our own server nobody asks for them any more.
+        scope["headers"] = ()
     try:
         return await work
     except asyncio.CancelledError:

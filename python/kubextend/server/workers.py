@@ -33,12 +33,15 @@ class Workers:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._most, thread_name_prefix="kubextend-api")
         begun = self._pool.submit(call)
-        try:
-            return await asyncio.shield(asyncio.wrap_future(begun))
-        except asyncio.CancelledError:
-            if begun.cancel():
-                raise
-            return await asyncio.wrap_future(begun)
+        outcome = asyncio.wrap_future(begun)
+        while not outcome.done():
+            try:
+                await asyncio.shield(outcome)
+            except asyncio.CancelledError:
+                # More than one may cancel: a deadline, a client that goes away, a newer request.
+                if begun.cancel():
+                    raise
+        return outcome.result()
 
     def stop(self) -> None:
         """Nothing new starts; what runs is not waited for."""

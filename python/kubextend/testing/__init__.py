@@ -16,6 +16,7 @@ from kubextend.testing.objects import (
     node_manifest,
     pod_manifest,
 )
+from kubextend.testing.queue_order import queue_order
 from kubextend.testing.runner import (
     BindResult,
     FilterResult,
@@ -42,6 +43,7 @@ __all__ = [
     "make_pod",
     "node_manifest",
     "pod_manifest",
+    "queue_order",
     "run_binding_cycle",
     "run_filter",
     "run_score",

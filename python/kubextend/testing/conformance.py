@@ -6,6 +6,7 @@ stand-ins: a plugin that needs a Kubernetes client gets the one that is given.
 
 import asyncio
 import inspect
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,23 +18,29 @@ from kubextend import core
 from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS
 from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.plugin import METHODS_OF_POINT, PreFilterResult
+from kubextend.framework.plugin import METHODS_OF_POINT, PreFilterResult, QueuedPodInfo
 from kubextend.framework.registry import RegisteredPlugin
 from kubextend.framework.status import Code, Status
 from kubextend.profile.waiting_pods import MAX_PERMIT_WAIT_S
+from kubextend.queue import info_of
 from kubextend.testing.cases import Case, generated_cases
 from kubextend.testing.objects import Manifest, pod_of
 from kubextend.testing.runner import FilterResult, Runner
 
 __all__ = ["Violation", "conformance", "violations"]
 
-_ARGUMENTS: Final = 3
+_ARGUMENTS: Final = {"less": "a, b", "pre_enqueue": "pod"}
+_OTHERS_ARGUMENTS: Final = "state, pod, ..."
 _LONGEST_REASON: Final = 120
 # One less than an answer holds: the last one of those stands for all others.
 _MOST_REASONS: Final = 7
 _EXACT_WEIGHT: Final = 10
 _NODE: Final = "node-0"
-_SYNCHRONOUS: Final = ("preFilter", "filter", "postFilter", "preScore", "score")
+_SYNCHRONOUS: Final = (
+    *("preEnqueue", "queueSort"),
+    *("preFilter", "filter", "postFilter", "preScore", "score"),
+)
+_QUEUED: Final = 12
 _NUMBER: Final = re.compile(r"\d+")
 
 
@@ -179,8 +186,9 @@ def _has_the_signatures(plugin: Any) -> Iterator[Violation]:
             method = getattr(owner, name, None)
             if method is None:
                 continue
-            if not callable(method) or not _takes_three(owner, name, method):
-                what = f"{name}{_signature(method)} does not take (state, pod, ...)"
+            arguments = _ARGUMENTS.get(name, _OTHERS_ARGUMENTS)
+            if not callable(method) or not _takes(arguments.count(",") + 1, owner, name, method):
+                what = f"{name}{_signature(method)} does not take ({arguments})"
                 yield Violation("has the framework's signatures", what)
             if point in _SYNCHRONOUS and inspect.iscoroutinefunction(method):
                 what = f"{name} is async, which only the binding cycle awaits"
@@ -360,6 +368,50 @@ def _finishes_soundly(subject: _Subject) -> Iterator[Violation]:
             yield Violation(f"{point} answers what it may", f"{answer!r}")
 
 
+def _sorts_soundly(subject: _Subject) -> Iterator[Violation]:
+    """``less`` is a strict weak order: what it says of two pods never contradicts what it says."""
+    if "queueSort" not in subject.points:
+        return
+    runner = subject.runner(subject.cases[0])
+    infos = [info_of(pod_of(case.pod)) for case in subject.cases[:_QUEUED]]
+    infos += [QueuedPodInfo(info.pod, info.timestamp + 1) for info in infos]
+    try:
+        order = {pair: runner.plugins[0].less(*pair) for pair in itertools.product(infos, repeat=2)}
+    except Exception as error:  # noqa: BLE001  whatever it raises breaks the rule
+        yield Violation("does not raise", f"less: {type(error).__name__}: {error}")
+        return
+    for (a, b), less in order.items():
+        if not isinstance(less, bool):
+            yield Violation("less answers a bool", f"{less!r}")
+            return
+        if less and order[b, a]:
+            yield Violation("less is a strict order", f"{_told(a, b)} go before each other")
+    for a, b, c in itertools.product(infos, repeat=3):
+        if order[a, b] and order[b, c] and not order[a, c]:
+            yield Violation("less is transitive", f"not on {_told(a, b, c)}")
+        alike = not any(order[pair] for pair in ((a, b), (b, a), (b, c), (c, b)))
+        if alike and (order[a, c] or order[c, a]):
+            yield Violation("less is transitive in what is equal", f"not on {_told(a, b, c)}")
+
+
+def _told(*infos: QueuedPodInfo) -> str:
+    return ", ".join(f"{info.pod.labels} at {info.timestamp}" for info in infos)
+
+
+def _enqueues_soundly(subject: _Subject) -> Iterator[Violation]:
+    if "preEnqueue" not in subject.points:
+        return
+    for case in subject.cases:
+        try:
+            answer = subject.runner(case).plugins[0].pre_enqueue(pod_of(case.pod))
+        except Exception as error:  # noqa: BLE001  whatever it raises breaks the rule
+            yield Violation("does not raise", f"pre_enqueue: {type(error).__name__}: {error}")
+            continue
+        said = isinstance(answer, Status) and (answer.is_success or answer.is_rejected)
+        if answer is not None and not said:
+            yield Violation("preEnqueue answers what it may", f"{answer!r}")
+
+
 _FORM: Final = (_has_a_name, _extends_something, _has_the_signatures, _takes_closed_args)
 _CONDUCT: Final = (
     _filters_soundly,
@@ -369,6 +421,8 @@ _CONDUCT: Final = (
     _reserves_soundly,
     _permits_soundly,
     _finishes_soundly,
+    _sorts_soundly,
+    _enqueues_soundly,
 )
 
 
@@ -376,9 +430,9 @@ def _class_of(plugin: Any) -> type[Any]:
     return plugin if isinstance(plugin, type) else type(plugin)
 
 
-def _takes_three(owner: type[Any], name: str, method: Callable[..., Any]) -> bool:
+def _takes(count: int, owner: type[Any], name: str, method: Callable[..., Any]) -> bool:
     bound = isinstance(inspect.getattr_static(owner, name), staticmethod | classmethod)
-    given = _ARGUMENTS if bound else _ARGUMENTS + 1
+    given = count if bound else count + 1
     try:
         inspect.signature(method).bind(*range(given))
     except (TypeError, ValueError):

@@ -21,10 +21,11 @@ from kubextend.profile import (
     Profiles,
     WaitingPods,
 )
-from kubextend.profile.run import Run, current_run
+from kubextend.profile.run import Run
 from kubextend.verbs.answer import Answer, Body, binding
 from kubextend.verbs.attempts import Attempts
 from kubextend.verbs.failures import Failures, sentence
+from kubextend.verbs.parked import ParkedPods
 from kubextend.verbs.rejected_permits import RejectedPermits
 from kubextend.verbs.stores import Stores
 
@@ -47,15 +48,17 @@ class _UnderWay:
     """The binding cycle of one request.
 
     Attributes:
+        cycle: which one.
         task: that of the request: one more for each pod that waits would cost a KB.
         given_up: made by the first newer request, which cancels the task; done when it has ended.
     """
 
+    cycle: BindingCycle
     task: asyncio.Task[Any]
     given_up: asyncio.Future[None] | None = None
 
     async def replace(self) -> None:
-        """What it reserved is given up afterwards, or it is bound after all."""
+        """What it reserved is given up afterwards, or its pod is bound after all."""
         if self.given_up is None:
             self.given_up = asyncio.get_running_loop().create_future()
             self.task.cancel()
@@ -77,6 +80,7 @@ class BindVerb:
         attempts: where filter left the CycleState.
         waiting_pods: where pods are found while Permit holds them.
         rejected_permits: told of pods that Permit rejected, since an Error cannot park them.
+        parked: told when something is given up that other pods may have been rejected for.
         binder: posts the Binding; None without access to an API.
         pods: watched pods and the ledger; None where no plugin needs them.
         pod_reader: reads a pod that nobody else knows; None without access to an API.
@@ -95,6 +99,7 @@ class BindVerb:
         attempts: Attempts,
         waiting_pods: WaitingPods,
         rejected_permits: RejectedPermits,
+        parked: ParkedPods,
         binder: Binder | None,
         pods: PodSource | None,
         pod_reader: PodReader | None,
@@ -109,6 +114,7 @@ class BindVerb:
         self._attempts = attempts
         self._waiting_pods = waiting_pods
         self._rejected_permits = rejected_permits
+        self._parked = parked
         self._binder = binder
         self._pods = pods
         self._pod_reader = pod_reader
@@ -169,7 +175,13 @@ class BindVerb:
             self._limits,
             bind_time,
         )
-        status = await self._in_turn(args, partial(self._assumed, profile, cycle))
+        try:
+            status = await self._in_turn(cycle, partial(self._assumed, profile, cycle))
+        finally:
+            if not cycle.bound:
+                # kube-scheduler lets go of a deleted pod at once, and may ask about the next one
+                # while this one still has what it reserved.
+                self._parked.expect_change()
         if cycle.permit_rejected:
             self._rejected_permits.remember(pod, status)
         elif status.is_success:
@@ -203,9 +215,8 @@ class BindVerb:
             return profile, pod, attempt.state
         state = CycleState()
         nodes = self._stores.nodes_named(args.node)
-        await self._limits.within_async(
-            bind_time.plugins_left_s(), partial(profile.run_pre_filter_plugins, state, pod, nodes)
-        )
+        prepare = partial(profile.run_pre_filter_plugins, state, pod, nodes, self._left_out)
+        await self._limits.within_async(bind_time.plugins_left_s(), prepare)
         return profile, pod, state
 
     async def _pod_of(self, args: core.BindingArgs) -> core.Pod:
@@ -219,13 +230,16 @@ class BindVerb:
         return pod
 
     async def _in_turn(
-        self, args: core.BindingArgs, run: Callable[[], Coroutine[None, None, Status]]
+        self, cycle: BindingCycle, run: Callable[[], Coroutine[None, None, Status]]
     ) -> Status:
         """One binding cycle a pod: a newer request means that the scheduler gave up the older."""
-        while (older := self._under_way.get(args.pod_uid)) is not None:
+        uid = cycle.pod.uid
+        while (older := self._under_way.get(uid)) is not None:
             # What the older one reserved is given up before the newer one reserves.
             await older.replace()
-        mine = self._under_way[args.pod_uid] = _UnderWay(_this_task())
+            if older.cycle.bound:
+                return _bound_already(older.cycle.node_name, cycle.node_name)
+        mine = self._under_way[uid] = _UnderWay(cycle, _this_task())
         try:
             return await run()
         except asyncio.CancelledError:
@@ -233,7 +247,7 @@ class BindVerb:
                 raise
             return Status.error(_REPLACED)
         finally:
-            del self._under_way[args.pod_uid]
+            del self._under_way[uid]
             mine.end()
 
     async def _assumed(self, profile: Profile, cycle: BindingCycle) -> Status:
@@ -241,51 +255,51 @@ class BindVerb:
         if self._pods is None:
             return await cycle.run()
         store = self._pods.store
+        # kube-scheduler may ask about the next pod before it asks us to bind this one, so two pods
+        # may have been let onto room for one. Looking again and taking the room is one step.
         async with self._room:
-            status = await self._look_again(profile, cycle, store)
-        if not status.is_success:
-            return status
-        bound = False
+            status = await self._look_again(profile, cycle)
+            if not status.is_success:
+                return status
+            # Here and not on the thread that looked: that one goes on where nobody waits for it
+            # any more, and what it took nobody would give back.
+            store.assume(cycle.pod, cycle.node_name)
         try:
-            status = await cycle.run()
-            bound = status.is_success
+            return await cycle.run()
         finally:
-            if not bound:
+            if not cycle.bound:
                 store.forget(cycle.pod.uid)
-        return status
 
-    async def _look_again(
-        self, profile: Profile, cycle: BindingCycle, store: core.PodStore
-    ) -> Status:
+    async def _look_again(self, profile: Profile, cycle: BindingCycle) -> Status:
+        """Success: the filters of the profile still let the pod onto its node."""
+        if not profile.counts_pods:
+            return Status.success()
         # Every pod that is to be bound waits here: a filter that hangs may not use up the minutes
         # that a bind has.
         left_s = cycle.time.plugins_left_s()
         look_s = self._look_timeout_s if left_s is None else min(left_s, self._look_timeout_s)
-        taken = partial(self._room_taken, profile, cycle, store)
-        return await self._limits.within_async(look_s, taken)
+        return await self._limits.within_async(look_s, partial(self._fits, profile, cycle))
 
-    def _room_taken(self, profile: Profile, cycle: BindingCycle, store: core.PodStore) -> Status:
-        """Success: the pod counts as on its node from now on.
+    def _fits(self, profile: Profile, cycle: BindingCycle) -> Status:
+        nodes = self._stores.nodes_named(cycle.node_name)
+        outcome = profile.find_nodes_that_fit(CycleState(), cycle.pod, nodes, self._left_out)
+        return Status.success() if outcome.kept.any() else outcome.rejections[0].status
 
-        kube-scheduler may ask about the next pod before it asks us to bind this one, so two pods
-        may have been let onto room for one. Looking again and taking the room is one step.
-        """
-        if profile.counts_pods:
-            nodes = self._stores.nodes_named(cycle.node_name)
-            outcome = profile.find_nodes_that_fit(CycleState(), cycle.pod, nodes)
-            if not outcome.kept.any():
-                return outcome.rejections[0].status
-        if (run := current_run()) is not None:
-            # The answer may have been given without this.
-            run.check()
-        store.assume(cycle.pod, cycle.node_name)
-        return Status.success()
+    def _left_out(self, error: PluginError) -> None:
+        self._failures.note(error, "left out")
 
 
 def _this_task() -> asyncio.Task[Any]:
     task = asyncio.current_task()
     assert task is not None, "it is awaited"  # noqa: S101  for the type checker
     return task
+
+
+def _bound_already(node: str, wanted: str) -> Status:
+    """What a request is told whose pod another one has bound."""
+    if node == wanted:
+        return Status.success()
+    return Status.error(f"the pod is bound to node {node}, not to {wanted}")
 
 
 def _refused(args: core.BindingArgs, why: str) -> Answer:

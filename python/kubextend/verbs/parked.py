@@ -38,11 +38,12 @@ class _Rejected:
     def key(self) -> _Key:
         return _key(self.pod)
 
-    def passes_now(self, look_again: LookAgain) -> bool:
+    def is_worth_asking(self, look_again: LookAgain) -> bool:
+        """It passes now, or nobody can say: an Error is tried again, a parked pod is not."""
         try:
             passing, _ = look_again(self.profile, self.pod, self.nodes.latest())
         except (PluginError, TimeoutError):
-            return False
+            return True
         return passing.any()
 
 
@@ -74,6 +75,7 @@ class ParkedPods:
         self._lock = threading.Lock()
         self._pods: OrderedDict[_Key, _Rejected] = OrderedDict()
         self._changes = 0
+        self._expected = False
 
     @property
     def changes(self) -> int:
@@ -117,11 +119,21 @@ class ParkedPods:
             self._changes += 1
         self._wake(self._recent())
 
+    def expect_change(self) -> None:
+        """Filters may say something else though no node changed; from any thread, never blocks."""
+        self._expected = True
+
+    def look_if_expected(self) -> None:
+        """As if the nodes had changed, where that is to be expected; to be called once a second."""
+        if self._expected:
+            self._expected = False
+            self.nodes_changed()
+
     def __len__(self) -> int:
         return len(self._pods)
 
     def _wake(self, candidates: Iterable[_Rejected]) -> None:
-        awake = [rejected for rejected in candidates if rejected.passes_now(self._look_again)]
+        awake = [rejected for rejected in candidates if rejected.is_worth_asking(self._look_again)]
         woken = [rejected.pod for rejected in awake if self._take(rejected)]
         if woken and self._activator is not None:
             self._activator.activate(woken)

@@ -114,7 +114,7 @@ class PrioritizeVerb:
             return attempt.state
         state = CycleState()
         try:
-            profile.run_pre_filter_plugins(state, pod, nodes)
+            profile.run_pre_filter_plugins(state, pod, nodes, self._failed)
         except PluginError as error:
             self._failed(error)
         return state

@@ -23,11 +23,13 @@ from kubextend.errors import PluginError
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Code
 
-__all__ = ["MOST_REASONS", "Entry", "Reasons", "entries_of"]
+__all__ = ["MOST_REASONS", "MOST_REASON_CHARS", "Entry", "Reasons", "entries_of"]
 
 _LOGGER = logging.getLogger(__name__)
 
 MOST_REASONS = 8
+# kube-scheduler cuts the note of an Event, which has all of them, at 1,024.
+MOST_REASON_CHARS = 256
 
 _HOLD_S = 30.0
 _LONGEST_HOLD_S = 300.0
@@ -278,10 +280,15 @@ def _at_most(most: int) -> Callable[[str], str]:
     """A filter of texts that lets so many different ones through, then always says the same."""
     seen: set[str] = set()
 
-    def reason_for(text: str) -> str:
+    def reason_for(whole_text: str) -> str:
+        text = _shortened(whole_text)
         if text in seen or len(seen) < most - 1:
             seen.add(text)
             return text
         return _OTHER_REASONS
 
     return reason_for
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MOST_REASON_CHARS else f"{text[: MOST_REASON_CHARS - 3]}..."

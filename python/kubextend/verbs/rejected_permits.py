@@ -46,7 +46,7 @@ class RejectedPermits:
     Args:
         activator: makes kube-scheduler ask about a pod again; None: nobody does.
         clock: seconds that only go forward.
-        limit: pods remembered; beyond it the one rejected first is forgotten.
+        limit: pods remembered; beyond it the one rejected first is forgotten, and woken.
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class RejectedPermits:
         self._limit = limit
         self._lock = threading.Lock()
         self._rejected: OrderedDict[str, _Rejected] = OrderedDict()
+        self._forgotten: list[core.Pod] = []
 
     def remember(self, pod: core.Pod, status: Status) -> None:
         """Permit rejected the pod: for 10 s it is not tried again, doubling up to 5 min."""
@@ -72,7 +73,10 @@ class RejectedPermits:
                 hold_s = min(2 * last.hold_s, _LONGEST_HOLD_S)
             self._rejected[pod.uid] = _Rejected(pod, status, hold_s, now + hold_s)
             if len(self._rejected) > self._limit:
-                self._rejected.popitem(last=False)
+                _, oldest = self._rejected.popitem(last=False)
+                if oldest.holds:
+                    # It may be parked by now, and its time is never over.
+                    self._forgotten.append(oldest.pod)
 
     def find(self, uid: str) -> Status | None:
         """Why the pod is not to be tried now; None: it is."""
@@ -99,13 +103,14 @@ class RejectedPermits:
             self._activator.activate(pods)
 
     def due(self) -> list[core.Pod]:
-        """Pods whose time is over; each once. To be called about once a second."""
+        """Pods that are tried again from now on; each once. To be called about once a second."""
         now = self._clock()
         with self._lock:
             over = [each for each in self._rejected.values() if each.holds and each.until_s <= now]
             for rejected in over:
                 rejected.holds = False
-        return [rejected.pod for rejected in over]
+            forgotten, self._forgotten = self._forgotten, []
+        return [*forgotten, *(rejected.pod for rejected in over)]
 
     def __len__(self) -> int:
         """How many pods are remembered, those that are tried again among them."""

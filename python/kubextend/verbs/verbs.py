@@ -134,6 +134,7 @@ class Verbs:
             attempts=attempts,
             waiting_pods=self.waiting_pods,
             rejected_permits=self._rejected_permits,
+            parked=self._parked,
             binder=binder,
             pods=pods,
             pod_reader=pod_reader,
@@ -237,9 +238,11 @@ class Verbs:
     def wake_due(self) -> None:
         """Pods whose time has come are activated; call it about once a second, from a thread.
 
-        They are those that Permit rejected a while ago, and those whose reasons changed while
-        kube-scheduler was told the old ones. Runs filters.
+        They are those that Permit rejected a while ago, those whose reasons changed while
+        kube-scheduler was told the old ones, and those that were rejected for what a pod had
+        reserved that is not bound after all. Runs filters.
         """
+        self._parked.look_if_expected()
         pods = [*self._rejected_permits.due(), *self._reasons.due()]
         if pods and self._activator is not None:
             self._activator.activate(pods)

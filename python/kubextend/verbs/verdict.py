@@ -47,8 +47,11 @@ def filter_known(
 
 
 def filter_anew(profile: Profile, pod: core.Pod, nodes: core.Nodes) -> Verdict:
-    """The same in an attempt of its own, on this thread and for as long as it takes."""
-    return filter_known(profile, CycleState(), pod, nodes)
+    """The same in an attempt of its own, on this thread and for as long as it takes.
+
+    A plugin that may be left out is, as in the call of filter that would come.
+    """
+    return filter_known(profile, CycleState(), pod, nodes, _untold)
 
 
 def looking_again(limits: PluginLimits, seconds: float) -> LookAgain:
@@ -66,3 +69,7 @@ def looking_again(limits: PluginLimits, seconds: float) -> LookAgain:
         return limits.within(seconds, judge)
 
     return look_again
+
+
+def _untold(_error: PluginError) -> None:
+    """Where nobody asked, nobody is told."""

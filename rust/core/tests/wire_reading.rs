@@ -50,6 +50,7 @@ fn pod_type() -> Type {
     let mut meta = texts(&["name", "namespace", "uid"]);
     meta.push(("labels", map(Type::Text)));
     meta.push(("annotations", map(Type::Text)));
+    meta.push(("generation", Type::Int { bits: 64 }));
     let preferred = Type::Struct(vec![
         ("weight", Type::Int { bits: 32 }),
         ("preference", term()),
@@ -77,7 +78,9 @@ fn pod_type() -> Type {
     spec.push(("containers", list(Type::Struct(container.clone()))));
     spec.push(("initContainers", list(Type::Struct(container))));
     spec.push(("schedulingGates", list(Type::Struct(texts(&["name"])))));
-    let status = texts(&["phase", "qosClass", "nominatedNodeName"]);
+    let mut status = texts(&["phase", "qosClass", "nominatedNodeName"]);
+    let condition = Type::Struct(texts(&["type", "reason"]));
+    status.push(("conditions", list(condition)));
     Type::Struct(vec![
         ("metadata", Type::Struct(meta)),
         ("spec", Type::Struct(spec)),
@@ -135,6 +138,7 @@ fn text() -> impl Strategy<Value = String> {
         "n1",
         "high-comm",
         "Always",
+        "PodScheduled",
         "é",
         "😀",
         "\"",
@@ -332,7 +336,17 @@ fn same_pod(ours: Option<&Pod>, theirs: &Value) {
     assert_eq!(our_gates, gates);
     let status = theirs.at("status");
     assert_eq!(ours.phase, status.at("phase").text());
-    assert_eq!(ours.qos_class, status.at("qosClass").text());
+    // None of these pods asks for anything.
+    let qos_class = match status.at("qosClass").text() {
+        "" => "BestEffort",
+        given => given,
+    };
+    assert_eq!(ours.qos_class, qos_class);
+    let mut conditions = status.at("conditions").list().iter();
+    let scheduled = conditions.find(|condition| condition.at("type").text() == "PodScheduled");
+    let reason = scheduled.map_or("", |condition| condition.at("reason").text());
+    assert_eq!(ours.scheduled_reason, reason);
+    assert_eq!(ours.generation, meta.at("generation").int());
     let nominated = status.at("nominatedNodeName").text();
     assert_eq!(&*ours.nominated_node_name, nominated);
 }

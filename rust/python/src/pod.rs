@@ -121,8 +121,18 @@ impl PyPod {
     }
 
     #[getter]
+    fn scheduled_reason(&self) -> &str {
+        &self.0.scheduled_reason
+    }
+
+    #[getter]
     fn nominated_node_name(&self) -> &str {
         &self.0.nominated_node_name
+    }
+
+    #[getter]
+    fn generation(&self) -> i64 {
+        self.0.generation
     }
 
     #[getter]

@@ -38,6 +38,7 @@ func main() {
 		"tolerations":  tolerations,
 		"quantities":   quantities,
 		"pod_requests": podRequests,
+		"qos":          qosClasses,
 	} {
 		path := filepath.Join(folder, name+".json")
 		if err := os.WriteFile(path, record().bytes(), 0o644); err != nil {

@@ -39,14 +39,16 @@ def status_of(code: int, reason: str, message: str) -> Object:
 
 @dataclass
 class ScriptedApi:
-    """Nodes with their history, pods, counters, and faults that wait for their request.
+    """Nodes with their history, pods, a lease, counters, and faults that wait for their request.
 
     ``faults[kind]`` holds what meets the next requests of a kind (list, watch, bind, get, patch,
-    event), one each; a fault answers and returns True, or returns False and lets the request pass.
+    event, lease), one each; a fault answers and returns True, or returns False and lets the request
+    pass.
     """
 
     nodes: dict[str, Object] = field(default_factory=dict)
     pods: dict[str, Object] = field(default_factory=dict)
+    lease: Object | None = None
     faults: dict[str, deque[Fault]] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     requests: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
@@ -141,7 +143,7 @@ class ScriptedApi:
             self.changed.notify_all()
 
     def put_pod(
-        self, name: str, uid: str, node: str | None = None, phase: str = "Pending", **metadata: str
+        self, name: str, uid: str, node: str | None = None, phase: str = "Pending", **metadata: Any
     ) -> None:
         with self.changed:
             self.version += 1
@@ -161,6 +163,48 @@ class ScriptedApi:
             self.history.append((self.version, event, pod))
             self.changed.notify_all()
 
+    def put_gated_pod(self, name: str, gates: list[str], **spec: Any) -> None:
+        """A pod with scheduling gates; it is created a second after the one before it."""
+        created = f"2030-01-01T00:00:{len(self.pods) % 60:02}Z"
+        with self.changed:
+            self.put_pod(name, f"uid-{name}", generation=1, creationTimestamp=created)
+            pod = self.pods[name]
+            pod["spec"] |= spec | {"schedulingGates": [{"name": gate} for gate in gates]}
+            self._set_reason(pod, "SchedulingGated")
+
+    def bind_pod(self, name: str, node: str = "n1") -> None:
+        with self.changed:
+            self.pods[name]["spec"]["nodeName"] = node
+            self._changed_pod(self.pods[name])
+
+    def park_pod(self, name: str) -> None:
+        """kube-scheduler finds no node for it."""
+        with self.changed:
+            self._set_reason(self.pods[name], "Unschedulable")
+            self._changed_pod(self.pods[name])
+
+    def released_pods(self) -> list[str]:
+        """Those without a gate that are on no node yet."""
+        with self.changed:
+            specs = {name: pod["spec"] for name, pod in self.pods.items()}
+        return [
+            name
+            for name, spec in specs.items()
+            if not spec.get("schedulingGates") and not spec.get("nodeName")
+        ]
+
+    def _set_reason(self, pod: Object, reason: str) -> None:
+        condition = {"type": "PodScheduled", "status": "False", "reason": reason}
+        pod["status"]["conditions"] = [condition]
+
+    def _changed_pod(self, pod: Object) -> None:
+        """Another version of the pod; the watch of pods without a node loses one that has one."""
+        self.version += 1
+        pod["metadata"]["resourceVersion"] = str(self.version)
+        copied = json.loads(json.dumps(pod))
+        self.history.append((self.version, "MODIFIED", copied))
+        self.changed.notify_all()
+
     def delete_pod(self, name: str) -> None:
         with self.changed:
             self.version += 1
@@ -169,10 +213,12 @@ class ScriptedApi:
             self.history.append((self.version, "DELETED", pod | {"metadata": metadata}))
             self.changed.notify_all()
 
-    def listed(self, collection: str) -> list[Object]:
+    def listed(self, collection: str, selector: str = "") -> list[Object]:
         if collection == "nodes":
             return [self.nodes[name] for name in sorted(self.nodes)]
         pods = [self.pods[name] for name in sorted(self.pods)]
+        if "spec.nodeName=," in selector:
+            pods = [pod for pod in pods if not pod["spec"].get("nodeName")]
         return [pod for pod in pods if pod["status"]["phase"] not in {"Succeeded", "Failed"}]
 
 
@@ -230,6 +276,9 @@ class Request(BaseHTTPRequestHandler):
     def do_PATCH(self) -> None:
         self._serve("PATCH")
 
+    def do_PUT(self) -> None:
+        self._serve("PUT")
+
     def _serve(self, method: str) -> None:
         api = self.server_api
         self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -256,6 +305,8 @@ class Request(BaseHTTPRequestHandler):
     def _kind(self, method: str) -> str:
         if self.parts in (["api", "v1", "nodes"], ["api", "v1", "pods"]):
             return "watch" if self.query.get("watch") else "list"
+        if "leases" in self.parts:
+            return "lease"
         if self.parts[-1] == "events":
             return "event"
         return {"POST": "bind", "GET": "get", "PATCH": "patch"}[method]
@@ -290,7 +341,7 @@ class Request(BaseHTTPRequestHandler):
     def answer_list(self) -> None:
         api = self.server_api
         with api.changed:
-            listed = api.listed(self.parts[-1])
+            listed = api.listed(self.parts[-1], self.query.get("fieldSelector", ""))
             version = api.version
             start = int(self.query.get("continue", "0"))
             limit = int(self.query.get("limit", "0")) or len(listed)
@@ -388,7 +439,49 @@ class Request(BaseHTTPRequestHandler):
         if pod is None:
             self.refuse(404, "NotFound", f'pods "{self.parts[5]}" not found')
             return
+        with self.server_api.changed:
+            self.take_gates_off(pod)
         self.send(200, pod)
+
+    def take_gates_off(self, pod: Object) -> None:
+        asked = json.loads(self.body).get("spec", {}).get("schedulingGates", [])
+        names = {gate["name"] for gate in asked if gate.get("$patch") == "delete"}
+        gates = pod["spec"].get("schedulingGates", [])
+        kept = [gate for gate in gates if gate["name"] not in names]
+        if kept != gates:
+            pod["spec"]["schedulingGates"] = kept
+            pod["metadata"]["generation"] = pod["metadata"].get("generation", 1) + 1
+            self.server_api._changed_pod(pod)
+
+    def answer_lease(self) -> None:
+        api = self.server_api
+        with api.changed:
+            if self.command == "GET" and api.lease is None:
+                failure = (404, "NotFound", "the lease is not found")
+            elif self.command == "POST" and api.lease is not None:
+                failure = (409, "AlreadyExists", "the lease already exists")
+            elif self.command == "PUT" and not self._is_of_this_version():
+                failure = (409, "Conflict", "the object has been modified")
+            else:
+                failure = None
+                self._write_lease()
+            lease = api.lease or {}
+        if failure is None:
+            self.send(200, lease)
+        else:
+            self.refuse(*failure)
+
+    def _is_of_this_version(self) -> bool:
+        given = json.loads(self.body)["metadata"].get("resourceVersion")
+        lease = self.server_api.lease or {"metadata": {}}
+        return bool(given == lease["metadata"].get("resourceVersion"))
+
+    def _write_lease(self) -> None:
+        if self.command != "GET":
+            api = self.server_api
+            api.version += 1
+            api.lease = json.loads(self.body)
+            api.lease["metadata"]["resourceVersion"] = str(api.version)
 
 
 def refusing(code: int, reason: str, message: str = "", **headers: str) -> Fault:

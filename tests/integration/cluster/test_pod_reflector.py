@@ -209,6 +209,29 @@ def test_a_pod_that_was_known_and_is_gone_is_told_however_late_the_wait_began(
     eventually(lambda: pods.told == [("deleted", "uid-1")])
 
 
+def test_an_assumed_pod_that_came_and_went_while_nobody_looked_is_assumed_no_longer(
+    api: ScriptedApi,
+    pods: Followed,
+    eventually: Callable[..., None],
+) -> None:
+    store = pods.reflector.store
+    watched(api, pods)
+    api.put_pod("there", "uid-1")
+    eventually(lambda: pods.names() == ["there"])
+    # As a filter request and a bind request bring one that the watch has not shown.
+    missed = PodStore().apply(
+        b'{"type":"ADDED","object":{"metadata":{"name":"missed","namespace":"ml","uid":"uid-2"}}}'
+    )
+    there = store.get("uid-1")
+    assert missed.pod is not None
+    assert there is not None
+    store.assume(missed.pod, "n1")
+    store.assume(there, "n1")
+    with api.changed:
+        miss(api)
+    eventually(lambda: [pod.uid for pod, _ in store.assumed()] == ["uid-1"])
+
+
 def test_a_callback_that_fails_does_not_stop_the_watch(
     api: ScriptedApi,
     cluster: Cluster,

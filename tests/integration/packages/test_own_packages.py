@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,13 +12,15 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 HELLO_WORLD = ROOT / "deploy" / "examples" / "hello-world"
+QUEUE_SORT = ROOT / "deploy" / "examples" / "queue-sort"
 KUBEXTEND = Path(sys.executable).with_name("kubextend")
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def run_in(folder: Path, site: Path | None) -> Run:
     """Runs a program that sees what is installed in ``site`` besides kubextend."""
-    environment = os.environ | ({"PYTHONPATH": str(site)} if site else {})
+    folders = [str(site or ""), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
 
     def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -87,6 +90,27 @@ def test_hello_world_is_found_by_its_package_and_listed_with_its_arguments(
         ],
         "error": "",
     }
+
+
+@pytest.fixture(scope="module")
+def queue_sort(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("queue-sort")
+    site = folder / "site"
+    install(QUEUE_SORT, site)
+    return run_in(folder, site)
+
+
+def test_queue_sort_passes_its_own_tests(queue_sort: Run) -> None:
+    own_tests_pass(QUEUE_SORT, queue_sort)
+
+
+def test_queue_sort_turns_the_queue_on_as_its_page_says(queue_sort: Run) -> None:
+    page = (QUEUE_SORT / "README.md").read_text()
+    (printed,) = re.findall(
+        r"^```console\n\$ kubextend check \S+\n(.*?)^```$", page, re.DOTALL | re.MULTILINE
+    )
+    done = queue_sort(KUBEXTEND, "check", QUEUE_SORT / "kubextend.yaml")
+    assert (done.stdout, done.stderr, done.returncode) == (printed, "", 0)
 
 
 @pytest.mark.parametrize(

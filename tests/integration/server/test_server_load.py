@@ -1,3 +1,4 @@
+import asyncio
 import json
 import threading
 import time
@@ -125,3 +126,23 @@ def test_a_client_that_reads_late_gets_every_answer_whole(url: str) -> None:
 
 def filtering(body: bytes) -> bytes:
     return head("POST", "/filter", **{"Content-Length": str(len(body))}) + body
+
+
+def test_a_call_that_has_begun_counts_however_often_it_is_cancelled() -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def call() -> str:
+        begun.set()
+        assert go.wait(20)
+        return "bound"
+
+    async def scenario() -> str:
+        waiting = asyncio.create_task(Workers().wait_for(call))
+        assert await asyncio.to_thread(begun.wait, 20)
+        for _ in range(3):
+            waiting.cancel()
+            await asyncio.sleep(0)
+        go.set()
+        return await waiting
+
+    assert asyncio.run(scenario()) == "bound"

@@ -400,7 +400,7 @@ PROFILES = {
         ),
     ),
     "two queue sort plugins": (
-        plugins(queueSort=named("SortA", "SortB")),
+        document(cluster={}, profiles=[{"plugins": {"queueSort": named("SortA", "SortB")}}]),
         Issue(
             "profiles[0].plugins.queueSort.enabled",
             "only one queue sort plugin can be enabled",
@@ -409,10 +409,11 @@ PROFILES = {
     ),
     "queue sort not the same everywhere": (
         document(
+            cluster={},
             profiles=[
                 {"schedulerName": "a", "plugins": {"queueSort": named("SortA")}},
                 {"schedulerName": "b", "plugins": {"queueSort": named("SortB")}},
-            ]
+            ],
         ),
         Issue("profiles[1].plugins.queueSort", "must be the same for all profiles", ["SortB"]),
     ),

@@ -121,7 +121,7 @@ def point(name: str, plugin: str) -> list[dict[str, Any]]:
             ],
             id="https",
         ),
-        pytest.param({"profiles": point("queueSort", "SortA")}, [], id="no verb"),
+        pytest.param({"cluster": {}, "profiles": point("queueSort", "SortA")}, [], id="no verb"),
     ],
 )
 def test_an_extender_entry_names_the_verbs_that_are_needed(

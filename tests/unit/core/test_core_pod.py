@@ -82,6 +82,7 @@ def test_a_pod_shows_its_times_gates_and_status() -> None:
         {
             "metadata": {
                 "name": "p",
+                "generation": 3,
                 "creationTimestamp": "2026-11-21T01:48:22Z",
                 "deletionTimestamp": "2026-11-21T02:00:00Z",
             },
@@ -91,6 +92,10 @@ def test_a_pod_shows_its_times_gates_and_status() -> None:
                 "qosClass": "Guaranteed",
                 "nominatedNodeName": "n9",
                 "startTime": "2026-11-21T01:48:23.5+01:00",
+                "conditions": [
+                    {"type": "Ready", "status": "False", "reason": "Other"},
+                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"},
+                ],
             },
         }
     )
@@ -100,6 +105,7 @@ def test_a_pod_shows_its_times_gates_and_status() -> None:
     assert found.scheduling_gates == ["example.com/wait", "b"]
     assert (found.phase, found.qos_class) == ("Running", "Guaranteed")
     assert found.nominated_node_name == "n9"
+    assert (found.scheduled_reason, found.generation) == ("Unschedulable", 3)
 
 
 def test_a_pod_that_says_nothing_shows_nothing() -> None:
@@ -115,7 +121,8 @@ def test_a_pod_that_says_nothing_shows_nothing() -> None:
         None,
         None,
     )
-    assert (found.phase, found.qos_class, found.nominated_node_name) == ("", "", "")
+    assert (found.phase, found.nominated_node_name) == ("", "")
+    assert (found.qos_class, found.scheduled_reason, found.generation) == ("BestEffort", "", 0)
     assert found.scheduling_gates == []
 
 

@@ -56,7 +56,11 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("good:Goood", "good has no Goood", "did you mean Good? plugins there: Again, Good,"),
         ("good:instance", "good:instance is no class but Good", "name the class"),
         ("good:Nameless", "good:Nameless has no name", 'give the class a name = "Nameless"'),
-        ("good:Idle", "good:Idle extends nothing", "define one of: pre_filter, filter_nodes,"),
+        (
+            "good:Idle",
+            "good:Idle extends nothing",
+            "define one of: pre_enqueue, less, pre_filter, filter_nodes,",
+        ),
         ("good:OddArgs", "good:OddArgs: its Args are no pydantic model", "class Args("),
         ("broken:X", "importing broken failed: RuntimeError: no luck", ""),
         ("script:X", "importing script failed: SystemExit: 3", ""),

@@ -292,6 +292,25 @@ class Diary:
         return []
 
 
+class NeverStarts(Dies):
+    """Does its work, but not in the background."""
+
+    name = "NeverStarts"
+
+    def start(self) -> None:
+        message = "no route"
+        raise RuntimeError(message)
+
+
+class StartsForEver(Dies):
+    """Does not come back from its start."""
+
+    name = "StartsForEver"
+
+    def start(self) -> None:
+        ctypes.PyDLL(None).sleep(LONG_S)
+
+
 class Unmade:
     """Cannot be made."""
 

@@ -18,6 +18,8 @@ from isolation_world import (
     Diary,
     DiaryArgs,
     Dies,
+    NeverStarts,
+    StartsForEver,
     Unmade,
     UnmadeAndGone,
     full,
@@ -34,7 +36,8 @@ from kubextend.errors import KubextendError, PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.registry import RegisteredPlugin
 from kubextend.profile import PluginLimits, Profile, Profiles
-from kubextend.profile.isolation import IsolatedPlugin
+from kubextend.profile.isolation import IsolatedPlugin, process
+from kubextend.profile.isolation.process import ChildError
 from kubextend.verbs import Verbs
 from kubextend.verbs.answer import QuickVerb
 
@@ -262,6 +265,31 @@ def test_a_plugin_is_made_started_and_stopped_in_its_process(tmp_path: Path) -> 
     assert first != second
     assert os.getpid() not in {first, second}
     assert ends(second)
+
+
+def test_a_plugin_whose_work_does_not_begin_is_asked_all_the_same() -> None:
+    with isolated(NeverStarts) as plugin:
+        first = pid_of(plugin)
+        assert plugin.start is not None
+        with pytest.raises(ChildError, match="RuntimeError: no route"):
+            plugin.start()
+        assert filtered(plugin) == [0]
+        assert pid_of(plugin) == first
+        with pytest.raises(PluginError):
+            filtered(plugin, "exit")
+        assert filtered(plugin) == [0]
+
+
+def test_a_plugin_that_hangs_in_its_start_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    with isolated(StartsForEver) as plugin:
+        first = pid_of(plugin)
+        monkeypatch.setattr(process, "START_TIMEOUT_S", 0.2)
+        assert plugin.start is not None
+        with pytest.raises(ChildError):
+            plugin.start()
+        assert ends(first)
+        with pytest.raises(PluginError, match="not started again yet"):
+            filtered(plugin)
 
 
 def test_a_plugin_without_background_work_has_no_start() -> None:

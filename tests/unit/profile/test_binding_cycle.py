@@ -132,6 +132,32 @@ def test_an_unreserve_that_raises_keeps_no_other_from_running() -> None:
     assert diary[-2:] == ["B.unreserve", "A.unreserve"]
 
 
+class Cancelled:
+    """What it awaits is cancelled, and nobody cancels the binding."""
+
+    name = "Cancelled"
+
+    async def reserve(self, *_: Any) -> None:
+        await self._cancelled()
+
+    async def unreserve(self, *_: Any) -> None:
+        await self._cancelled()
+
+    async def _cancelled(self) -> None:
+        future = asyncio.get_running_loop().create_future()
+        future.cancel()
+        await future
+
+
+def test_a_plugin_that_raises_cancelled_error_has_failed_and_keeps_no_other_from_unreserving() -> (
+    None
+):
+    diary: list[str] = []
+    with pytest.raises(PluginError, match='running "Cancelled" Reserve plugin'):
+        asyncio.run(cycle(diary, all_points("A", diary), Cancelled()).run())
+    assert diary == ["A.reserve", "A.unreserve"]
+
+
 def test_a_post_bind_that_raises_changes_nothing() -> None:
     diary: list[str] = []
     status = asyncio.run(cycle(diary, all_points("A", diary, post_bind=OSError("x"))).run())
@@ -210,10 +236,15 @@ TIMEOUTS: dict[str, tuple[Any, Any, str]] = {
     "the first to pass rejects": (
         (Status.wait(), 0.02),
         (Status.wait(), 60.0),
-        "rejected due to timeout after waiting 0.02s at plugin A",
+        "rejected due to timeout after waiting 20ms at plugin A",
     ),
     "zero fires at once": (
         (Status.wait(), 0.0),
+        None,
+        "rejected due to timeout after waiting 0s at plugin A",
+    ),
+    "there is no less than zero": (
+        (Status.wait(), float("-inf")),
         None,
         "rejected due to timeout after waiting 0s at plugin A",
     ),

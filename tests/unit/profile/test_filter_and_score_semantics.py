@@ -8,6 +8,7 @@ from profile_world import Said, rejecting, request, state
 from kubextend import core
 from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.plugin import PreFilterResult
 from kubextend.framework.status import Code, Status
 from kubextend.profile import Profile
 
@@ -159,3 +160,46 @@ def test_whatever_a_plugin_raises_is_its_own_failure(raised: BaseException, poin
     where = {"pre_filter": [plugin]} if point == "pre_filter" else {"filter": [plugin]}
     with pytest.raises(PluginError, match=type(raised).__name__):
         Profile("s", **where).find_nodes_that_fit(state(), pod, nodes)
+
+
+class Judges:
+    """Looks at one node after the other, and knows only some of them."""
+
+    name = "Judges"
+
+    def __init__(self, *known: str) -> None:
+        self.known = known
+
+    def filter(self, _state: CycleState, _pod: core.Pod, node: core.NodeInfo) -> Status | None:
+        if node.name not in self.known:
+            raise KeyError(node.name)
+        return Status.unschedulable("no") if node.name == "y" else None
+
+
+def test_a_per_node_filter_is_not_asked_about_a_node_that_is_rejected_already() -> None:
+    pod, nodes = request("x", "y", "z")
+    first = Said("A", [], filter_nodes=rejecting(nodes, ["x"], Status.unschedulable("a")))
+    outcome = Profile("s", filter=[first, Judges("y", "z")]).find_nodes_that_fit(
+        state(), pod, nodes
+    )
+    assert outcome.kept.indices() == [2]
+    said = [(r.nodes.indices(), r.status.reason) for r in outcome.rejections]
+    assert said == [([0], "a"), ([1], "no")]
+
+
+def test_a_per_node_filter_is_asked_only_about_what_its_pre_filter_left() -> None:
+    pod, nodes = request("x", "y", "z")
+    judges = Judges("z")
+    narrows = Said("Judges", [], pre_filter=PreFilterResult(frozenset({"z"})))
+    outcome = Profile("s", pre_filter=[narrows], filter=[judges]).find_nodes_that_fit(
+        state(), pod, nodes
+    )
+    assert outcome.kept.indices() == [2]
+
+
+@pytest.mark.parametrize("answer", [False, 0, "", ()])
+def test_a_per_node_filter_that_answers_no_status_has_failed(answer: object) -> None:
+    pod, nodes = request("x", "y")
+    profile = Profile("s", filter=[Said("A", [], filter=answer)])
+    with pytest.raises(PluginError, match='running "A" Filter plugin'):
+        profile.find_nodes_that_fit(state(), pod, nodes)

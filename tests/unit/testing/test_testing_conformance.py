@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from kubextend import core, testing
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.plugin import PreFilterResult, Rejection
+from kubextend.framework.plugin import PreFilterResult, QueuedPodInfo, Rejection
 from kubextend.framework.status import Code, Status
 from kubextend.plugins import HighCommPodFilter, LabelMatch, RdmaAware
 
@@ -100,6 +100,11 @@ async def _three(self: Any, state: Any, pod: Any, third: Any) -> None: ...
 def _nothing(self: Any, state: Any, pod: Any, third: Any) -> None: ...
 
 
+def _age(info: QueuedPodInfo) -> int:
+    """0 to 3, so that some pods are equal."""
+    return int(info.timestamp) % 2 + 2 * (len(info.pod.labels) % 2)
+
+
 def _once(self: Any, state: Any, pod: Any, node_name: Any) -> None:
     self.reserved = getattr(self, "reserved", 0) - 1
     if self.reserved < -2:
@@ -117,7 +122,7 @@ def _once(self: Any, state: Any, pod: Any, node_name: Any) -> None:
             "has a name of its own",
             "NodeName is kube-scheduler's own plugin",
         ),
-        (broken(), "extends a point", "it has none of pre_filter"),
+        (broken(), "extends a point", "it has none of pre_enqueue, less, pre_filter"),
         (broken(normalize_score=_nothing), "normalises its own scores", "without score"),
         (broken(reserve=_nothing), "gives up what it reserves", "is missing"),
         (
@@ -232,6 +237,33 @@ def _once(self: Any, state: Any, pod: Any, node_name: Any) -> None:
         (broken(pre_bind=lambda *_: 1 / 0), "does not raise", "pre_bind: ZeroDivisionError"),
         (broken(bind=lambda *_: 1), "bind answers what it may", "1"),
         (broken(post_bind=lambda *_: 1), "postBind answers what it may", "1"),
+        (broken(less=_nothing), "has the framework's signatures", "does not take (a, b)"),
+        (broken(pre_enqueue=_nothing), "has the framework's signatures", "does not take (pod)"),
+        (broken(less=lambda _, a, b: 1 / 0), "does not raise", "less: ZeroDivisionError"),
+        (broken(less=lambda _, a, b: None), "less answers a bool", "None"),
+        (broken(less=lambda _, a, b: True), "less is a strict order", "go before each other"),
+        (
+            broken(less=lambda _, a, b: a.timestamp <= b.timestamp),
+            "less is a strict order",
+            "go before each other",
+        ),
+        (
+            broken(less=lambda _, a, b: (_age(b) - _age(a)) % 3 == 1),
+            "less is transitive",
+            "not on",
+        ),
+        (
+            broken(less=lambda _, a, b: _age(b) - _age(a) > 1),
+            "less is transitive in what is equal",
+            "not on",
+        ),
+        (broken(pre_enqueue=lambda _, pod: 1 / 0), "does not raise", "pre_enqueue: Zero"),
+        (broken(pre_enqueue=lambda _, pod: True), "preEnqueue answers what it may", "True"),
+        (
+            broken(pre_enqueue=lambda _, pod: Status.error("no")),
+            "preEnqueue answers what it may",
+            "no",
+        ),
     ],
 )
 def test_a_broken_rule_is_found_and_named(plugin: type, rule: str, what: str) -> None:

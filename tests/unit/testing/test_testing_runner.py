@@ -185,7 +185,7 @@ def test_waiting_for_a_pod_that_nobody_holds_ends() -> None:
 def test_the_binding_cycle_of_one_plugin_is_one_call() -> None:
     assert testing.run_binding_cycle(Room, testing.make_pod(), "node-2").bound
     refused = testing.run_binding_cycle(Room, testing.make_pod(labels={"wait": "0.01"}), "node-2")
-    assert "rejected due to timeout after waiting 0.01s at plugin Room" in refused.error
+    assert "rejected due to timeout after waiting 10ms at plugin Room" in refused.error
 
 
 def test_an_unstable_reason_is_not_held_back_between_calls_of_a_test() -> None:

@@ -97,15 +97,15 @@ def test_a_change_between_lookup_and_rejection_is_not_lost() -> None:
     assert len(parked) == 0
 
 
-def test_a_filter_that_fails_now_wakes_nobody() -> None:
+def test_a_pod_of_which_a_filter_that_fails_can_say_nothing_is_asked_about_again() -> None:
     activator = Activator()
     watched = Watched().listing(node("n"))
     parked = ParkedPods(activator, metrics=Metrics())
     waiting, nodes = nodes_of(watched, "n")
     parked.remember(Profile("default-scheduler", filter=[Breaks()]), waiting, nodes, 0)
     parked.nodes_changed()
-    assert activator.woken == []
-    assert len(parked) == 1
+    assert activator.woken == ["pod"]
+    assert len(parked) == 0
 
 
 def test_the_pods_remembered_are_bounded_and_the_oldest_goes_first() -> None:
@@ -142,4 +142,18 @@ def test_a_pod_is_woken_once_however_many_threads_see_the_change() -> None:
         thread.start()
     for thread in threads:
         thread.join()
+    assert activator.woken == ["pod"]
+
+
+def test_a_filter_that_may_be_ignored_keeps_no_pod_from_being_woken() -> None:
+    activator = Activator()
+    watched = Watched().listing(node("n"))
+    parked = ParkedPods(activator, metrics=Metrics())
+    waiting, nodes = nodes_of(watched, "n")
+    profile = Profile(
+        "default-scheduler", filter=[Breaks(), Needs()], ignored=frozenset({"Breaks"})
+    )
+    parked.remember(profile, waiting, nodes, 0)
+    watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
+    parked.nodes_changed()
     assert activator.woken == ["pod"]

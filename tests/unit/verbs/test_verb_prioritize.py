@@ -15,7 +15,10 @@ from verb_world import (
     verbs_of,
 )
 
+from kubextend import core
 from kubextend.errors import WireError
+from kubextend.framework.cycle_state import CycleState
+from kubextend.profile import Profile, Profiles
 from kubextend.verbs import Verbs
 
 NODES = [node("good", RDMA), node("plain")]
@@ -128,3 +131,36 @@ def test_where_every_plugin_fails_the_list_is_empty() -> None:
 def test_what_cannot_be_read_raises() -> None:
     with pytest.raises(WireError):
         verbs_of().prioritize(b"{")
+
+
+class Prepares:
+    """Its Score needs what its PreFilter wrote."""
+
+    name = "Prepares"
+
+    def pre_filter(self, state: CycleState, _pod: core.Pod, _nodes: core.Nodes) -> None:
+        state.write("points", 70)
+
+    def score(self, state: CycleState, _pod: core.Pod, _node: core.NodeInfo) -> int:
+        points = state.read("points")
+        assert isinstance(points, int)
+        return points
+
+
+class BreaksBefore:
+    name = "BreaksBefore"
+
+    def pre_filter(self, _state: CycleState, _pod: core.Pod, _nodes: core.Nodes) -> None:
+        raise RuntimeError
+
+
+def test_a_lost_attempt_is_made_anew_past_a_pre_filter_that_may_be_ignored() -> None:
+    prepares = Prepares()
+    profile = Profile(
+        "default-scheduler",
+        pre_filter=[BreaksBefore(), prepares],
+        score=[(prepares, 1)],
+        ignored=frozenset({"BreaksBefore"}),
+    )
+    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore())
+    assert scores(verbs, full_request(NODES)) == {"good": 7, "plain": 7}

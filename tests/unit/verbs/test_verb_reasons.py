@@ -324,3 +324,13 @@ def test_in_full_mode_nothing_is_looked_at_again() -> None:
         verbs.wake_due()
     assert told_each == ["attempt 1", "attempt 1", "attempt 3"]
     assert activator.woken == []
+
+
+def test_a_text_of_any_length_leaves_as_a_short_one() -> None:
+    two = core.Mask([True, False]), core.Mask([False, True])
+    told = [
+        Rejection(two[0], Status.unschedulable("x" * 300_000)),
+        Rejection(two[1], Status.unschedulable("y" * 256)),
+    ]
+    entries = entries_of(core.Mask([False, False]), told)
+    assert [text for _, text, _ in entries] == ["x" * 253 + "...", "y" * 256]

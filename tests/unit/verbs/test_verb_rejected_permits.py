@@ -202,3 +202,13 @@ def test_a_bound_pod_is_forgotten() -> None:
     world.verbs._filter._attempts.begin(world.pod())
     assert world.bind() == ""
     assert len(world.rejected) == 0
+
+
+def test_one_that_is_forgotten_for_another_is_woken_as_its_time_is_never_over() -> None:
+    rejected = RejectedPermits(limit=1)
+    for name in ("parked", "next"):
+        asked = core.read_args(names_request([], of=pod(name))).pod
+        assert asked is not None
+        rejected.remember(asked, Status.unschedulable(CLOSED))
+    assert [each.name for each in rejected.due()] == ["parked"]
+    assert rejected.due() == []

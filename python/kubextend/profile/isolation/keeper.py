@@ -8,7 +8,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from kubextend.profile.isolation.messages import Failure, Message
 from kubextend.profile.isolation.process import Child, ChildError
 from kubextend.profile.run import current_run
 
@@ -84,9 +83,14 @@ class Keeper:
                 self._end_turn()
 
     def begin_work(self) -> None:
-        """The plugin's work in the background begins, with this child and each after it."""
+        """The plugin's work in the background begins, with this child and each after it.
+
+        Raises: ChildError: it does not begin.
+        """
         self._at_work = True
-        self.ask(_begin_work)
+        if failure := self.ask(Child.begin_work):
+            # Not within the call: a plugin that cannot begin may still answer.
+            raise ChildError(failure.text) from failure.cause
 
     def stop(self) -> None:
         """The plugin's work ends, and so does the child; there will be no other."""
@@ -151,8 +155,10 @@ class Keeper:
             with self._changed:
                 self._starting = True
             try:
-                child = self._start()
+                child = self._started()
             except Exception:
+                if self._stopped.is_set():
+                    return
                 _LOGGER.exception('the process of plugin "%s" does not start', self._plugin)
                 with self._changed:
                     self._starting = False
@@ -163,12 +169,21 @@ class Keeper:
             self._take(child)
             return
 
+    def _started(self) -> Child:
+        child = self._start()
+        if not self._at_work:
+            return child
+        try:
+            failure = child.begin_work()
+        except BaseException:
+            child.dispose()
+            raise
+        if failure is not None:
+            text = 'plugin "%s" does not begin its work: %s'
+            _LOGGER.error(text, self._plugin, failure.text, exc_info=failure.cause)
+        return child
+
     def _take(self, child: Child) -> None:
-        if self._at_work:
-            try:
-                _begin_work(child)
-            except Exception:
-                _LOGGER.exception('plugin "%s" does not begin its work', self._plugin)
         with self._changed:
             self._starting = False
             self._born_s = self._clock()
@@ -183,9 +198,3 @@ class Keeper:
         if self._short_lives <= 1:
             return 0.0
         return min(2.0 ** (self._short_lives - 2), _LONGEST_PAUSE_S)
-
-
-def _begin_work(child: Child) -> None:
-    failure = Failure.of(child.ask(Message({"do": "start"})))
-    if failure is not None:
-        raise ChildError(failure.text) from failure.cause

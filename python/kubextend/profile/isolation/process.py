@@ -63,6 +63,18 @@ class Child:
         self._channel.send(message.packed())
         return Message.unpacked(self._channel.receive())
 
+    def begin_work(self) -> Failure | None:
+        """The plugin's work in the background begins; what it raised, if it did.
+
+        Raises:
+            OSError, EOFError: it has ended, or takes too long and must be killed.
+            ValueError: as ``ask``.
+        """
+        self._end.settimeout(START_TIMEOUT_S)
+        failure = Failure.of(self.ask(Message({"do": "start"})))
+        self._end.settimeout(None)
+        return failure
+
     def kill(self) -> None:
         """It ends at once, and whoever waits for it learns that; from any thread, never blocks."""
         self._process.kill()

@@ -1,6 +1,7 @@
 //! Pods: what they ask for, where they are, where they are about to be.
 
 mod occupancy;
+mod qos;
 mod record;
 mod requests;
 mod resources;
@@ -13,5 +14,6 @@ pub use resources::{Amounts, Word};
 pub use snapshot::PodSnapshot;
 pub use store::{PodStore, Unassumable};
 
+pub(crate) use qos::qos_class;
 pub(crate) use requests::{ContainerResources, Held, PodResources};
 pub(crate) use resources::{ResourceList, word};

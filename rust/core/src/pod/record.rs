@@ -41,14 +41,19 @@ pub struct Pod {
     pub requests: Amounts,
     /// The names of `spec.schedulingGates`.
     pub scheduling_gates: Box<[Box<str>]>,
+    /// `metadata.generation`: changes of the spec since its creation, and 1; 0 where the API does not
+    /// count them.
+    pub generation: i64,
     /// `metadata.creationTimestamp`, as it came.
     pub creation_timestamp: Box<str>,
     /// `metadata.deletionTimestamp`, as it came.
     pub deletion_timestamp: Option<Box<str>>,
     /// `status.phase`
     pub phase: Word,
-    /// `status.qosClass`
+    /// `status.qosClass`; where the API set none, what Kubernetes makes of the spec.
     pub qos_class: Word,
+    /// `reason` of the status condition `PodScheduled`; empty without one.
+    pub scheduled_reason: Word,
     /// `status.nominatedNodeName`
     pub nominated_node_name: Box<str>,
     /// `status.startTime`, as it came.
@@ -72,6 +77,8 @@ transfer!(Pod {
     overhead,
     requests,
     scheduling_gates,
+    generation,
+    scheduled_reason,
     creation_timestamp,
     deletion_timestamp,
     phase,

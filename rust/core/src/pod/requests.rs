@@ -12,8 +12,10 @@ use super::resources::ResourceList;
 pub(crate) struct PodResources {
     pub(crate) containers: Vec<ContainerResources>,
     pub(crate) init_containers: Vec<ContainerResources>,
-    /// `spec.resources.requests`, and what of it holds on the node.
+    /// `spec.resources`, and what of it holds on the node.
     pub(crate) whole: ContainerResources,
+    /// There is a `spec.resources`, if only an empty one.
+    pub(crate) whole_is_given: bool,
     /// `spec.overhead`
     pub(crate) overhead: ResourceList,
     /// The node has refused to resize the pod to what its spec says.
@@ -23,6 +25,7 @@ pub(crate) struct PodResources {
 #[derive(Debug, Default)]
 pub(crate) struct ContainerResources {
     pub(crate) requests: ResourceList,
+    pub(crate) limits: ResourceList,
     /// What the node says that it holds; None where it said nothing.
     pub(crate) held: Option<Held>,
     /// An init container that keeps running beside the containers.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::cursor::{Cursor, Result};
 use super::decode::{Decode, Map, Slice, decode_struct};
 use super::quantity::WireQuantity;
-use crate::pod::{Container, ContainerResources, Held, ResourceList};
+use crate::pod::{Container, ContainerResources, Held};
 
 #[derive(Debug, Default)]
 pub(crate) struct WireContainer<'a> {
@@ -17,7 +17,7 @@ pub(crate) struct WireContainer<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Resources<'a> {
     pub(crate) requests: Map<'a, WireQuantity>,
-    limits: Map<'a, WireQuantity>,
+    pub(crate) limits: Map<'a, WireQuantity>,
 }
 
 #[derive(Debug, Default)]
@@ -99,13 +99,14 @@ impl<'a> Statuses<'a> {
     fn joined(&self, wire: WireContainer<'a>) -> (ContainerResources, Container) {
         let resources = ContainerResources {
             requests: wire.resources.requests.into(),
+            limits: wire.resources.limits.into(),
             held: self.held_by(&wire.name),
             sidecar: wire.restart_policy.as_deref() == Some("Always"),
         };
         let container = Container {
             name: wire.name.into(),
             requests: resources.requests.amounts(),
-            limits: ResourceList::from(wire.resources.limits).amounts(),
+            limits: resources.limits.amounts(),
             sidecar: resources.sidecar,
         };
         (resources, container)

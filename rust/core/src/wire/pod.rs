@@ -10,7 +10,7 @@ use super::decode::{Decode, Map, Slice, converted, decode_struct};
 use super::quantity::WireQuantity;
 use super::time::WireTime;
 use crate::labels::{RequiredNodeAffinity, Toleration};
-use crate::pod::{ContainerResources, Pod, PodResources, word};
+use crate::pod::{ContainerResources, Pod, PodResources, Word, qos_class, word};
 
 #[derive(Debug, Default)]
 pub(crate) struct WirePod<'a> {
@@ -25,6 +25,7 @@ pub(crate) struct PodMeta<'a> {
     namespace: Cow<'a, str>,
     uid: Cow<'a, str>,
     pub(crate) resource_version: Cow<'a, str>,
+    generation: i64,
     creation_timestamp: WireTime<'a>,
     deletion_timestamp: Option<WireTime<'a>>,
     labels: Map<'a, Cow<'a, str>>,
@@ -96,6 +97,7 @@ impl<'a> Decode<'a> for PodMeta<'a> {
             "namespace" => self.namespace,
             "uid" => self.uid,
             "resourceVersion" => self.resource_version,
+            "generation" => self.generation,
             "creationTimestamp" => self.creation_timestamp,
             "deletionTimestamp" => self.deletion_timestamp,
             "labels" => self.labels,
@@ -181,19 +183,24 @@ impl From<WirePod<'_>> for Pod {
             .affinity
             .and_then(|affinity| affinity.node_affinity)
             .unwrap_or_default();
+        let conditions = status.conditions.into_vec();
         let statuses = Statuses::of(status.container_statuses, status.init_container_statuses);
         let (asked, containers) = statuses.joined_with(spec.containers);
         let (asked_first, init_containers) = statuses.joined_with(spec.init_containers);
+        let whole_is_given = spec.resources.is_some();
+        let whole = spec.resources.unwrap_or_default();
         let resources = PodResources {
             containers: asked,
             init_containers: asked_first,
+            whole_is_given,
             whole: ContainerResources {
-                requests: spec.resources.unwrap_or_default().requests.into(),
+                requests: whole.requests.into(),
+                limits: whole.limits.into(),
                 held: held(status.resources, status.allocated_resources),
                 sidecar: false,
             },
             overhead: spec.overhead.into(),
-            resize_refused: resize_refused(status.conditions),
+            resize_refused: resize_refused(&conditions),
         };
         Self {
             name: metadata.name.into_owned(),
@@ -201,6 +208,7 @@ impl From<WirePod<'_>> for Pod {
             uid: metadata.uid.into_owned(),
             labels: owned(metadata.labels).into(),
             annotations: owned(metadata.annotations).into(),
+            generation: metadata.generation,
             creation_timestamp: metadata.creation_timestamp.0.into(),
             deletion_timestamp: metadata.deletion_timestamp.map(|time| time.0.into()),
             scheduler_name: word(&spec.scheduler_name),
@@ -218,7 +226,11 @@ impl From<WirePod<'_>> for Pod {
             overhead: resources.overhead.amounts(),
             scheduling_gates: converted(spec.scheduling_gates).into(),
             phase: word(&status.phase),
-            qos_class: word(&status.qos_class),
+            qos_class: match &*status.qos_class {
+                "" => qos_class(&resources),
+                given => word(given),
+            },
+            scheduled_reason: scheduled_reason(&conditions),
             nominated_node_name: status.nominated_node_name.into(),
             start_time: status.start_time.map(|time| time.0.into()),
         }
@@ -226,10 +238,19 @@ impl From<WirePod<'_>> for Pod {
 }
 
 /// Whether the first word on a pending resize is that the node cannot do it.
-fn resize_refused(conditions: Slice<Condition<'_>>) -> bool {
-    let mut conditions = conditions.into_vec().into_iter();
-    let pending = conditions.find(|condition| condition.kind == "PodResizePending");
-    pending.is_some_and(|condition| condition.reason == "Infeasible")
+fn resize_refused(conditions: &[Condition<'_>]) -> bool {
+    reason_of("PodResizePending", conditions) == Some("Infeasible")
+}
+
+/// What the API server or kube-scheduler last said of the pod's way to a node.
+fn scheduled_reason(conditions: &[Condition<'_>]) -> Word {
+    word(reason_of("PodScheduled", conditions).unwrap_or_default())
+}
+
+fn reason_of<'a>(kind: &str, conditions: &'a [Condition<'_>]) -> Option<&'a str> {
+    let mut conditions = conditions.iter();
+    let found = conditions.find(|condition| condition.kind == kind)?;
+    Some(&found.reason)
 }
 
 impl From<Gate<'_>> for Box<str> {

@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	podresource "k8s.io/component-helpers/resource"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+	"k8s.io/kubectl/pkg/util/qos"
 )
 
 // argsView holds of a decoded request what kubextend shows of it.
@@ -110,7 +111,7 @@ func viewPod(pod *v1.Pod) *podView {
 		})),
 		Gates:         []string{},
 		Phase:         string(pod.Status.Phase),
-		QOSClass:      string(pod.Status.QOSClass),
+		QOSClass:      string(qos.GetPodQOS(pod)),
 		NominatedNode: pod.Status.NominatedNodeName,
 		Times: [3]bool{
 			!pod.CreationTimestamp.IsZero(), pod.DeletionTimestamp != nil, pod.Status.StartTime != nil,

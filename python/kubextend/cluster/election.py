@@ -1,0 +1,279 @@
+"""Decides by a Lease which of several replicas leads, as client-go's leader election does.
+
+The official client has one too, but it can be neither stopped nor made to give its lease back, goes
+by the wall clock, and ends for good when a connection breaks.
+
+Source: client-go v0.36 tools/leaderelection/leaderelection.go
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import socket
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from kubextend.cluster.call import CONFLICT, NOT_FOUND, Call, RefusedError, UnreachableError
+from kubextend.errors import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kubextend.cluster.client import Cluster
+
+log = logging.getLogger(__name__)
+
+LEASE_S = 15
+RENEW_S = 10.0
+"""Who has not renewed for so long leads no more; what it began last ends within the lease."""
+RETRY_S = 2.0
+CALL_S = 5.0
+GIVE_BACK_S = 1
+"""The duration that a lease given back is written with, as by client-go."""
+JOIN_S = 2 * CALL_S
+FORBIDDEN = 403
+
+Lease = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseName:
+    """Which Lease it is about."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def collection(self) -> str:
+        """The path of the leases of its namespace."""
+        return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
+
+
+def lease_holder(cluster: Cluster, lease: LeaseName) -> str:
+    """Who holds a lease now; empty if nobody does.
+
+    Raises: ClusterError: that could not be found out.
+    """
+    found = _read(cluster, lease)
+    spec = {} if found is None else _spec(found)
+    renewed, lasts_s = spec.get("renewTime"), spec.get("leaseDurationSeconds")
+    if not renewed or not isinstance(lasts_s, int):
+        return ""
+    # By the clock of this machine, so it may be wrong by as much as that is.
+    age = datetime.now(UTC) - datetime.fromisoformat(renewed)
+    return spec.get("holderIdentity") or "" if age.total_seconds() < lasts_s else ""
+
+
+class Election:
+    """Stands for election until it is stopped. Whoever asks ``leads`` is never told so too long.
+
+    Args:
+        cluster: the API.
+        lease: which one.
+        on_change: told, from the election's own thread, when this replica begins or ceases to lead.
+        identity: what the lease calls this replica.
+        clock: seconds, monotonic.
+        rng: jitter.
+    """
+
+    def __init__(  # noqa: PLR0913 - identity, clock and rng are for tests
+        self,
+        cluster: Cluster,
+        lease: LeaseName,
+        on_change: Callable[[], object] = lambda: None,
+        *,
+        identity: str = "",
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._lease = lease
+        self._on_change = on_change
+        self._identity = identity or f"{socket.gethostname()}_{uuid.uuid4()}"
+        self._clock = clock
+        self._rng = rng or random.Random()  # noqa: S311 - jitter
+        self._leads_until = float("-inf")
+        self._led = False
+        self._seen: Lease | None = None
+        self._seen_at = float("-inf")
+        self._failing = False
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kubextend-election", daemon=True)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this replica may act as the one that leads."""
+        return self._clock() < self._leads_until
+
+    @property
+    def identity(self) -> str:
+        """What the lease calls this replica."""
+        return self._identity
+
+    def start(self) -> None:
+        """Stand for election from now on."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Lead no more, and give the lease back, so that another replica may have it at once."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join(JOIN_S)
+        held = self.leads
+        self._leads_until = float("-inf")
+        if held and self._seen is not None:
+            try:
+                self._write(self._seen, holder="", duration_s=GIVE_BACK_S)
+            except (RefusedError, UnreachableError) as error:
+                log.warning("the lease %s could not be given back: %s", self._lease, error)
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self.attempt()
+            except (ClusterError, ValueError) as error:
+                self._trouble(error)
+            except Exception:
+                log.exception("the election failed in a way it should not")
+            self._tell()
+            self._stopped.wait(self._pause_s())
+        self._tell()
+
+    def attempt(self) -> None:
+        """Renew the lease, or take it if it is free; does nothing where another one holds it.
+
+        For the election's own thread, and for tests.
+
+        Raises: ClusterError: it is not known whether this replica leads; what it was told before
+            counts for as long as it was told for.
+        """
+        began = self._clock()
+        try:
+            if self.leads and self._seen is not None:
+                self._won(self._write(self._seen, self._identity, LEASE_S), began)
+                return
+            self._read_and_take(began)
+        except RefusedError as error:
+            # Somebody has written to it since we read it, perhaps we: what it says now decides.
+            if error.status not in {CONFLICT, NOT_FOUND}:
+                raise
+            self._read_and_take(began)
+        self._failing = False
+
+    def _read_and_take(self, began: float) -> None:
+        lease = _read(self._cluster, self._lease)
+        if lease is None:
+            self._won(self._create(), began)
+        elif self._is_ours_to_take(lease):
+            self._won(self._write(lease, self._identity, LEASE_S), began)
+        else:
+            self._leads_until = float("-inf")
+
+    def _is_ours_to_take(self, lease: Lease) -> bool:
+        """Whether nobody else holds it, or its holder has not written to it for its duration.
+
+        Times are those of our own clock: the clocks of two machines need not agree.
+        """
+        self._observe(lease)
+        spec = _spec(lease)
+        if spec.get("holderIdentity") in {None, "", self._identity}:
+            return True
+        duration_s = spec.get("leaseDurationSeconds")
+        lasts_s = duration_s if isinstance(duration_s, int) else LEASE_S
+        return self._clock() >= self._seen_at + lasts_s
+
+    def _observe(self, lease: Lease) -> None:
+        if self._seen is None or _spec(lease) != _spec(self._seen):
+            self._seen_at = self._clock()
+        self._seen = lease
+
+    def _won(self, lease: Lease, began: float) -> None:
+        self._seen, self._seen_at = lease, self._clock()
+        self._leads_until = began + RENEW_S
+        self._failing = False
+
+    def _tell(self) -> None:
+        leads = self.leads and not self._stopped.is_set()
+        if leads == self._led:
+            return
+        self._led = leads
+        log.info("%s the lease %s", "holds" if leads else "no longer holds", self._lease)
+        self._on_change()
+
+    def _pause_s(self) -> float:
+        """Until the next attempt; a leader's last moment is not slept over."""
+        if self.leads:
+            return max(0.0, min(RETRY_S, self._leads_until - self._clock()))
+        return self._rng.uniform(0.5, 1.0) * RETRY_S
+
+    def _trouble(self, error: Exception) -> None:
+        status = error.status if isinstance(error, ClusterError) else None
+        if self._failing or status == CONFLICT:
+            return
+        self._failing = True
+        hint = "; grant get, create and update on leases" if status == FORBIDDEN else ""
+        log.warning("the lease %s cannot be had, trying again: %s%s", self._lease, error, hint)
+
+    def _create(self) -> Lease:
+        lease: Lease = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self._lease.name, "namespace": self._lease.namespace},
+            "spec": {},
+        }
+        body = _held(lease, self._identity, LEASE_S, datetime.now(UTC))
+        call = Call("POST", self._lease.collection, CALL_S, body=body)
+        return _parsed(call, self._cluster.request(call))
+
+    def _write(self, lease: Lease, holder: str, duration_s: int) -> Lease:
+        """The lease as it is afterwards; only if nobody has written to it since it was read."""
+        body = _held(lease, holder, duration_s, datetime.now(UTC))
+        call = Call("PUT", f"{self._lease.collection}/{self._lease.name}", CALL_S, body=body)
+        return _parsed(call, self._cluster.request(call))
+
+
+def _read(cluster: Cluster, lease: LeaseName) -> Lease | None:
+    call = Call("GET", f"{lease.collection}/{lease.name}", CALL_S)
+    try:
+        return _parsed(call, cluster.request(call))
+    except RefusedError as error:
+        if error.status == NOT_FOUND:
+            return None
+        raise
+
+
+def _held(lease: Lease, holder: str, duration_s: int, now: datetime) -> Lease:
+    """The same lease, held from now on; its resourceVersion stays, so nobody is overwritten."""
+    moment = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    before = _spec(lease)
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": duration_s, "renewTime": moment}
+    if before.get("holderIdentity") != holder:
+        spec["acquireTime"] = moment
+        if before and holder:
+            spec["leaseTransitions"] = (before.get("leaseTransitions") or 0) + 1
+    return {**lease, "spec": {"leaseTransitions": 0} | before | spec}
+
+
+def _spec(lease: Lease) -> dict[str, Any]:
+    spec = lease.get("spec")
+    return spec if isinstance(spec, dict) else {}
+
+
+def _parsed(call: Call, body: bytes) -> Lease:
+    try:
+        lease = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise UnreachableError(call, error) from error
+    if not isinstance(lease, dict):
+        raise UnreachableError(call, "the answer is no Lease")
+    return lease

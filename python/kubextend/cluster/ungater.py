@@ -1,0 +1,204 @@
+"""Takes a scheduling gate off pods, and nothing else.
+
+The patch names one gate and the pod's UID: it cannot take off another gate, meet another pod of the
+same name, or change anything besides. Sending it twice is harmless, so it is sent until it is known
+what became of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Protocol
+
+from kubextend.cluster.call import (
+    CONFLICT,
+    NAME,
+    NOT_FOUND,
+    Call,
+    RefusedError,
+    UnreachableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kubextend.cluster.client import Cluster
+    from kubextend.core import Pod
+    from kubextend.errors import ClusterError
+
+log = logging.getLogger(__name__)
+
+MERGE = "application/strategic-merge-patch+json"
+"""Gates merge by name, so a patch can delete one of them."""
+NO_POD = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+"""Nothing of the answer is read, so it need not hold the pod."""
+CALL_S = 5.0
+FIRST_PAUSE_S = 0.2
+PAUSE_S = 5.0
+MOST_CONFLICTS = 5
+"""The API itself tries a patch several times against other writers of the pod."""
+AT_ONCE = 16
+INVALID = 422
+FORBIDDEN = 403
+
+
+class Fate(Enum):
+    """What became of a pod whose gate was to be taken off."""
+
+    RELEASED = auto()
+    """It has the gate no more."""
+    GONE = auto()
+    """There is no such pod any more."""
+    REFUSED = auto()
+    """The API does not let us."""
+    RETURNED = auto()
+    """It was not tried, or not to its end: we may not any more."""
+
+
+class Told(Protocol):
+    """Hears what became of a pod, on a thread of the pool."""
+
+    def __call__(self, pod: Pod, fate: Fate, why: str, /) -> object:
+        """``why`` is said of those that were refused."""
+
+
+class Ungater:
+    """Patches pods, several at a time.
+
+    Args:
+        cluster: the API.
+        gate: its name.
+        at_once: how many patches may be under way.
+        may: asked before each patch.
+        told: hears of each pod what became of it.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(  # noqa: PLR0913 - one argument for each thing it is joined to
+        self,
+        cluster: Cluster,
+        gate: str,
+        *,
+        at_once: int,
+        may: Callable[[], bool],
+        told: Told,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cluster = cluster
+        self._gate = gate
+        self._may = may
+        self._told = told
+        self._clock = clock
+        self._stopped = threading.Event()
+        self._pool = ThreadPoolExecutor(at_once, "kubextend-ungater")
+        self._failing = False
+
+    def release(self, pod: Pod) -> None:
+        """The pod's gate is taken off, soon. Never waits."""
+        self._pool.submit(self._release, pod)
+
+    def finish(self) -> None:
+        """Waits until it is known of each pod what became of it; takes no further one."""
+        self._pool.shutdown()
+
+    def stop(self) -> None:
+        """Waits for patches that are under way; none begins after this."""
+        self._stopped.set()
+        self._pool.shutdown(cancel_futures=True)
+
+    def _release(self, pod: Pod) -> None:
+        try:
+            fate, why = self._patched(pod)
+        except Exception:
+            log.exception("pod %s/%s could not be released", pod.namespace, pod.name)
+            fate, why = Fate.REFUSED, "releasing it failed in a way it should not"
+        self._told(pod, fate, why)
+
+    def _patched(self, pod: Pod) -> tuple[Fate, str]:
+        """What became of the pod; tries for as long as that is not known."""
+        pause_s = FIRST_PAUSE_S
+        conflicts = 0
+        while not self._stopped.is_set() and self._may():
+            try:
+                self._cluster.request(ungating(pod, self._gate))
+            except (RefusedError, UnreachableError) as error:
+                conflicts += error.status == CONFLICT
+                if isinstance(error, RefusedError) and not _passes(error, conflicts):
+                    return _refused(error)
+                self._say(error)
+                self._stopped.wait(max(pause_s, _asked_s(error)))
+                pause_s = min(2 * pause_s, PAUSE_S)
+            else:
+                self._failing = False
+                return Fate.RELEASED, ""
+        return Fate.RETURNED, ""
+
+    def _say(self, trouble: Exception) -> None:
+        if not self._failing:
+            self._failing = True
+            log.warning("pods cannot be released, trying again: %s", trouble)
+
+
+def ungate(
+    cluster: Cluster, gate: str, pods: Sequence[Pod], *, timeout_s: float = 120.0
+) -> list[tuple[Pod, Fate, str]]:
+    """Takes the gate off all these pods. Blocks.
+
+    Returns: what became of each, in the order in which that came out; RETURNED: not in time.
+    """
+    deadline = time.monotonic() + timeout_s
+    fates: list[tuple[Pod, Fate, str]] = []
+    ungater = Ungater(
+        cluster,
+        gate,
+        at_once=AT_ONCE,
+        may=lambda: time.monotonic() < deadline,
+        told=lambda pod, fate, why: fates.append((pod, fate, why)),
+    )
+    for pod in pods:
+        ungater.release(pod)
+    ungater.finish()
+    return fates
+
+
+def ungating(pod: Pod, gate: str) -> Call:
+    """The patch that takes one gate off one pod.
+
+    Raises: ValueError: the pod's names are none of the API's.
+    """
+    if not (pod.uid and NAME.fullmatch(pod.namespace) and NAME.fullmatch(pod.name)):
+        message = f"{pod.namespace!r}/{pod.name!r} is no pod of the API"
+        raise ValueError(message)
+    return Call(
+        "PATCH",
+        f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}",
+        CALL_S,
+        query={"fieldManager": "kubextend-queue"},
+        body={
+            "metadata": {"uid": pod.uid},
+            "spec": {"schedulingGates": [{"$patch": "delete", "name": gate}]},
+        },
+        content_type=MERGE,
+        accept=NO_POD,
+    )
+
+
+def _passes(error: RefusedError, conflicts: int) -> bool:
+    return error.passes or (error.status == CONFLICT and conflicts < MOST_CONFLICTS)
+
+
+def _asked_s(error: ClusterError) -> float:
+    return (error.retry_after_s or 0.0) if isinstance(error, RefusedError) else 0.0
+
+
+def _refused(error: RefusedError) -> tuple[Fate, str]:
+    other_pod = error.status == INVALID and "metadata.uid" in str(error)
+    if other_pod or error.status == NOT_FOUND:
+        return Fate.GONE, ""
+    hint = "; grant patch on pods" if error.status == FORBIDDEN else ""
+    log.warning("%s%s", error, hint)
+    return Fate.REFUSED, f"the API does not let its gate be taken off: {error.reason}{hint}"

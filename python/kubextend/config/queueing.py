@@ -1,0 +1,94 @@
+"""What profiles may say of the queue: one order for all of them, as kube-scheduler has one queue.
+
+Source: kubernetes v1.36 pkg/scheduler/apis/config/validation/validation.go validateCommonQueueSort,
+pkg/scheduler/framework/runtime/framework.go NewFramework
+"""
+
+from collections.abc import Sequence
+
+from kubextend.config.issues import Findings, Location
+from kubextend.config.model import EnabledPlugin, Plugins, ResolvedProfile, SchedulerProfile
+
+__all__ = ["check_common_order", "check_queue_points", "check_queue_sort", "leave_queue"]
+
+_SORT = "queueSort"
+_ENQUEUE = "preEnqueue"
+
+_Points = dict[str, tuple[EnabledPlugin, ...]]
+
+
+def check_queue_sort(profiles: Sequence[SchedulerProfile], findings: Findings) -> None:
+    """What the profiles name at queueSort itself is one plugin, and the same everywhere."""
+    for index, profile in enumerate(profiles):
+        at: Location = ("profiles", index, "plugins", _SORT)
+        queue_sort = profile.plugins.queue_sort
+        names = [plugin.name for plugin in queue_sort.enabled]
+        if index == 0 and len(names) > 1:
+            message = "only one queue sort plugin can be enabled"
+            findings.complain((*at, "enabled"), message, names)
+        if queue_sort != profiles[0].plugins.queue_sort:
+            findings.complain(at, "must be the same for all profiles", names)
+
+
+def leave_queue(at: Location, points: _Points, findings: Findings) -> None:
+    """Takes the queue's points out of a profile that kube-scheduler reads too."""
+    for point in (_ENQUEUE, _SORT):
+        plugins = points.pop(point, ())
+        if plugins:
+            names = ", ".join(plugin.name for plugin in plugins)
+            message = f"{names}: the queue is turned on in an ExtenderConfiguration only"
+            findings.note((*at, "plugins", point), message)
+
+
+def check_queue_points(
+    at: Location, scheduler_name: str, plugins: Plugins, points: _Points, findings: Findings
+) -> None:
+    """A profile has one order at most, and holds pods back only in a queue.
+
+    Args:
+        at: of the profile.
+        scheduler_name: of the profile.
+        plugins: as the file has them.
+        points: what they come to, multiPoint expanded.
+        findings: takes what is wrong.
+    """
+    sorting = [plugin.name for plugin in points.get(_SORT, ())]
+    if len(sorting) > 1 and len(plugins.queue_sort.enabled) <= 1:
+        message = (
+            "only one queue sort plugin required for profile with scheduler name "
+            f'"{scheduler_name}", but got {len(sorting)}'
+        )
+        hint = "name those that it is not to be in queueSort.disabled"
+        findings.complain((*at, "plugins", "multiPoint"), message, sorting, hint)
+    if sorting or _ENQUEUE not in points:
+        return
+    holding = [plugin.name for plugin in points[_ENQUEUE]]
+    where: Location = (*at, "plugins", _ENQUEUE)
+    message = "PreEnqueue plugins hold pods back in the queue, and no queueSort plugin turns it on"
+    if plugins.pre_enqueue.enabled:
+        hint = "enable one, such as PrioritySort, which is kube-scheduler's own order"
+        findings.complain(where, message, holding, hint)
+    else:
+        findings.note(where, f"{', '.join(holding)} not used: {message}")
+
+
+def check_common_order(
+    profiles: Sequence[SchedulerProfile], resolved: Sequence[ResolvedProfile], findings: Findings
+) -> None:
+    """The same once multiPoint is expanded, and with the same arguments everywhere.
+
+    Args:
+        profiles: those that name different plugins at queueSort itself are complained of already.
+        resolved: what they come to.
+        findings: takes what is wrong.
+    """
+    for index in range(1, len(profiles)):
+        first, own = ([plugin.name for plugin in resolved[at].at(_SORT)] for at in (0, index))
+        if profiles[index].plugins.queue_sort != profiles[0].plugins.queue_sort:
+            continue
+        if own != first:
+            at: Location = ("profiles", index, "plugins", _SORT)
+            findings.complain(at, "must be the same for all profiles", own)
+        elif any(resolved[index].args[name] != resolved[0].args[name] for name in own):
+            at = ("profiles", index, "pluginConfig", "args")
+            findings.complain(at, "queueSort must be the same for all profiles")

@@ -1,0 +1,63 @@
+"""Asks PreEnqueue plugins whether a pod may be released."""
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from kubextend import core
+from kubextend.framework.plugin import PreEnqueuePlugin
+from kubextend.framework.status import Status
+from kubextend.queue.order import Failed
+
+__all__ = ["Gatekeeper"]
+
+
+class Gatekeeper:
+    """The PreEnqueue plugins of all profiles; never raises.
+
+    Args:
+        plugins: by scheduler name, in order.
+        ignored: by scheduler name, the plugins whose failurePolicy is Ignore: one that fails lets
+            the pod pass. Any other holds it back, to be asked again.
+        failed: told when one raises, or answers what it may not.
+    """
+
+    def __init__(
+        self,
+        plugins: Mapping[str, Sequence[PreEnqueuePlugin]],
+        ignored: Mapping[str, AbstractSet[str]],
+        failed: Failed,
+    ) -> None:
+        self._plugins = plugins
+        self._ignored = ignored
+        self._failed = failed
+
+    def why_held(self, pod: core.Pod) -> str:
+        """Which plugin holds the pod back, and why; empty if none does."""
+        ignored = self._ignored.get(pod.scheduler_name, frozenset())
+        for plugin in self._plugins.get(pod.scheduler_name, ()):
+            try:
+                why = _rejection(plugin.pre_enqueue(pod))
+            except BaseException as error:  # noqa: BLE001 - SystemExit too
+                self._failed(plugin.name, "preEnqueue", f"{type(error).__name__}: {error}")
+                why = "" if plugin.name in ignored else "it failed"
+            if why:
+                return f"held back by {plugin.name}: {why}"
+        return ""
+
+
+def _rejection(answer: object) -> str:
+    """What a plugin has against the pod; empty for nothing.
+
+    Raises: TypeError: the answer is neither a success nor a rejection.
+    """
+    if answer is None:
+        return ""
+    if not isinstance(answer, Status):
+        message = f"answered {type(answer).__name__} where a Status or None is expected"
+        raise TypeError(message)
+    if answer.is_success:
+        return ""
+    if not answer.is_rejected:
+        message = answer.reason or f"answered {answer.code.name}"
+        raise TypeError(message)
+    return answer.reason or answer.code.name

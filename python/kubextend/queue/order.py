@@ -1,0 +1,50 @@
+"""The order of a QueueSort plugin, whatever the plugin does."""
+
+from collections.abc import Callable
+
+from kubextend.framework.plugin import QueuedPodInfo, QueueSortPlugin
+from kubextend.queue.entry import Entry
+
+__all__ = ["Failed", "Order"]
+
+Failed = Callable[[str, str, str], object]
+"""Told of a plugin's failure: the plugin, the extension point, and what happened."""
+
+
+class Order:
+    """Says which of two pods goes first; never raises.
+
+    Where the plugin fails on two pods, kube-scheduler's own order counts between them: by priority,
+    then by time. Where it holds them for equal, the one that came first goes first.
+
+    Args:
+        plugin: the one QueueSort plugin.
+        failed: told when it raises, or answers something else than a bool.
+    """
+
+    def __init__(self, plugin: QueueSortPlugin, failed: Failed) -> None:
+        self._plugin = plugin
+        self._failed = failed
+
+    def before(self, a: Entry, b: Entry) -> bool:
+        """Whether ``a`` goes before ``b``."""
+        try:
+            if self._less(a.info, b.info):
+                return True
+            if self._less(b.info, a.info):
+                return False
+        except BaseException as error:  # noqa: BLE001 - SystemExit or a panic: no pod may be lost
+            self._failed(self._plugin.name, "queueSort", f"{type(error).__name__}: {error}")
+            return _key(a) < _key(b)
+        return a.sequence < b.sequence
+
+    def _less(self, a: QueuedPodInfo, b: QueuedPodInfo) -> bool:
+        less: object = self._plugin.less(a, b)
+        if not isinstance(less, bool):
+            message = f"answered {type(less).__name__} where a bool is expected"
+            raise TypeError(message)
+        return less
+
+
+def _key(entry: Entry) -> tuple[int, float, int]:
+    return -(entry.pod.priority or 0), entry.info.timestamp, entry.sequence

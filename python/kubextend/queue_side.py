@@ -1,0 +1,191 @@
+"""The scheduling queue, joined: a configuration and its plugins on one side, a cluster on another.
+
+``app`` runs it beside the verbs; the command shows it without running it.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kubextend import cluster, core
+from kubextend.config import ExtenderConfiguration
+from kubextend.metrics import Metrics
+from kubextend.profile import Profile, Profiles
+from kubextend.queue import (
+    Gatekeeper,
+    Order,
+    QueueEntry,
+    QueueRunner,
+    SchedulingQueue,
+    Settings,
+    Strategy,
+    info_of,
+)
+
+if TYPE_CHECKING:
+    from kubextend.cluster.client import Cluster
+
+__all__ = ["QueueSide", "lease_name", "queue_entries", "scheduling_queue"]
+
+_LOGGER = logging.getLogger(__name__)
+
+_SAID_AGAIN_S: Final = 60.0
+_MOST_AT_ONCE: Final = 8
+"""Many times what one kube-apiserver works at."""
+_OUTSIDE_OF_A_POD: Final = "kube-system"
+
+
+def scheduling_queue(
+    config: ExtenderConfiguration,
+    profiles: Mapping[str, Profile],
+    failed: Callable[[str, str, str], object],
+) -> SchedulingQueue:
+    """The queue that the configuration asks for, which nothing is told to yet.
+
+    Args:
+        config: one that turns the queue on.
+        profiles: with their plugins, by scheduler name.
+        failed: told of a plugin's failure: its name, the extension point, what happened.
+    """
+    sorting = next(iter(profiles.values())).queue_sort[0]
+    gatekeeper = Gatekeeper(
+        {name: profile.pre_enqueue for name, profile in profiles.items()},
+        {name: profile.ignored for name, profile in profiles.items()},
+        failed,
+    )
+    queue = config.queue
+    settings = Settings(
+        gate=queue.gate,
+        scheduler_names=profiles.keys(),
+        strategy=Strategy(queue.strategy),
+        window=queue.window,
+        max_hold_s=queue.max_hold.seconds,
+    )
+    return SchedulingQueue(settings, Order(sorting, failed), gatekeeper.why_held, time.monotonic)
+
+
+def lease_name(config: ExtenderConfiguration) -> cluster.LeaseName:
+    """The Lease that says which replica runs the queue."""
+    lease = config.queue.lease
+    namespace = lease.namespace or cluster.own_namespace() or _OUTSIDE_OF_A_POD
+    return cluster.LeaseName(namespace, lease.name)
+
+
+def queue_entries(
+    config: ExtenderConfiguration, profiles: Profiles, pods: Iterable[core.Pod]
+) -> list[QueueEntry]:
+    """The queue that these pods make, as the replica that runs it sees them when it starts.
+
+    Args:
+        config: one that turns the queue on.
+        profiles: with their plugins.
+        pods: all that are on no node.
+    """
+    queue = scheduling_queue(config, profiles.by_scheduler_name, _log_failure)
+    queue.replace(pods)
+    queue.look_ahead()
+    return list(queue.entries())
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSide:
+    """What runs the queue.
+
+    Attributes:
+        pods: those on no node, by list and watch.
+        runner: of the queue.
+        ungater: takes gates off.
+        election: says whether this replica does.
+    """
+
+    pods: cluster.Reflector[core.PodStore]
+    runner: QueueRunner
+    ungater: cluster.Ungater
+    election: cluster.Election
+
+    @classmethod
+    def of(
+        cls,
+        config: ExtenderConfiguration,
+        profiles: Profiles,
+        api: "Cluster",
+        metrics: Metrics,
+    ) -> "QueueSide":
+        """All of it joined and not started; no call is made yet."""
+
+        def told(pod: core.Pod, fate: cluster.Fate, why: str) -> None:
+            _tell(runner, metrics, pod, fate, why)
+
+        def woken() -> None:
+            runner.wake()
+
+        election = cluster.Election(api, lease_name(config), woken)
+        ungater = cluster.Ungater(
+            api,
+            config.queue.gate,
+            at_once=min(config.queue.window, _MOST_AT_ONCE),
+            may=lambda: election.leads,
+            told=told,
+        )
+        queue = scheduling_queue(config, profiles.by_scheduler_name, _Failures(metrics).failed)
+        runner = QueueRunner(queue, ungater.release, lambda: election.leads)
+        pods = cluster.follow_pending_pods(
+            api, on_list=runner.replace, on_pod=runner.observe, on_gone=runner.forget
+        )
+        metrics.watch_queue(
+            lambda: {state.value: number for state, number in runner.counts().items()},
+            lambda: election.leads,
+        )
+        return cls(pods, runner, ungater, election)
+
+    def start(self) -> None:
+        """Pods are released from now on, by this replica or by another."""
+        self.runner.start()
+        self.pods.start()
+        self.election.start()
+
+    def stop(self) -> None:
+        """Nothing is released any more, and another replica may do it at once."""
+        self.runner.stop()
+        self.ungater.stop()
+        self.pods.stop()
+        self.election.stop()
+
+
+def _tell(
+    runner: QueueRunner, metrics: Metrics, pod: core.Pod, fate: cluster.Fate, why: str
+) -> None:
+    """What became of a patch is counted and handed on."""
+    if fate is cluster.Fate.RETURNED:
+        runner.returned(pod)
+        return
+    metrics.queue_releases(fate.name.lower()).inc()
+    if fate is cluster.Fate.RELEASED:
+        metrics.queue_wait.observe(max(0.0, time.time() - info_of(pod).timestamp))
+        runner.released(pod)
+    elif fate is cluster.Fate.GONE:
+        runner.gone(pod)
+    else:
+        runner.refused(pod, why)
+
+
+def _log_failure(plugin: str, point: str, what: str) -> None:
+    _LOGGER.error('plugin "%s" failed at %s: %s', plugin, point, what)
+
+
+class _Failures:
+    """Counts the failures of plugins, and says of each once a minute that it fails."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._said_at_s: dict[tuple[str, str], float] = {}
+
+    def failed(self, plugin: str, point: str, what: str) -> None:
+        self._metrics.plugin_failures(plugin, point).inc()
+        now_s = time.monotonic()
+        said_at_s = self._said_at_s.get((plugin, point))
+        if said_at_s is None or now_s - said_at_s >= _SAID_AGAIN_S:
+            self._said_at_s[plugin, point] = now_s
+            _log_failure(plugin, point, what)

@@ -1,0 +1,44 @@
+"""The order in which the queue would release pods, without a queue that waits for anything."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kubextend import core
+from kubextend.errors import PluginError
+from kubextend.queue import Order, SchedulingQueue, Settings
+from kubextend.testing.objects import PodLike, pod_manifest_of, pod_of
+from kubextend.testing.runner import made
+
+__all__ = ["queue_order"]
+
+_GATE = "kubextend.dev/queue"
+
+
+def queue_order(
+    plugin: Any, pods: Iterable[PodLike], *, args: Mapping[str, Any] | None = None
+) -> list[str]:
+    """The names of the pods, the one first that a QueueSort plugin lets go first.
+
+    Args:
+        plugin: its class, or a plugin that is made.
+        pods: those that wait, in the order in which they came; their gates do not matter.
+        args: its Args, as ``pluginConfig`` has them, if it is given as a class.
+
+    Raises: PluginError: the plugin raised, or answered no bool.
+    """
+    waiting = [_gated(pod) for pod in pods]
+    schedulers = {pod.scheduler_name for pod in waiting}
+    settings = Settings(_GATE, schedulers, window=max(1, len(waiting)))
+    queue = SchedulingQueue(settings, Order(made(plugin, args), _raise), lambda _: "", lambda: 0.0)
+    for pod in waiting:
+        queue.observe(pod)
+    return [pod.name for pod in queue.due()]
+
+
+def _gated(pod: PodLike) -> core.Pod:
+    manifest = pod_manifest_of(pod)
+    return pod_of({**manifest, "spec": {**manifest["spec"], "schedulingGates": [{"name": _GATE}]}})
+
+
+def _raise(plugin: str, point: str, what: str) -> None:
+    raise PluginError(plugin, point, what)

@@ -1,0 +1,190 @@
+"""How fast gated pods are bound, beside the same pods without gates: ``make bench-queue``.
+
+Each run is timed from the first binding to the last, by kube-scheduler's own counter, whose limit
+of calls a second is lifted for all runs alike. Runs by name:
+
+- ``created``: without gates, bound while they are created.
+- ``backlog``: without gates, all created before kube-scheduler is started.
+- a number: all gated before kubextend is started with this window.
+- ``bare``: all gated; a loop without any queue takes the gate off one, waits until a watch shows
+  it bound, and goes on with the next. What a window of 1 can be measured by.
+"""
+
+import argparse
+import itertools
+import json
+import re
+import ssl
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+
+from .controlplane import USERS, ControlPlane, build_binaries
+from .kubeapi import Api, NodePool, Object
+from .manifests import grant_kubextend
+from .queue_policies import GATE, install_queue
+from .queue_stack import QueueStack, queue_scheduler, sorted_by
+from .queued_pods import QueuedPods, by_qos, in_order, remove_gate
+from .stack import Scheduler
+from .workbench import Workbench, until
+from .workload import create_priority_classes
+
+RUNS = ("created", "backlog", "20", "1", "bare", "created")
+UNLIMITED = {"qps": 5000, "burst": 10000}
+BOUND = re.compile(
+    r'^scheduler_schedule_attempts_total\{.*result="scheduled".*\} (\S+)$', re.MULTILINE
+)
+_numbers = itertools.count()
+
+
+class Bench:
+    """Runs on one control plane.
+
+    Args:
+        plane: has the policies.
+        count: pods of each run.
+        nodes: each of which fits each pod; what kube-scheduler alone manages depends on them.
+    """
+
+    def __init__(self, plane: ControlPlane, count: int, nodes: int) -> None:
+        self._plane = plane
+        self._count = count
+        self._pool = NodePool(plane.api, "bench", nodes, cpu="64")
+
+    def run(self, name: str) -> str:
+        """Run once, and say what came of it."""
+        runs: dict[str, Callable[[], str]] = {
+            "created": self._created,
+            "backlog": self._backlog,
+            "bare": self._bare,
+        }
+        return runs[name]() if name in runs else self._window(int(name))
+
+    def _created(self) -> str:
+        with self._scheduler() as scheduler, self._pods(queued=False) as pods:
+            creating = threading.Thread(target=self._create, args=(pods,))
+            creating.start()
+            rate = self._rate(scheduler)
+            creating.join()
+        return f"{rate:.1f}/s"
+
+    def _backlog(self) -> str:
+        with self._pods(queued=False) as pods:
+            self._create(pods)
+            with self._scheduler() as scheduler:
+                return f"{self._rate(scheduler):.1f}/s"
+
+    def _window(self, window: int) -> str:
+        name = f"bench-{next(_numbers)}"
+        with self._scheduler() as scheduler, self._pods(queued=True) as pods:
+            made = self._create(pods)
+            with QueueStack(self._plane, name, sorted_by("QOSSort"), window=window):
+                rate = self._rate(scheduler)
+            return f"{rate:.1f}/s, {_exactness(pods, made)}"
+
+    def _bare(self) -> str:
+        with self._scheduler() as scheduler, self._pods(queued=True) as pods:
+            made = self._create(pods)
+            order = sorted(made, key=lambda name: by_qos(made[name]))
+            with self._bindings(pods.namespace) as bound, self._kubextend() as api:
+                loop = threading.Thread(target=_release, args=(api, pods.namespace, order, bound))
+                loop.start()
+                rate = self._rate(scheduler)
+                loop.join()
+            return f"{rate:.1f}/s, {_exactness(pods, made)}"
+
+    def _create(self, pods: QueuedPods) -> dict[str, Object]:
+        return pods.create_mixed(self._count, seed=20)
+
+    @contextmanager
+    def _pods(self, *, queued: bool) -> Iterator[QueuedPods]:
+        pods = QueuedPods(self._plane.api, f"bench-{next(_numbers)}", self._pool, queued=queued)
+        yield pods
+        pods.close()
+        until(lambda: not pods.all(), "the pods are gone", every_s=0.5)
+
+    @contextmanager
+    def _scheduler(self) -> Iterator[Scheduler]:
+        name = f"bench-{next(_numbers)}"
+        scheduler = queue_scheduler(self._plane, name, clientConnection=UNLIMITED)
+        yield scheduler
+        scheduler.close()
+
+    @contextmanager
+    def _bindings(self, namespace: str) -> Iterator[Iterator[str]]:
+        """Names of pods as a watch shows them bound."""
+        trust = ssl.create_default_context(cafile=str(self._plane.authority.cert))
+        admin = {"Authorization": f"Bearer {USERS['admin'][0]}"}
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        query = {"watch": "true", "fieldSelector": "spec.nodeName!=", "resourceVersion": "0"}
+        with (
+            httpx.Client(
+                base_url=self._plane.url, verify=trust, headers=admin, timeout=None, trust_env=False
+            ) as client,
+            client.stream("GET", path, params=query) as answer,
+        ):
+            yield (json.loads(line)["object"]["metadata"]["name"] for line in answer.iter_lines())
+
+    def _kubextend(self) -> Api:
+        """The account that the policy limits: that takes kube-apiserver some time, too."""
+        return Api(self._plane.url, self._plane.authority.cert, USERS["kubextend"][0])
+
+    def _rate(self, scheduler: Scheduler) -> float:
+        """Pods bound a second, once all are bound."""
+        first = until(lambda: _bound(scheduler), "the first is bound", every_s=0.02)
+        began = time.monotonic()
+        until(lambda: _bound(scheduler) >= self._count, "all are bound", 300.0, every_s=0.1)
+        return (self._count - first) / (time.monotonic() - began)
+
+
+def _release(api: Api, namespace: str, order: list[str], bound: Iterator[str]) -> None:
+    for name in order:
+        remove_gate(api, namespace, name, GATE)
+        while next(bound) != name:
+            continue
+
+
+def _bound(scheduler: Scheduler) -> int:
+    found = BOUND.search(scheduler.get("/metrics").text)
+    return int(float(found[1])) if found else 0
+
+
+def _exactness(pods: QueuedPods, made: dict[str, Object]) -> str:
+    exact = in_order(pods.bound_order(), made, by_qos)
+    return "exact order" if exact else "order not exact"
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("runs", nargs="*", default=RUNS)
+    parser.add_argument("--pods", type=int, default=2000)
+    parser.add_argument("--nodes", type=int, default=1000)
+    options = parser.parse_args()
+    _say(f"{options.pods} pods, {options.nodes} nodes")
+    with ExitStack() as ending:
+        folder = ending.enter_context(tempfile.TemporaryDirectory())
+        plane = ControlPlane(ending.enter_context(Workbench(Path(folder))), build_binaries())
+        ending.callback(plane.close)
+        create_priority_classes(plane.api)
+        grant_kubextend(plane.api, "kubextend")
+        install_queue(plane)
+        bench = Bench(plane, options.pods, options.nodes)
+        for name in options.runs:
+            _say(f"{name}: {bench.run(name)}")
+
+
+if __name__ == "__main__":
+    main()

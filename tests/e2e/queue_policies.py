@@ -1,0 +1,54 @@
+"""deploy/queue, put into a control plane for real."""
+
+import httpx
+
+from .controlplane import ControlPlane
+from .kubeapi import MERGE, Api, Object
+from .manifests import DEPLOY, apply, objects
+from .workbench import until
+
+GATE = "kubextend.dev/queue"
+QUEUED = {"kubextend.dev/queue": "enabled"}
+# The one that gate.yaml names.
+SCHEDULER = "kubextend-scheduler"
+PROBE = "queue-probe"
+PODS = f"/api/v1/namespaces/{PROBE}/pods"
+
+
+def install_queue(plane: ControlPlane) -> None:
+    """Put all of deploy/queue in; it is in force when this returns."""
+    api = plane.api
+    for path, manifest in sorted(objects(), key=lambda found: found[1]["kind"] != "Namespace"):
+        if path.parent == DEPLOY / "queue":
+            apply(api, manifest)
+    namespace = {"metadata": {"name": PROBE, "labels": QUEUED}}
+    apply(api, {"apiVersion": "v1", "kind": "Namespace", **namespace})
+    until(lambda: gates(_made(api)) == [GATE], "a new pod gets the gate")
+    with plane.api_of("kubextend") as kubextend:
+        until(lambda: _is_limited(api, kubextend), "kubextend is limited")
+    api.delete_pods(PROBE)
+
+
+def gates(pod: Object) -> list[str]:
+    """Names of a pod's scheduling gates."""
+    return [gate["name"] for gate in pod["spec"].get("schedulingGates", [])]
+
+
+def _made(api: Api) -> Object:
+    return api.call("POST", PODS, _probe(), dryRun="All")
+
+
+def _is_limited(api: Api, kubextend: Api) -> bool:
+    apply(api, {"apiVersion": "v1", "kind": "Pod", **_probe()})
+    label = {"metadata": {"labels": {"a": "b"}}}
+    try:
+        kubextend.call("PATCH", f"{PODS}/{PROBE}", label, MERGE, dryRun="All")
+    except httpx.HTTPStatusError as refusal:
+        return "denied request" in str(refusal)
+    return False
+
+
+def _probe() -> Object:
+    container = {"name": "c", "image": "registry.invalid/none"}
+    spec = {"schedulerName": SCHEDULER, "containers": [container]}
+    return {"metadata": {"name": PROBE, "namespace": PROBE}, "spec": spec}

@@ -1,0 +1,183 @@
+"""Pods that wait in the queue, and the order in which they were bound."""
+
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from .kubeapi import STRATEGIC, Api, NodePool, Object, placed_on
+from .queue_policies import GATE, QUEUED, SCHEDULER, gates
+from .workbench import until
+from .workload import PRIORITIES
+
+Key = Callable[[Object], Any]
+CLASSES = ("", *PRIORITIES)
+RESOURCES: dict[str, Object] = {
+    "Guaranteed": {
+        "requests": {"cpu": "10m", "memory": "1Mi"},
+        "limits": {"cpu": "10m", "memory": "1Mi"},
+    },
+    "Burstable": {"requests": {"cpu": "10m"}},
+    "BestEffort": {},
+}
+RANKS = ("Guaranteed", "Burstable", "BestEffort")
+EXPECTED_SECONDS = "example.com/expected-seconds"
+
+
+def queued_pod(
+    name: str, pool: str, *, qos: str = "Burstable", priority_class: str = "", **spec: object
+) -> Object:
+    """Make a pod of this class for the scheduler that has a queue."""
+    container = {"name": "c", "image": "registry.invalid/none", "resources": RESOURCES[qos]}
+    own: Object = {
+        "schedulerName": SCHEDULER,
+        "terminationGracePeriodSeconds": 0,
+        "nodeSelector": {"e2e.kubextend.dev/pool": pool},
+        "containers": [container],
+    }
+    if priority_class:
+        own["priorityClassName"] = priority_class
+    return {"metadata": {"name": name}, "spec": {**own, **spec}}
+
+
+def mixed_pods(count: int, pool: str, seed: int) -> list[Object]:
+    """Make pods of every priority and QoS class and different work, shuffled."""
+    shuffled = random.Random(seed)
+    pods = [
+        queued_pod(
+            f"pod-{shuffled.randrange(16**6):06x}-{i:04}",
+            pool,
+            qos=RANKS[i % len(RANKS)],
+            priority_class=CLASSES[i // len(RANKS) % len(CLASSES)],
+        )
+        for i in range(count)
+    ]
+    for each in pods:
+        seconds = shuffled.choice([None, "2.5", "30", "60", "600"])
+        if seconds is not None:
+            each["metadata"]["annotations"] = {EXPECTED_SECONDS: seconds}
+    shuffled.shuffle(pods)
+    return pods
+
+
+def by_priority(pod: Object) -> tuple[int, str]:
+    """PrioritySort's key: the higher priority, then the older pod.
+
+    Source: kubernetes v1.36 pkg/scheduler/framework/plugins/queuesort/priority_sort.go Less
+    """
+    return -pod["spec"].get("priority", 0), pod["metadata"]["creationTimestamp"]
+
+
+def by_qos(pod: Object) -> tuple[int, int, str]:
+    """QOSSort's key; kube-apiserver itself computes the class.
+
+    Source: scheduler-plugins pkg/qos/queue_sort.go Less
+    """
+    priority, created = by_priority(pod)
+    return priority, RANKS.index(pod["status"]["qosClass"]), created
+
+
+def by_work(pod: Object) -> tuple[int, float, str]:
+    """ShortestFirst's key, as the README of the example says: no word of the work comes last."""
+    priority, created = by_priority(pod)
+    annotations = pod["metadata"].get("annotations", {})
+    return priority, float(annotations.get(EXPECTED_SECONDS, "inf")), created
+
+
+class QueuedPods:
+    """The pods of one namespace in which every pod is queued, or none."""
+
+    def __init__(self, api: Api, namespace: str, pool: NodePool, *, queued: bool = True) -> None:
+        self._api = api
+        self._gates = [GATE] if queued else []
+        self.namespace = api.create_namespace(namespace, QUEUED if queued else {})
+        self._path = f"/api/v1/namespaces/{namespace}/pods"
+        self.pool = pool.name
+
+    def create(self, pods: Iterable[Object]) -> dict[str, Object]:
+        """Create pods and return them as they were made, by name."""
+        made = self._api.create_pods(self.namespace, pods)
+        assert all(gates(pod)[-1:] == self._gates for pod in made)
+        return {pod["metadata"]["name"]: pod for pod in made}
+
+    def create_mixed(self, count: int, seed: int, batches: int = 1) -> dict[str, Object]:
+        """Create pods of all kinds, whose ages differ by a second from batch to batch."""
+        pods = mixed_pods(count, self.pool, seed)
+        made = self.create(pods[::batches])
+        for batch in range(1, batches):
+            time.sleep(1.0)
+            made |= self.create(pods[batch::batches])
+        return made
+
+    def all(self) -> dict[str, Object]:
+        return {pod["metadata"]["name"]: pod for pod in self._api.pods(self.namespace)}
+
+    def placed(self) -> dict[str, str]:
+        """Node of every pod that has one."""
+        return placed_on(list(self.all().values()))
+
+    def gated(self) -> set[str]:
+        """Names of the pods that still have our gate."""
+        return {name for name, pod in self.all().items() if GATE in gates(pod)}
+
+    def until_placed(self, count: int, timeout_s: float = 60.0) -> None:
+        """Wait until so many pods have a node."""
+        what = f"{count} pods are placed"
+        until(lambda: len(self.placed()) >= count, what, timeout_s, every_s=0.2)
+
+    def bound_order(self) -> list[str]:
+        """Names in the order of binding, which is the last that happens to a pod here."""
+        bound = [pod for pod in self.all().values() if pod["spec"].get("nodeName")]
+        bound.sort(key=lambda pod: int(pod["metadata"]["resourceVersion"]))
+        return [pod["metadata"]["name"] for pod in bound]
+
+    def run_one_at_a_time(self, count: int, timeout_s: float = 60.0) -> list[str]:
+        """Be the kubelet of a node with room for one pod: each that comes ends at once.
+
+        Returns: the names in the order of binding.
+        """
+        order: list[str] = []
+
+        def running() -> str | None:
+            return next((name for name in self._running() if name not in order), None)
+
+        while len(order) < count:
+            name = until(running, f"pod {len(order) + 1} is bound", timeout_s, every_s=0.01)
+            order.append(name)
+            if len(order) % 2:
+                self.delete(name)
+            else:
+                self.finish(name)
+        return order
+
+    def delete(self, name: str) -> None:
+        self._api.delete_pod(self.namespace, name)
+
+    def finish(self, name: str) -> None:
+        """Let the pod's containers have ended well."""
+        status = {"status": {"phase": "Succeeded"}}
+        self._api.call("PATCH", f"{self._path}/{name}/status", status, STRATEGIC)
+
+    def remove_gate(self, name: str, gate: str) -> None:
+        """Take one gate off, as somebody other than kubextend."""
+        remove_gate(self._api, self.namespace, name, gate)
+
+    def close(self) -> None:
+        self._api.delete_pods(self.namespace)
+
+    def _running(self) -> list[str]:
+        selector = "spec.nodeName!=,status.phase=Pending"
+        pods = self._api.pods(self.namespace, fieldSelector=selector)
+        return [pod["metadata"]["name"] for pod in pods]
+
+
+def remove_gate(api: Api, namespace: str, name: str, gate: str) -> None:
+    """Take one gate off a pod, whatever others it has."""
+    patch = {"spec": {"schedulingGates": [{"$patch": "delete", "name": gate}]}}
+    api.call("PATCH", f"/api/v1/namespaces/{namespace}/pods/{name}", patch, STRATEGIC)
+
+
+def in_order(order: Sequence[str], pods: dict[str, Object], key: Key) -> bool:
+    """Whether no pod comes before one that goes first; equal ones may come either way."""
+    keys = [key(pods[name]) for name in order]
+    return keys == sorted(keys)

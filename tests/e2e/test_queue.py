@@ -1,0 +1,416 @@
+"""The order in which pods are bound is that of the queueSort plugin, whatever happens meanwhile."""
+
+import itertools
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from .controlplane import ControlPlane
+from .kubeapi import STRATEGIC, Api, NodePool, Object, condition, pod
+from .manifests import DEPLOY, QUEUE_SORT
+from .queue_policies import GATE, SCHEDULER, gates, install_queue
+from .queue_stack import TAKE_OVER_S, QueueStack, queue_scheduler, sorted_by
+from .queued_pods import (
+    EXPECTED_SECONDS,
+    Key,
+    QueuedPods,
+    by_priority,
+    by_qos,
+    by_work,
+    in_order,
+    queued_pod,
+)
+from .stack import run_kubextend
+from .workbench import until
+
+OTHER_GATE = "e2e.kubextend.dev/other"
+# Longer than anything that is still under way takes to show.
+SETTLED_S = 1.5
+HIGH = "e2e-high"
+# What kube-apiserver notes of a call whose caller is gone.
+CUT_OFF = 504
+
+_numbers = itertools.count()
+NewPods = Callable[[NodePool], QueuedPods]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scheduler(control_plane: ControlPlane) -> Iterator[None]:
+    install_queue(control_plane)
+    running = queue_scheduler(control_plane, "queue")
+    yield
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def room(api: Api) -> Iterator[NodePool]:
+    """Room for all."""
+    pool = NodePool(api, "queue-room", 4)
+    yield pool
+    pool.delete()
+
+
+@pytest.fixture(scope="module")
+def seat(api: Api) -> Iterator[NodePool]:
+    """Room for one pod."""
+    pool = NodePool(api, "queue-seat", 1, pods=1)
+    yield pool
+    pool.delete()
+
+
+@pytest.fixture
+def new_pods(api: Api) -> Iterator[NewPods]:
+    made: list[QueuedPods] = []
+
+    def make(pool: NodePool) -> QueuedPods:
+        made.append(QueuedPods(api, f"queued-{next(_numbers)}", pool))
+        return made[-1]
+
+    yield make
+    for pods in made:
+        pods.close()
+
+
+@pytest.fixture
+def new_queue(control_plane: ControlPlane) -> Callable[..., QueueStack]:
+    """Start a kubextend that sorts by QOSSort."""
+
+    def start(**queue: object) -> QueueStack:
+        name = f"queue-{next(_numbers)}"
+        return QueueStack(control_plane, name, sorted_by("QOSSort"), **queue)
+
+    return start
+
+
+NewQueue = Callable[..., QueueStack]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "key"),
+    [pytest.param("QOSSort", by_qos), pytest.param("PrioritySort", by_priority)],
+    ids=["QOSSort", "PrioritySort"],
+)
+def test_pods_come_one_by_one_in_the_order_of_the_plugin_where_there_is_room_for_one(
+    plugin: str, key: Key, control_plane: ControlPlane, seat: NodePool, new_pods: NewPods
+) -> None:
+    pods = new_pods(seat)
+    made = pods.create_mixed(60, seed=6, batches=3)
+    profile = sorted_by(plugin)
+    with QueueStack(control_plane, f"order-{plugin}", profile, strategy="StrictFIFO"):
+        order = pods.run_one_at_a_time(len(made))
+    assert sorted(order) == sorted(made)
+    assert in_order(order, made, key)
+
+
+def test_pods_come_one_by_one_in_the_order_of_the_example_and_not_while_it_holds_them_back(
+    control_plane: ControlPlane, queue_sort: Path, seat: NodePool, new_pods: NewPods
+) -> None:
+    pods = new_pods(seat)
+    endless = queued_pod("endless", seat.name, priority_class=HIGH)
+    endless["metadata"]["annotations"] = {EXPECTED_SECONDS: "3601"}
+    pods.create([endless])
+    made = pods.create_mixed(60, seed=9, batches=2)
+    example = yaml.safe_load((QUEUE_SORT / "kubextend.yaml").read_text())
+    profile = {**example["profiles"][0], "schedulerName": SCHEDULER}
+    path = [queue_sort]
+    with QueueStack(control_plane, "example", profile, python_path=path, **example["queue"]):
+        order = pods.run_one_at_a_time(len(made))
+    assert sorted(order) == sorted(made)
+    assert in_order(order, made, by_work)
+    assert pods.gated() == {"endless"}
+
+
+def patched(control_plane: ControlPlane, pods: QueuedPods, *cut_off: int) -> Counter[str]:
+    """How often kubextend changed each pod of a namespace, by the pod's name.
+
+    Args:
+        control_plane: of the pods.
+        pods: of the namespace.
+        cut_off: further answers that it may have got, to be left out.
+
+    Raises: AssertionError: it asked for something else, or was refused.
+    """
+    written = control_plane.written(pods.namespace)
+    assert {(e["verb"], e["objectRef"]["resource"]) for e in written} <= {("patch", "pods")}
+    assert {e["objectRef"].get("subresource", "") for e in written} <= {""}
+    codes = [e["responseStatus"]["code"] for e in written]
+    assert {*codes} <= {200, *cut_off}
+    return Counter(
+        e["objectRef"]["name"] for e, code in zip(written, codes, strict=True) if code == 200
+    )
+
+
+def once_each(made: dict[str, Object]) -> Counter[str]:
+    return Counter(made.keys())
+
+
+def test_a_window_of_one_keeps_the_order_where_there_is_room_for_all(
+    control_plane: ControlPlane, room: NodePool, new_pods: NewPods, new_queue: NewQueue
+) -> None:
+    pods = new_pods(room)
+    made = pods.create_mixed(300, seed=1)
+    with new_queue():
+        pods.until_placed(len(made))
+    assert in_order(pods.bound_order(), made, by_qos)
+    assert patched(control_plane, pods) == once_each(made)
+
+
+def test_a_wider_window_lets_no_pod_forward_by_more_than_its_width(
+    control_plane: ControlPlane, room: NodePool, new_pods: NewPods, new_queue: NewQueue
+) -> None:
+    window = 20
+    pods = new_pods(room)
+    made = pods.create_mixed(300, seed=2)
+    with new_queue(window=window):
+        pods.until_placed(len(made))
+    keys = [by_qos(made[name]) for name in pods.bound_order()]
+    # All but the others in the window that go before it were bound when it was released.
+    forward = [sum(later < key for later in keys[at:]) for at, key in enumerate(keys)]
+    assert max(forward) < window
+    assert patched(control_plane, pods) == once_each(made)
+
+
+def terminate(stack: QueueStack) -> None:
+    assert stack.stop_kubextend() == 0
+
+
+@pytest.mark.parametrize(
+    "end",
+    [pytest.param(terminate, id="asked"), pytest.param(QueueStack.kill_kubextend, id="killed")],
+)
+def test_a_restart_in_the_middle_loses_no_pod_and_releases_none_twice(
+    end: Callable[[QueueStack], None],
+    control_plane: ControlPlane,
+    room: NodePool,
+    new_pods: NewPods,
+    new_queue: NewQueue,
+) -> None:
+    pods = new_pods(room)
+    made = pods.create_mixed(200, seed=3)
+    with new_queue() as queue:
+        pods.until_placed(20)
+        end(queue)
+        time.sleep(SETTLED_S)
+        halfway = pods.gated()
+        assert len(halfway) + len(pods.placed()) == len(made)
+        assert len(halfway) > 20, "it went down in the middle"
+        queue.start_kubextend()
+        pods.until_placed(len(made), TAKE_OVER_S)
+    assert in_order(pods.bound_order(), made, by_qos)
+    assert_none_twice(control_plane, pods)
+
+
+def assert_none_twice(control_plane: ControlPlane, pods: QueuedPods) -> None:
+    """No gate was taken off twice; a call that a kill cut off may or may not have done it."""
+    assert set(patched(control_plane, pods, CUT_OFF).values()) == {1}
+
+
+def test_one_of_two_replicas_releases_and_the_other_takes_over_when_it_is_killed(
+    control_plane: ControlPlane, room: NodePool, new_pods: NewPods, new_queue: NewQueue
+) -> None:
+    pods = new_pods(room)
+    with new_queue() as first, new_queue() as second:
+        until(first.leads, "the first leads")
+        made = pods.create_mixed(200, seed=4)
+        pods.until_placed(20)
+        assert (second.leads(), second.releases()) == (False, 0)
+        first.kill_kubextend()
+        time.sleep(SETTLED_S)
+        before = len(made) - len(pods.gated())
+        pods.until_placed(len(made), TAKE_OVER_S)
+        assert second.leads()
+        assert second.releases() == len(made) - before
+    assert_none_twice(control_plane, pods)
+
+
+def test_a_replica_that_ends_in_good_order_hands_over_without_waiting_for_its_lease_to_end(
+    room: NodePool, new_pods: NewPods, new_queue: NewQueue
+) -> None:
+    pods = new_pods(room)
+    with new_queue() as first, new_queue() as second:
+        until(first.leads, "the first leads")
+        terminate(first)
+        until(second.leads, "the second leads", timeout_s=10.0)
+        made = pods.create_mixed(5, seed=5)
+        pods.until_placed(len(made))
+
+
+def test_no_pod_is_lost_or_comes_out_of_order_while_kube_apiserver_is_away(
+    control_plane: ControlPlane, room: NodePool, new_pods: NewPods, new_queue: NewQueue
+) -> None:
+    pods = new_pods(room)
+    made = pods.create_mixed(100, seed=11)
+    with new_queue(strategy="StrictFIFO"):
+        pods.until_placed(20)
+        control_plane.break_server()
+        time.sleep(SETTLED_S)
+        control_plane.restart_server()
+        pods.until_placed(len(made))
+    assert in_order(pods.bound_order(), made, by_qos)
+
+
+def until_unschedulable(pods: QueuedPods, name: str) -> None:
+    def says() -> bool:
+        return condition(pods.all()[name], "PodScheduled").get("reason") == "Unschedulable"
+
+    until(says, f"{name} is unschedulable")
+
+
+def create_with_head(pods: QueuedPods) -> dict[str, Object]:
+    """Create pods of which the first in order fits nowhere."""
+    head = queued_pod("head", "nowhere", qos="Guaranteed", priority_class=HIGH)
+    return pods.create([head, *(queued_pod(f"fits-{i}", pods.pool) for i in range(5))])
+
+
+def test_strict_fifo_waits_for_a_head_that_fits_nowhere(
+    room: NodePool, new_pods: NewPods, new_queue: NewQueue
+) -> None:
+    pods = new_pods(room)
+    made = create_with_head(pods)
+    with new_queue(strategy="StrictFIFO"):
+        until_unschedulable(pods, "head")
+        time.sleep(SETTLED_S)
+        assert pods.gated() == made.keys() - {"head"}
+        pods.delete("head")
+        pods.until_placed(len(made) - 1)
+
+
+def test_strict_fifo_waits_for_a_head_that_fits_nowhere_for_max_hold_and_no_longer(
+    room: NodePool, new_pods: NewPods, new_queue: NewQueue
+) -> None:
+    max_hold_s = 4.0
+    pods = new_pods(room)
+    made = create_with_head(pods)
+    with new_queue(strategy="StrictFIFO", maxHold="4s"):
+        until_unschedulable(pods, "head")
+        seen_at = time.monotonic()
+        assert pods.gated() == made.keys() - {"head"}
+        until(lambda: len(pods.gated()) < len(made) - 1, "the next is released")
+        # It may have been unschedulable for a while before this test saw it.
+        assert time.monotonic() - seen_at > max_hold_s / 2
+        pods.until_placed(len(made) - 1)
+
+
+def test_best_effort_fifo_passes_a_head_that_fits_nowhere(
+    room: NodePool, new_pods: NewPods, new_queue: NewQueue
+) -> None:
+    pods = new_pods(room)
+    made = create_with_head(pods)
+    with new_queue(strategy="BestEffortFIFO"):
+        pods.until_placed(len(made) - 1)
+        until_unschedulable(pods, "head")
+    assert "head" not in pods.placed()
+
+
+def test_a_pod_with_other_gates_is_passed_over_until_they_are_gone(
+    control_plane: ControlPlane, room: NodePool, new_pods: NewPods, new_queue: NewQueue
+) -> None:
+    pods = new_pods(room)
+    others = [{"name": OTHER_GATE}]
+    held = queued_pod("held", room.name, priority_class=HIGH, schedulingGates=others)
+    made = pods.create([held, *(queued_pod(f"free-{i}", room.name) for i in range(5))])
+    with new_queue(strategy="StrictFIFO"):
+        pods.until_placed(len(made) - 1)
+        assert gates(pods.all()["held"]) == [OTHER_GATE, GATE]
+        assert "held" not in patched(control_plane, pods)
+        pods.remove_gate("held", OTHER_GATE)
+        pods.until_placed(len(made))
+    assert patched(control_plane, pods) == once_each(made)
+
+
+def test_pods_without_the_gate_are_never_touched(
+    control_plane: ControlPlane, api: Api, room: NodePool, new_pods: NewPods, new_queue: NewQueue
+) -> None:
+    pods = new_pods(room)
+    namespace = api.create_namespace("never-queued")
+    others = [{"name": OTHER_GATE}]
+    bystanders = [
+        pod("of-another-scheduler", "nobody", room.name),
+        queued_pod("with-other-gates", room.name, schedulingGates=others),
+        queued_pod("unschedulable", "nowhere", priority_class=HIGH),
+        queued_pod("not-queued", room.name),
+    ]
+    api.create_pods(namespace, bystanders)
+    api.create_pods(pods.namespace, [pod("of-another-scheduler", "nobody", room.name)])
+    until(lambda: [p for p in api.pods(namespace) if "nodeName" in p["spec"]], "one is placed")
+    until(
+        lambda: (
+            condition(api.pod(namespace, "unschedulable"), "PodScheduled")["reason"]
+            == "Unschedulable"
+        ),
+        "kube-scheduler has tried the other",
+    )
+    before = [*api.pods(namespace), api.pod(pods.namespace, "of-another-scheduler")]
+    with new_queue():
+        made = pods.create_mixed(20, seed=7)
+        pods.until_placed(len(made))
+        time.sleep(SETTLED_S)
+    assert patched(control_plane, pods) == once_each(made)
+    assert control_plane.written(namespace) == []
+    after = [*api.pods(namespace), api.pod(pods.namespace, "of-another-scheduler")]
+    api.delete_pods(namespace)
+    assert after == before
+
+
+def test_kubextend_queue_shows_the_pods_in_their_order_and_why_they_wait(
+    control_plane: ControlPlane, room: NodePool, new_pods: NewPods, tmp_path: Path
+) -> None:
+    """Nobody has to run for that."""
+    pods = new_pods(room)
+    others = [{"name": OTHER_GATE}]
+    pods.create([queued_pod("two-gates", room.name, schedulingGates=others)])
+    made = pods.create_mixed(30, seed=10)
+    config = tmp_path / "kubextend.yaml"
+    document = {
+        "apiVersion": "kubextend.dev/v1alpha1",
+        "kind": "ExtenderConfiguration",
+        "cluster": {"kubeconfig": str(control_plane.kubeconfig("kubextend"))},
+        "profiles": [sorted_by("QOSSort")],
+    }
+    config.write_text(yaml.safe_dump(document))
+    rows = json.loads(run_kubextend("queue", "--config", config, "--output", "json"))
+    *waiting, held = [row for row in rows if row["pod"].startswith(f"{pods.namespace}/")]
+    names = [row["pod"].split("/")[1] for row in waiting]
+    assert sorted(names) == sorted(made)
+    assert in_order(names, made, by_qos)
+    assert [row["position"] for row in waiting] == list(range(1, len(made) + 1))
+    assert [row["qosClass"] for row in waiting] == [
+        made[name]["status"]["qosClass"] for name in names
+    ]
+    assert [row["priority"] for row in waiting] == [made[n]["spec"]["priority"] for n in names]
+    assert (held["pod"], held["position"]) == (f"{pods.namespace}/two-gates", None)
+    assert OTHER_GATE in held["why"]
+
+
+def test_kubextend_ungate_lets_all_pods_go_when_kubextend_is_gone(
+    control_plane: ControlPlane, room: NodePool, new_pods: NewPods
+) -> None:
+    pods = new_pods(room)
+    others = [{"name": OTHER_GATE}]
+    made = pods.create_mixed(30, seed=8)
+    made |= pods.create([queued_pod("two-gates", room.name, schedulingGates=others)])
+    kubeconfig = control_plane.kubeconfig("admin")
+    run_kubextend("ungate", "--kubeconfig", kubeconfig)
+    pods.until_placed(len(made) - 1)
+    assert gates(pods.all()["two-gates"]) == [OTHER_GATE]
+
+
+def test_the_patch_that_the_readme_gives_to_kubectl_takes_the_gate_off_and_no_other(
+    control_plane: ControlPlane, api: Api, room: NodePool, new_pods: NewPods
+) -> None:
+    """What kubectl sends for ``patch pod NAME -p PATCH``."""
+    readme = (DEPLOY / "queue" / "README.md").read_text()
+    (patch,) = {
+        part.split("'")[0]
+        for part in readme.split('kubectl -n "$namespace" patch pod "$pod" -p \'')[1:]
+    }
+    pods = new_pods(room)
+    pods.create([queued_pod("two-gates", room.name, schedulingGates=[{"name": OTHER_GATE}])])
+    path = f"/api/v1/namespaces/{pods.namespace}/pods/two-gates"
+    patched = api.call("PATCH", path, json.loads(patch), STRATEGIC)
+    assert gates(patched) == [OTHER_GATE]

@@ -1,0 +1,163 @@
+"""``kubextend queue`` and ``kubextend ungate`` against an API, with no server of ours."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner, Result
+from scripted_api import ScriptedApi, refusing
+
+from kubextend import cli
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GATE = "kubextend.dev/queue"
+CONFIG = """\
+apiVersion: kubextend.dev/v1alpha1
+kind: ExtenderConfiguration
+cluster: {}
+profiles:
+- schedulerName: default-scheduler
+  plugins:
+    queueSort:
+      enabled:
+      - name: QOSSort
+"""
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(cli.main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    file = tmp_path / "kubextend.yaml"
+    file.write_text(CONFIG)
+    return file
+
+
+@pytest.fixture
+def filled(api: ScriptedApi) -> ScriptedApi:
+    guaranteed = {
+        "limits": {"cpu": "1", "memory": "1Gi"},
+        "requests": {"cpu": "1", "memory": "1Gi"},
+    }
+    api.put_gated_pod("poor", [GATE])
+    api.put_gated_pod("sure", [GATE], containers=[{"name": "c", "resources": guaranteed}])
+    api.put_gated_pod("rich", [GATE], priority=1000)
+    api.put_gated_pod("stuck", [], priority=7)
+    api.put_gated_pod("other", ["example.com/quota", GATE])
+    api.put_pod("free", "uid-free")
+    return api
+
+
+def test_the_queue_is_shown_in_order_with_the_reasons(
+    filled: ScriptedApi, kubeconfig: Path, config: Path
+) -> None:
+    done = run("queue", "--config", config, "--kubeconfig", kubeconfig)
+    assert done.exit_code == 0, done.output
+    released = "released; kube-scheduler has not placed it yet"
+    assert done.output.splitlines() == [
+        "POSITION  POD            PRIORITY  QOS         WAITING SINCE         WHY",
+        f"-         default/stuck  7         BestEffort  2030-01-01T00:00:03Z  {released}",
+        (
+            "1         default/rich   1000      BestEffort  2030-01-01T00:00:02Z  "
+            "waits for default/stuck"
+        ),
+        (
+            "2         default/sure   0         Guaranteed  2030-01-01T00:00:01Z  "
+            "waits for default/stuck"
+        ),
+        (
+            "3         default/poor   0         BestEffort  2030-01-01T00:00:00Z  "
+            "waits for default/stuck"
+        ),
+        (
+            "-         default/other  0         BestEffort  2030-01-01T00:00:04Z  "
+            "has other scheduling gates: example.com/quota"
+        ),
+        "lease kube-system/kubextend-queue: nobody holds it, so no pod is released",
+    ]
+    assert filled.counts["patch"] == 0
+
+
+def test_the_queue_is_shown_to_machines(
+    filled: ScriptedApi, kubeconfig: Path, config: Path
+) -> None:
+    del filled
+    done = run("queue", "--config", config, "--kubeconfig", kubeconfig, "--output", "json")
+    entries: list[dict[str, Any]] = json.loads(done.output)
+    assert entries[1] == {
+        "position": 1,
+        "pod": "default/rich",
+        "priority": 1000,
+        "qosClass": "BestEffort",
+        "waitingSince": "2030-01-01T00:00:02Z",
+        "why": "waits for default/stuck",
+    }
+    assert [entry["position"] for entry in entries] == [None, 1, 2, 3, None]
+
+
+def test_who_may_not_read_the_lease_sees_the_queue_all_the_same(
+    filled: ScriptedApi, kubeconfig: Path, config: Path
+) -> None:
+    filled.fail("lease", refusing(403, "Forbidden", "leases is forbidden"))
+    done = run("queue", "--config", config, "--kubeconfig", kubeconfig)
+    assert done.exit_code == 0
+    assert "default/rich" in done.output
+    assert "403 leases is forbidden" in done.output.splitlines()[-1]
+
+
+def test_a_configuration_without_a_queue_shows_none(kubeconfig: Path) -> None:
+    done = run("queue", "--kubeconfig", kubeconfig)
+    assert done.exit_code == 1
+    assert "no profile enables a queueSort plugin" in done.output
+
+
+def test_ungate_takes_our_gate_off_every_pod_and_no_other(
+    filled: ScriptedApi, kubeconfig: Path
+) -> None:
+    done = run("ungate", "--kubeconfig", kubeconfig, "--dry-run")
+    assert done.output.splitlines()[-1] == f"4 pods have the gate {GATE}"
+    assert filled.counts["patch"] == 0
+    done = run("ungate", "--kubeconfig", kubeconfig)
+    assert done.exit_code == 0, done.output
+    assert done.output == f"the gate {GATE} is off 4 pods\n"
+    gates = {name: pod["spec"].get("schedulingGates") for name, pod in filled.pods.items()}
+    assert gates == {
+        "poor": [],
+        "sure": [],
+        "rich": [],
+        "stuck": [],
+        "other": [{"name": "example.com/quota"}],
+        "free": None,
+    }
+    assert run("ungate", "--kubeconfig", kubeconfig).output == f"the gate {GATE} is off 0 pods\n"
+
+
+def test_ungate_keeps_to_a_namespace_and_a_gate(filled: ScriptedApi, kubeconfig: Path) -> None:
+    done = run("ungate", "--kubeconfig", kubeconfig, "-n", "elsewhere")
+    assert done.output == f"the gate {GATE} is off 0 pods\n"
+    done = run("ungate", "--kubeconfig", kubeconfig, "--gate", "example.com/quota")
+    assert done.output == "the gate example.com/quota is off 1 pods\n"
+    assert filled.pods["other"]["spec"]["schedulingGates"] == [{"name": GATE}]
+
+
+def test_ungate_says_which_pods_it_could_not_help(filled: ScriptedApi, kubeconfig: Path) -> None:
+    filled.fail("patch", refusing(403, "Forbidden", "pods is forbidden"))
+    done = run("ungate", "--kubeconfig", kubeconfig)
+    assert done.exit_code == 1
+    assert "pods is forbidden; grant patch on pods" in done.output
+    assert "is off 3 pods" in done.output
+    assert "1 pods still have it" in done.output
+
+
+def test_without_an_api_both_say_so(api: ScriptedApi, kubeconfig: Path, config: Path) -> None:
+    api.down()
+    for command in (("queue", "--config", config), ("ungate",)):
+        done = run(*command, "--kubeconfig", kubeconfig)
+        assert done.exit_code == 1
+        assert done.output.startswith("Error: GET /api/v1/pods: ")

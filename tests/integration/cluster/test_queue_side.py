@@ -1,0 +1,245 @@
+"""The queue joined to an API: who is released when, through restarts and changes of the leader."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+import pytest
+from scripted_api import Request, ScriptedApi, refusing
+
+from kubextend import app, config
+from kubextend.plugins import IN_TREE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from kubextend.config import ExtenderConfiguration
+
+GATE = "kubextend.dev/queue"
+
+
+def configured(kubeconfig: Path, **queue: Any) -> ExtenderConfiguration:
+    return config.parse(
+        {
+            "apiVersion": "kubextend.dev/v1alpha1",
+            "kind": "ExtenderConfiguration",
+            "cluster": {"kubeconfig": str(kubeconfig)},
+            "queue": queue,
+            "profiles": [
+                {
+                    "schedulerName": "default-scheduler",
+                    "plugins": {"queueSort": {"enabled": [{"name": "PrioritySort"}]}},
+                }
+            ],
+        },
+        known=IN_TREE,
+    )
+
+
+@contextmanager
+def running(kubeconfig: Path, **queue: Any) -> Iterator[app.App]:
+    built = app.build(configured(kubeconfig, **queue))
+    built.start()
+    try:
+        yield built
+    finally:
+        built.stop()
+
+
+class Binding:
+    """Binds whatever is released, one pod after the other, and writes down in which order."""
+
+    def __init__(self, api: ScriptedApi) -> None:
+        self._api = api
+        self.order: list[str] = []
+        self.most_at_once = 0
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(0.001):
+            names = self._api.released_pods()
+            self.most_at_once = max(self.most_at_once, len(names))
+            for name in names:
+                self.order.append(name)
+                self._api.bind_pod(name)
+
+
+def gate_pods(api: ScriptedApi, count: int) -> list[str]:
+    """Pods of mixed priorities; their names in the order in which they are to be bound."""
+    priorities = {f"p{number:02}": random.Random(number).randrange(4) for number in range(count)}
+    for name, priority in priorities.items():
+        api.put_gated_pod(name, [GATE], priority=priority)
+    return sorted(priorities, key=lambda name: (-priorities[name], name))
+
+
+def patches(api: ScriptedApi) -> list[str]:
+    return [
+        path.split("/")[6].split("?")[0] for kind, path, _, _ in api.requests if kind == "patch"
+    ]
+
+
+def metric(built: app.App, name: str, **labels: str) -> float | None:
+    return built.metrics.registry.get_sample_value(name, labels)
+
+
+def test_pods_are_bound_in_order_one_at_a_time(
+    api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None]
+) -> None:
+    order = gate_pods(api, 40)
+    with Binding(api) as binding, running(kubeconfig, strategy="StrictFIFO") as built:
+        eventually(lambda: len(binding.order) == 40, within_s=20.0)
+        assert metric(built, "kubextend_queue_releases_total", result="released") == 40
+        assert metric(built, "kubextend_queue_wait_seconds_count") == 40
+        eventually(lambda: metric(built, "kubextend_queue_pods", state="released") == 0)
+        assert metric(built, "kubextend_queue_leader") == 1
+    assert binding.order == order
+    assert binding.most_at_once == 1
+    assert patches(api) == order
+
+
+def test_a_window_of_five_has_five_pods_under_way_and_no_more(
+    api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None]
+) -> None:
+    order = gate_pods(api, 30)
+    with running(kubeconfig, window=5):
+        eventually(lambda: sorted(api.released_pods()) == sorted(order[:5]))
+        time.sleep(0.1)
+        assert len(api.released_pods()) == 5
+        api.bind_pod(order[2])
+        api.delete_pod(order[0])
+        eventually(lambda: sorted(api.released_pods()) == sorted([order[1], *order[3:7]]))
+
+
+@pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
+def test_an_unschedulable_pod_is_waited_for_under_strict_fifo_alone(
+    api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None], strategy: str
+) -> None:
+    first, second, *_ = gate_pods(api, 3)
+    with running(kubeconfig, strategy=strategy, maxHold="1s"):
+        eventually(lambda: api.released_pods() == [first])
+        began = time.monotonic()
+        api.park_pod(first)
+        eventually(lambda: set(api.released_pods()) >= {first, second})
+        waited_s = time.monotonic() - began
+    assert (waited_s > 0.5) is (strategy == "StrictFIFO")
+
+
+def test_restarted_in_the_middle_nothing_is_lost_and_nothing_released_twice(
+    api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None]
+) -> None:
+    order = gate_pods(api, 40)
+    with Binding(api) as binding:
+        for reached in (10, 25, 40):
+            with running(kubeconfig):
+                eventually(lambda: len(binding.order) >= reached, within_s=20.0)  # noqa: B023
+    assert binding.order == order
+    assert binding.most_at_once == 1
+    assert patches(api) == order
+
+
+def test_what_is_released_and_not_bound_keeps_its_place_over_a_restart(
+    api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None]
+) -> None:
+    first, second, *_ = gate_pods(api, 3)
+    with running(kubeconfig, strategy="StrictFIFO"):
+        eventually(lambda: api.released_pods() == [first])
+    api.park_pod(first)
+    with running(kubeconfig, strategy="StrictFIFO") as built:
+        eventually(lambda: metric(built, "kubextend_queue_leader") == 1)
+        eventually(lambda: metric(built, "kubextend_queue_pods", state="ready") == 2)
+        time.sleep(0.2)
+        assert api.released_pods() == [first]
+        api.bind_pod(first)
+        eventually(lambda: api.released_pods() == [second])
+
+
+def test_only_one_replica_releases_and_the_other_takes_over_at_once(
+    api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None]
+) -> None:
+    first, second, *_ = gate_pods(api, 3)
+    leaving = app.build(configured(kubeconfig))
+    leaving.start()
+    eventually(lambda: api.released_pods() == [first])
+    with running(kubeconfig) as following:
+        eventually(lambda: metric(following, "kubextend_queue_pods", state="released") == 1)
+        assert metric(following, "kubextend_queue_leader") == 0
+        leaving.stop()
+        eventually(lambda: metric(following, "kubextend_queue_leader") == 1)
+        assert api.released_pods() == [first]
+        api.bind_pod(first)
+        eventually(lambda: api.released_pods() == [second])
+    assert patches(api) == [first, second]
+    assert api.lease is not None
+    assert api.lease["spec"]["holderIdentity"] == ""
+    assert api.lease["spec"]["leaseTransitions"] == 1
+
+
+def test_readiness_waits_for_the_pods_and_not_for_the_lease(
+    api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None]
+) -> None:
+    api.fail("lease", *[refusing(403, "Forbidden", "leases is forbidden")] * 1000)
+    gate_pods(api, 2)
+    with running(kubeconfig) as built:
+        eventually(lambda: built.health.readyz(verbose=False)[0] == 200)
+        assert metric(built, "kubextend_queue_leader") == 0
+        assert api.released_pods() == []
+
+
+def test_a_pod_that_may_not_be_patched_lets_the_others_pass(
+    api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None]
+) -> None:
+    first, second, *_ = gate_pods(api, 3)
+    api.fail("patch", refusing(403, "Forbidden", "denied by a policy"))
+    with running(kubeconfig) as built:
+        eventually(lambda: api.released_pods() == [second])
+        assert patches(api) == [first, second]
+        assert metric(built, "kubextend_queue_pods", state="held") == 1
+        assert metric(built, "kubextend_queue_releases_total", result="refused") == 1
+
+
+def test_pods_without_the_gate_are_never_touched(
+    api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None]
+) -> None:
+    api.put_pod("free", "uid-free")
+    api.put_gated_pod("others", ["example.com/other"])
+    api.put_gated_pod("both", [GATE, "example.com/other"])
+    api.put_gated_pod("elsewhere", [GATE], schedulerName="another")
+    api.put_gated_pod("ours", [GATE])
+    with running(kubeconfig, window=10):
+        eventually(lambda: "ours" in api.released_pods())
+        time.sleep(0.2)
+    assert patches(api) == ["ours"]
+
+
+def test_a_patch_whose_answer_is_lost_is_no_second_release(
+    api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None]
+) -> None:
+    def lost(request: Request) -> bool:
+        with request.server_api.changed:
+            request.take_gates_off(request.server_api.pods[first])
+        request.cut()
+        return True
+
+    first, second, *_ = gate_pods(api, 3)
+    api.fail("patch", lost)
+    with running(kubeconfig):
+        eventually(lambda: len(patches(api)) == 2)
+        assert patches(api) == [first, first]
+        assert api.released_pods() == [first]
+        assert api.pods[first]["metadata"]["generation"] == 2
+        api.bind_pod(first)
+        eventually(lambda: api.released_pods() == [second])

@@ -1,0 +1,270 @@
+"""Who leads, on leases and clocks that do what a test says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+
+from kubextend.cluster import Election, LeaseName, lease_holder
+from kubextend.cluster.call import RefusedError, UnreachableError
+
+if TYPE_CHECKING:
+    from kubextend.cluster.call import Call
+    from kubextend.cluster.client import Cluster
+
+LEASE = LeaseName("kubextend-system", "kubextend-queue")
+COLLECTION = "/apis/coordination.k8s.io/v1/namespaces/kubextend-system/leases"
+
+
+@dataclass
+class Clock:
+    now_s: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def pass_s(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+@dataclass
+class Leases:
+    """The leases of an API: one writer at a time, by resourceVersion.
+
+    Attributes:
+        errors: raised by the next calls instead of an answer.
+        lost: the next write takes effect, and its answer never arrives.
+    """
+
+    lease: dict[str, Any] | None = None
+    version: int = 0
+    errors: list[Exception] = field(default_factory=list)
+    lost: bool = False
+    calls: list[str] = field(default_factory=list)
+
+    def request(self, call: Call) -> bytes:
+        self.calls.append(call.method)
+        if self.errors:
+            raise self.errors.pop(0)
+        if call.method == "POST":
+            assert call.path == COLLECTION
+            if self.lease is not None:
+                raise RefusedError(call, 409, "already exists")
+            return self._written(call)
+        assert call.path == f"{COLLECTION}/kubextend-queue"
+        if self.lease is None:
+            raise RefusedError(call, 404, "not found")
+        if call.method == "PUT":
+            given = orjson.loads(orjson.dumps(call.body))
+            if given["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
+                raise RefusedError(call, 409, "the object has been modified")
+            return self._written(call)
+        return json.dumps(self.lease).encode()
+
+    def _written(self, call: Call) -> bytes:
+        self.version += 1
+        self.lease = orjson.loads(orjson.dumps(call.body))
+        self.lease["metadata"]["resourceVersion"] = str(self.version)
+        if self.lost:
+            self.lost = False
+            raise UnreachableError(call, "connection reset")
+        return json.dumps(self.lease).encode()
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        assert self.lease is not None
+        spec: dict[str, Any] = self.lease["spec"]
+        return spec
+
+
+@dataclass
+class World:
+    leases: Leases = field(default_factory=Leases)
+    clock: Clock = field(default_factory=Clock)
+
+    def candidate(self, identity: str) -> Election:
+        api: Cluster = self.leases  # type: ignore[assignment]
+        return Election(api, LEASE, identity=identity, clock=self.clock)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def unreachable() -> UnreachableError:
+    return UnreachableError("the call", "no route")  # type: ignore[arg-type]
+
+
+def test_who_comes_first_makes_the_lease_and_leads(world: World) -> None:
+    first, second = world.candidate("a"), world.candidate("b")
+    assert not first.leads
+    first.attempt()
+    second.attempt()
+    assert first.leads
+    assert not second.leads
+    assert world.leases.spec["holderIdentity"] == "a"
+    assert world.leases.spec["leaseDurationSeconds"] == 15
+    assert world.leases.spec["leaseTransitions"] == 0
+    assert world.leases.spec["acquireTime"] == world.leases.spec["renewTime"]
+
+
+def test_a_leader_that_renews_leads_for_ever(world: World) -> None:
+    first, second = world.candidate("a"), world.candidate("b")
+    for _ in range(50):
+        first.attempt()
+        second.attempt()
+        assert first.leads
+        assert not second.leads
+        world.clock.pass_s(2)
+    assert world.leases.spec["leaseTransitions"] == 0
+
+
+def test_a_leader_that_cannot_renew_ceases_before_another_may_begin(world: World) -> None:
+    first, second = world.candidate("a"), world.candidate("b")
+    first.attempt()
+    second.attempt()
+    led_at: list[str] = []
+    for _ in range(200):
+        world.clock.pass_s(0.1)
+        second.attempt()
+        assert not (first.leads and second.leads)
+        led_at.append("a" if first.leads else "b" if second.leads else "-")
+    text = "".join(led_at)
+    assert text == "a" * text.count("a") + "-" * text.count("-") + "b" * text.count("b")
+    assert 9 <= text.count("a") / 10 <= 10
+    # What the first began at its last moment has five seconds to end.
+    assert text.count("-") / 10 >= 5 - 0.2
+    assert world.leases.spec["leaseTransitions"] == 1
+
+
+def test_a_lease_that_is_given_back_is_taken_at_once(world: World) -> None:
+    first, second = world.candidate("a"), world.candidate("b")
+    first.attempt()
+    second.attempt()
+    first.stop()
+    assert not first.leads
+    assert world.leases.spec["holderIdentity"] == ""
+    assert world.leases.spec["leaseDurationSeconds"] == 1
+    second.attempt()
+    assert second.leads
+    assert world.leases.spec["holderIdentity"] == "b"
+    assert world.leases.spec["leaseTransitions"] == 1
+
+
+def test_who_does_not_lead_gives_nothing_back(world: World) -> None:
+    first, second = world.candidate("a"), world.candidate("b")
+    first.attempt()
+    second.attempt()
+    second.stop()
+    assert world.leases.spec["holderIdentity"] == "a"
+    world.leases.errors.append(unreachable())
+    first.stop()
+    assert not first.leads
+
+
+def test_a_renewal_whose_answer_is_lost_counts_once_the_lease_is_read(world: World) -> None:
+    first = world.candidate("a")
+    first.attempt()
+    world.clock.pass_s(2)
+    world.leases.lost = True
+    with pytest.raises(UnreachableError):
+        first.attempt()
+    world.clock.pass_s(2)
+    first.attempt()
+    world.clock.pass_s(9)
+    assert first.leads
+    assert world.leases.spec["leaseTransitions"] == 0
+
+
+def test_failures_while_the_lease_lasts_end_nothing(world: World) -> None:
+    first = world.candidate("a")
+    first.attempt()
+    for _ in range(3):
+        world.clock.pass_s(2)
+        world.leases.errors.append(unreachable())
+        with pytest.raises(UnreachableError):
+            first.attempt()
+        assert first.leads
+    world.clock.pass_s(2)
+    first.attempt()
+    world.clock.pass_s(9)
+    assert first.leads
+
+
+def test_a_lease_that_was_deleted_is_made_anew(world: World) -> None:
+    first = world.candidate("a")
+    first.attempt()
+    world.leases.lease = None
+    first.attempt()
+    assert first.leads
+    assert world.leases.spec["holderIdentity"] == "a"
+
+
+def test_a_lease_that_another_has_taken_ends_the_leadership_at_once(world: World) -> None:
+    first = world.candidate("a")
+    first.attempt()
+    assert world.leases.lease is not None
+    world.leases.lease["spec"]["holderIdentity"] = "b"
+    world.leases.lease["metadata"]["resourceVersion"] = "99"
+    world.clock.pass_s(2)
+    first.attempt()
+    assert not first.leads
+
+
+def test_after_losing_it_the_lease_can_be_won_back(world: World) -> None:
+    first = world.candidate("a")
+    first.attempt()
+    world.clock.pass_s(11)
+    assert not first.leads
+    first.attempt()
+    assert first.leads
+    assert world.leases.spec["leaseTransitions"] == 0
+
+
+def test_of_two_that_reach_for_it_one_gets_it(world: World) -> None:
+    first, second = world.candidate("a"), world.candidate("b")
+    first.attempt()
+    second.attempt()
+    first.stop()
+    taken = world.leases.request
+
+    def after_the_other(call: Call) -> bytes:
+        if call.method == "PUT":
+            world.leases.request = taken  # type: ignore[method-assign]
+            world.candidate("c").attempt()
+        return taken(call)
+
+    world.leases.request = after_the_other  # type: ignore[method-assign]
+    second.attempt()
+    assert not second.leads
+    assert world.leases.spec["holderIdentity"] == "c"
+
+
+def test_a_lease_without_a_spec_is_nobodys(world: World) -> None:
+    world.leases.lease = {"metadata": {"name": "kubextend-queue", "resourceVersion": "0"}}
+    first = world.candidate("a")
+    first.attempt()
+    assert first.leads
+    assert world.leases.spec["leaseTransitions"] == 0
+
+
+def test_two_replicas_never_have_the_same_identity() -> None:
+    leases: Cluster = Leases()  # type: ignore[assignment]
+    assert Election(leases, LEASE).identity != Election(leases, LEASE).identity
+
+
+def test_the_holder_of_a_lease_can_be_asked_for(world: World) -> None:
+    api: Cluster = world.leases  # type: ignore[assignment]
+    assert lease_holder(api, LEASE) == ""
+    first = world.candidate("a")
+    first.attempt()
+    assert lease_holder(api, LEASE) == "a"
+    first.stop()
+    assert lease_holder(api, LEASE) == ""
+    world.leases.spec.update(holderIdentity="a", renewTime="2020-01-01T00:00:00.000000Z")
+    assert lease_holder(api, LEASE) == ""

@@ -1,0 +1,147 @@
+"""Pods behind gates, a clock that is moved by hand, and a queue of them."""
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from kubextend import core
+from kubextend.framework.plugin import QueuedPodInfo
+from kubextend.plugins import QOSSort
+from kubextend.queue import Order, QueueEntry, SchedulingQueue, Settings, State, Strategy
+from kubextend.testing import pod_manifest
+from kubextend.testing.objects import pod_of
+
+GATE = "kubextend.dev/queue"
+OURS = "default-scheduler"
+WINDOW_HOLD_S = 60.0
+
+_NUMBERS = itertools.count()
+
+
+@dataclass
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    now_s: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def pass_s(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+def timestamp(second: int) -> str:
+    return datetime.fromtimestamp(1_900_000_000 + second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def pod(  # noqa: PLR0913 - what the queue looks at
+    name: str,
+    *,
+    gates: Iterable[str] = (GATE,),
+    priority: int | None = 0,
+    second: int = 0,
+    reason: str = "SchedulingGated",
+    generation: int | None = None,
+    qos: str = "BestEffort",
+    node: str = "",
+    deleted: bool = False,
+    scheduler: str = OURS,
+    labels: Mapping[str, str] | None = None,
+) -> core.Pod:
+    """A pod as the API shows it; of one name always the same pod.
+
+    Args:
+        name: of the pod; its UID follows from it.
+        gates: its scheduling gates.
+        priority: as a number.
+        second: of its creation.
+        reason: of its condition PodScheduled; empty for none.
+        generation: None: 1 while it has a gate, 2 without.
+        qos: its class.
+        node: where it is bound.
+        deleted: whether it is being deleted.
+        scheduler: whose it is.
+        labels: of the pod.
+    """
+    gates = list(gates)
+    manifest: dict[str, Any] = pod_manifest(
+        name,
+        uid=f"uid-{name}",
+        priority=priority,
+        creation_timestamp=timestamp(second),
+        scheduler_name=scheduler,
+        node_name=node,
+        labels=labels,
+        schedulingGates=[{"name": gate} for gate in gates],
+    )
+    if generation is None:
+        generation = 1 if gates else 2
+    manifest["metadata"]["generation"] = generation
+    if deleted:
+        manifest["metadata"]["deletionTimestamp"] = timestamp(second + 1)
+    manifest["status"]["qosClass"] = qos
+    if reason:
+        condition = {"type": "PodScheduled", "status": "False", "reason": reason}
+        manifest["status"]["conditions"] = [condition]
+    return pod_of(manifest)
+
+
+def released(name: str, reason: str = "SchedulingGated", **fields: Any) -> core.Pod:
+    """The same pod without its gate, on no node yet."""
+    return pod(name, gates=(), reason=reason, **fields)
+
+
+def info(made: core.Pod, second: float = 0) -> QueuedPodInfo:
+    return QueuedPodInfo(made, second)
+
+
+@dataclass
+class Queue:
+    """A queue and what it is joined to.
+
+    Attributes:
+        holds: why a pod is held back, by its name.
+        why_held: says so instead.
+        failures: of plugins.
+    """
+
+    strategy: Strategy = Strategy.BEST_EFFORT_FIFO
+    window: int = 1
+    plugin: Any = field(default_factory=QOSSort)
+    holds: dict[str, str] = field(default_factory=dict)
+    why_held: Callable[[core.Pod], str] | None = None
+    clock: Clock = field(default_factory=Clock)
+    failures: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.queue = SchedulingQueue(
+            Settings(GATE, {OURS}, self.strategy, self.window, WINDOW_HOLD_S),
+            Order(self.plugin, lambda *what: self.failures.append(what)),
+            self.why_held or (lambda made: self.holds.get(made.name, "")),
+            self.clock,
+        )
+
+    def observe(self, *pods: core.Pod) -> None:
+        for made in pods:
+            self.queue.observe(made)
+
+    def due(self) -> list[str]:
+        return [made.name for made in self.queue.due()]
+
+    def release(self) -> list[str]:
+        """What is due has its gate taken off, and the watch shows it."""
+        names = self.due()
+        for name in names:
+            self.queue.released(f"uid-{name}")
+        return names
+
+    def entry(self, name: str) -> QueueEntry:
+        return next(entry for entry in self.queue.entries() if entry.info.pod.name == name)
+
+    def state(self, name: str) -> State | None:
+        """Where a pod is; None where it is no part of the queue."""
+        found = [entry.state for entry in self.queue.entries() if entry.info.pod.name == name]
+        return found[0] if found else None

@@ -1,0 +1,103 @@
+"""The heap of the queue: nothing is lost, whatever the order answers."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+from queue_world import info, pod
+
+from kubextend.queue.entry import Entry
+from kubextend.queue.heap import Heap
+
+Rule = Callable[[int, int], bool]
+
+
+@dataclass
+class ByNumber:
+    """An order of entries by their numbers."""
+
+    rule: Rule
+
+    def before(self, a: Entry, b: Entry) -> bool:
+        return self.rule(a.sequence, b.sequence)
+
+
+MADE = pod("any")
+
+
+def entries(count: int) -> list[Entry]:
+    made = [Entry(info(MADE), number) for number in range(count)]
+    random.Random(count).shuffle(made)
+    return made
+
+
+def heap_of(rule: Rule, content: list[Entry]) -> Heap:
+    heap = Heap(ByNumber(rule))
+    for entry in content:
+        heap.push(entry)
+    return heap
+
+
+def numbers(content: list[Entry]) -> list[int]:
+    return [entry.sequence for entry in content]
+
+
+def drained(heap: Heap) -> list[int]:
+    return [heap.pop().sequence for _ in range(len(heap))]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 10, 257])
+def test_entries_come_out_in_order(count: int) -> None:
+    heap = heap_of(lambda a, b: a < b, entries(count))
+    assert numbers(heap.ordered()) == list(range(count))
+    assert drained(heap) == list(range(count))
+    assert len(heap) == 0
+
+
+def test_an_entry_is_in_it_once_and_moves_when_it_changes() -> None:
+    content = entries(20)
+    heap = heap_of(lambda a, b: a < b, content)
+    changed = content[7]
+    changed.sequence = -1
+    heap.push(changed)
+    assert len(heap) == 20
+    assert heap.pop() is changed
+    assert len(heap) == 19
+
+
+def test_any_entry_can_be_taken_out() -> None:
+    content = entries(50)
+    heap = heap_of(lambda a, b: a < b, content)
+    for entry in content[:25]:
+        heap.remove(entry)
+        heap.remove(entry)
+    assert drained(heap) == sorted(numbers(content[25:]))
+
+
+def test_an_empty_heap_has_no_first() -> None:
+    with pytest.raises(IndexError):
+        Heap(ByNumber(lambda a, b: a < b)).pop()
+
+
+RANDOM = random.Random(36)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param(lambda _a, _b: True, id="always"),
+        pytest.param(lambda _a, _b: False, id="never"),
+        pytest.param(lambda _a, _b: RANDOM.random() < 0.5, id="by chance"),
+        pytest.param(lambda a, b: (b - a) % 3 == 1, id="in a circle"),
+    ],
+)
+def test_an_order_that_contradicts_itself_loses_nothing(rule: Rule) -> None:
+    content = entries(100)
+    heap = heap_of(rule, content)
+    for entry in content[:10]:
+        heap.push(entry)
+    for entry in content[10:20]:
+        heap.remove(entry)
+    assert sorted(numbers(heap.ordered())) == sorted(numbers(content[:10] + content[20:]))
+    assert sorted(drained(heap)) == sorted(numbers(content[:10] + content[20:]))

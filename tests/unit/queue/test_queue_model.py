@@ -1,0 +1,345 @@
+"""The queue against a model that looks through everything each time, and against its promises."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from queue_world import GATE, Clock, Queue, pod
+
+from kubextend import core
+from kubextend.queue import State, Strategy
+
+NAMES = st.sampled_from([f"p{number}" for number in range(12)])
+CLASSES = ("BestEffort", "Burstable", "Guaranteed")
+PRIORITIES = st.sampled_from([None, 0, 1, 1000])
+OTHER_GATE = "example.com/other"
+HOLD_S = 60.0
+
+
+@dataclass
+class Fact:
+    """A pod of the API, and what has happened to it.
+
+    Attributes:
+        arrived: its turn among equals.
+        gated: whether it has our gate.
+        other_gate: whether it has another one.
+        held: whether its PreEnqueue plugin holds it back.
+        verdict: what kube-scheduler said.
+        releasing: its gate is being taken off.
+        seen_free_s: when the queue learnt that it has no gate.
+    """
+
+    name: str
+    arrived: int
+    priority: int | None
+    qos: str
+    second: int
+    gated: bool = True
+    other_gate: bool = False
+    held: bool = False
+    verdict: str = "SchedulingGated"
+    releasing: bool = False
+    seen_free_s: float | None = None
+
+    def made(self) -> core.Pod:
+        gates = [GATE] * self.gated + [OTHER_GATE] * self.other_gate
+        return pod(
+            self.name,
+            gates=gates,
+            priority=self.priority,
+            second=self.second,
+            qos=self.qos,
+            reason=self.verdict,
+            labels={"held": "yes"} if self.held else None,
+        )
+
+    @property
+    def key(self) -> tuple[int, int, int, int]:
+        return (
+            -(self.priority or 0),
+            -CLASSES.index(self.qos),
+            self.second,
+            self.arrived,
+        )
+
+
+def held_by_label(made: core.Pod) -> str:
+    return "held" if made.labels.get("held") else ""
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """Everything that may happen, in any order; what is due is what the model says."""
+
+    strategy = Strategy.STRICT_FIFO
+    window = 2
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock()
+        self.queue = Queue(
+            self.strategy, self.window, clock=self.clock, why_held=held_by_label
+        ).queue
+        self.facts: dict[str, Fact] = {}
+        self.arrivals = 0
+
+    def holds_a_place(self, fact: Fact) -> bool:
+        if fact.releasing:
+            return True
+        if fact.seen_free_s is None or self.clock() - fact.seen_free_s >= HOLD_S:
+            return False
+        return self.strategy is Strategy.STRICT_FIFO or fact.verdict == "SchedulingGated"
+
+    def expected(self) -> list[str]:
+        places = self.window - sum(map(self.holds_a_place, self.facts.values()))
+        ready = [
+            fact
+            for fact in self.facts.values()
+            if fact.gated and not (fact.other_gate or fact.held or fact.releasing)
+        ]
+        ready.sort(key=lambda fact: fact.key)
+        return [fact.name for fact in ready[: max(places, 0)]]
+
+    def show(self, fact: Fact) -> None:
+        if not fact.gated and not fact.other_gate:
+            fact.releasing = False
+            if fact.seen_free_s is None:
+                fact.seen_free_s = self.clock()
+        self.queue.observe(fact.made())
+
+    def named(self, data: st.DataObject, wanted: Callable[[Fact], bool]) -> Fact | None:
+        names = sorted(fact.name for fact in self.facts.values() if wanted(fact))
+        return self.facts[data.draw(st.sampled_from(names))] if names else None
+
+    @rule(
+        name=NAMES,
+        priority=PRIORITIES,
+        qos=st.sampled_from(CLASSES),
+        second=st.integers(0, 3),
+        other_gate=st.booleans(),
+        held=st.booleans(),
+    )
+    def create(  # noqa: PLR0913, PLR0917 - what a pod has
+        self,
+        name: str,
+        priority: int | None,
+        qos: str,
+        second: int,
+        other_gate: bool,
+        held: bool,
+    ) -> None:
+        if name not in self.facts:
+            self.arrivals += 1
+            fact = Fact(name, self.arrivals, priority, qos, second)
+            fact.other_gate, fact.held = other_gate, held
+            self.facts[name] = fact
+            self.show(fact)
+
+    @rule(data=st.data(), priority=PRIORITIES)
+    def change_before_it_is_released(self, data: st.DataObject, priority: int | None) -> None:
+        fact = self.named(data, lambda fact: fact.gated and not fact.releasing)
+        if fact:
+            fact.priority = priority
+            fact.held = not fact.held
+            self.show(fact)
+
+    @rule(data=st.data())
+    def others_take_their_gate_off(self, data: st.DataObject) -> None:
+        fact = self.named(data, lambda fact: fact.gated and fact.other_gate)
+        if fact:
+            fact.other_gate = False
+            self.show(fact)
+
+    @rule(data=st.data())
+    def somebody_takes_our_gate_off(self, data: st.DataObject) -> None:
+        fact = self.named(data, lambda fact: fact.gated and not fact.other_gate)
+        if fact:
+            fact.gated = False
+            self.show(fact)
+
+    @rule()
+    def look(self) -> None:
+        expected = self.expected()
+        assert [made.name for made in self.queue.due()] == expected
+        for name in expected:
+            self.facts[name].releasing = True
+
+    @rule(data=st.data(), seen=st.booleans())
+    def the_patch_succeeds(self, data: st.DataObject, seen: bool) -> None:
+        fact = self.named(data, lambda fact: fact.releasing)
+        if fact:
+            stale = replace(fact).made()
+            fact.gated = fact.releasing = False
+            fact.seen_free_s = self.clock()
+            if seen:
+                self.show(fact)
+            self.queue.released(f"uid-{fact.name}")
+            self.queue.observe(stale)
+
+    @rule(data=st.data())
+    def the_patch_is_not_made(self, data: st.DataObject) -> None:
+        fact = self.named(data, lambda fact: fact.releasing)
+        if fact:
+            fact.releasing = False
+            self.queue.returned(f"uid-{fact.name}")
+
+    @rule(data=st.data(), verdict=st.sampled_from(["Unschedulable", "SchedulerError"]))
+    def kube_scheduler_finds_no_node(self, data: st.DataObject, verdict: str) -> None:
+        fact = self.named(data, lambda fact: fact.seen_free_s is not None)
+        if fact:
+            fact.verdict = verdict
+            self.show(fact)
+
+    @rule(data=st.data(), deleted=st.booleans())
+    def it_is_bound_or_deleted(self, data: st.DataObject, deleted: bool) -> None:
+        fact = self.named(data, lambda fact: deleted or fact.seen_free_s is not None)
+        if fact:
+            del self.facts[fact.name]
+            self.queue.forget(f"uid-{fact.name}")
+
+    @rule(seconds=st.sampled_from([0.0, 1.0, 20.0, 60.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.clock.pass_s(seconds)
+
+    @rule()
+    def everything_is_listed_anew(self) -> None:
+        for fact in self.facts.values():
+            if not fact.gated and not fact.other_gate:
+                fact.releasing = False
+        self.queue.replace([fact.made() for fact in self.facts.values()])
+
+    @invariant()
+    def no_pod_is_lost(self) -> None:
+        counts = self.queue.counts()
+        gated = sum(fact.gated for fact in self.facts.values())
+        assert counts[State.READY] + counts[State.HELD] + counts[State.RELEASING] == gated
+
+    def teardown(self) -> None:
+        """In the end every pod is released, once."""
+        for fact in self.facts.values():
+            fact.other_gate = fact.held = False
+            self.show(fact)
+        left = {fact.name for fact in self.facts.values() if fact.gated and not fact.releasing}
+        for fact in list(self.facts.values()):
+            if fact.name not in left:
+                self.queue.forget(f"uid-{fact.name}")
+        released: list[str] = []
+        while due := self.queue.due():
+            for made in due:
+                released.append(made.name)
+                self.queue.forget(made.uid)
+        assert sorted(released) == sorted(left)
+
+
+class BestEffortMachine(QueueMachine):
+    """The same where an unschedulable pod holds up nobody."""
+
+    strategy = Strategy.BEST_EFFORT_FIFO
+    window = 3
+
+
+class OneByOneMachine(QueueMachine):
+    """The same with the default window."""
+
+    window = 1
+
+
+@dataclass
+class Api:
+    """Pods as they are, the events that are still on their way, and what was done to each pod."""
+
+    pods: dict[str, Fact] = field(default_factory=dict)
+    events: list[tuple[str, core.Pod | None]] = field(default_factory=list)
+    releases: dict[str, int] = field(default_factory=dict)
+
+    def changed(self, name: str) -> None:
+        fact = self.pods.get(name)
+        self.events.append((name, fact.made() if fact else None))
+
+
+class LateMachine(RuleBasedStateMachine):
+    """The watch lags behind, and the queue is started anew in the middle."""
+
+    window = 2
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.api = Api()
+        self.created = 0
+        self.start()
+
+    def start(self) -> None:
+        self.queue = Queue(Strategy.STRICT_FIFO, self.window).queue
+        self.api.events.clear()
+        self.queue.replace([fact.made() for fact in self.api.pods.values()])
+
+    @rule(priority=PRIORITIES)
+    def create(self, priority: int | None) -> None:
+        self.created += 1
+        name = f"p{self.created:03}"
+        self.api.pods[name] = Fact(name, self.created, priority, "BestEffort", self.created)
+        self.api.changed(name)
+
+    @rule(count=st.integers(1, 5))
+    def the_watch_shows_some(self, count: int) -> None:
+        for name, made in self.api.events[:count]:
+            if made is None:
+                self.queue.forget(f"uid-{name}")
+            else:
+                self.queue.observe(made)
+        del self.api.events[:count]
+
+    @rule(answered=st.booleans())
+    def release(self, answered: bool) -> None:
+        for made in self.queue.due():
+            fact = self.api.pods.get(made.name)
+            if fact is None:
+                self.queue.forget(made.uid)
+                continue
+            if fact.gated:
+                self.api.releases[fact.name] = self.api.releases.get(fact.name, 0) + 1
+                fact.gated = False
+                self.api.changed(fact.name)
+            if answered:
+                self.queue.released(made.uid)
+
+    @precondition(lambda self: any(not fact.gated for fact in self.api.pods.values()))
+    @rule(data=st.data())
+    def bind(self, data: st.DataObject) -> None:
+        free = sorted(fact.name for fact in self.api.pods.values() if not fact.gated)
+        name = data.draw(st.sampled_from(free))
+        del self.api.pods[name]
+        self.api.changed(name)
+
+    @rule()
+    def restart(self) -> None:
+        self.start()
+
+    @invariant()
+    def no_more_than_the_window_are_on_their_way(self) -> None:
+        on_their_way = [fact for fact in self.api.pods.values() if not fact.gated]
+        assert len(on_their_way) <= self.window
+
+    def teardown(self) -> None:
+        """Everything that was made is released, and nothing twice."""
+        while self.api.pods or self.api.events:
+            self.the_watch_shows_some(len(self.api.events))
+            self.release(answered=True)
+            for fact in list(self.api.pods.values()):
+                if not fact.gated:
+                    del self.api.pods[fact.name]
+                    self.api.changed(fact.name)
+        assert len(self.api.releases) == self.created
+        assert set(self.api.releases.values()) <= {1}
+
+
+LONG = settings(max_examples=150, stateful_step_count=50, deadline=None)
+
+TestStrictFifo = QueueMachine.TestCase
+TestBestEffortFifo = BestEffortMachine.TestCase
+TestOneByOne = OneByOneMachine.TestCase
+TestLateWatch = LateMachine.TestCase
+for _machine in (TestStrictFifo, TestBestEffortFifo, TestOneByOne, TestLateWatch):
+    _machine.settings = LONG

@@ -1,0 +1,362 @@
+"""Which pods are released, and when."""
+
+import pytest
+from queue_world import GATE, Queue, pod, released
+
+from kubextend import core
+from kubextend.plugins import PrioritySort
+from kubextend.queue import QueueEntry, State, Strategy
+
+STRICT = Strategy.STRICT_FIFO
+BEST_EFFORT = Strategy.BEST_EFFORT_FIFO
+BOTH = pytest.mark.parametrize("strategy", [STRICT, BEST_EFFORT])
+
+
+def line(entry: QueueEntry) -> tuple[int | None, str, State, str]:
+    return entry.position, entry.info.pod.name, entry.state, entry.why
+
+
+@BOTH
+def test_pods_are_released_in_order_one_after_the_other(strategy: Strategy) -> None:
+    queue = Queue(strategy)
+    queue.observe(
+        pod("late", second=3),
+        pod("poor", priority=-1),
+        pod("early", second=1),
+        pod("rich", priority=5, second=9),
+    )
+    for name in ("rich", "early", "late", "poor"):
+        assert queue.release() == [name]
+        assert queue.due() == []
+        queue.queue.forget(f"uid-{name}")
+    assert queue.due() == []
+
+
+def test_of_pods_that_are_equal_the_one_that_came_first_goes_first() -> None:
+    queue = Queue(window=3)
+    queue.observe(pod("b"), pod("c"), pod("a"))
+    assert queue.due() == ["b", "c", "a"]
+
+
+def test_of_a_list_equal_pods_go_by_age_then_by_name() -> None:
+    queue = Queue(window=4, plugin=PrioritySort())
+    queue.queue.replace([pod("b"), pod("d", second=-1), pod("c"), pod("a")])
+    assert queue.due() == ["d", "a", "b", "c"]
+
+
+def test_as_many_are_released_as_the_window_has_room_for() -> None:
+    queue = Queue(window=3)
+    queue.observe(*(pod(f"p{number}", second=number) for number in range(6)))
+    assert queue.release() == ["p0", "p1", "p2"]
+    queue.queue.forget("uid-p1")
+    assert queue.release() == ["p3"]
+    queue.queue.forget("uid-p0")
+    queue.queue.forget("uid-p2")
+    assert queue.release() == ["p4", "p5"]
+
+
+ENDS = {
+    "bound": lambda queue: queue.queue.forget("uid-a"),
+    "bound, as the watch of all pods shows it": lambda queue: queue.observe(
+        released("a", reason="", node="n1")
+    ),
+    "being deleted": lambda queue: queue.observe(released("a", deleted=True)),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_the_next_is_released_once_the_last_is_bound_or_deleted(
+    strategy: Strategy, end: object
+) -> None:
+    queue = Queue(strategy)
+    queue.observe(pod("a"), pod("b", second=1))
+    assert queue.release() == ["a"]
+    queue.observe(released("a"))
+    assert queue.due() == []
+    end(queue)  # type: ignore[operator]
+    assert queue.due() == ["b"]
+
+
+@pytest.mark.parametrize("reason", ["Unschedulable", "SchedulerError"])
+def test_an_unschedulable_pod_holds_up_the_next_only_under_strict_fifo(reason: str) -> None:
+    for strategy, next_ones in ((STRICT, []), (BEST_EFFORT, ["b"])):
+        queue = Queue(strategy)
+        queue.observe(pod("a"), pod("b", second=1))
+        assert queue.release() == ["a"]
+        queue.observe(released("a", reason))
+        assert queue.due() == next_ones
+
+
+@BOTH
+def test_no_released_pod_holds_up_the_next_for_longer_than_max_hold(strategy: Strategy) -> None:
+    queue = Queue(strategy)
+    queue.observe(pod("a"), pod("b", second=1))
+    assert queue.release() == ["a"]
+    assert queue.queue.next_look_s() == 60.0
+    queue.clock.pass_s(59.9)
+    assert queue.due() == []
+    queue.clock.pass_s(0.1)
+    assert queue.queue.next_look_s() == 0.0
+    assert queue.release() == ["b"]
+    queue.observe(released("a", "Unschedulable"))
+    assert queue.due() == []
+
+
+def test_a_gate_that_somebody_else_takes_off_counts_as_released() -> None:
+    queue = Queue()
+    queue.observe(pod("a"), pod("b", second=1), pod("c", second=2))
+    queue.observe(released("b"))
+    assert queue.due() == []
+    queue.queue.forget("uid-b")
+    assert queue.release() == ["a"]
+    queue.queue.forget("uid-a")
+    assert queue.release() == ["c"]
+
+
+def test_a_late_view_of_a_released_pod_does_not_release_it_again() -> None:
+    queue = Queue(BEST_EFFORT)
+    queue.observe(pod("a"))
+    assert queue.release() == ["a"]
+    queue.observe(pod("a", labels={"changed": "meanwhile"}))
+    assert queue.state("a") is State.RELEASED
+    queue.clock.pass_s(100)
+    assert queue.due() == []
+    queue.observe(pod("a", labels={"changed": "again"}))
+    assert queue.due() == []
+    assert queue.state("a") is None
+
+
+def test_the_watch_may_be_ahead_of_the_answer_to_the_patch() -> None:
+    queue = Queue()
+    queue.observe(pod("a"), pod("b", second=1))
+    assert queue.due() == ["a"]
+    assert queue.state("a") is State.RELEASING
+    queue.observe(released("a"))
+    assert queue.state("a") is State.RELEASED
+    queue.queue.forget("uid-a")
+    queue.queue.released("uid-a")
+    assert queue.state("a") is None
+    assert queue.due() == ["b"]
+
+
+def test_a_pod_that_is_gone_before_it_could_be_released_is_forgotten() -> None:
+    queue = Queue()
+    queue.observe(pod("a"), pod("b", second=1))
+    assert queue.due() == ["a"]
+    queue.queue.forget("uid-a")
+    assert queue.release() == ["b"]
+
+
+def test_a_refused_pod_makes_room_and_is_tried_again_later() -> None:
+    queue = Queue()
+    queue.observe(pod("a"), pod("b", second=1))
+    assert queue.due() == ["a"]
+    queue.queue.refused("uid-a", "the API says no")
+    assert line(queue.entry("a")) == (None, "a", State.HELD, "the API says no")
+    assert queue.release() == ["b"]
+    queue.clock.pass_s(30)
+    queue.queue.forget("uid-b")
+    assert queue.due() == ["a"]
+
+
+def test_a_pod_that_nothing_was_done_about_has_its_old_turn() -> None:
+    queue = Queue()
+    queue.observe(pod("a"), pod("b", second=1))
+    assert queue.due() == ["a"]
+    queue.queue.returned("uid-a")
+    assert queue.state("a") is State.READY
+    assert queue.due() == ["a"]
+
+
+def test_answers_about_unknown_pods_change_nothing() -> None:
+    queue = Queue()
+    for answer in (queue.queue.released, queue.queue.returned, queue.queue.forget):
+        answer("nobody")
+    queue.queue.refused("nobody", "why")
+    assert list(queue.queue.entries()) == []
+
+
+def test_a_pod_with_other_gates_is_skipped_until_they_are_off() -> None:
+    queue = Queue()
+    queue.observe(pod("a", gates=["x.dev/a", GATE, "y.dev/b"]), pod("b", second=1))
+    assert line(queue.entry("a"))[2:] == (
+        State.HELD,
+        "has other scheduling gates: x.dev/a, y.dev/b",
+    )
+    assert queue.queue.next_look_s() is None
+    assert queue.release() == ["b"]
+    queue.observe(pod("a", gates=["x.dev/a", GATE]))
+    assert queue.entry("a").why == "has other scheduling gates: x.dev/a"
+    queue.observe(pod("a"))
+    queue.queue.forget("uid-b")
+    assert queue.due() == ["a"]
+
+
+def test_a_pod_that_keeps_others_gates_is_not_waited_for() -> None:
+    queue = Queue()
+    queue.observe(pod("a", gates=[GATE, "x.dev/a"]), pod("b", second=1))
+    queue.observe(pod("a", gates=["x.dev/a"]))
+    assert queue.state("a") is None
+    assert queue.due() == ["b"]
+
+
+def test_a_gated_pod_of_another_scheduler_is_shown_and_left_alone() -> None:
+    queue = Queue()
+    queue.observe(pod("a", scheduler="another"), pod("b", second=1))
+    assert line(queue.entry("a")) == (
+        None,
+        "a",
+        State.HELD,
+        "no profile is for the scheduler another",
+    )
+    assert queue.release() == ["b"]
+    queue.queue.forget("uid-b")
+    assert queue.due() == []
+    queue.observe(released("a", scheduler="another"))
+    assert queue.state("a") is None
+
+
+def test_a_held_pod_lets_the_next_ones_go_first() -> None:
+    queue = Queue(holds={"a": "not yet"})
+    queue.observe(pod("a"), pod("b", second=1))
+    assert queue.release() == ["b"]
+    assert line(queue.entry("a")) == (None, "a", State.HELD, "not yet")
+
+
+def test_a_held_pod_is_asked_about_again_less_and_less_often() -> None:
+    queue = Queue(holds={"a": "not yet"})
+    queue.observe(pod("a"))
+    for pause_s in (1, 2, 4, 8, 10, 10):
+        assert queue.due() == []
+        assert queue.queue.next_look_s() == pause_s
+        queue.clock.pass_s(pause_s)
+    del queue.holds["a"]
+    assert queue.due() == ["a"]
+
+
+def test_a_held_pod_that_changes_is_asked_about_at_once() -> None:
+    queue = Queue(holds={"a": "not yet"})
+    queue.observe(pod("a"))
+    assert queue.due() == []
+    queue.holds["a"] = "nor now"
+    queue.observe(pod("a", labels={"x": "y"}))
+    assert queue.due() == []
+    assert queue.entry("a").why == "nor now"
+    assert queue.queue.next_look_s() == 1.0
+
+
+def test_nobody_is_asked_about_while_there_is_no_room() -> None:
+    queue = Queue(STRICT, holds={"b": "not yet"})
+    queue.observe(pod("a"), pod("b", second=1))
+    assert queue.release() == ["a"]
+    assert queue.queue.next_look_s() == 60.0
+    assert queue.entry("b").why == "waits for default/a"
+
+
+def test_a_waiting_pod_that_changes_is_sorted_anew() -> None:
+    queue = Queue()
+    queue.observe(pod("a"), pod("b", second=1))
+    queue.observe(pod("b", second=1, qos="Guaranteed"))
+    assert queue.due() == ["b"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(pod("x", gates=(), reason="", generation=1), id="never had a gate"),
+        pytest.param(
+            released("x", "Unschedulable", generation=1), id="unschedulable, never had a gate"
+        ),
+        pytest.param(pod("x", gates=["x.dev/a"]), id="has somebody else's gate"),
+        pytest.param(released("x", scheduler="another"), id="another scheduler's"),
+        pytest.param(pod("x", node="n1", gates=(), reason=""), id="bound"),
+        pytest.param(pod("x", deleted=True), id="being deleted"),
+    ],
+)
+def test_pods_that_are_no_part_of_the_queue_are_never_released_nor_waited_for(
+    other: core.Pod,
+) -> None:
+    queue = Queue(STRICT)
+    queue.observe(other, pod("a", second=1))
+    assert queue.state("x") is None
+    assert queue.due() == ["a"]
+    queue.observe(other)
+    assert queue.state("x") is None
+
+
+@pytest.mark.parametrize(
+    ("strategy", "reason", "generation", "waits"),
+    [
+        (STRICT, "SchedulingGated", 2, True),
+        (BEST_EFFORT, "SchedulingGated", 2, True),
+        (STRICT, "Unschedulable", 2, True),
+        (BEST_EFFORT, "Unschedulable", 2, False),
+        # A kube-apiserver before 1.33 counts no generations: then it is waited for, to be safe.
+        (STRICT, "SchedulerError", 0, True),
+        (STRICT, "", 2, False),
+    ],
+)
+def test_after_a_restart_what_was_released_before_is_waited_for(
+    strategy: Strategy, reason: str, generation: int, waits: bool
+) -> None:
+    queue = Queue(strategy)
+    made = pod("a", gates=(), reason=reason, generation=generation)
+    assert made.generation == generation
+    queue.queue.replace([pod("b", second=1), made])
+    assert queue.due() == ([] if waits else ["b"])
+    queue.clock.pass_s(60)
+    assert queue.due() == (["b"] if waits else [])
+
+
+def test_a_list_forgets_what_it_does_not_hold_and_keeps_what_was_known() -> None:
+    queue = Queue(window=2)
+    queue.observe(pod("a"), pod("b", second=1), pod("c", second=2))
+    assert queue.release() == ["a", "b"]
+    queue.clock.pass_s(30)
+    queue.queue.replace([released("b"), pod("c", second=2), pod("d", second=3)])
+    assert queue.release() == ["c"]
+    queue.clock.pass_s(30)
+    assert queue.release() == ["d"]
+
+
+def test_the_queue_shows_released_then_next_then_held_pods() -> None:
+    queue = Queue(STRICT, window=2, holds={"held": "of its own"})
+    queue.observe(
+        pod("stuck", priority=9),
+        pod("asked", priority=8),
+        pod("second", second=2),
+        pod("first", second=1),
+        pod("gated", gates=[GATE, "x.dev/a"]),
+        pod("held", second=3),
+    )
+    queue.queue.look_ahead()
+    assert queue.release() == ["stuck", "asked"]
+    queue.observe(released("stuck", "Unschedulable", priority=9))
+    assert [line(entry) for entry in queue.queue.entries()] == [
+        (None, "stuck", State.RELEASED, "released; kube-scheduler says Unschedulable"),
+        (None, "asked", State.RELEASED, "released; kube-scheduler has not placed it yet"),
+        (1, "first", State.READY, "waits for default/stuck"),
+        (2, "second", State.READY, "waits for default/stuck"),
+        (None, "gated", State.HELD, "has other scheduling gates: x.dev/a"),
+        (None, "held", State.HELD, "of its own"),
+    ]
+    assert queue.queue.counts() == {
+        State.READY: 2,
+        State.HELD: 2,
+        State.RELEASING: 0,
+        State.RELEASED: 2,
+    }
+    queue.queue.forget("uid-stuck")
+    assert queue.entry("first").why == "is next"
+
+
+def test_a_pod_without_a_creation_time_has_waited_longest() -> None:
+    queue = Queue(plugin=PrioritySort())
+    queue.observe(pod("a"), core.PodStore().apply(NO_TIME).pod or pod("never"))
+    assert queue.due() == ["ageless"]
+
+
+NO_TIME = b"""{"type": "ADDED", "object": {
+    "metadata": {"name": "ageless", "namespace": "default", "uid": "uid-ageless"},
+    "spec": {"schedulingGates": [{"name": "kubextend.dev/queue"}]}}}"""
