@@ -141,6 +141,9 @@ class BoundedProtocol(HttpToolsProtocol):
         if cycle.more_body:
             # So the body is the last thing that was read of, and the cycle is the current one.
             await self._read_rest(buffer, came)
+        else:
+            # Only who reads on sees that a client goes away.
+            self.flow.resume_reading()
 
     def data_received(self, data: bytes) -> None:
         """The bytes are parsed; a head that is still not whole and too large ends it all."""
