@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pairing import Block
 
-__all__ = ["ADDED", "AS_LONG", "AS_LONG_AT_P99", "FASTER", "Figure", "a_node"]
+__all__ = ["ADDED", "AS_LONG", "AS_LONG_AT_P99", "FASTER", "MILLISECONDS", "Figure", "a_node"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ AS_LONG = Figure("x the time", lambda ours_s, floor_s: ours_s / floor_s, at_leas
 AS_LONG_AT_P99 = Figure(
     "x the time at p99", lambda ours_s, floor_s: ours_s / floor_s, at_least=False, tail=True
 )
+MILLISECONDS = Figure(" ms", lambda ours_s, _: ours_s * 1e3, at_least=False)
 ADDED = Figure(" us more", lambda ours_s, floor_s: (ours_s - floor_s) * 1e6, at_least=False)
 
 

@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 
 import orjson
 
-from report import RESULTS
+from report import RESULTS, Record
 
 __all__ = ["Line", "log_log"]
 
@@ -125,21 +125,21 @@ def main() -> None:
         orjson.loads((RESULTS / f"{suite}.json").read_bytes())["rows"] for suite in ("growth", "go")
     )
 
-    def ours(work: str) -> dict[int, float]:
+    def paired(work: str) -> dict[int, float]:
         return {row["nodes"]: row["ours_s"]["p50"] for row in growth if row["work"] == work}
 
-    def theirs(mode: str) -> dict[int, float]:
-        rows = [row for row in go if row["work"] == mode]
-        return {row["nodes"]: row["ours_is"]["median"] / 1e3 for row in rows}
+    def read(rows: Sequence[Record], work: str) -> dict[int, float]:
+        found = [row for row in rows if row["work"] == work]
+        return {row["nodes"]: row["ours_is"]["median"] / 1e3 for row in found}
 
     limit = {row["nodes"]: row["floor_s"]["p50"] for row in growth if row["work"] == "full, warm"}
     lines = [
-        Line("Go extender, whole nodes", theirs("full"), "theirs"),
-        Line("Go extender, names", theirs("names"), "theirs", dashed=True),
-        Line("kubextend, nodes never seen", ours("full, cold"), "ours"),
-        Line("kubextend, nodes seen before", ours("full, warm"), "ours"),
+        Line("Go extender, whole nodes", read(go, "full"), "theirs"),
+        Line("Go extender, names", read(go, "names"), "theirs", dashed=True),
+        Line("kubextend, nodes never seen", read(growth, "full, cold"), "ours"),
+        Line("kubextend, nodes seen before", paired("full, warm"), "ours"),
         Line("memory compare and copy", limit, "limit"),
-        Line("kubextend, names", ours("names"), "ours", dashed=True),
+        Line("kubextend, names", paired("names"), "ours", dashed=True),
     ]
     title = "filter in process: request bytes to answer bytes"
     (RESULTS / "growth.svg").write_text(log_log(title, lines))

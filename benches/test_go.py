@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 from asked import Asked
-from figures import Figure
+from figures import MILLISECONDS
 from nodes import Cluster
 from remote import Stopwatch
 from report import Reading
 from works import FULL, NAMES, SIZES_OF_GROWTH, Mode
 
 _CALLS = {FULL.name: 3, NAMES.name: 20}
-_MS = Figure(" ms", lambda ours_s, _: ours_s * 1e3, at_least=False)
 
 
 @pytest.mark.parametrize("mode", [FULL, NAMES], ids=lambda mode: mode.name)
@@ -28,4 +27,4 @@ def test_the_time_of_go(  # noqa: PLR0913, PLR0917  fixtures
 ) -> None:
     work = Asked(clusters(size), mode, tmp_path).go_work(go)
     times_ms = [time_s * 1e3 for time_s in work.turn(_CALLS[mode.name])]
-    add(Reading("go", size, mode.name, times_ms, _MS))
+    add(Reading("go", size, mode.name, times_ms, MILLISECONDS))
