@@ -251,7 +251,13 @@ def test_no_pod_is_lost_or_comes_out_of_order_while_kube_apiserver_is_away(
         time.sleep(SETTLED_S)
         control_plane.restart_server()
         pods.until_placed(len(made))
-    assert in_order(pods.bound_order(), made, by_qos)
+    # Not by the bindings: of one whose answer was cut off kube-scheduler writes a failure into the
+    # pod later, so the binding is not the last that happened to it.
+    patches = control_plane.written(pods.namespace)
+    released = [e["objectRef"]["name"] for e in patches if e["responseStatus"].get("code") == 200]
+    order = list(dict.fromkeys(released))
+    assert len(order) >= len(made) - 1, "the end of kube-apiserver cuts off one record at most"
+    assert in_order(order, made, by_qos)
 
 
 def until_unschedulable(pods: QueuedPods, name: str) -> None:

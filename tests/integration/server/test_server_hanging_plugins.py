@@ -19,6 +19,7 @@ from kubextend.server import Check, Health
 from kubextend.verbs import Verbs
 
 TIMEOUT_S = 1.5
+FEW = 10
 
 
 class Hangs:
@@ -87,23 +88,17 @@ def of_another_scheduler() -> bytes:
     return request("filter", asked)
 
 
-def p99_s(connection: Connection, until: threading.Event, body: bytes) -> float:
-    """Of requests one after the other, until somebody says so; at least a hundred."""
-    took_s: list[float] = []
-    while len(took_s) < 100 or not until.is_set():
-        began_s = time.perf_counter()
+def answered_until(connection: Connection, until: threading.Event, body: bytes) -> int:
+    """How many requests, one after the other, were answered before that."""
+    count = 0
+    while not until.is_set():
         assert connection.post("/filter", body).status == 200
-        took_s.append(time.perf_counter() - began_s)
-    took_s.sort()
-    return took_s[len(took_s) * 99 // 100]
-
-
-# For a sleep twice what it is without; the rest is for machines that do other things besides.
-LATENCY_S = {"sleep": 0.02, "spin": 0.05}
+        count += 1
+    return count
 
 
 @pytest.mark.usefixtures("quick_switches")
-@pytest.mark.parametrize("way", LATENCY_S)
+@pytest.mark.parametrize("way", ["sleep", "spin"])
 def test_other_requests_go_on_while_a_plugin_hangs(plugin: Hangs, way: str) -> None:
     verbs = verbs_of(plugin)
     answered = threading.Event()
@@ -119,22 +114,19 @@ def test_other_requests_go_on_while_a_plugin_hangs(plugin: Hangs, way: str) -> N
         finally:
             answered.set()
 
-    idle = threading.Event()
-    idle.set()
     with serving(verbs, health=health_of(verbs)) as url, Connection(url) as connection:
         body = of_another_scheduler()
-        without_s = p99_s(connection, idle, body)
         asking = threading.Thread(target=ask)
         asking.start()
         time.sleep(0.05)
-        beside_s = p99_s(connection, answered, body)
+        beside = answered_until(connection, answered, body)
         asking.join()
         assert connection.get("/livez").status == 200
         plugin.over.set()
     assert found["seconds"] < TIMEOUT_S
     assert found["answer"].status == 200
     assert found["answer"].error.startswith('Filter plugin "Hangs" failed')
-    assert beside_s < max(2 * without_s, LATENCY_S[way])
+    assert beside >= FEW
 
 
 def test_two_stuck_threads_fail_livez_and_metrics_say_why(plugin: Hangs) -> None:
