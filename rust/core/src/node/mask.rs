@@ -31,13 +31,17 @@ impl Mask {
         Self { words, len }
     }
 
-    /// Only the bits of these positions; those behind the end are left out.
-    pub(crate) fn of_indices(len: usize, indices: &[u32]) -> Self {
-        let mut mask = Self::filled(len, false);
-        for &at in indices.iter().filter(|&&at| (at as usize) < len) {
-            mask.words[at as usize / 64] |= 1 << (at % 64);
-        }
-        mask
+    /// The same bits for so many positions, at least as many as before; the new ones are clear.
+    pub(crate) fn grown_to(&self, len: usize) -> Self {
+        let mut words = self.words.clone();
+        words.resize(len.div_ceil(64), 0);
+        Self { words, len }
+    }
+
+    /// Changes the bit of one position.
+    pub(crate) fn set(&mut self, at: usize, bit: bool) {
+        let (word, one) = (&mut self.words[at / 64], 1 << (at % 64));
+        *word = if bit { *word | one } else { *word & !one };
     }
 
     /// Bits behind the end stay clear, so that words can be compared and counted whole.
@@ -186,6 +190,23 @@ mod tests {
             prop_assert_eq!(Mask::unpacked(&packed, bits.len() + 8), None);
             packed.push(odd);
             prop_assert_eq!(Mask::unpacked(&packed, bits.len()), None);
+        }
+
+        #[test]
+        fn a_mask_grows_and_changes_as_a_list_of_booleans_does(
+            bits in proptest::collection::vec(any::<bool>(), 0..200),
+            more in 1..200usize,
+            changes in proptest::collection::vec(any::<(prop::sample::Index, bool)>(), 0..20),
+        ) {
+            let mut expected = bits.clone();
+            expected.resize(bits.len() + more, false);
+            let mut mask = Mask::from_fn(bits.len(), |i| bits[i]).grown_to(expected.len());
+            for (at, bit) in changes {
+                let at = at.index(expected.len());
+                expected[at] = bit;
+                mask.set(at, bit);
+            }
+            prop_assert_eq!(mask, Mask::from_fn(expected.len(), |i| expected[i]));
         }
     }
 }

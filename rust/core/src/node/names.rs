@@ -3,7 +3,7 @@
 use ahash::RandomState;
 
 use super::snapshot::Rows;
-use crate::wire::cursor::plain_prefix;
+use crate::wire::plain::plain_prefix;
 
 /// Which row each name has, as a snapshot shows it: never changed, only made anew.
 ///

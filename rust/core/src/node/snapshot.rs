@@ -68,17 +68,19 @@ impl MaskCache {
 
     /// The same answers where only the labels of `changed` rows differ.
     pub(crate) fn updated(&self, rows: &Rows, changed: &[u32]) -> Self {
-        let changed = Mask::of_indices(rows.end(), changed);
-        let known = self.lock();
-        let masks = known.iter().map(|(selector, old)| {
-            let mask = Mask::from_fn(rows.end(), |row| {
-                if changed.get(row) {
-                    matches(rows, row as u32, selector)
-                } else {
-                    old.get(row)
-                }
-            });
-            (selector.clone(), Arc::new(mask))
+        let known: Vec<_> = {
+            let masks = self.lock();
+            let shared = masks
+                .iter()
+                .map(|(selector, old)| (selector.clone(), old.clone()));
+            shared.collect()
+        };
+        let masks = known.into_iter().map(|(selector, old)| {
+            let mut mask = old.grown_to(rows.end());
+            for &row in changed {
+                mask.set(row as usize, matches(rows, row, &selector));
+            }
+            (selector, Arc::new(mask))
         });
         Self(Mutex::new(masks.collect()))
     }

@@ -318,6 +318,7 @@ impl<'s> Items<'s> {
         } else {
             let mut wire = WireNode::default();
             wire.decode(cursor)?;
+            cursor.check_passed_utf8()?;
             ItemNode::Fresh(Arc::new(self.parsed(wire)))
         };
         Ok(Item {

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use super::error::{Found, Problem, Step, WireError};
+use super::plain::plain_prefix;
 use crate::node::Span;
 
 /// How deep objects and lists may be nested. Go's encoding/json stops at 10,000; a Node or a Pod
@@ -116,6 +117,11 @@ impl<'a> Cursor<'a> {
             self.pos += 1 + ended.len();
         }
         stands_here
+    }
+
+    /// Checks that what was moved over is UTF-8, as long as it is near.
+    pub(crate) fn check_passed_utf8(&mut self) -> Result<()> {
+        self.check_utf8_up_to(self.pos)
     }
 
     /// Checks that nothing but white space is left, and that all of the body is UTF-8.
@@ -442,29 +448,6 @@ pub(crate) struct RawString {
     pub(crate) escaped: bool,
 }
 
-/// How many bytes from the start are neither a quote, nor a backslash, nor a control character.
-pub(crate) fn plain_prefix(bytes: &[u8]) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGHS: u64 = ONES << 7;
-    let zero_bytes = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
-    let mut len = 0;
-    for chunk in bytes.chunks_exact(8) {
-        let word = u64::from_le_bytes(chunk.try_into().expect("chunks of 8"));
-        // Bytes below 0x20 borrow in the subtraction; the lowest flagged byte is always a true one.
-        let control = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
-        let special = control | zero_bytes(word ^ (ONES * 0x22)) | zero_bytes(word ^ (ONES * 0x5c));
-        if special != 0 {
-            return len + (special.trailing_zeros() / 8) as usize;
-        }
-        len += 8;
-    }
-    let tail = bytes[len..]
-        .iter()
-        .take_while(|&&byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
-        .count();
-    len + tail
-}
-
 /// The text of a string whose escapes are known to be well formed.
 ///
 /// A surrogate without its other half becomes U+FFFD, as Go's encoding/json reads it.
@@ -573,18 +556,6 @@ mod tests {
         for body in [nested("[", "]", 129), nested("[{\"\":", "}]", 50_000)] {
             let error = skip(&body).expect_err("too deep");
             assert_eq!(error.problem(), &Problem::TooDeep(MAX_DEPTH));
-        }
-    }
-
-    #[test]
-    fn plain_prefix_stops_at_quotes_backslashes_and_controls_only() {
-        for byte in 0..=255u8 {
-            for at in 0..20 {
-                let mut text = vec![b'a'; 24];
-                text[at] = byte;
-                let special = byte < 0x20 || byte == b'"' || byte == b'\\';
-                assert_eq!(plain_prefix(&text), if special { at } else { 24 });
-            }
         }
     }
 

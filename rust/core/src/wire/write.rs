@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::cursor::plain_prefix;
+use super::plain::plain_prefix;
 use crate::node::{Nodes, Rejection, Span};
 
 /// Writes text between quotes as Go's encoding/json would be read back.
