@@ -14,14 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol
 
-from kubextend.cluster.call import (
-    CONFLICT,
-    NAME,
-    NOT_FOUND,
-    Call,
-    RefusedError,
-    UnreachableError,
-)
+from kubextend.cluster.call import NAME, NOT_FOUND, Call, RefusedError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,8 +32,9 @@ NO_POD = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,applicati
 CALL_S = 5.0
 FIRST_PAUSE_S = 0.2
 PAUSE_S = 5.0
-MOST_CONFLICTS = 5
-"""The API itself tries a patch several times against other writers of the pod."""
+MOST_REFUSALS = 6
+"""An API server that has just started forbids what it allows a second later, and other writers of a
+pod pass, so refusals are final after six seconds. At the first, later pods would go first."""
 AT_ONCE = 16
 INVALID = 422
 FORBIDDEN = 403
@@ -75,7 +69,7 @@ class Ungater:
         at_once: how many patches may be under way.
         may: asked before each patch.
         told: hears of each pod what became of it.
-        clock: seconds, monotonic.
+        first_pause_s: between the first two attempts; it doubles from one to the next.
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each thing it is joined to
@@ -86,13 +80,13 @@ class Ungater:
         at_once: int,
         may: Callable[[], bool],
         told: Told,
-        clock: Callable[[], float] = time.monotonic,
+        first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
         self._cluster = cluster
         self._gate = gate
         self._may = may
         self._told = told
-        self._clock = clock
+        self._first_pause_s = first_pause_s
         self._stopped = threading.Event()
         self._pool = ThreadPoolExecutor(at_once, "kubextend-ungater")
         self._failing = False
@@ -120,15 +114,18 @@ class Ungater:
 
     def _patched(self, pod: Pod) -> tuple[Fate, str]:
         """What became of the pod; tries for as long as that is not known."""
-        pause_s = FIRST_PAUSE_S
-        conflicts = 0
+        pause_s = self._first_pause_s
+        refusals = 0
         while not self._stopped.is_set() and self._may():
             try:
                 self._cluster.request(ungating(pod, self._gate))
             except (RefusedError, UnreachableError) as error:
-                conflicts += error.status == CONFLICT
-                if isinstance(error, RefusedError) and not _passes(error, conflicts):
-                    return _refused(error)
+                if isinstance(error, RefusedError) and not error.passes:
+                    refusals += 1
+                    if _is_gone(error):
+                        return Fate.GONE, ""
+                    if refusals == MOST_REFUSALS:
+                        return _refused(error)
                 self._say(error)
                 self._stopped.wait(max(pause_s, _asked_s(error)))
                 pause_s = min(2 * pause_s, PAUSE_S)
@@ -187,8 +184,10 @@ def ungating(pod: Pod, gate: str) -> Call:
     )
 
 
-def _passes(error: RefusedError, conflicts: int) -> bool:
-    return error.passes or (error.status == CONFLICT and conflicts < MOST_CONFLICTS)
+def _is_gone(error: RefusedError) -> bool:
+    """Whether there is no such pod any more, or only another one of its name."""
+    other_pod = error.status == INVALID and "metadata.uid" in str(error)
+    return other_pod or error.status == NOT_FOUND
 
 
 def _asked_s(error: ClusterError) -> float:
@@ -196,9 +195,6 @@ def _asked_s(error: ClusterError) -> float:
 
 
 def _refused(error: RefusedError) -> tuple[Fate, str]:
-    other_pod = error.status == INVALID and "metadata.uid" in str(error)
-    if other_pod or error.status == NOT_FOUND:
-        return Fate.GONE, ""
     hint = "; grant patch on pods" if error.status == FORBIDDEN else ""
     log.warning("%s%s", error, hint)
     return Fate.REFUSED, f"the API does not let its gate be taken off: {error.reason}{hint}"

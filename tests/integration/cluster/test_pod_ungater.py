@@ -46,7 +46,12 @@ class Ungating:
 
     def __post_init__(self) -> None:
         self.ungater = Ungater(
-            self.cluster, GATE, at_once=self.at_once, may=lambda: self.may, told=self._told
+            self.cluster,
+            GATE,
+            at_once=self.at_once,
+            may=lambda: self.may,
+            told=self._told,
+            first_pause_s=0.01,
         )
 
     def _told(self, pod: Pod, fate: Fate, why: str) -> None:
@@ -149,28 +154,35 @@ def test_a_pod_that_is_not_there_any_more_is_gone(
             refusing(422, "Invalid", "spec: Forbidden"),
             "the API does not let its gate be taken off: spec: Forbidden",
         ),
+        (
+            refusing(409, "Conflict", "modified"),
+            "the API does not let its gate be taken off: modified",
+        ),
     ],
 )
-def test_a_refusal_says_why(
+def test_a_refusal_that_stays_says_why(
     api: ScriptedApi,
     ungating: Ungating,
     eventually: Callable[..., None],
     fault: Callable[[Request], bool],
     why: str,
 ) -> None:
-    api.fail("patch", fault)
+    api.fail("patch", *[fault] * 9)
     ungating.release("web")
     eventually(lambda: "web" in ungating.fates)
     assert ungating.fates["web"] == (Fate.REFUSED, why)
+    assert api.counts["patch"] == 6
 
 
-def test_endless_conflicts_are_a_refusal(
+def test_what_an_api_forbids_while_it_starts_is_tried_again(
     api: ScriptedApi, ungating: Ungating, eventually: Callable[..., None]
 ) -> None:
-    api.fail("patch", *[refusing(409, "Conflict", "modified")] * 9)
-    ungating.release("web")
-    eventually(lambda: ungating.fate("web") is Fate.REFUSED, within_s=15.0)
-    assert api.counts["patch"] == 5
+    api.put_pod("web", "uid-web")
+    api.fail("patch", *[refusing(403, "Forbidden", "RBAC: not found")] * 5)
+    ungating.release("web", "next")
+    eventually(lambda: set(ungating.fates) == {"web", "next"})
+    assert ungating.fate("web") is Fate.RELEASED
+    assert list(ungating.fates) == ["web", "next"]
 
 
 def test_nothing_is_sent_once_we_may_not_any_more(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
-from scripted_api import ScriptedApi, refusing
+from scripted_api import Request, ScriptedApi, refusing
 
 from kubextend import cli
 
@@ -147,7 +147,12 @@ def test_ungate_keeps_to_a_namespace_and_a_gate(filled: ScriptedApi, kubeconfig:
 
 
 def test_ungate_says_which_pods_it_could_not_help(filled: ScriptedApi, kubeconfig: Path) -> None:
-    filled.fail("patch", refusing(403, "Forbidden", "pods is forbidden"))
+    def forbid(request: Request) -> bool:
+        if "poor" not in request.path:
+            return False
+        return refusing(403, "Forbidden", "pods is forbidden")(request)
+
+    filled.fail("patch", *[forbid] * 20)
     done = run("ungate", "--kubeconfig", kubeconfig)
     assert done.exit_code == 1
     assert "pods is forbidden; grant patch on pods" in done.output
