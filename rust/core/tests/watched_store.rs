@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{event, full_body, label, mask, names, names_body, node_json, node_list, read};
+use common::{
+    all_escaped, event, full_body, label, mask, names, names_body, node_json, node_list, read,
+};
 use kubextend_core::labels::Selector;
 use kubextend_core::node::{Mask, NodeStore, Nodes};
 use kubextend_core::wire::{Relist, apply, replace};
@@ -563,4 +565,46 @@ fn full_mode_requests_from_many_threads_never_mix() {
     let stats = store.stats();
     assert!(stats.bytes <= 60_000, "{stats:?}");
     assert_eq!(stats.hits + stats.misses, 4 * 150 * 20);
+}
+
+/// Names with and without characters that JSON escapes; some begin as others do.
+fn a_name() -> impl Strategy<Value = String> {
+    "n[0-3]{0,2}[\"\\\\\u{1f}é]{0,1}"
+}
+
+proptest! {
+    #![proptest_config(common::cases(300))]
+
+    /// The row behind the last one is tried first, so what came before decides how a name is found.
+    #[test]
+    fn names_are_found_in_any_order_and_however_they_are_written(
+        stored in proptest::collection::btree_set(a_name(), 0..20),
+        runs in proptest::collection::vec((0..20usize, 1..6usize), 0..6),
+        others in proptest::collection::vec(a_name(), 0..6),
+        escaped in proptest::collection::vec(any::<bool>(), 1..8),
+        gone in proptest::option::of(any::<prop::sample::Index>()),
+    ) {
+        let mut known: Vec<&String> = stored.iter().collect();
+        let json = |name: &String| serde_json::json!({ "metadata": { "name": name } }).to_string();
+        let store = watched(&known.iter().map(|name| json(name)).collect::<Vec<_>>());
+        if let (Some(gone), false) = (gone, known.is_empty()) {
+            let name = known.remove(gone.index(known.len()));
+            apply(&*store, &event("DELETED", &json(name))).unwrap();
+        }
+        let rows = runs.iter().flat_map(|(from, len)| stored.iter().skip(*from).take(*len));
+        let asked: Vec<&String> = rows.chain(&others).collect();
+        let written = asked.iter().zip(escaped.iter().cycle()).map(|(name, escaped)| {
+            if *escaped { all_escaped(name) } else { serde_json::to_string(name).unwrap() }
+        });
+        let body = format!(r#"{{"NodeNames":[{}]}}"#, written.collect::<Vec<_>>().join(", "));
+        let nodes = read(body.as_bytes(), Some(&store)).unwrap().nodes().unwrap().clone();
+        let all = names(&nodes);
+        prop_assert_eq!(&all.iter().collect::<Vec<_>>(), &asked);
+        let expected = asked.iter().map(|name| known.contains(name));
+        prop_assert_eq!(nodes.known(), mask(expected));
+        for (at, name) in asked.iter().enumerate() {
+            let found = nodes.node(at).map(|node| node.name().to_owned());
+            prop_assert_eq!(found, known.contains(name).then(|| (*name).clone()));
+        }
+    }
 }

@@ -90,12 +90,14 @@ pub(crate) fn json(bytes: &[u8]) -> Value {
     })
 }
 
-/// That many examples; a failing one is shown, not written to a file.
+/// That many examples, or as many as `PROPTEST_CASES` asks for if that is more; a failing one is
+/// shown, not written to a file.
 pub(crate) fn cases(cases: u32) -> ProptestConfig {
+    let asked = ProptestConfig::default();
     ProptestConfig {
-        cases,
+        cases: cases.max(asked.cases),
         failure_persistence: None,
-        ..ProptestConfig::default()
+        ..asked
     }
 }
 
