@@ -2,7 +2,8 @@
 
 kube-scheduler reacts to a node event within milliseconds and may ask before our own watch has the
 event. The pod is then rejected on stale labels, and parked with no further event to come. So a
-rejection is remembered for a while, and a pod that a later change would let pass is activated.
+rejection is remembered for a while, and a pod that a later change would let pass is activated. So
+is one of which the filters cannot say that: kube-scheduler tries an Error again by itself.
 """
 
 import threading
@@ -48,7 +49,7 @@ class _Rejected:
 
 
 class ParkedPods:
-    """Remembers rejected pods for ten seconds and activates those whose verdict flips.
+    """Remembers rejected pods for ten seconds and activates those whose verdict no longer holds.
 
     Args:
         activator: makes kube-scheduler ask about a pod again; None switches all of this off.
@@ -111,7 +112,7 @@ class ParkedPods:
             self._pods.pop(_key(pod), None)
 
     def nodes_changed(self) -> None:
-        """Pods that pass since the nodes changed are activated, once; from any thread.
+        """Pods that pass since the nodes changed, or may, are activated, once; from any thread.
 
         Runs their filters: whoever calls this for single events should gather them first.
         """
