@@ -13,7 +13,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
-from kubextend.cluster.call import NAME, Call
+from kubextend.cluster.call import STRATEGIC_MERGE, Call, is_addressable
 from kubextend.cluster.outbox import Outbox, OutboxStats, TokenBucket
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 CONDITION = "kubextend.dev/Activated"
 REASON = "NodesChanged"
-MERGE = "application/strategic-merge-patch+json"
-"""Conditions merge by type: the pod's other conditions stay as they are."""
 
 RATE = 20.0
 BURST = 50
@@ -75,7 +73,7 @@ class Activator:
         A pod that is already waiting to be patched is patched once.
         """
         for pod in pods:
-            if pod.uid and NAME.fullmatch(pod.namespace) and NAME.fullmatch(pod.name):
+            if is_addressable(pod):
                 path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
                 self._outbox.put(pod.uid, partial(self._patch, path, pod.uid))
             else:
@@ -87,7 +85,7 @@ class Activator:
 
     def _patch(self, path: str, uid: str) -> Call:
         body = patch(uid, next(self._generation), datetime.now(UTC))
-        return Call("PATCH", path, CALL_S, body=body, content_type=MERGE)
+        return Call("PATCH", path, CALL_S, body=body, content_type=STRATEGIC_MERGE)
 
 
 def patch(uid: str, generation: int, now: datetime) -> dict[str, object]:

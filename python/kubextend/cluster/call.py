@@ -11,6 +11,8 @@ from kubextend.errors import ClusterError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kubextend.core import Pod
+
 NOT_FOUND = 404
 CONFLICT = 409
 GONE = 410
@@ -19,6 +21,14 @@ SERVER_ERROR = 500
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 """As wide as any name of the API: what fits has no place to go but its own part of the path."""
+
+STRATEGIC_MERGE = "application/strategic-merge-patch+json"
+"""Lists such as conditions and gates merge by their keys: what a patch does not name stays."""
+
+
+def is_addressable(pod: Pod) -> bool:
+    """Whether a path can be made of its names, and it can be told from its successor by UID."""
+    return bool(pod.uid and NAME.fullmatch(pod.namespace) and NAME.fullmatch(pod.name))
 
 
 @dataclass(frozen=True, slots=True)

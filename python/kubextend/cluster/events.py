@@ -13,7 +13,7 @@ from collections import OrderedDict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kubextend.cluster.call import NAME, Call
+from kubextend.cluster.call import Call, is_addressable
 from kubextend.cluster.outbox import Outbox, OutboxStats, TokenBucket
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class EventRecorder:
             node_name: where it is to run.
             plugins: which ones hold it.
         """
-        if not (pod.uid and NAME.fullmatch(pod.namespace) and NAME.fullmatch(pod.name)):
+        if not is_addressable(pod):
             self.stats.dropped += 1
             return
         key = " ".join((pod.uid, *sorted(plugins)))

@@ -14,7 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol
 
-from kubextend.cluster.call import NAME, NOT_FOUND, Call, RefusedError, UnreachableError
+from kubextend.cluster.call import (
+    NOT_FOUND,
+    STRATEGIC_MERGE,
+    Call,
+    RefusedError,
+    UnreachableError,
+    is_addressable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,8 +32,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MERGE = "application/strategic-merge-patch+json"
-"""Gates merge by name, so a patch can delete one of them."""
 NO_POD = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 """Nothing of the answer is read, so it need not hold the pod."""
 CALL_S = 5.0
@@ -167,7 +172,7 @@ def ungating(pod: Pod, gate: str) -> Call:
 
     Raises: ValueError: the pod's names are none of the API's.
     """
-    if not (pod.uid and NAME.fullmatch(pod.namespace) and NAME.fullmatch(pod.name)):
+    if not is_addressable(pod):
         message = f"{pod.namespace!r}/{pod.name!r} is no pod of the API"
         raise ValueError(message)
     return Call(
@@ -179,7 +184,7 @@ def ungating(pod: Pod, gate: str) -> Call:
             "metadata": {"uid": pod.uid},
             "spec": {"schedulingGates": [{"$patch": "delete", "name": gate}]},
         },
-        content_type=MERGE,
+        content_type=STRATEGIC_MERGE,
         accept=NO_POD,
     )
 
