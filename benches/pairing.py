@@ -94,7 +94,7 @@ class Pairing:
     """Two works timed in turn.
 
     Attributes:
-        blocks: at least five, one after the other.
+        blocks: one after the other.
     """
 
     blocks: Sequence[Block]
@@ -119,6 +119,11 @@ class Pairing:
     def steady(self) -> bool:
         """Whether the floor stood still enough for what is made of the times to count."""
         return self.floor_spread <= _MOST_SPREAD
+
+    @property
+    def stood_still(self) -> bool:
+        """Whether there are enough blocks in a row over which the floor stood still."""
+        return len(self.blocks) >= _BLOCKS and self.steadiest.steady
 
     @property
     def steadiest(self) -> "Pairing":
@@ -157,11 +162,9 @@ def paired(ours: Timed, floor: Timed, calls: int | None = None) -> Pairing:
         before = floor.turn(floor_calls)
         between = ours.turn(ours_calls) + ours.turn(ours_calls)
         blocks.append(Block(between, before + floor.turn(floor_calls)))
-        if len(blocks) >= _BLOCKS and perf_counter() >= enough:
-            found = Pairing(blocks).steadiest
-            if found.steady:
-                return found
-    return Pairing(blocks)
+        if perf_counter() >= enough and Pairing(blocks).stood_still:
+            break
+    return Pairing(blocks).steadiest
 
 
 def _calls_a_turn(work: Timed) -> int:

@@ -1,21 +1,28 @@
-"""Runs the comparison at the two sizes and in both modes, and writes what came of it."""
+"""Runs the comparison at the two sizes and in both modes, and writes what came of it.
+
+python -m scheduler [SUITE ...], such as scheduler-names-1000; all of them without a name.
+"""
 
 import sys
 import tempfile
+from collections.abc import Collection, Iterable
+from itertools import islice
 from pathlib import Path
 
 import report
+from pairing import Block, Pairing
 from scheduler.comparison import Run, block, comparisons, extenders, record
 from scheduler.stage import Stage
 from servers import Servers
 
-_BLOCKS = 7
+# A block takes from twenty seconds to minutes.
+_MOST_BLOCKS = 11
 # Pods for a few seconds: many short turns tell more than few long ones where the machine drifts.
 _RUNS = (
-    Run(1_000, names=True, pods=400, pods_of_slow=400),
-    Run(1_000, names=False, pods=40, pods_of_slow=15),
-    Run(5_000, names=True, pods=120, pods_of_slow=120),
-    Run(5_000, names=False, pods=10, pods_of_slow=4),
+    Run(1_000, names=True, pods=800, pods_of_slow=800),
+    Run(1_000, names=False, pods=60, pods_of_slow=20),
+    Run(5_000, names=True, pods=200, pods_of_slow=200),
+    Run(5_000, names=False, pods=15, pods_of_slow=5),
 )
 
 
@@ -25,22 +32,34 @@ def compare(stage: Stage, run: Run) -> list[report.Record]:
     rows = []
     for compared in comparisons():
         block(stage, run, started, compared)
-        blocks = [block(stage, run, started, compared) for _ in range(_BLOCKS)]
+        blocks: list[Block] = []
+        while len(blocks) < _MOST_BLOCKS and not Pairing(blocks).stood_still:
+            blocks.append(block(stage, run, started, compared))
         rows.append(record(run, compared, blocks))
+        # The next one takes minutes.
+        _say(islice(report.table({run.suite: rows[-1:]}), 2))
     return rows
 
 
-def main() -> None:
+def _say(lines: Iterable[str]) -> None:
+    sys.stdout.write("\n".join([*lines, ""]))
+    sys.stdout.flush()
+
+
+def main(suites: Collection[str]) -> None:
     """Prints one table and writes a file of results for each size and mode."""
+    runs = {run.suite: run for run in _RUNS}
+    if unknown := set(suites) - runs.keys():
+        sys.exit(f"no such suite: {', '.join(sorted(unknown))}; there are {', '.join(runs)}")
     machine = report.machine()
     written: dict[str, list[report.Record]] = {}
-    for run in _RUNS:
+    for run in (runs[suite] for suite in suites or runs):
         with tempfile.TemporaryDirectory() as folder, Servers.in_folder(Path(folder)) as servers:
             rows = compare(Stage(servers, run.nodes), run)
         written[run.suite] = rows
         report.write(run.suite, rows, machine, whole=True)
-    sys.stdout.write("\n".join([*report.table(written), report.described(machine), ""]))
+    _say([*report.table(written), report.described(machine)])
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

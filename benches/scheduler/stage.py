@@ -138,17 +138,21 @@ class Stage:
 
 
 def _seconds_a_pod(scheduler: Scheduler, pods: int) -> float:
+    """Between the first look that counts and the last one that found pods still waiting.
+
+    When the last pod went is not known to better than the time between two looks.
+    """
     end_s = time.monotonic() + _RUN_TIMEOUT_S
-    first: tuple[float, int] | None = None
-    while True:
-        now_s, done = time.monotonic(), _scheduled(scheduler)
-        if first is None and done >= pods * _FIRST_SHARE:
-            first = now_s, done
-        if first is not None and done == pods:
-            assert done > first[1], "all pods were scheduled between two looks: take more"
-            return (now_s - first[0]) / (done - first[1])
+    looks: list[tuple[float, int]] = []
+    while (done := _scheduled(scheduler)) < pods:
+        now_s = time.monotonic()
         assert now_s < end_s, f"{done} of {pods} pods after {_RUN_TIMEOUT_S} s"
+        if done >= pods * _FIRST_SHARE:
+            looks.append((now_s, done))
         time.sleep(_POLL_S)
+    assert len(looks) > 1, "all pods were scheduled between two looks: take more of them"
+    (first_s, first), (last_s, last) = looks[0], looks[-1]
+    return (last_s - first_s) / (last - first)
 
 
 def _scheduled(scheduler: Scheduler) -> int:

@@ -161,10 +161,10 @@ fn names_mode(criterion: &mut Criterion) {
 fn scores(criterion: &mut Criterion) {
     let raw: Vec<i64> = (0..15_000).map(|at| at * 37 % 1009).collect();
     criterion.bench_function("scores/normalize_and_weigh/15000", |bench| {
+        let (mut scores, mut weighed) = (vec![0; raw.len()], vec![0; raw.len()]);
         bench.iter(|| {
-            let mut scores = raw.clone();
-            score::normalize(&mut scores, 100, false);
-            score::weigh_additive(&[(&scores, 3), (&raw, 1)])
+            score::normalize(&raw, 100, false, &mut scores);
+            score::weigh_additive(&[(&scores, 3), (&raw, 1)], black_box(&mut weighed));
         });
     });
 }

@@ -126,11 +126,12 @@ impl PyExtenderArgs {
         scores: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let scores = int64::from_python(scores)?;
+        let scores: &[i64] = &scores;
         if scores.len() != self.nodes_len() {
             let message = format!("{} scores for {} nodes", scores.len(), self.nodes_len());
             return Err(PyValueError::new_err(message));
         }
-        let answer = py.detach(|| self.args.prioritize_result(&scores));
+        let answer = py.detach(|| self.args.prioritize_result(scores));
         Ok(PyBytes::new(py, &answer))
     }
 }

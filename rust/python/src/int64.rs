@@ -1,30 +1,79 @@
 //! Numbers, one for each node, in and out of Python without an object for each.
 
+use std::ops::Deref;
+
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
 
+/// Numbers that nobody changes while they are read.
+pub(crate) enum Int64s<'py> {
+    /// Those of a view that `view` made, where they are; its length is one of whole numbers.
+    Shared(Bound<'py, PyBytes>),
+    /// Any others.
+    Copied(Vec<i64>),
+}
+
+impl Deref for Int64s<'_> {
+    type Target = [i64];
+
+    fn deref(&self) -> &[i64] {
+        match self {
+            Self::Shared(bytes) => bytemuck::cast_slice(bytes.as_bytes()),
+            Self::Copied(values) => values,
+        }
+    }
+}
+
 /// Integers from a buffer of int64 or from a sequence; bytes are neither.
-pub(crate) fn from_python(scores: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+pub(crate) fn from_python<'py>(scores: &Bound<'py, PyAny>) -> PyResult<Int64s<'py>> {
     if scores.is_instance_of::<PyBytes>() || scores.is_instance_of::<PyByteArray>() {
         let found = scores.get_type().name()?;
         let message = format!("integers or a buffer of int64 were expected, not {found}");
         return Err(PyTypeError::new_err(message));
     }
-    match PyBuffer::<i64>::get(scores) {
-        Ok(buffer) => buffer.to_vec(scores.py()),
-        Err(_) => scores.extract(),
+    let Ok(buffer) = PyBuffer::<i64>::get(scores) else {
+        return scores.extract().map(Int64s::Copied);
+    };
+    match viewed_bytes(scores, &buffer) {
+        Some(bytes) => Ok(Int64s::Shared(bytes)),
+        None => buffer.to_vec(scores.py()).map(Int64s::Copied),
     }
+}
+
+/// The bytes that a memoryview shows from the first to the last, which cannot change.
+fn viewed_bytes<'py>(
+    scores: &Bound<'py, PyAny>,
+    buffer: &PyBuffer<i64>,
+) -> Option<Bound<'py, PyBytes>> {
+    let view = scores.cast_exact::<PyMemoryView>().ok()?;
+    let owner = view.getattr(intern!(view.py(), "obj")).ok()?;
+    let bytes = owner.cast_into_exact::<PyBytes>().ok()?;
+    let shown = bytes.as_bytes();
+    let whole = buffer.buf_ptr().cast_const().cast() == shown.as_ptr()
+        && buffer.len_bytes() == shown.len()
+        && buffer.is_c_contiguous()
+        && bytemuck::try_cast_slice::<u8, i64>(shown).is_ok();
+    whole.then_some(bytes)
 }
 
 /// A read-only memoryview of int64 (`format == "q"`), which numpy reads without a copy.
 pub(crate) fn view<'py>(py: Python<'py>, values: &[i64]) -> PyResult<Bound<'py, PyAny>> {
-    let bytes = PyBytes::new_with(py, size_of_val(values), |out| {
-        for (place, value) in out.chunks_exact_mut(size_of::<i64>()).zip(values) {
-            place.copy_from_slice(&value.to_ne_bytes());
-        }
+    view_with(py, values.len(), |places| places.copy_from_slice(values))
+}
+
+/// The same of `len` numbers that are written where they stay; no Python runs meanwhile.
+pub(crate) fn view_with(
+    py: Python<'_>,
+    len: usize,
+    write: impl FnOnce(&mut [i64]),
+) -> PyResult<Bound<'_, PyAny>> {
+    let bytes = PyBytes::new_with(py, len * size_of::<i64>(), |out| {
+        let places = bytemuck::try_cast_slice_mut(out);
+        write(places.expect("what bytes hold begins at a multiple of eight"));
         Ok(())
     })?;
-    PyMemoryView::from(&bytes)?.call_method1("cast", ("q",))
+    PyMemoryView::from(&bytes)?.call_method1(intern!(py, "cast"), (intern!(py, "q"),))
 }

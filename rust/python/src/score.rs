@@ -5,7 +5,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::int64;
+use crate::int64::{self, Int64s};
 
 #[pyfunction]
 #[pyo3(signature = (scores, maximum = 100, reverse = false))]
@@ -15,12 +15,15 @@ pub(crate) fn normalize<'py>(
     maximum: i64,
     reverse: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let mut values = int64::from_python(scores)?;
-    py.detach(|| score::normalize(&mut values, maximum, reverse));
+    let values = int64::from_python(scores)?;
+    let values: &[i64] = &values;
+    let normalize = |scaled: &mut [i64]| score::normalize(values, maximum, reverse, scaled);
     if scores.is_instance_of::<PyList>() {
-        return Ok(PyList::new(py, values)?.into_any());
+        let mut scaled = vec![0; values.len()];
+        normalize(&mut scaled);
+        return Ok(PyList::new(py, scaled)?.into_any());
     }
-    int64::view(py, &values)
+    int64::view_with(py, values.len(), normalize)
 }
 
 #[pyfunction]
@@ -49,7 +52,7 @@ pub(crate) fn weigh<'py>(
         return Err(PyValueError::new_err("parts of unequal length"));
     }
     let slices: Vec<(&[i64], i64)> = parts.iter().map(|(s, weight)| (&**s, *weight)).collect();
-    int64::view(py, &py.detach(|| weigh(&slices)))
+    int64::view_with(py, len, |weighed| weigh(&slices, weighed))
 }
 
 #[pyfunction]
@@ -68,5 +71,8 @@ pub(crate) fn checked_scores<'py>(
         let message = format!("score {score} is outside [{minimum}, {maximum}]");
         return Err(PyValueError::new_err(message));
     }
-    int64::view(py, &values)
+    match values {
+        Int64s::Shared(_) => Ok(scores.clone()),
+        Int64s::Copied(values) => int64::view(py, &values),
+    }
 }

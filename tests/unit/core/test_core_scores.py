@@ -39,6 +39,40 @@ def test_what_is_given_is_not_changed() -> None:
 
 
 @pytest.mark.parametrize(
+    "cut",
+    [slice(None), slice(1, None), slice(-1), slice(None, None, -1), slice(1, None, 2), slice(0, 0)],
+)
+@pytest.mark.parametrize("held_by", ["view", "bytes", "bytearray", "array"])
+def test_scores_are_those_that_a_view_shows(held_by: str, cut: slice) -> None:
+    scores = array.array("q", [3, 100, 7, 0, 50])
+    view = {
+        "view": core.checked_scores(scores),
+        "bytes": memoryview(scores.tobytes()).cast("q"),
+        "bytearray": memoryview(bytearray(scores.tobytes())).cast("q"),
+        "array": memoryview(scores),
+    }[held_by][cut]
+    shown = scores.tolist()[cut]
+    assert list(core.normalize(view)) == core.normalize(shown)
+    assert list(core.weigh([(view, 3)])) == [(3 * score + 5) // 10 for score in shown]
+    assert list(core.checked_scores(view)) == shown
+
+
+def test_checked_scores_do_not_follow_what_they_were_read_from() -> None:
+    scores = array.array("q", [3, 100])
+    checked = core.checked_scores(scores)
+    scores[0] = 4
+    assert list(checked) == [3, 100]
+    assert checked.readonly
+
+
+def test_a_view_that_was_released_holds_no_scores() -> None:
+    view = core.checked_scores([1, 2])
+    view.release()
+    with pytest.raises((TypeError, ValueError)):
+        core.normalize(view)
+
+
+@pytest.mark.parametrize(
     "scores", [None, 7, "12", b"12", bytearray(b"12"), ["1"], [1.5], [None], {1: 2}]
 )
 def test_what_is_not_scores_is_a_type_error(scores: object) -> None:

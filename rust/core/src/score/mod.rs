@@ -1,8 +1,9 @@
 //! Scores of nodes: normalised within a plugin, weighed over plugins.
 //!
-//! Pure integer arithmetic over whole slices; 64-bit division is kept out of the loops.
+//! Pure integer arithmetic over whole slices. Plugins' scores are small: small ones are worked on
+//! without division and two at a time, any others as Go or as 128 bits have it.
 
-mod divide;
+mod narrow;
 mod normalize;
 mod weigh;
 

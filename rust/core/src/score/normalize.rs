@@ -1,58 +1,66 @@
 //! Raw scores brought into the range that kube-scheduler expects of a plugin.
 
-use super::divide::Divisor;
+use multiversion::multiversion;
+
+use super::narrow::{self, Divisor};
 
 /// Scales `scores` so that the highest becomes `max`; `reverse` then makes it the lowest.
 ///
 /// Without a score above 0 nothing is scaled: `reverse` makes every score `max`. Arithmetic is
-/// Go's: 64 bits that wrap, division towards zero.
+/// Go's: 64 bits that wrap, division towards zero. `scaled` has a place for each score.
 ///
 /// Source: kubernetes v1.36 `pkg/scheduler/framework/plugins/helper/normalize_score.go`
 ///
 /// ```
 /// use kubextend_core::score::normalize;
 ///
-/// let mut scores = [0, 3, 9];
-/// normalize(&mut scores, 100, false);
-/// assert_eq!(scores, [0, 33, 100]);
+/// let mut scaled = [0; 3];
+/// normalize(&[0, 3, 9], 100, false, &mut scaled);
+/// assert_eq!(scaled, [0, 33, 100]);
 ///
-/// let mut taints = [0, 3, 9];
-/// normalize(&mut taints, 100, true);
-/// assert_eq!(taints, [100, 67, 0]);
+/// normalize(&[0, 3, 9], 100, true, &mut scaled);
+/// assert_eq!(scaled, [100, 67, 0]);
 /// ```
-pub fn normalize(scores: &mut [i64], max: i64, reverse: bool) {
-    let (lowest, highest) = scores
-        .iter()
-        .fold((0, 0), |(low, high), &s| (s.min(low), s.max(high)));
-    if highest == 0 {
-        if reverse {
-            scores.fill(max);
-        }
-        return;
+///
+/// # Panics
+///
+/// Where `scaled` is longer or shorter than `scores`.
+pub fn normalize(scores: &[i64], max: i64, reverse: bool, scaled: &mut [i64]) {
+    assert_eq!(scores.len(), scaled.len(), "a place for each score");
+    if let Some((max, divisor)) = narrow_scale(scores, max) {
+        return write_narrow(scores, max, divisor, reverse, scaled);
     }
-    match small_divisor(lowest, highest, max) {
-        Some(divisor) => scale(scores, max, reverse, |product| divisor.quotient(product)),
-        None => scale(scores, max, reverse, |product| product / highest),
+    match scores.iter().fold(0, |highest, &score| score.max(highest)) {
+        0 if reverse => scaled.fill(max),
+        0 => scaled.copy_from_slice(scores),
+        highest => write_wide(scores, max, highest, reverse, scaled),
     }
 }
 
-/// A fast divisor, where every product lies within its limit.
-fn small_divisor(lowest: i64, highest: i64, max: i64) -> Option<Divisor> {
-    let within = |product: i64| (0..=Divisor::LIMIT).contains(&product);
-    let largest = max.checked_mul(highest)?;
-    (lowest == 0 && within(largest)).then(|| Divisor::new(highest))?
+/// The maximum and the divisor, where every score and every product is narrow.
+fn narrow_scale(scores: &[i64], max: i64) -> Option<(u64, Divisor)> {
+    let (highest, max) = (narrow::highest(scores)?, u64::try_from(max).ok()?);
+    let divisor = Divisor::new(highest)?;
+    (max.checked_mul(highest)? <= narrow::LIMIT).then_some((max, divisor))
 }
 
-fn scale(scores: &mut [i64], max: i64, reverse: bool, divide: impl Fn(i64) -> i64) {
-    let scaled = |score: i64| divide(max.wrapping_mul(score));
-    if reverse {
-        for score in scores {
-            *score = max.wrapping_sub(scaled(*score));
-        }
-    } else {
-        for score in scores {
-            *score = scaled(*score);
-        }
+#[multiversion(targets("x86_64+avx2"))]
+fn write_narrow(scores: &[i64], max: u64, divisor: Divisor, reverse: bool, scaled: &mut [i64]) {
+    for (place, score) in scaled.iter_mut().zip(scores) {
+        let quotient = divisor.quotient(narrow::product(max, score.cast_unsigned()));
+        let value = if reverse { max - quotient } else { quotient };
+        *place = value.cast_signed();
+    }
+}
+
+fn write_wide(scores: &[i64], max: i64, highest: i64, reverse: bool, scaled: &mut [i64]) {
+    for (place, score) in scaled.iter_mut().zip(scores) {
+        let quotient = max.wrapping_mul(*score) / highest;
+        *place = if reverse {
+            max.wrapping_sub(quotient)
+        } else {
+            quotient
+        };
     }
 }
 
@@ -96,9 +104,9 @@ mod tests {
     }
 
     fn normalized(scores: &[i64], max: i64, reverse: bool) -> Vec<i64> {
-        let mut scores = scores.to_vec();
-        normalize(&mut scores, max, reverse);
-        scores
+        let mut scaled = vec![0; scores.len()];
+        normalize(scores, max, reverse, &mut scaled);
+        scaled
     }
 
     /// The rule of contract and Go, one score at a time; `as i64` wraps as Go does.

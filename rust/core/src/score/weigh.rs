@@ -1,134 +1,154 @@
 //! Scores of several plugins weighed into the one score that an extender answers with.
 
-use super::divide::Divisor;
+use multiversion::multiversion;
+
+use super::narrow::{self, Divisor};
 
 /// The highest score that a plugin gives a node.
 const MAX_PLUGIN_SCORE: i64 = 100;
 /// The highest score that the extender protocol foresees.
 const MAX_EXTENDER_SCORE: i64 = 10;
+/// So many sums stay in the fastest memory.
+const BLOCK: usize = 512;
 
 /// Scores that count in kube-scheduler as its own plugins' do: the weighted sum over 10.
 ///
 /// kube-scheduler multiplies an extender's score by 10, so that weight 1 of the extender and
 /// these scores add what the plugins would have added. Rounds to the nearest, halves away from
 /// zero; a sum beyond 64 bits counts as the nearest that fits. Each part is `(scores, weight)`;
-/// where one is shorter than another, its missing scores are 0.
+/// `weighed` has a place for each node, and where a part is shorter, its missing scores are 0.
 ///
 /// Source: kubernetes v1.36 `pkg/scheduler/schedule_one.go`, prioritizing nodes
 ///
 /// ```
 /// use kubextend_core::score::weigh_additive;
 ///
-/// assert_eq!(weigh_additive(&[(&[100, 44, -5], 1), (&[50, 1, 0], 2)]), [20, 5, -1]);
+/// let mut weighed = [0; 3];
+/// weigh_additive(&[(&[100, 44, -5], 1), (&[50, 1, 0], 2)], &mut weighed);
+/// assert_eq!(weighed, [20, 5, -1]);
 /// ```
-pub fn weigh_additive(parts: &[(&[i64], i64)]) -> Vec<i64> {
-    if fits(parts) {
-        let mut sums = weighted_sums(parts);
-        for sum in &mut sums {
-            *sum = tenth(*sum);
+pub fn weigh_additive(parts: &[(&[i64], i64)], weighed: &mut [i64]) {
+    const HALF: u64 = 5;
+    match (Divisor::new(10), highest_sum(parts)) {
+        (Some(ten), Some(highest)) if highest + HALF <= narrow::LIMIT => {
+            write_narrow(parts, weighed, |sum| ten.quotient(sum + HALF));
         }
-        return sums;
+        _ => write_wide(parts, weighed, |sum| {
+            sum.saturating_add(5 * sum.signum()) / 10
+        }),
     }
-    let sums = wide_sums(parts).into_iter();
-    sums.map(|sum| clamped(sum.saturating_add(5 * sum.signum()) / 10))
-        .collect()
 }
 
 /// Scores within 0..10, where 10 is full score in every plugin.
 ///
-/// Rounds to the nearest, halves up. Parts are as in `weigh_additive`; without a positive weight
-/// every score is 0.
+/// Rounds to the nearest, halves up. Parts and places are as in `weigh_additive`; without a
+/// positive weight every score is 0.
 ///
 /// ```
 /// use kubextend_core::score::weigh_strict10;
 ///
-/// assert_eq!(weigh_strict10(&[(&[100, 44, 0], 1), (&[100, 1, 0], 2)]), [10, 2, 0]);
+/// let mut weighed = [0; 3];
+/// weigh_strict10(&[(&[100, 44, 0], 1), (&[100, 1, 0], 2)], &mut weighed);
+/// assert_eq!(weighed, [10, 2, 0]);
 /// ```
-pub fn weigh_strict10(parts: &[(&[i64], i64)]) -> Vec<i64> {
+pub fn weigh_strict10(parts: &[(&[i64], i64)], weighed: &mut [i64]) {
     let weights: i128 = parts.iter().map(|(_, weight)| i128::from(*weight)).sum();
     if weights <= 0 {
-        return vec![0; length(parts)];
+        return weighed.fill(0);
     }
     // A whole of 100 per weight, and a tenth of it per point.
     let point = weights * i128::from(MAX_PLUGIN_SCORE / MAX_EXTENDER_SCORE);
     let full = point * i128::from(MAX_EXTENDER_SCORE);
-    match Divisor::new(clamped(point)) {
-        Some(divisor) if fits(parts) && full + point < i128::from(Divisor::LIMIT) => {
-            narrow_points(parts, clamped(point), divisor)
+    match narrow_points(point, full) {
+        Some((point, full, divisor)) if highest_sum(parts).is_some() => {
+            write_narrow(parts, weighed, |sum| {
+                divisor.quotient(sum.min(full) + point / 2)
+            });
         }
-        _ => {
-            let sums = wide_sums(parts).into_iter();
-            sums.map(|sum| clamped((sum.clamp(0, full) + point / 2) / point))
-                .collect()
-        }
+        _ => write_wide(parts, weighed, |sum| {
+            (sum.clamp(0, full) + point / 2) / point
+        }),
     }
 }
 
-fn narrow_points(parts: &[(&[i64], i64)], point: i64, divisor: Divisor) -> Vec<i64> {
-    let full = point * MAX_EXTENDER_SCORE;
-    let mut sums = weighted_sums(parts);
-    for sum in &mut sums {
-        *sum = divisor.quotient((*sum).clamp(0, full) + point / 2);
-    }
-    sums
+fn narrow_points(point: i128, full: i128) -> Option<(u64, u64, Divisor)> {
+    let (point, full) = (u64::try_from(point).ok()?, u64::try_from(full).ok()?);
+    let divisor = Divisor::new(point)?;
+    (full + point <= narrow::LIMIT).then_some((point, full, divisor))
 }
 
-/// Without a branch: the shift is -1 below 0, and 0 from there on.
-fn tenth(sum: i64) -> i64 {
-    (sum + 5 + 10 * (sum >> 63)) / 10
+/// What no sum exceeds, where no score and no weight is negative and every product is narrow.
+fn highest_sum(parts: &[(&[i64], i64)]) -> Option<u64> {
+    let highest = parts.iter().try_fold(0_u64, |sum, (scores, weight)| {
+        let weight = u64::try_from(*weight).ok()?;
+        sum.checked_add(narrow::highest(scores)?.checked_mul(weight)?)
+    })?;
+    (highest <= narrow::LIMIT).then_some(highest)
 }
 
-fn clamped(number: i128) -> i64 {
-    number.clamp(i64::MIN.into(), i64::MAX.into()) as i64
-}
-
-fn length(parts: &[(&[i64], i64)]) -> usize {
-    parts
-        .iter()
-        .map(|(scores, _)| scores.len())
-        .max()
-        .unwrap_or(0)
-}
-
-/// Whether no sum can come near the limits of 64 bits.
-fn fits(parts: &[(&[i64], i64)]) -> bool {
-    let bounds = parts.iter().map(|(scores, weight)| {
-        let (low, high) = scores
-            .iter()
-            .fold((0, 0), |(low, high), &s| (s.min(low), s.max(high)));
-        u128::from(weight.unsigned_abs()) * u128::from(low.unsigned_abs().max(high.unsigned_abs()))
-    });
-    let bound = bounds.fold(0, u128::saturating_add);
-    bound < u128::from(i64::MAX.unsigned_abs() / 2)
-}
-
-fn weighted_sums(parts: &[(&[i64], i64)]) -> Vec<i64> {
-    let mut sums = vec![0; length(parts)];
-    for &(scores, weight) in parts {
-        for (sum, score) in sums.iter_mut().zip(scores) {
-            *sum += score * weight;
+#[multiversion(targets("x86_64+avx2"))]
+fn write_narrow(parts: &[(&[i64], i64)], weighed: &mut [i64], finish: impl Fn(u64) -> u64) {
+    for (block, places) in weighed.chunks_mut(BLOCK).enumerate() {
+        let mut sums = [0_u64; BLOCK];
+        for &(scores, weight) in parts {
+            let scores = scores.get(block * BLOCK..).unwrap_or_default();
+            for (sum, score) in sums.iter_mut().zip(scores) {
+                *sum += narrow::product(score.cast_unsigned(), weight.cast_unsigned());
+            }
+        }
+        for (place, sum) in places.iter_mut().zip(sums) {
+            *place = finish(sum).cast_signed();
         }
     }
-    sums
 }
 
-fn wide_sums(parts: &[(&[i64], i64)]) -> Vec<i128> {
-    let mut sums = vec![0_i128; length(parts)];
-    for &(scores, weight) in parts {
-        for (sum, &score) in sums.iter_mut().zip(scores) {
-            *sum = sum.saturating_add(i128::from(score) * i128::from(weight));
-        }
+fn write_wide(parts: &[(&[i64], i64)], weighed: &mut [i64], finish: impl Fn(i128) -> i128) {
+    for (node, place) in weighed.iter_mut().enumerate() {
+        let sum = parts.iter().fold(0_i128, |sum, (scores, weight)| {
+            let score = scores.get(node).copied().unwrap_or(0);
+            sum.saturating_add(i128::from(score) * i128::from(*weight))
+        });
+        *place = finish(sum).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
     }
-    sums
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::{weigh_additive, weigh_strict10};
+    use super::{BLOCK, weigh_additive, weigh_strict10};
 
     type Parts<'a> = &'a [(&'a [i64], i64)];
+
+    /// The answer, written over what was there.
+    fn written(weigh: fn(Parts<'_>, &mut [i64]), parts: Parts<'_>) -> Vec<i64> {
+        let nodes = parts.iter().map(|(scores, _)| scores.len()).max();
+        let mut weighed = vec![-99; nodes.unwrap_or(0)];
+        weigh(parts, &mut weighed);
+        weighed
+    }
+
+    #[test]
+    fn every_block_of_many_nodes_is_weighed() {
+        let nodes = 3 * BLOCK + 7;
+        let first: Vec<i64> = (0..101)
+            .map(|at| at * 7 % 101)
+            .cycle()
+            .take(nodes)
+            .collect();
+        let second = &first[3..nodes - 2 * BLOCK];
+        let sums = first
+            .iter()
+            .enumerate()
+            .map(|(node, score)| 3 * score + 2 * second.get(node).copied().unwrap_or(0));
+        let tenths: Vec<i64> = sums.clone().map(|sum| (sum + 5) / 10).collect();
+        assert_eq!(written(weigh_additive, &[(&first, 3), (second, 2)]), tenths);
+        let fiftieths: Vec<i64> = sums.map(|sum| (sum + 25) / 50).collect();
+        assert_eq!(
+            written(weigh_strict10, &[(&first, 3), (second, 2)]),
+            fiftieths
+        );
+    }
 
     #[test]
     fn additive_scores_are_a_tenth_of_the_weighted_sum() {
@@ -158,7 +178,7 @@ mod tests {
             ),
             (&[(&[huge], 1), (&[-huge], 1), (&[10], 1)], &[1]),
         ] {
-            assert_eq!(weigh_additive(parts), expected, "{parts:?}");
+            assert_eq!(written(weigh_additive, parts), expected, "{parts:?}");
         }
     }
 
@@ -179,7 +199,7 @@ mod tests {
             (&[(&[50], huge), (&[100], huge)], &[8]),
             (&[(&[huge, i64::MIN], 3)], &[10, 0]),
         ] {
-            assert_eq!(weigh_strict10(parts), expected, "{parts:?}");
+            assert_eq!(written(weigh_strict10, parts), expected, "{parts:?}");
         }
     }
 
@@ -227,7 +247,7 @@ mod tests {
         #[test]
         fn additive_scores_are_those_of_the_slow_rule(parts in some_parts()) {
             let expected: Vec<i64> = slow_sums(&parts).into_iter().map(slow_additive).collect();
-            prop_assert_eq!(weigh_additive(&borrowed(&parts)), expected);
+            prop_assert_eq!(written(weigh_additive, &borrowed(&parts)), expected);
         }
 
         #[test]
@@ -235,7 +255,7 @@ mod tests {
             let weights: i128 = parts.iter().map(|(_, weight)| i128::from(*weight)).sum();
             let grade = |sum: i128| if weights > 0 { slow_strict(sum, weights) } else { 0 };
             let expected: Vec<i64> = slow_sums(&parts).into_iter().map(grade).collect();
-            prop_assert_eq!(weigh_strict10(&borrowed(&parts)), expected);
+            prop_assert_eq!(written(weigh_strict10, &borrowed(&parts)), expected);
         }
     }
 }
