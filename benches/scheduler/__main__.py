@@ -5,40 +5,46 @@ python -m scheduler [SUITE ...], such as scheduler-names-1000; all of them witho
 
 import sys
 import tempfile
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
 import report
 from pairing import Block, Pairing
-from scheduler.comparison import Run, block, comparisons, extenders, record
-from scheduler.stage import Stage
+from scheduler.comparison import Comparison, Run, block, comparisons, extenders, record
+from scheduler.stage import Extender, Stage
 from servers import Servers
 
-# A block takes from twenty seconds to minutes.
-_MOST_BLOCKS = 11
-# Pods for a few seconds: many short turns tell more than few long ones where the machine drifts.
+# A block takes a minute or two.
+_MOST_BLOCKS = 9
+_BLOCKS_WITHOUT_AIM = 2
+# From one second to the next the rate moves by a tenth and more, so a turn takes many of them.
 _RUNS = (
-    Run(1_000, names=True, pods=800, pods_of_slow=800),
+    Run(1_000, names=True, pods=1_600, pods_of_slow=1_600),
     Run(1_000, names=False, pods=60, pods_of_slow=20),
-    Run(5_000, names=True, pods=200, pods_of_slow=200),
+    Run(5_000, names=True, pods=400, pods_of_slow=400),
     Run(5_000, names=False, pods=15, pods_of_slow=5),
 )
 
 
-def compare(stage: Stage, run: Run) -> list[report.Record]:
-    """The rows of one size and mode, after a first block that does not count."""
+def compare(stage: Stage, run: Run) -> Iterator[report.Record]:
+    """The rows of one size and mode, after turns that do not count."""
     started = extenders(stage, run)
-    rows = []
+    for extender in started.values():
+        stage.seconds_a_pod(extender, run.pods_for(extender.name) // 4)
     for compared in comparisons():
-        block(stage, run, started, compared)
-        blocks: list[Block] = []
-        while len(blocks) < _MOST_BLOCKS and not Pairing(blocks).stood_still:
-            blocks.append(block(stage, run, started, compared))
-        rows.append(record(run, compared, blocks))
-        # The next one takes minutes.
-        _say(islice(report.table({run.suite: rows[-1:]}), 2))
-    return rows
+        yield record(run, compared, list(_blocks(stage, run, started, compared)))
+
+
+def _blocks(
+    stage: Stage, run: Run, started: Mapping[str, Extender], compared: Comparison
+) -> Iterator[Block]:
+    """Until the floor stood still; what has no aim is shown for the sake of the others."""
+    blocks: list[Block] = []
+    most = _BLOCKS_WITHOUT_AIM if run.aim(compared) is None else _MOST_BLOCKS
+    while len(blocks) < most and not Pairing(blocks).stood_still:
+        blocks.append(block(stage, run, started, compared))
+        yield blocks[-1]
 
 
 def _say(lines: Iterable[str]) -> None:
@@ -55,9 +61,12 @@ def main(suites: Collection[str]) -> None:
     written: dict[str, list[report.Record]] = {}
     for run in (runs[suite] for suite in suites or runs):
         with tempfile.TemporaryDirectory() as folder, Servers.in_folder(Path(folder)) as servers:
-            rows = compare(Stage(servers, run.nodes), run)
-        written[run.suite] = rows
-        report.write(run.suite, rows, machine, whole=True)
+            written[run.suite] = []
+            for row in compare(Stage(servers, run.nodes), run):
+                written[run.suite].append(row)
+                # The next one takes minutes.
+                report.write(run.suite, [row], machine, whole=False)
+                _say(islice(report.table({run.suite: [row]}), 2))
     _say([*report.table(written), report.described(machine)])
 
 
