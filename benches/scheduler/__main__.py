@@ -16,14 +16,14 @@ from scheduler.stage import Extender, Stage
 from servers import Servers
 
 # A block takes a minute or two.
-_MOST_BLOCKS = 9
+_MOST_BLOCKS = 6
 _BLOCKS_WITHOUT_AIM = 2
 # From one second to the next the rate moves by a tenth and more, so a turn takes many of them.
 _RUNS = (
-    Run(1_000, names=True, pods=1_600, pods_of_slow=1_600),
-    Run(1_000, names=False, pods=60, pods_of_slow=20),
-    Run(5_000, names=True, pods=400, pods_of_slow=400),
-    Run(5_000, names=False, pods=15, pods_of_slow=5),
+    Run(1_000, names=True, pods_alone=1_600, pods=1_600, pods_of_slow=1_600),
+    Run(1_000, names=False, pods_alone=1_600, pods=60, pods_of_slow=20),
+    Run(5_000, names=True, pods_alone=400, pods=400, pods_of_slow=400),
+    Run(5_000, names=False, pods_alone=400, pods=15, pods_of_slow=5),
 )
 
 
@@ -31,7 +31,7 @@ def compare(stage: Stage, run: Run) -> Iterator[report.Record]:
     """The rows of one size and mode, after turns that do not count."""
     started = extenders(stage, run)
     for extender in started.values():
-        stage.seconds_a_pod(extender, run.pods_for(extender.name) // 4)
+        stage.seconds_a_pod(extender, run.pods_for(extender.name))
     for compared in comparisons():
         yield record(run, compared, list(_blocks(stage, run, started, compared)))
 

@@ -38,12 +38,14 @@ class Run:
     Attributes:
         nodes: of the cluster.
         names: names of nodes are sent, else whole nodes.
-        pods: how many are scheduled each time.
+        pods_alone: how many are scheduled each time without an extender.
+        pods: the same with one.
         pods_of_slow: the same of an extender that decodes whole nodes.
     """
 
     nodes: int
     names: bool
+    pods_alone: int
     pods: int
     pods_of_slow: int
 
@@ -54,7 +56,7 @@ class Run:
 
     def pods_for(self, name: str) -> int:
         """How many pods an extender is given."""
-        return self.pods_of_slow if name == GO else self.pods
+        return {NONE: self.pods_alone, GO: self.pods_of_slow}.get(name, self.pods)
 
     def aim(self, compared: Comparison) -> float | None:
         """How many times faster ours is meant to be, if there is something to be said."""
