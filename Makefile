@@ -60,6 +60,13 @@ test-python: build apt-packages ## unit, property, contract and integration test
 nightly: build ## property tests with 100,000 examples each
 	$(BIN)/python -m pytest tests/property --hypothesis-profile=nightly
 
+FUZZ_CASES ?= 200000
+
+.PHONY: fuzz
+fuzz: ## the core's reading, skipping, selecting and writing beside serde_json and slow rules, 200,000 examples each
+	PROPTEST_CASES=$(FUZZ_CASES) cargo test --release --locked -p kubextend-core \
+		--lib --test wire_reading --test wire_hostile --test wire_writing
+
 APT_PROGRAMS := prometheus prometheus-node-exporter
 
 .PHONY: apt-packages
