@@ -13,6 +13,7 @@ __all__ = ["Line", "log_log"]
 
 _WIDTH, _HEIGHT = 860, 520
 _LEFT, _RIGHT, _TOP, _BOTTOM = 90, 230, 56, 60
+_NUMBER_WIDTH = 50
 # Apart from one another for most kinds of colour blindness, and from black and white paper.
 _OURS, _THEIRS, _LIMIT = "#0072b2", "#d55e00", "#767676"
 
@@ -75,10 +76,14 @@ def _grid(sizes: Sequence[int], x: _Scale, y: _Scale) -> Iterable[str]:
         yield f'<path d="M{_LEFT} {at:.1f}H{right}" stroke="#dddddd"/>'
         yield _text(_LEFT - 8, at + 4, _time(time_s), "end")
         time_s *= 10
-    for size in sizes:
+    written_to = right + 2.0 * _NUMBER_WIDTH
+    # From the largest: where two numbers would touch, the smaller one goes without.
+    for size in reversed(sizes):
         at = x.at(size)
         yield f'<path d="M{at:.1f} {_TOP}V{bottom}" stroke="#eeeeee"/>'
-        yield _text(at, bottom + 18, f"{size:,}", "middle")
+        if written_to - at > _NUMBER_WIDTH:
+            yield _text(at, bottom + 18, f"{size:,}", "middle")
+            written_to = at
     yield _text((_LEFT + right) / 2, bottom + 40, "nodes in the request", "middle")
 
 
