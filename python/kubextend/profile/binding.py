@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from kubextend import core
 from kubextend.errors import PluginError
@@ -52,6 +52,17 @@ class BindingPlugins:
     pre_bind: Sequence[PreBindPlugin] = ()
     bind: Sequence[BindPlugin] = ()
     post_bind: Sequence[PostBindPlugin] = ()
+
+    @classmethod
+    def of(cls, at: Callable[[str], Sequence[Any]]) -> Self:
+        """Those that are found at each extension point, by its name in the configuration."""
+        return cls(
+            reserve=at("reserve"),
+            permit=at("permit"),
+            pre_bind=at("preBind"),
+            bind=at("bind"),
+            post_bind=at("postBind"),
+        )
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:

@@ -362,13 +362,7 @@ def _profile(plugins: Sequence[Any], weights: Mapping[str, int], pods: core.PodS
         pre_filter=at("preFilter"),
         post_filter=at("postFilter"),
         pre_score=at("preScore"),
-        binding=BindingPlugins(
-            reserve=at("reserve"),
-            permit=at("permit"),
-            pre_bind=at("preBind"),
-            bind=at("bind"),
-            post_bind=at("postBind"),
-        ),
+        binding=BindingPlugins.of(at),
         pods=pods.snapshot,
         counts_pods=any(getattr(plugin, "needs_pods", False) for plugin in plugins),
     )
