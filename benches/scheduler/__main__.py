@@ -33,18 +33,18 @@ def compare(stage: Stage, run: Run) -> Iterator[report.Record]:
     for extender in started.values():
         stage.seconds_a_pod(extender, run.pods_for(extender.name))
     for compared in comparisons():
-        yield record(run, compared, list(_blocks(stage, run, started, compared)))
+        yield record(run, compared, _blocks(stage, run, started, compared))
 
 
 def _blocks(
     stage: Stage, run: Run, started: Mapping[str, Extender], compared: Comparison
-) -> Iterator[Block]:
+) -> list[Block]:
     """Until the floor stood still; what has no aim is shown for the sake of the others."""
     blocks: list[Block] = []
     most = _BLOCKS_WITHOUT_AIM if run.aim(compared) is None else _MOST_BLOCKS
     while len(blocks) < most and not Pairing(blocks).stood_still:
         blocks.append(block(stage, run, started, compared))
-        yield blocks[-1]
+    return blocks
 
 
 def _say(lines: Iterable[str]) -> None:

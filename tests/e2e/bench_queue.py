@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -94,22 +95,23 @@ class Bench:
         with self._scheduler() as scheduler, self._pods(queued=True) as pods:
             made = self._create(pods)
             with self._bindings(pods.namespace) as bound:
-                return self._looped(scheduler, pods, made, bound)
+                return self._looped(scheduler, pods, made, partial(_seen, bound))
 
     def _hasty(self) -> str:
         with self._scheduler() as scheduler, self._pods(queued=True) as pods:
             made = self._create(pods)
-            return self._looped(scheduler, pods, made, itertools.cycle(_in_order(made)))
+            return self._looped(scheduler, pods, made, lambda _name: None)
 
     def _looped(
         self,
         scheduler: Scheduler,
         pods: QueuedPods,
         made: dict[str, Object],
-        bound: Iterator[str],
+        wait_for: Callable[[str], object],
     ) -> str:
+        order = sorted(made, key=lambda name: by_qos(made[name]))
         with self._kubextend() as api:
-            arguments = (api, pods.namespace, _in_order(made), bound)
+            arguments = (api, pods.namespace, order, wait_for)
             loop = threading.Thread(target=_release, args=arguments)
             loop.start()
             rate = self._rate(scheduler)
@@ -160,15 +162,15 @@ class Bench:
         return (self._count - first) / (time.monotonic() - began)
 
 
-def _in_order(made: dict[str, Object]) -> list[str]:
-    return sorted(made, key=lambda name: by_qos(made[name]))
-
-
-def _release(api: Api, namespace: str, order: list[str], bound: Iterator[str]) -> None:
+def _release(api: Api, namespace: str, order: list[str], wait_for: Callable[[str], object]) -> None:
     for name in order:
         remove_gate(api, namespace, name, GATE)
-        while next(bound) != name:
-            continue
+        wait_for(name)
+
+
+def _seen(bound: Iterator[str], name: str) -> None:
+    while next(bound) != name:
+        continue
 
 
 def _bound(scheduler: Scheduler) -> int:
