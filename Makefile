@@ -56,6 +56,37 @@ test-rust: ## tests of the core
 test-python: build apt-packages ## unit, property, contract and integration tests
 	$(BIN)/python -m pytest --ignore=tests/e2e
 
+.PHONY: test-stress
+STRESS_RUNS ?= 5
+test-stress: build apt-packages $(GO_TOOLS) ## the Python tests and e2e 5 times, each in another order, with two busy processes beside them
+	@for _ in 1 2; do timeout 6h sh -c 'while :; do :; done' & busy="$${busy:-} $$!"; done; \
+	trap 'kill $$busy' EXIT; \
+	for run in $$(seq $(STRESS_RUNS)); do \
+		echo "run $$run of $(STRESS_RUNS)"; \
+		$(BIN)/python -m pytest --ignore=tests/e2e; \
+		$(BIN)/python -m pytest tests/e2e; \
+	done
+
+# Servers, clusters and configurations stand on other people's packages; the rest is our own.
+DEPENDENT_TESTS := tests/unit tests/integration --ignore=tests/integration/packages
+
+.PHONY: test-lowest
+test-lowest: build apt-packages ## tests with the lowest versions of the dependencies that pyproject.toml allows
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/lowest
+	$(BIN)/uv pip install --quiet --python build/lowest --resolution lowest-direct .
+	$(BIN)/uv pip install --quiet --python build/lowest --group tools
+	build/lowest/bin/python -m pytest $(DEPENDENT_TESTS)
+
+.PHONY: test-newest
+test-newest: build apt-packages ## tests with the newest versions of the dependencies that pyproject.toml allows
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/newest
+	$(BIN)/uv pip install --quiet --python build/newest --upgrade . --group tools
+	build/newest/bin/python -m pytest $(DEPENDENT_TESTS)
+
+.PHONY: mutants
+mutants: build apt-packages $(GO_TOOLS) ## break the code in hundreds of places, one at a time, and say which breaks no test notices
+	$(BIN)/python -m tests.mutants $(MUTANTS)
+
 .PHONY: nightly
 nightly: build ## property tests with 100,000 examples each
 	$(BIN)/python -m pytest tests/property --hypothesis-profile=nightly

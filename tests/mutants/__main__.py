@@ -1,0 +1,199 @@
+"""Apply each break in a scratch copy, run the nearest tests, then wider, and say what stays unseen.
+
+Prints a line a break and writes the same lines to ``build/mutants/report.txt``. Exit code: 0 where
+every break is noticed or explained as equivalent, else 1; also where the list does not fit the
+code, or the tests are red before anything is broken.
+"""
+
+import argparse
+import queue
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from .breaks import LISTS, ROOT, Break, misfits, read_lists
+from .scratch import Scratch
+
+FOLDER = ROOT / "build/mutants"
+# What is run where the nearest tests saw nothing: all that `make test` runs, the quickest first.
+_WIDER = ["tests/unit tests/property tests/contract", "tests/integration"]
+_E2E = ["tests/e2e"]
+_PYTEST = ["-q", "--exitfirst", "--no-header", "-p", "no:randomly", "-p", "no:cacheprovider"]
+_NEAREST_S, _WIDER_S = 300, 1800
+_PYTEST_RED = {1, 2}  # tests failed; a module that cannot be imported interrupts the collection
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What became of one break: who noticed it, or an empty text."""
+
+    broken: Break
+    noticed_by: str
+    seconds: float
+
+    @property
+    def is_right(self) -> bool:
+        """Whether tests and list agree: noticed, or explained as equivalent."""
+        return bool(self.noticed_by) != bool(self.broken.equivalent)
+
+    def __str__(self) -> str:
+        by = self.noticed_by or "NOBODY"
+        if self.broken.equivalent:
+            by = f"{self.noticed_by} THOUGH EQUIVALENT" if self.noticed_by else "equivalent"
+        return f"{self.broken.name} | {self.broken.file} | {by} | {self.seconds:.0f} s"
+
+
+class Judge:
+    """Runs tests against a broken copy."""
+
+    def __init__(self, scratch: Scratch, stages: list[str]) -> None:
+        self._scratch = scratch
+        self._stages = stages
+
+    def try_break(self, broken: Break) -> Finding:
+        """Break the copy, ask the tests, mend the copy."""
+        began = time.monotonic()
+        whole = broken.apply(self._scratch.root)
+        try:
+            noticed_by = self._who_notices(broken)
+        finally:
+            (self._scratch.root / broken.file).write_text(whole)
+            if broken.is_rust:
+                self._scratch.restore_extension()
+        return Finding(broken, noticed_by, time.monotonic() - began)
+
+    def _who_notices(self, broken: Break) -> str:
+        return next(filter(None, self._answers(broken)), "")
+
+    def _answers(self, broken: Break) -> Iterator[str]:
+        """Ask the nearest tests, then wider; each answer is a test that fails, or empty."""
+        yield from map(self.cargo, broken.cargo_arguments)
+        if broken.is_rust and not self._scratch.build_extension():
+            yield "the compiler"
+        yield self.pytest(broken.pytest_paths, _NEAREST_S)
+        if broken.equivalent:
+            return
+        if broken.is_rust:
+            yield self.cargo([])
+        for stage in self._stages:
+            yield self.pytest(stage.split(), _WIDER_S)
+
+    def cargo(self, arguments: list[str]) -> str:
+        """Say which of the core's tests fails, if any."""
+        command = ["cargo", "test", "--locked", "--quiet", "-p", "kubextend-core", *arguments]
+        code, printed = _run(command, self._scratch.root, _WIDER_S)
+        failed = re.search(r"^test (\S+) \.\.\. FAILED|^---- (\S+) stdout", printed, re.MULTILINE)
+        if failed:
+            return f"cargo test {failed[1] or failed[2]}"
+        return f"cargo test, exit code {code}" if code else ""
+
+    def pytest(self, paths: list[str], within_s: float) -> str:
+        """Say which test under these paths fails, if any.
+
+        Raises:
+            RuntimeError: Pytest ran no test, or could not start.
+        """
+        if not paths:
+            return ""
+        command = [str(self._scratch.python), "-m", "pytest", *_PYTEST, *paths]
+        code, printed = _run(command, self._scratch.root, within_s)
+        if code == 0:
+            return ""
+        if failed := re.search(r"^(?:FAILED|ERROR) (\S+)", printed, re.MULTILINE):
+            return failed[1]
+        if code == _HUNG:
+            return f"{paths[0]} does not end"
+        if code in _PYTEST_RED or code < 0:
+            return f"{paths[0]}, exit code {code}"
+        message = f"pytest {paths} ended with exit code {code}:\n{printed}"
+        raise RuntimeError(message)
+
+
+_HUNG = 124
+
+
+def _run(command: list[str], folder: Path, within_s: float) -> tuple[int, str]:
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=within_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return _HUNG, ""
+    return done.returncode, done.stdout
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("ids", nargs="*", help="only the breaks whose id begins so")
+    parser.add_argument("--list", action="append", help="only this list, such as core")
+    parser.add_argument("--jobs", type=int, default=2, help="copies that are broken side by side")
+    parser.add_argument("--nearest", action="store_true", help="ask the nearest tests alone")
+    parser.add_argument("--no-e2e", action="store_true", help="leave out the tests of a cluster")
+    return parser.parse_args()
+
+
+def _chosen(asked: argparse.Namespace) -> list[Break]:
+    files = [LISTS / f"{name}.toml" for name in asked.list] if asked.list else None
+    prefixes = tuple(asked.ids)
+    return [each for each in read_lists(files) if not prefixes or each.name.startswith(prefixes)]
+
+
+def _red_unbroken(judge: Judge, breaks: list[Break]) -> str:
+    """Say which of the nearest tests fails while nothing is broken, if any."""
+    paths = sorted({path for each in breaks for path in each.pytest_paths})
+    if any(each.is_rust for each in breaks) and (by := judge.cargo([])):
+        return by
+    return judge.pytest(paths, _WIDER_S)
+
+
+def main() -> int:
+    """Run from the command line."""
+    asked = _arguments()
+    if misfit := list(misfits(read_lists())):
+        sys.exit("\n".join(["The list of breaks does not fit the code:", *misfit]))
+    breaks = _chosen(asked)
+    stages = [] if asked.nearest else _WIDER + ([] if asked.no_e2e else _E2E)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    jobs = max(1, min(asked.jobs, len(breaks)))
+    judges: queue.SimpleQueue[Judge] = queue.SimpleQueue()
+    for number in range(jobs):
+        judge = Judge(Scratch(FOLDER / f"copy-{number}"), stages)
+        judges.put(judge)
+    if by := _red_unbroken(judge, breaks):
+        sys.exit(f"Red before anything is broken: {by}")
+
+    def try_one(broken: Break) -> Finding:
+        judge = judges.get()
+        try:
+            return judge.try_break(broken)
+        finally:
+            judges.put(judge)
+
+    wrong = 0
+    with (FOLDER / "report.txt").open("w") as report, ThreadPoolExecutor(jobs) as threads:
+        for finding in threads.map(try_one, breaks):
+            wrong += not finding.is_right
+            for out in (sys.stdout, report):
+                print(finding, file=out, flush=True)
+        equivalent = sum(bool(each.equivalent) for each in breaks)
+        summary = f"{len(breaks)} breaks, {equivalent} equivalent, {wrong} not as the list says"
+        for out in (sys.stdout, report):
+            print(summary, file=out)
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

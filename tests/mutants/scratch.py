@@ -1,0 +1,81 @@
+"""A copy of the project in which the code may be broken, with a Python of its own."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from .breaks import ROOT
+
+_EXTENSION = "python/kubextend/_native.abi3.so"
+
+
+class Scratch:
+    """A copy of the working tree below ``build/``.
+
+    Its interpreter imports the copy's ``kubextend`` before anything else, in every process that a
+    test starts, and finds all other packages in the project's own environment.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder
+        shutil.rmtree(folder, ignore_errors=True)
+        for file in _files_of_the_project():
+            target = folder / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / file, target, follow_symlinks=False)
+        shutil.copy2(ROOT / _EXTENSION, folder / _EXTENSION)
+        (folder / "build").mkdir(exist_ok=True)
+        for tools in ("e2e-tools",):
+            (folder / "build" / tools).symlink_to(ROOT / "build" / tools)
+        self._make_environment()
+        self.python = folder / ".venv/bin/python"
+
+    def _make_environment(self) -> None:
+        ours, theirs = self.root / ".venv", Path(sys.prefix)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", ours], check=True)
+        site = Path("lib", f"python{sys.version_info.major}.{sys.version_info.minor}/site-packages")
+        paths = [self.root / "python", theirs / site]
+        (ours / site / "scratch.pth").write_text("".join(f"{path}\n" for path in paths))
+        for program in (theirs / "bin").iterdir():
+            copy = ours / "bin" / program.name
+            if copy.exists():
+                continue
+            head = program.read_bytes()
+            if head.startswith(b"#!"):
+                copy.write_bytes(head.replace(os.fsencode(theirs), os.fsencode(ours), 1))
+                copy.chmod(0o755)
+            else:
+                copy.symlink_to(program)
+
+    def build_extension(self) -> bool:
+        """Build the Rust code as it is in the copy. Returns whether it compiled."""
+        build = [
+            *("cargo", "build", "--locked", "--quiet", "--release"),
+            *("--package", "kubextend-python", "--features", "pyo3/extension-module"),
+        ]
+        # A third of the time of a build for users, and the same answers.
+        quick = {"CARGO_PROFILE_RELEASE_LTO": "false", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16"}
+        done = subprocess.run(
+            build, cwd=self.root, env={**os.environ, **quick}, capture_output=True, check=False
+        )
+        if done.returncode == 0:
+            library = self.root / "target/release/libkubextend_python.so"
+            shutil.copy2(library, self.root / _EXTENSION)
+        return done.returncode == 0
+
+    def restore_extension(self) -> None:
+        """Put the extension back that the project's own environment has."""
+        shutil.copy2(ROOT / _EXTENSION, self.root / _EXTENSION)
+
+
+def _files_of_the_project() -> list[str]:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return [file for file in listed.stdout.split("\0") if file and (ROOT / file).is_file()]
