@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-
 from tests.mutants.breaks import Break, misfits, read_lists
 
 A_BREAK = Break("a-break", "code.py", "it adds", "one - two", "one + two", ("tests",))
