@@ -6,6 +6,7 @@ code, or the tests are red before anything is broken.
 """
 
 import argparse
+import os
 import queue
 import re
 import subprocess
@@ -63,8 +64,7 @@ class Judge:
             noticed_by = self._who_notices(broken)
         finally:
             (self._scratch.root / broken.file).write_text(whole)
-            if broken.is_rust:
-                self._scratch.restore_extension()
+            self._scratch.restore_extension()
         return Finding(broken, noticed_by, time.monotonic() - began)
 
     def _who_notices(self, broken: Break) -> str:
@@ -73,20 +73,20 @@ class Judge:
     def _answers(self, broken: Break) -> Iterator[str]:
         """Ask the nearest tests, then wider; each answer is a test that fails, or empty."""
         yield from map(self.cargo, broken.cargo_arguments)
-        if broken.is_rust and not self._scratch.build_extension():
-            yield "the compiler"
+        if broken.is_rust and not broken.pytest_paths:
+            yield self.cargo([])
+        if broken.is_rust and (broken.pytest_paths or self._stages):
+            yield "" if self._scratch.build_extension() else "the compiler"
         yield self.pytest(broken.pytest_paths, _NEAREST_S)
         if broken.equivalent:
             return
-        if broken.is_rust:
-            yield self.cargo([])
         for stage in self._stages:
             yield self.pytest(stage.split(), _WIDER_S)
 
     def cargo(self, arguments: list[str]) -> str:
         """Say which of the core's tests fails, if any."""
         command = ["cargo", "test", "--locked", "--quiet", "-p", "kubextend-core", *arguments]
-        code, printed = _run(command, self._scratch.root, _WIDER_S)
+        code, printed = _run(command, self._scratch.root, _WIDER_S, CARGO_PROFILE_DEV_DEBUG="0")
         failed = re.search(r"^test (\S+) \.\.\. FAILED|^---- (\S+) stdout", printed, re.MULTILINE)
         if failed:
             return f"cargo test {failed[1] or failed[2]}"
@@ -117,11 +117,12 @@ class Judge:
 _HUNG = 124
 
 
-def _run(command: list[str], folder: Path, within_s: float) -> tuple[int, str]:
+def _run(command: list[str], folder: Path, within_s: float, **environment: str) -> tuple[int, str]:
     try:
         done = subprocess.run(
             command,
             cwd=folder,
+            env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
