@@ -264,6 +264,20 @@ def test_permit_timeouts(first: Any, second: Any, reason: str) -> None:
     assert (status.code, status.reason) == (Code.UNSCHEDULABLE, reason)
 
 
+def test_no_plugin_holds_a_pod_longer_than_the_configuration_allows() -> None:
+    async def scenario() -> float:
+        waiting, diary = WaitingPods(30), list[str]()
+        plugin = all_points("A", diary, permit=WAIT)
+        run = asyncio.create_task(cycle(diary, plugin, waiting=waiting).run())
+        held = await _held(waiting)
+        held_for_s: float = held.deadline_s - held.since_s
+        held.allow("A")
+        assert (await run).is_success
+        return held_for_s
+
+    assert asyncio.run(scenario()) == pytest.approx(30)
+
+
 def test_a_later_rejection_wins_over_a_wait() -> None:
     diary: list[str] = []
     plugins = [all_points("A", diary, permit=WAIT), all_points("B", diary, permit=REJECTED)]

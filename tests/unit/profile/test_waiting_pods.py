@@ -5,10 +5,11 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+import pytest
 from profile_world import request
 
 from kubextend.framework.status import Status
-from kubextend.profile import WaitingPod
+from kubextend.profile import WaitingPod, WaitingPods
 
 _T = TypeVar("_T")
 
@@ -70,3 +71,24 @@ def test_a_plugin_that_allowed_it_in_time_does_not_reject_it_by_its_timeout() ->
         return await waiting.wait()
 
     assert asyncio.run(run()) == Status.success()
+
+
+def test_a_wait_that_ends_leaves_a_newer_one_of_its_pod_where_it_is_found() -> None:
+    async def run() -> None:
+        pods, of = WaitingPods(), request("n")[0]
+        older, newer = WaitingPod(of, "n", {"A": 60}), WaitingPod(of, "m", {"A": 60})
+        pods.add(older)
+        pods.add(newer)
+        pods.remove(older)
+        assert pods.get(of.uid) is newer
+        pods.remove(newer)
+        assert pods.get(of.uid) is None
+        older.end()
+        newer.end()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("asked_s", "most_s"), [(60, 60), (900, 900), (901, 900)])
+def test_nobody_is_held_longer_than_kube_scheduler_would(asked_s: float, most_s: float) -> None:
+    assert WaitingPods(asked_s).max_wait_s == most_s
