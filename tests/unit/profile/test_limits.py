@@ -12,12 +12,10 @@ from kubextend.profile import PluginLimits
 from kubextend.profile.breaker import PluginHealth
 from kubextend.profile.run import current_run
 from kubextend.profile.threads import Threads
-from skipping_loop import run, skip
+from skipping_loop import AT_MOST_S, run, skip, until
 
 HUNG = PluginHealth(open=True, stuck_threads=1)
 LEFT = PluginHealth(open=False, stuck_threads=1)
-# Only a test that is about to fail waits so long.
-AT_MOST_S = 60.0
 
 
 class Plugin:
@@ -71,7 +69,7 @@ def test_work_that_nobody_wants_any_more_does_not_begin(plugin: Plugin) -> None:
         await limits.within_async(AT_MOST_S, lambda: done.append("wanted"))
         assert hanging.job.future.done()
 
-    asyncio.run(scenario())
+    run(scenario())
     assert done == ["wanted"]
 
 
@@ -116,11 +114,9 @@ def test_a_binding_call_whose_time_is_over_holds_a_thread_until_it_comes_back(
         # Whoever waited for it in vain has blamed it already.
         assert plugin.health == LEFT
         plugin.go.set()
-        async with asyncio.timeout(AT_MOST_S):
-            while plugin.health.stuck_threads:  # noqa: ASYNC110  nothing tells when it is back
-                await asyncio.sleep(0.001)
+        await until(lambda: not plugin.health.stuck_threads)
 
-    asyncio.run(scenario())
+    run(scenario())
 
 
 def test_a_binding_call_whose_client_is_gone_is_blamed_when_its_time_is_over(

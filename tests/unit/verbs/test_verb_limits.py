@@ -28,12 +28,10 @@ from kubextend.metrics import Metrics
 from kubextend.profile import BindingPlugins, PluginLimits, Profile, Profiles
 from kubextend.verbs import Verbs
 from kubextend.verbs.answer import QuickVerb
-from skipping_loop import now, run, skip
+from skipping_loop import AT_MOST_S, now, run, skip
 
 # Nobody waits for any of it: the tests skip it once the plugin hangs.
 TIMEOUT_S = 600.0
-# Only a test that is about to fail waits so long.
-AT_MOST_S = 60.0
 
 NODES = [node("good", {"rdma": "true"}), node("plain")]
 
@@ -299,11 +297,7 @@ def hangs() -> Iterator[Hangs]:
 def asked(verbs: Verbs, verb: QuickVerb) -> Any:
     """The answer in short, of a call in which no plugin hangs."""
 
-    async def ask() -> bytes:
-        async with asyncio.timeout(AT_MOST_S):
-            return await verbs.in_time(verb, REQUEST[verb], now())
-
-    return seen(verb, asyncio.run(ask()))
+    return seen(verb, run(verbs.in_time(verb, REQUEST[verb], now())))
 
 
 async def while_it_hangs(answer: "asyncio.Task[bytes]", *, retried: bool = False) -> bytes:
@@ -314,8 +308,7 @@ async def while_it_hangs(answer: "asyncio.Task[bytes]", *, retried: bool = False
     if not retried:
         assert not answer.done()
         await skip(TIMEOUT_S * 0.2)
-    async with asyncio.timeout(AT_MOST_S):
-        return await answer
+    return await answer
 
 
 def hung(
@@ -473,12 +466,7 @@ BOUND_AT = {"reserve": "Reserve", "permit": "Permit", "pre_bind": "PreBind", "bi
 def bound(verbs: Verbs) -> str:
     """The Error of a bind that follows a filter, where no plugin hangs."""
     verbs.filter(REQUEST["filter"])
-
-    async def ask() -> bytes:
-        async with asyncio.timeout(AT_MOST_S):
-            return await verbs.bind(BINDING)
-
-    error: str = json.loads(asyncio.run(ask()))["Error"]
+    error: str = json.loads(run(verbs.bind(BINDING)))["Error"]
     return error
 
 
@@ -497,8 +485,7 @@ def hung_bind(hangs: Hangs, verbs: Verbs, until_s: float) -> str:
         await skip(PLUGINS_S / 2)
         assert not answer.done()
         await skip(until_s - PLUGINS_S / 2)
-        async with asyncio.timeout(AT_MOST_S):
-            return await answer
+        return await answer
 
     error: str = json.loads(run(ask()))["Error"]
     return error
