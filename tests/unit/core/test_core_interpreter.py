@@ -58,9 +58,10 @@ def turns_while(work: Callable[[], object]) -> int:
 
 def test_another_thread_goes_on_while_a_large_body_is_read() -> None:
     body = large_body()
-    # With the interpreter held the other thread would act at most once, at the end. With the
-    # processor held by others it may do no better now and then, but not every time.
-    assert any(turns_while(lambda: core.read_args(body)) > 5 for _ in range(30))
+    # With the interpreter held the other thread would act once or twice, at the edges. A processor
+    # that others want too makes a round longer, and a few of them odd.
+    rounds = sorted(turns_while(lambda: core.read_args(body)) for _ in range(9))
+    assert rounds[4] > 20, rounds
 
 
 def test_threads_share_a_store_and_every_answer_is_right() -> None:
