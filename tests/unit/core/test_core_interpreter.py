@@ -30,7 +30,7 @@ def test_the_core_is_imported_with_next_to_nothing() -> None:
 
 def large_body() -> bytes:
     filler = {"filler": "x" * 200, "numbers": list(range(200))}
-    return world.full([world.node(f"n{i}", status={"images": [filler] * 16}) for i in range(2000)])
+    return world.full([world.node(f"n{i}", status={"images": [filler] * 16}) for i in range(600)])
 
 
 def turns_while(work: Callable[[], object]) -> int:
@@ -60,8 +60,8 @@ def test_another_thread_goes_on_while_a_large_body_is_read() -> None:
     body = large_body()
     # With the interpreter held the other thread would act once or twice, at the edges. A processor
     # that others want too makes a round longer, and a few of them odd.
-    rounds = sorted(turns_while(lambda: core.read_args(body)) for _ in range(9))
-    assert rounds[4] > 20, rounds
+    rounds = sorted(turns_while(lambda: core.read_args(body)) for _ in range(7))
+    assert rounds[3] > 10, rounds
 
 
 def test_threads_share_a_store_and_every_answer_is_right() -> None:

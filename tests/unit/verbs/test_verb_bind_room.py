@@ -18,6 +18,7 @@ from kubextend.framework.status import Status
 from kubextend.profile import BindingPlugins, PluginLimits, Profile, Profiles
 from kubextend.server.workers import Workers
 from kubextend.verbs import Verbs
+from skipping_loop import run, skip
 
 
 @dataclass
@@ -58,7 +59,7 @@ class World:
             limits=self.limits,
             in_thread=Workers().wait_for,
             clock=self.clock,
-            **self.joined,
+            **({"http_timeout_s": 600.0} | self.joined),
         )
 
     def filter(self, name: str) -> Any:
@@ -91,20 +92,20 @@ def test_a_request_that_is_withdrawn_while_filters_look_again_leaves_nothing_ass
 
     def look() -> Sequence[Rejection]:
         looking.set()
-        go.wait(10)
+        go.wait(60)
         came_back.set()
         return []
 
     async def scenario() -> None:
         bind = asyncio.create_task(world.bind("one"))
-        assert await asyncio.to_thread(looking.wait, 10)
+        assert await asyncio.to_thread(looking.wait, 60)
         bind.cancel()
         with pytest.raises(asyncio.CancelledError):
             await bind
         go.set()
-        assert await asyncio.to_thread(came_back.wait, 10)
+        assert await asyncio.to_thread(came_back.wait, 60)
         # The thread that looked has come to its end once it serves again.
-        await world.limits.within_async(10, list)
+        await world.limits.within_async(60, list)
 
     world = World({"filter": [Looks(look)], "counts_pods": True})
     world.limits._verb_threads._most = 1
@@ -164,20 +165,25 @@ def test_a_pod_whose_binding_the_api_refuses_leaves_its_room_to_the_next() -> No
 
 
 def test_a_filter_that_hangs_in_the_second_look_does_not_use_up_the_minutes_of_a_bind() -> None:
-    go = threading.Event()
+    looking, go = threading.Event(), threading.Event()
 
     def look() -> Sequence[Rejection]:
-        assert go.wait(60)
+        looking.set()
+        assert go.wait(300)
         return []
 
-    async def scenario() -> None:
-        async with asyncio.timeout(30):
-            assert await world.bind("one")
+    async def scenario() -> str:
+        bind = asyncio.create_task(world.bind("one"))
+        assert await asyncio.to_thread(looking.wait, 60)
+        await skip(4)
+        assert not bind.done()
+        await skip(1)
+        return await bind
 
-    seconds = {"http_timeout_s": 0.1, "bind_timeout_s": 600.0}
+    seconds = {"http_timeout_s": 5.0, "bind_timeout_s": 600.0}
     world = World({"filter": [Looks(look)], "counts_pods": True}, joined=seconds)
     try:
-        asyncio.run(scenario())
+        assert run(scenario()) == 'Filter plugin "Looks" failed'
     finally:
         go.set()
     assert world.binder.bound == []
@@ -241,7 +247,7 @@ class SlowBinder:
             message = "bound already"
             raise ClusterError(message)
         self.asked.set()
-        assert self.go.wait(20)
+        assert self.go.wait(60)
 
 
 AFTERWARDS = {"n": "", "m": "the pod is bound to node n, not to m"}
@@ -256,7 +262,7 @@ def test_a_newer_request_reserves_nothing_for_a_pod_that_an_older_one_binds_afte
         binding = BindingPlugins(reserve=[plugin])
         world = World({"binding": binding}, binder=api, nodes=["n", "m"])
         older = asyncio.create_task(world.bind("one"))
-        assert await asyncio.to_thread(api.asked.wait, 20)
+        assert await asyncio.to_thread(api.asked.wait, 60)
         asked_again = asyncio.create_task(world.bind("one", newer))
         while not older.cancelling():  # noqa: ASYNC110  nothing tells when it is
             await asyncio.sleep(0)
@@ -386,3 +392,10 @@ def test_a_bind_leaves_nothing_of_its_attempt_to_the_next_one() -> None:
     assert plugin.asked == 1
     assert asyncio.run(world.bind("one")) == "no"
     assert plugin.asked == 2
+
+
+@pytest.mark.xfail(strict=True, reason="findings S17: what is left of the time is not looked at")
+def test_a_bind_whose_time_is_over_when_it_begins_posts_no_binding() -> None:
+    world = World({}, joined={"bind_timeout_s": 600.0})
+    assert asyncio.run(world.bind("one", arrived_s=time.monotonic() - 660))
+    assert world.binder.bound == []
