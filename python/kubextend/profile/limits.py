@@ -41,17 +41,18 @@ class PluginLimits:
     """The breakers of all plugins, and the threads on which they are called.
 
     Args:
-        clock: seconds that only go forward, for the breakers.
+        clock: seconds that only go forward, for the breakers and for who took how long.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.breakers = Breakers(clock)
+        self._clock = clock
         self._verb_threads = Threads(_VERB_THREADS, "verb")
         self._binding_threads = Threads(_BINDING_THREADS, "binding")
 
     def start(self, work: Callable[[], _T]) -> "LimitedCall[_T]":
         """The work begins on a thread, as a run of its own."""
-        return LimitedCall(work, self._verb_threads, self.breakers)
+        return LimitedCall(work, Run(self.breakers, self._clock), self._verb_threads, self.breakers)
 
     def within(self, seconds: float | None, work: Callable[[], _T]) -> _T:
         """What the work returns; blocks.
@@ -133,8 +134,10 @@ class PluginLimits:
 class LimitedCall(Generic[_T]):
     """One run on a thread, seen from where it is waited for."""
 
-    def __init__(self, work: Callable[[], _T], threads: Threads, breakers: Breakers) -> None:
-        self.run = Run(breakers)
+    def __init__(
+        self, work: Callable[[], _T], run: Run, threads: Threads, breakers: Breakers
+    ) -> None:
+        self.run = run
         self._threads = threads
         self._breakers = breakers
         self.job = threads.submit(partial(self.run.enter, work))

@@ -51,9 +51,10 @@ class InTime:
         metrics: what is counted.
         timeout_s: kube-scheduler's.
         ignorable: kube-scheduler ignores an Error of ours, so it has to be a rejection.
+        clock: seconds that only go forward; that of the event loop goes as fast.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
         self,
         limits: PluginLimits,
         failures: Failures,
@@ -61,12 +62,14 @@ class InTime:
         metrics: Metrics,
         timeout_s: float,
         ignorable: bool,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._limits = limits
         self._failures = failures
         self._metrics = metrics
         self._timeout_s = timeout_s
         self._ignorable = ignorable
+        self._clock = clock
         self._watching: set[asyncio.Task[Body]] = set()
 
     async def answer(self, verb: QuickVerb, work: Callable[[], Body], arrived_s: float) -> Body:
@@ -75,7 +78,7 @@ class InTime:
         Args:
             verb: which one.
             work: runs it.
-            arrived_s: when the request came, on the clock of ``time.monotonic``.
+            arrived_s: when the request came, on the clock.
 
         Raises: WireError: the body cannot be read.
         """
@@ -114,7 +117,7 @@ class InTime:
         return asked.call
 
     def _left_s(self, asked: _Asked, share: float) -> float:
-        return asked.arrived_s + self._timeout_s * share - time.monotonic()
+        return asked.arrived_s + self._timeout_s * share - self._clock()
 
     def _give_up(self, call: LimitedCall[Body], consequence: str) -> str:
         """The call is left to itself; what kube-scheduler is told of it."""

@@ -127,6 +127,7 @@ class Verbs:
             metrics=self.metrics,
             timeout_s=http_timeout_s,
             ignorable=ignorable,
+            clock=clock,
         )
         self._bind = BindVerb(
             profiles,
@@ -222,7 +223,7 @@ class Verbs:
         Args:
             verb: which one.
             body: the request's.
-            arrived_s: when it came, on the clock of ``time.monotonic``.
+            arrived_s: when it came, on the clock of these verbs.
 
         Raises: WireError: the body cannot be read.
         """

@@ -12,51 +12,45 @@ import pytest
 from kubextend import core, errors
 
 IMPORT = """
-import sys, time
-began = time.perf_counter()
+import sys
+before = set(sys.modules)
 import kubextend.core
-took = time.perf_counter() - began
-heavy = {name.partition(".")[0] for name in sys.modules} & set(sys.argv[1].split(","))
-print(f"{took:.4f}", ",".join(sorted(heavy)))
+print(*sorted(set(sys.modules) - before))
 """
 
 
-def import_in_a_new_interpreter() -> tuple[float, str]:
-    heavy = "starlette,uvicorn,kubernetes,pydantic,yaml,click,prometheus_client,numpy,asyncio"
-    command = [sys.executable, "-c", IMPORT, heavy]
+def test_the_core_is_imported_with_next_to_nothing() -> None:
+    command = [sys.executable, "-c", IMPORT]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    took, _, found = shown.rstrip("\n").partition(" ")
-    return float(took), found
-
-
-def test_the_core_is_imported_alone_and_at_once() -> None:
-    timed = [import_in_a_new_interpreter() for _ in range(5)]
-    assert {found for _, found in timed} == {""}
-    assert min(took for took, _ in timed) < 0.05
+    brought = set(shown.split())
+    assert "asyncio" not in brought
+    ours = {name for name in brought if name.partition(".")[0] not in sys.stdlib_module_names}
+    assert ours == {"kubextend", "kubextend._native", "kubextend.core"}
 
 
 def large_body() -> bytes:
     filler = {"filler": "x" * 200, "numbers": list(range(200))}
-    return world.full([world.node(f"n{i}", status={"images": [filler] * 16}) for i in range(2000)])
+    return world.full([world.node(f"n{i}", status={"images": [filler] * 16}) for i in range(600)])
 
 
-def ticks_while(work: Callable[[], object]) -> tuple[float, int]:
-    """How long some work took, and how often another thread came to act meanwhile."""
-    done, ticks = threading.Event(), 0
+def turns_while(work: Callable[[], object]) -> int:
+    """How often another thread came to act while some work was done."""
+    done, began, turns = threading.Event(), threading.Event(), 0
 
-    def tick() -> None:
-        nonlocal ticks
+    def act() -> None:
+        nonlocal turns
         while not done.is_set():
-            ticks += 1
+            turns += 1
+            began.set()
             time.sleep(0.0002)
 
-    other = threading.Thread(target=tick)
+    other = threading.Thread(target=act)
     other.start()
-    time.sleep(0.01)
-    before, began = ticks, time.perf_counter()
     try:
+        assert began.wait(60)
+        before = turns
         work()
-        return time.perf_counter() - began, ticks - before
+        return turns - before
     finally:
         done.set()
         other.join()
@@ -64,9 +58,10 @@ def ticks_while(work: Callable[[], object]) -> tuple[float, int]:
 
 def test_another_thread_goes_on_while_a_large_body_is_read() -> None:
     body = large_body()
-    # With the interpreter held the other thread would act at most once, at the end.
-    took, during = ticks_while(lambda: [core.read_args(body) for _ in range(3)])
-    assert during > 5, f"{during} turns in {took * 1000:.0f} ms"
+    # With the interpreter held the other thread would act once or twice, at the edges. A processor
+    # that others want too makes a round longer, and a few of them odd.
+    rounds = sorted(turns_while(lambda: core.read_args(body)) for _ in range(7))
+    assert rounds[3] > 10, rounds
 
 
 def test_threads_share_a_store_and_every_answer_is_right() -> None:

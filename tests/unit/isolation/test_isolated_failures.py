@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -40,11 +41,14 @@ from kubextend.profile.isolation import IsolatedPlugin, process
 from kubextend.profile.isolation.process import ChildError
 from kubextend.verbs import Verbs
 from kubextend.verbs.answer import QuickVerb
+from skipping_loop import now, run, skip
+from skipping_loop import until as skip_until
 
 NODES = [node("n0"), node("n1", "b")]
-TIMEOUT_S = 1.0
+# Nobody waits for it: the tests skip it while a call hangs.
+TIMEOUT_S = 600.0
 # On a machine that does other things besides.
-SOON_S = 30.0
+SOON_S = 60.0
 
 
 def until(fulfilled: Callable[[], bool]) -> None:
@@ -107,12 +111,30 @@ def test_a_process_that_loses_its_way_to_us_is_ended(dies: IsolatedPlugin) -> No
     assert filtered(dies) == [0]
 
 
+class Pauses(threading.Event):
+    """Ends no pause before the test says that it is over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds: list[float | None] = []
+        self.over = threading.Event()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.seconds.append(timeout)
+        if timeout:
+            assert self.over.wait(SOON_S)
+        return self.is_set()
+
+
 def test_one_that_keeps_ending_is_started_after_a_pause(dies: IsolatedPlugin) -> None:
+    pauses = dies._keeper._stopped = Pauses()
     for _ in range(2):
         with pytest.raises(PluginError, match="exit code 7"):
             filtered(dies, "exit")
     with pytest.raises(PluginError, match="not started again yet"):
         filtered(dies)
+    until(lambda: pauses.seconds == [0, 1])
+    pauses.over.set()
 
     def serves_again() -> bool:
         try:
@@ -159,13 +181,32 @@ def verbs_with(plugin: IsolatedPlugin, clock: Clock, *, ignored: bool = False) -
         request_store=core.NodeStore(),
         limits=PluginLimits(clock),
         http_timeout_s=TIMEOUT_S,
+        clock=now,
     )
 
 
 def asked(verbs: Verbs, verb: QuickVerb, then: str = "") -> Any:
-    """What the verb answers in time."""
-    body = full(NODES, pod(then=then))
-    return json.loads(asyncio.run(verbs.in_time(verb, body, time.monotonic())))
+    """What the verb answers, in no time."""
+    return json.loads(run(verbs.in_time(verb, full(NODES, pod(then=then)), now())))
+
+
+def begun(verbs: Verbs, then: str, arrived_s: float) -> "asyncio.Task[bytes]":
+    """A call of filter."""
+    return asyncio.ensure_future(verbs.in_time("filter", full(NODES, pod(then=then)), arrived_s))
+
+
+def hung(plugin: IsolatedPlugin, verbs: Verbs, then: str, share: float) -> Any:
+    """What filter answers when so much of its time is over and its process still has the call."""
+
+    async def ask() -> bytes:
+        answer = begun(verbs, then, now())
+        await skip_until(lambda: plugin._keeper._current)
+        await skip(TIMEOUT_S * 0.5)
+        assert not answer.done()
+        await skip(TIMEOUT_S * (share - 0.5))
+        return await answer
+
+    return json.loads(run(ask()))
 
 
 def health(verbs: Verbs) -> tuple[bool, int, str]:
@@ -183,10 +224,10 @@ def test_a_call_that_hangs_is_answered_and_its_process_is_gone(
 ) -> None:
     clock = Clock()
     verbs = verbs_with(dies, clock)
-    hung = pid_of(dies)
-    assert asked(verbs, "filter", then)["Error"] == FAILED
+    first = pid_of(dies)
+    assert hung(dies, verbs, then, 0.8)["Error"] == FAILED
     assert health(verbs) == (True, 0, "")
-    assert ends(hung)
+    assert ends(first)
     assert asked(verbs, "filter")["Error"] == FAILED
     until(lambda: dies._keeper._child is not None)
     clock.now_s += 31
@@ -199,7 +240,7 @@ def test_with_failure_policy_ignore_filter_goes_on_without_one_that_hangs(
     dies: IsolatedPlugin,
 ) -> None:
     verbs = verbs_with(dies, Clock(), ignored=True)
-    answer = asked(verbs, "filter", "gil")
+    answer = hung(dies, verbs, "gil", 0.6)
     assert [item["metadata"]["name"] for item in answer["Nodes"]["items"]] == ["n0", "n1"]
     assert health(verbs) == (True, 0, "")
 
@@ -207,12 +248,21 @@ def test_with_failure_policy_ignore_filter_goes_on_without_one_that_hangs(
 def test_requests_that_wait_behind_one_that_hangs_are_answered_too(dies: IsolatedPlugin) -> None:
     verbs = verbs_with(dies, Clock())
 
-    async def ask_both() -> list[bytes]:
-        bodies = [full(NODES, pod(then=then)) for then in ("gil", "", "", "")]
-        now_s = time.monotonic()
-        return await asyncio.gather(*(verbs.in_time("filter", body, now_s) for body in bodies))
+    async def ask_all() -> list[bytes]:
+        keeper, came_s = dies._keeper, now()
+        await skip(TIMEOUT_S * 0.1)
+        hangs = begun(verbs, "gil", now())
+        await skip_until(lambda: keeper._current)
+        # They came before it, and reach the process after it: their time is over first.
+        waits = [begun(verbs, "", came_s) for _ in range(3)]
+        await skip_until(lambda: len(keeper._changed._waiters) == len(waits))
+        await skip(TIMEOUT_S * 0.75)
+        answers = await asyncio.gather(*waits)
+        assert not hangs.done()
+        await skip(TIMEOUT_S * 0.1)
+        return [*answers, await hangs]
 
-    for answer in asyncio.run(ask_both()):
+    for answer in run(ask_all()):
         assert json.loads(answer)["Error"] == FAILED
     until(lambda: health(verbs) == (True, 0, ""))
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from kubextend.framework.status import Code, Status
 from kubextend.plugins.coscheduling import Coscheduling, CoschedulingArgs
 from kubextend.profile import BindingCycle, BindingPlugins, WaitingPods
 from kubextend.profile.limits import PluginLimits
+from skipping_loop import run, skip, until
 
 GROUP = "scheduling.x-k8s.io/pod-group"
 MINIMUM = "pod-group.scheduling.sigs.k8s.io/min-available"
@@ -120,12 +121,6 @@ class World:
         self.unreserved.append(pod.name)
 
 
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not true():  # noqa: ASYNC110  there is no event for most of what is waited for
-            await asyncio.sleep(0.005)
-
-
 ABC = (pod("a"), pod("b"), pod("c"))
 GATED = {"schedulingGates": [{"name": "example.com/gate"}]}
 
@@ -193,10 +188,6 @@ def test_args_that_cannot_be_meant_are_refused(args: Json) -> None:
         CoschedulingArgs.model_validate(args)
 
 
-def run(scenario: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(scenario())  # type: ignore[arg-type]
-
-
 def test_the_first_two_of_three_wait_and_the_third_lets_all_in() -> None:
     async def scenario() -> None:
         world = World(*ABC)
@@ -208,7 +199,7 @@ def test_the_first_two_of_three_wait_and_the_third_lets_all_in() -> None:
         assert sorted(world.bound) == ["a", "b", "c"]
         assert world.unreserved == []
 
-    run(scenario)
+    run(scenario())
 
 
 def test_a_pod_that_needs_no_others_does_not_wait() -> None:
@@ -217,7 +208,7 @@ def test_a_pod_that_needs_no_others_does_not_wait() -> None:
         for shown in (pod("a", group=None), pod("b", minimum="1"), pod("c")):
             assert (await world.binding(shown)).is_success
 
-    run(scenario)
+    run(scenario())
 
 
 def test_two_groups_wait_each_for_its_own() -> None:
@@ -232,15 +223,18 @@ def test_two_groups_wait_each_for_its_own() -> None:
         assert (await world.binding(pairs[3])).is_success
         assert (await cycles[1]).is_success
 
-    run(scenario)
+    run(scenario())
 
 
 def test_with_room_for_two_all_time_out_and_nothing_stays_assumed() -> None:
     async def scenario() -> None:
-        world = World(*ABC, permitWaitingTimeSeconds=1)
-        statuses = await asyncio.gather(*map(world.binding, ABC[:2]))
+        world = World(*ABC, permitWaitingTimeSeconds=30)
+        cycles = [world.binding(shown) for shown in ABC[:2]]
+        await until(lambda: len(world.waiting) == 2)
+        await skip(30)
+        statuses = await asyncio.gather(*cycles)
         reasons = {status.reason for status in statuses}
-        timed_out = "rejected due to timeout after waiting 1s at plugin Coscheduling"
+        timed_out = "rejected due to timeout after waiting 30s at plugin Coscheduling"
         assert timed_out in reasons
         assert reasons <= {timed_out, GIVEN_UP}
         assert {status.code for status in statuses} == {Code.UNSCHEDULABLE}
@@ -249,7 +243,7 @@ def test_with_room_for_two_all_time_out_and_nothing_stays_assumed() -> None:
         assert len(world.waiting) == 0
         assert world.bound == []
 
-    run(scenario)
+    run(scenario())
 
 
 def test_when_one_is_rejected_all_are_and_the_group_is_denied_for_a_moment() -> None:
@@ -264,7 +258,7 @@ def test_when_one_is_rejected_all_are_and_the_group_is_denied_for_a_moment() -> 
         world.now_s += 3
         assert world.pre_filter(ABC[2]).is_success
 
-    run(scenario)
+    run(scenario())
 
 
 def test_those_that_were_turned_away_are_activated_when_one_comes_as_far_as_permit() -> None:
@@ -282,26 +276,29 @@ def test_those_that_were_turned_away_are_activated_when_one_comes_as_far_as_perm
         assert all(status.is_success for status in await asyncio.gather(last, *others))
         assert world.activator.woken == ["a", "b"]
 
-    run(scenario)
+    run(scenario())
 
 
 def test_those_that_timed_out_are_activated_after_the_backoff() -> None:
     async def scenario() -> None:
-        world = World(*ABC, podGroupBackoffSeconds=0.2)
+        world = World(*ABC, podGroupBackoffSeconds=9)
         cycle = world.binding(ABC[0])
         await until(lambda: len(world.waiting) == 1)
         world.waiting.reject("a", "test", "no")
         await cycle
-        world.now_s += 0.1
+        world.now_s += 1
         again = world.binding(ABC[1])
         await until(lambda: len(world.waiting) == 1)
         assert world.activator.woken == []
         assert world.pre_filter(ABC[2]).reason == DENIED
-        await until(lambda: world.activator.woken == ["a", "c"])
+        await skip(7)
+        assert world.activator.woken == []
+        await skip(1)
+        assert world.activator.woken == ["a", "c"]
         again.cancel()
         await asyncio.wait([again])
 
-    run(scenario)
+    run(scenario())
 
 
 def test_after_a_restart_older_pods_are_activated_once() -> None:
@@ -315,7 +312,7 @@ def test_after_a_restart_older_pods_are_activated_once() -> None:
         await asyncio.gather(*cycles)
         assert world.activator.woken == ["a", "b"]
 
-    run(scenario)
+    run(scenario())
 
 
 class Slow:
@@ -323,34 +320,45 @@ class Slow:
 
     name = "Slow"
 
+    def __init__(self) -> None:
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+
     async def permit(self, _state: CycleState, _pod: core.Pod, _node: str) -> Status:
-        await asyncio.sleep(0.1)
+        self.asked.set()
+        await self.go.wait()
         return Status.success()
 
 
 def test_a_pod_that_another_permit_plugin_keeps_busy_is_let_in_as_well() -> None:
     async def scenario() -> None:
         world = World(*ABC)
-        async with asyncio.timeout(2):
-            cycles = [world.binding(ABC[0], Slow()), *map(world.binding, ABC[1:])]
-            assert all(status.is_success for status in await asyncio.gather(*cycles))
+        slow = Slow()
+        busy = world.binding(ABC[0], slow)
+        await slow.asked.wait()
+        others = await asyncio.gather(*map(world.binding, ABC[1:]))
+        slow.go.set()
+        await until(lambda: world.waiting.get("a"))
+        await skip(1)
+        assert all(status.is_success for status in (*others, await busy))
 
-    run(scenario)
+    run(scenario())
 
 
 def test_a_pod_that_another_permit_plugin_keeps_busy_is_sent_back_as_well() -> None:
     async def scenario() -> None:
         world = World(*ABC)
-        busy, held = world.binding(ABC[0], Slow()), world.binding(ABC[1])
-        await until(lambda: len(world.waiting) == 1)
+        slow = Slow()
+        busy, held = world.binding(ABC[0], slow), world.binding(ABC[1])
+        await slow.asked.wait()
+        await until(lambda: world.waiting.get("b"))
         world.waiting.reject("b", "test", "no")
-        async with asyncio.timeout(2):
-            assert [status.reason for status in await asyncio.gather(busy, held)] == [
-                GIVEN_UP,
-                "no",
-            ]
+        assert (await held).reason == "no"
+        slow.go.set()
+        await until(lambda: world.waiting.get("a"))
+        await skip(1)
+        assert (await busy).reason == GIVEN_UP
 
-    run(scenario)
+    run(scenario())
 
 
 # (how many run or are held, of how many, whether those that are held are rejected)
@@ -370,12 +378,12 @@ def test_a_pod_that_fits_nowhere_takes_its_group_with_it_unless_the_gap_is_small
         asked = read(pod("asked", minimum=size))
         said = await asyncio.to_thread(world.plugin.post_filter, CycleState(), asked, [])
         assert said.code is Code.UNSCHEDULABLE
-        await asyncio.sleep(0.05)
-        assert held.done() is rejected
+        await skip()
+        assert (world.waiting.get("held") is None) is rejected
         held.cancel()
         await asyncio.wait([held])
 
-    run(scenario)
+    run(scenario())
 
 
 def test_post_filter_has_nothing_to_say_of_other_pods() -> None:
@@ -393,10 +401,9 @@ def test_two_hundred_wait_without_a_thread_each_and_all_are_let_in() -> None:
         # What is there is the pool that plain methods are called on, whoever waits.
         assert threading.active_count() - before < 100
         cycles.append(world.binding(gang[200]))
-        async with asyncio.timeout(2):
-            assert all(status.is_success for status in await asyncio.gather(*cycles))
+        assert all(status.is_success for status in await asyncio.gather(*cycles))
 
-    run(scenario)
+    run(scenario())
 
 
 def test_pre_filter_may_run_on_many_threads() -> None:
@@ -428,4 +435,4 @@ def test_the_groups_remembered_are_bounded_but_never_lose_a_waiting_one() -> Non
         rest = [world.binding(shown) for shown in ABC[1:]]
         assert all(status.is_success for status in await asyncio.gather(held, *rest))
 
-    run(scenario)
+    run(scenario())

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,6 +13,8 @@ from kubextend.errors import ClusterError, PluginError
 from kubextend.framework.status import Code, Status
 from kubextend.profile import BindingCycle, BindingPlugins, BindTime, PluginLimits, WaitingPods
 from kubextend.profile.threads import Threads
+from skipping_loop import run as run_skipping
+from skipping_loop import skip
 
 LIMITS = PluginLimits()
 
@@ -188,7 +191,7 @@ def test_methods_may_be_async() -> None:
 
 async def _held(waiting: WaitingPods) -> Any:
     while (held := waiting.get("u-p")) is None:  # noqa: ASYNC110  nothing tells when it is held
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
     return held
 
 
@@ -205,7 +208,7 @@ def test_a_waiting_pod_goes_on_when_every_plugin_allows_it() -> None:
         held.allow("A")
         held.allow("A")
         pending.append(held.pending_plugins)
-        await asyncio.sleep(0.02)
+        await skip(59)
         assert not run.done()
         held.allow("B")
         status = await run
@@ -213,7 +216,7 @@ def test_a_waiting_pod_goes_on_when_every_plugin_allows_it() -> None:
         assert held.reject("A", "too late") is False
         return status, pending
 
-    status, pending = asyncio.run(scenario())
+    status, pending = run_skipping(scenario())
     assert status.is_success
     assert pending == [("A", "B"), ("B",)]
 
@@ -262,6 +265,20 @@ def test_permit_timeouts(first: Any, second: Any, reason: str) -> None:
     plugins = [all_points("A", diary, permit=first), all_points("B", diary, permit=second)]
     status = asyncio.run(cycle(diary, *plugins).run())
     assert (status.code, status.reason) == (Code.UNSCHEDULABLE, reason)
+
+
+def test_no_plugin_holds_a_pod_longer_than_the_configuration_allows() -> None:
+    async def scenario() -> float:
+        waiting, diary = WaitingPods(30), list[str]()
+        plugin = all_points("A", diary, permit=WAIT)
+        run = asyncio.create_task(cycle(diary, plugin, waiting=waiting).run())
+        held = await _held(waiting)
+        held_for_s: float = held.deadline_s - held.since_s
+        held.allow("A")
+        assert (await run).is_success
+        return held_for_s
+
+    assert asyncio.run(scenario()) == pytest.approx(30)
 
 
 def test_a_later_rejection_wins_over_a_wait() -> None:
@@ -342,13 +359,14 @@ def test_unreserve_runs_late_where_no_thread_is_free_for_it_in_time() -> None:
         run.limits = PluginLimits()
         run.limits._binding_threads = Threads(1, "only")
         run.limits._binding_threads.submit(go.wait)
-        run.time = BindTime(timeout_s=0.2)
+        # What is awaited after that finds its time over.
+        run.time = BindTime(time.monotonic() - 60, timeout_s=1)
         return await run.run()
 
     assert asyncio.run(scenario()) == REJECTED
     assert not unreserved.is_set()
     go.set()
-    assert unreserved.wait(10)
+    assert unreserved.wait(60)
 
 
 def test_two_hundred_waiting_pods_hold_no_thread_each() -> None:

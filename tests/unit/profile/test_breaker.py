@@ -35,6 +35,10 @@ HISTORIES: dict[str, tuple[list[Step], Admission]] = {
         [(0, "hung"), (30, "probe"), (0, "recovered"), (0, "failed")],
         CALL,
     ),
+    "a failure of a call that was under way when it opened": (
+        [(0, "failed"), (0, "failed"), (0, "failed"), (5, "failed"), (25, "")],
+        PROBE,
+    ),
     "two stuck threads": ([(0, "stuck"), (0, "stuck"), (99, "")], REFUSED),
     "one of two came back": ([(0, "stuck"), (0, "stuck"), (0, "came_back")], CALL),
 }

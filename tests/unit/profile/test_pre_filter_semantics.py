@@ -105,3 +105,18 @@ def test_a_rejection_reaches_every_node_and_no_filter_runs() -> None:
     assert not outcome.kept.any()
     assert [(r.nodes.count(), r.status.reason) for r in outcome.rejections] == [(2, "not now")]
     assert diary == ["A.pre_filter"]
+
+
+def test_a_plugin_whose_pre_filter_failed_and_may_be_ignored_filters_nothing() -> None:
+    pod, nodes = request("x")
+    diary: list[str] = []
+    failing = Said("A", diary, pre_filter=RuntimeError("down"), filter_nodes=[])
+    other = Said("B", diary, filter_nodes=[])
+    profile = Profile("s", pre_filter=[failing], filter=[failing, other], ignored=frozenset({"A"}))
+    left_out: list[str] = []
+    outcome = profile.find_nodes_that_fit(
+        state(), pod, nodes, lambda error: left_out.append(error.plugin)
+    )
+    assert outcome.kept.all()
+    assert diary == ["A.pre_filter", "B.filter_nodes"]
+    assert left_out == ["A"]

@@ -7,6 +7,9 @@ import pytest
 
 from kubextend.profile.threads import Threads
 
+# Only a test that is about to fail waits so long.
+SOON_S = 60.0
+
 
 @pytest.fixture
 def threads() -> Iterator[Threads]:
@@ -16,10 +19,10 @@ def threads() -> Iterator[Threads]:
 
 
 def test_results_and_errors_come_back(threads: Threads) -> None:
-    assert threads.submit(lambda: 7).future.result(5) == 7
+    assert threads.submit(lambda: 7).future.result(SOON_S) == 7
     with pytest.raises(SystemExit):
-        threads.submit(lambda: exec("raise SystemExit")).future.result(5)
-    assert threads.submit(lambda: 8).future.result(5) == 8
+        threads.submit(lambda: exec("raise SystemExit")).future.result(SOON_S)
+    assert threads.submit(lambda: 8).future.result(SOON_S) == 8
 
 
 def test_work_beyond_the_threads_waits_and_is_done(threads: Threads) -> None:
@@ -28,12 +31,12 @@ def test_work_beyond_the_threads_waits_and_is_done(threads: Threads) -> None:
 
     def work() -> int:
         names.add(threading.current_thread().name)
-        assert go.wait(5)
+        assert go.wait(SOON_S)
         return threading.get_ident()
 
     jobs = [threads.submit(work) for _ in range(9)]
     go.set()
-    assert len({job.future.result(5) for job in jobs}) <= 2
+    assert len({job.future.result(SOON_S) for job in jobs}) <= 2
     assert names == {"kubextend-test"}
 
 
@@ -43,44 +46,44 @@ def test_a_thread_that_is_given_up_has_its_place_taken(threads: Threads) -> None
 
     def hang() -> None:
         started.release()
-        assert go.wait(5)
+        assert go.wait(SOON_S)
 
     stuck = [threads.submit(hang), threads.submit(hang)]
     waiting = threads.submit(lambda: "done")
-    assert started.acquire(timeout=5)
-    assert started.acquire(timeout=5)
+    assert started.acquire(timeout=SOON_S)
+    assert started.acquire(timeout=SOON_S)
     assert not waiting.future.done()
     assert threads.give_up(stuck[0], back.set)
-    assert waiting.future.result(5) == "done"
+    assert waiting.future.result(SOON_S) == "done"
     assert not threads.give_up(waiting)
     go.set()
-    assert back.wait(5)
+    assert back.wait(SOON_S)
     assert not stuck[0].future.done()
-    assert stuck[1].future.result(5) is None
-    assert threads.submit(lambda: 1).future.result(5) == 1
+    assert stuck[1].future.result(SOON_S) is None
+    assert threads.submit(lambda: 1).future.result(SOON_S) == 1
 
 
 def test_work_that_is_given_up_before_it_began_never_does(threads: Threads) -> None:
     go = threading.Event()
     done: list[str] = []
-    busy = [threads.submit(lambda: go.wait(5)) for _ in range(2)]
+    busy = [threads.submit(lambda: go.wait(SOON_S)) for _ in range(2)]
     given_up = threads.submit(lambda: done.append("given up"))
     cancelled = threads.submit(lambda: done.append("cancelled"))
     assert not threads.give_up(given_up)
     assert cancelled.future.cancel()
     last = threads.submit(lambda: done.append("last"))
     go.set()
-    last.future.result(5)
-    assert all(job.future.result(5) for job in busy)
+    last.future.result(SOON_S)
+    assert all(job.future.result(SOON_S) for job in busy)
     assert done == ["last"]
 
 
 def test_after_stop_nothing_is_taken_and_the_threads_end() -> None:
     threads = Threads(2, "ends")
-    ends = [threads.submit(threading.current_thread).future.result(5) for _ in range(3)]
+    ends = [threads.submit(threading.current_thread).future.result(SOON_S) for _ in range(3)]
     threads.stop()
     for thread in ends:
-        thread.join(5)
+        thread.join(SOON_S)
         assert not thread.is_alive()
     with pytest.raises(RuntimeError, match="ends threads have been stopped"):
         threads.submit(lambda: 1)

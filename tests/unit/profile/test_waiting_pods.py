@@ -5,10 +5,13 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+import pytest
 from profile_world import request
 
 from kubextend.framework.status import Status
-from kubextend.profile import WaitingPod
+from kubextend.profile import WaitingPod, WaitingPods
+from skipping_loop import run as run_skipping
+from skipping_loop import skip
 
 _T = TypeVar("_T")
 
@@ -61,12 +64,32 @@ def test_what_is_decided_stays_decided() -> None:
 
 def test_a_plugin_that_allowed_it_in_time_does_not_reject_it_by_its_timeout() -> None:
     async def run() -> Status:
-        waiting = WaitingPod(request("n")[0], "n", {"A": 0.02, "B": 60})
+        waiting = WaitingPod(request("n")[0], "n", {"A": 20, "B": 60})
+        asyncio.get_running_loop().call_later(10, waiting.allow, "A")
         # The loop is held up until A's time is over: its timer is due when it is allowed.
-        time.sleep(0.05)  # noqa: ASYNC251
-        waiting.allow("A")
-        await asyncio.sleep(0.05)
+        await skip(30)
         waiting.allow("B")
         return await waiting.wait()
 
-    assert asyncio.run(run()) == Status.success()
+    assert run_skipping(run()) == Status.success()
+
+
+def test_a_wait_that_ends_leaves_a_newer_one_of_its_pod_where_it_is_found() -> None:
+    async def run() -> None:
+        pods, of = WaitingPods(), request("n")[0]
+        older, newer = WaitingPod(of, "n", {"A": 60}), WaitingPod(of, "m", {"A": 60})
+        pods.add(older)
+        pods.add(newer)
+        pods.remove(older)
+        assert pods.get(of.uid) is newer
+        pods.remove(newer)
+        assert pods.get(of.uid) is None
+        older.end()
+        newer.end()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("asked_s", "most_s"), [(60, 60), (900, 900), (901, 900)])
+def test_nobody_is_held_longer_than_kube_scheduler_would(asked_s: float, most_s: float) -> None:
+    assert WaitingPods(asked_s).max_wait_s == most_s

@@ -3,9 +3,11 @@ import json
 from typing import Any
 
 import pytest
-from verb_world import Binder, counted, verbs_of
+from verb_world import Binder, counted, names_request, pod, verbs_of
 
+from kubextend import core
 from kubextend.errors import ClusterError, WireError
+from kubextend.profile import BindingPlugins, Profile, Profiles
 from kubextend.verbs import Verbs
 
 WHOLE = {"PodName": "p", "PodNamespace": "ml", "PodUID": "u", "Node": "n"}
@@ -80,3 +82,37 @@ def test_what_cannot_be_read_raises(body: bytes) -> None:
     with pytest.raises(WireError):
         asyncio.run(verbs_of(binder=binder).bind(body))
     assert binder.bound == []
+
+
+class Reader:
+    """The API has a pod of this name, and another UID."""
+
+    def get(self, _namespace: str, name: str) -> core.Pod:
+        found = core.read_args(names_request([], pod(name))).pod
+        assert found is not None
+        return found
+
+
+class Binds:
+    name = "Binds"
+
+    def pre_bind(self, *_: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("uid", "said"), [("uid-of-p", ""), ("older", "there is no pod ml/p of this UID")]
+)
+def test_a_pod_that_took_the_name_of_the_one_that_was_asked_about_is_not_bound(
+    uid: str, said: str
+) -> None:
+    binder = Binder()
+    profile = Profile("default-scheduler", binding=BindingPlugins(pre_bind=[Binds()]))
+    verbs = Verbs(
+        Profiles.of([profile]),
+        request_store=core.NodeStore(),
+        binder=binder,
+        pod_reader=Reader(),
+    )
+    assert error(verbs, request(PodUID=uid)) == said
+    assert binder.bound == ([] if said else [("ml", "p", uid, "n")])

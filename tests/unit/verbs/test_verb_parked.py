@@ -1,4 +1,7 @@
+import json
 import threading
+from collections.abc import Sequence
+from typing import Any
 
 from verb_world import (
     RDMA,
@@ -16,9 +19,11 @@ from verb_world import (
 )
 
 from kubextend import core
+from kubextend.framework.plugin import Rejection
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile
 from kubextend.verbs.parked import ParkedPods
+from kubextend.verbs.verdict import Verdict, filter_anew
 
 
 def nodes_of(watched: Watched, *names: str) -> tuple[core.Pod, core.Nodes]:
@@ -157,3 +162,62 @@ def test_a_filter_that_may_be_ignored_keeps_no_pod_from_being_woken() -> None:
     watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
     parked.nodes_changed()
     assert activator.woken == ["pod"]
+
+
+def test_a_change_while_the_filters_look_is_not_lost() -> None:
+    activator = Activator()
+    watched = Watched().listing(node("n"))
+
+    class Overtaken(Needs):
+        """The watch brings a node that fits while the old one is looked at."""
+
+        def filter_nodes(self, *asked: Any) -> Sequence[Rejection]:
+            if watched.store.apply(watch_event("MODIFIED", node("n", RDMA))).changed:
+                verbs.nodes_changed()
+            return super().filter_nodes(*asked)
+
+    verbs = verbs_of([Overtaken()], watched=watched, activator=activator)
+    assert json.loads(verbs.filter(names_request(["n"])))["NodeNames"] == []
+    assert activator.woken == ["pod"]
+
+
+def test_a_rejection_that_came_while_an_older_one_was_judged_stays_remembered() -> None:
+    activator = Activator()
+    watched = Watched().listing(node("n", RDMA), node("m"))
+    waiting, passing = nodes_of(watched, "n")
+    _, failing = nodes_of(watched, "m")
+    profile = Profile("default-scheduler", filter=[Needs()])
+
+    def look_again(*judged: Any) -> Verdict:
+        if len(looks) == 0:
+            looks.append("older")
+            parked.remember(profile, waiting, failing, parked.changes)
+        return filter_anew(*judged)
+
+    looks: list[str] = []
+    parked = ParkedPods(activator, metrics=Metrics(), look_again=look_again)
+    parked.remember(profile, waiting, passing, 0)
+    parked.nodes_changed()
+    assert activator.woken == []
+    watched.store.apply(watch_event("MODIFIED", node("m", RDMA)))
+    parked.nodes_changed()
+    assert activator.woken == ["pod"]
+
+
+def test_what_is_expected_while_filters_look_leads_to_another_look() -> None:
+    looks: list[int] = []
+
+    def look_again(*judged: Any) -> Verdict:
+        looks.append(1)
+        if len(looks) == 1:
+            parked.expect_change()
+        return filter_anew(*judged)
+
+    watched = Watched().listing(node("n"))
+    parked = ParkedPods(Activator(), metrics=Metrics(), look_again=look_again)
+    waiting, nodes = nodes_of(watched, "n")
+    parked.remember(Profile("default-scheduler", filter=[Needs()]), waiting, nodes, 0)
+    parked.expect_change()
+    for _ in range(3):
+        parked.look_if_expected()
+    assert len(looks) == 2

@@ -161,3 +161,10 @@ def test_filters_see_the_candidates_without_their_victims(grain: str) -> None:
 def test_what_cannot_be_read_raises(body: bytes) -> None:
     with pytest.raises(WireError):
         verbs_of([Needs()]).preempt(body)
+
+
+def test_the_candidates_are_counted() -> None:
+    verbs = verbs_of([Needs()], watched=watched())
+    verbs.preempt(preempt_request(VICTIMS))
+    assert counted(verbs, "kubextend_verb_nodes_count", verb="preempt") == 1
+    assert counted(verbs, "kubextend_verb_nodes_sum", verb="preempt") == len(VICTIMS)

@@ -1,10 +1,12 @@
 import json
 import logging
+from typing import Any
 
 import pytest
 from verb_world import (
     RDMA,
     Breaks,
+    Needs,
     Scores,
     Watched,
     counted,
@@ -18,6 +20,7 @@ from verb_world import (
 from kubextend import core
 from kubextend.errors import WireError
 from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.status import Status
 from kubextend.profile import Profile, Profiles
 from kubextend.verbs import Verbs
 
@@ -164,3 +167,50 @@ def test_a_lost_attempt_is_made_anew_past_a_pre_filter_that_may_be_ignored() -> 
     )
     verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore())
     assert scores(verbs, full_request(NODES)) == {"good": 7, "plain": 7}
+
+
+class SkipsOnce(Scores):
+    """Its PreScore takes it out of the first call of an attempt, and of no other."""
+
+    skips = True
+
+    def pre_score(self, *_: Any) -> Status | None:
+        skips, self.skips = self.skips, False
+        return Status.skip() if skips else None
+
+
+def test_a_pre_score_that_skips_takes_its_score_out_of_that_call_alone() -> None:
+    plugin = SkipsOnce(100)
+    profile = Profile(
+        "default-scheduler", filter=[Needs("")], pre_score=[plugin], score=[(plugin, 1)]
+    )
+    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore())
+    verbs.filter(full_request(NODES))
+    assert scores(verbs, full_request(NODES)) == {}
+    assert scores(verbs, full_request(NODES)) == {"good": 10, "plain": 0}
+
+
+def test_where_the_only_plugin_fails_in_pre_score_the_call_counts_as_an_error() -> None:
+    plugin = Scores(100)
+    plugin.pre_score = Breaks().score_nodes  # type: ignore[attr-defined]
+    profile = Profile("default-scheduler", pre_score=[plugin], score=[(plugin, 1)])  # type: ignore[list-item]
+    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore())
+    assert verbs.prioritize(full_request(NODES)) == b"[]"
+    assert counted(verbs, "kubextend_verb_requests_total", verb="prioritize", result="error") == 1
+
+
+def test_an_attempt_whose_filter_failed_is_not_the_one_that_is_scored() -> None:
+    asked: list[int] = []
+
+    class Once(Prepares):
+        def pre_filter(self, state: CycleState, _pod: core.Pod, _nodes: core.Nodes) -> None:
+            asked.append(1)
+            state.write("points", 10 * len(asked))
+
+    plugin = Once()
+    profile = Profile(
+        "default-scheduler", pre_filter=[plugin], filter=[Breaks()], score=[(plugin, 1)]
+    )
+    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore())
+    assert json.loads(verbs.filter(full_request(NODES)))["Error"]
+    assert scores(verbs, full_request(NODES)) == {"good": 2, "plain": 2}

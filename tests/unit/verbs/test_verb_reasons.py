@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from verb_world import Activator, Clock, Watched, names_request, node, pod, verbs_of
+from verb_world import RDMA, Activator, Clock, Needs, Watched, names_request, node, pod, verbs_of
 
 from kubextend import core
 from kubextend.errors import PluginError
@@ -334,3 +334,23 @@ def test_a_text_of_any_length_leaves_as_a_short_one() -> None:
     ]
     entries = entries_of(core.Mask([False, False]), told)
     assert [text for _, text, _ in entries] == ["x" * 253 + "...", "y" * 256]
+
+
+def test_a_node_that_several_rejections_name_is_in_the_first_of_them_alone() -> None:
+    both, second = core.Mask([True, True]), core.Mask([False, True])
+    told = [Rejection(second, Status.unschedulable("a")), Rejection(both, Status.unresolvable("b"))]
+    entries = entries_of(core.Mask([False, False]), told)
+    assert [(nodes.indices(), text) for nodes, text, _ in entries] == [([1], "a"), ([0], "b")]
+
+
+def test_a_pod_that_filter_let_through_meanwhile_is_not_woken_for_its_reasons() -> None:
+    clock, activator, needs = Clock(), Activator(), Needs()
+    watched = Watched().listing(node("n"), node("good", RDMA))
+    verbs = verbs_of([needs], watched=watched, activator=activator, clock=clock)
+    verbs.filter(names_request(["n"]))
+    needs.status = Status.unresolvable("another reason")
+    verbs.filter(names_request(["n"]))
+    assert json.loads(verbs.filter(names_request(["n", "good"])))["NodeNames"] == ["good"]
+    clock.now_s += 60
+    verbs.wake_due()
+    assert activator.woken == []
