@@ -3,6 +3,7 @@
 import contextlib
 import json
 import queue
+import select
 import socket
 import ssl
 import threading
@@ -266,6 +267,11 @@ class Connection:
             headers[name.lower()] = value.strip()
         body = self._read.read(int(headers["content-length"]))
         return Answer(int(status_line.split()[1]), headers, body)
+
+    def is_answered(self) -> bool:
+        """Whether something is there to be read by now, or the server has hung up."""
+        readable, _, _ = select.select([self.socket], [], [], 0)
+        return bool(readable)
 
     def is_closed(self) -> bool:
         """Whether the server has hung up, without a byte more."""
