@@ -262,6 +262,25 @@ def test_an_answer_may_take_as_long_as_its_client_keeps_the_pace(
     on_turned_clock(scenario())
 
 
+# A client that asks before it is answered.
+
+
+@pytest.mark.parametrize(("waiting", "served"), [(100, True), (101, False)])
+def test_a_hundred_requests_may_wait_behind_one_and_no_more(waiting: int, served: bool) -> None:
+    async def scenario() -> None:
+        app = Held()
+        wire = connected(app)
+        await wire.send(get("/held") + get("/waits") * waiting)
+        assert app.asked == ["/held"]
+        assert wire.closed is not served
+        for path in ("/held", "/waits"):
+            app.go[path].set()
+        await asyncio.sleep(1)
+        assert app.asked == ["/held", *(["/waits"] * waiting if served else [])]
+
+    on_turned_clock(scenario())
+
+
 # A client that goes away, or sends what nobody can read.
 
 
