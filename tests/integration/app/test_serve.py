@@ -1,13 +1,14 @@
 import contextlib
 import json
 import os
+import random
 import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -15,13 +16,19 @@ import pytest
 
 WIRE = Path(__file__).parents[2] / "data" / "wire"
 JSON = {"content-type": "application/json"}
+# For what is to happen in the end, however busy the machine is.
+PATIENT_S = 60
+# Less than what is in flight would be waited for.
+AT_ONCE_S = 20
 SERVE = [sys.executable, "-c", "from kubextend.cli import main; main()", "serve"]
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
+    """A port that nobody listens on, and that no outgoing connection is given meanwhile."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 @contextlib.contextmanager
@@ -47,10 +54,22 @@ def kubextend(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
         process.communicate()
 
 
+def eventually(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENT_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
 def end(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr after a signal."""
+    """Exit code, stdout and stderr after a signal that nothing holds up."""
     process.send_signal(number)
-    stdout, stderr = process.communicate(timeout=20)
+    stdout, stderr = process.communicate(timeout=AT_ONCE_S)
     return process.returncode, stdout, stderr
 
 
@@ -63,12 +82,10 @@ def test_a_signal_ends_it_with_zero_and_without_a_traceback(number: signal.Signa
     with kubextend("--port", str(free_port())) as (process, url), httpx.Client() as client:
         answer = client.post(f"{url}filter", content=body_of("filter"), headers=JSON)
         assert answer.status_code == 200
-        started_s = time.monotonic()
         code, stdout, stderr = end(process, number)
     assert code == 0
     assert stdout == ""
     assert "Traceback" not in stderr
-    assert time.monotonic() - started_s < 5
 
 
 def test_a_request_in_flight_is_answered_before_the_end(tmp_path: Path) -> None:
@@ -85,15 +102,16 @@ def test_a_request_in_flight_is_answered_before_the_end(tmp_path: Path) -> None:
         ready = f"http://127.0.0.1:{probes}/readyz"
         assert httpx.get(ready).status_code == 200
         port = int(url.rpartition(":")[2].partition("/")[0])
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENT_S) as connection:
             connection.sendall(
                 b"POST /v1/filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
                 b"Content-Length: %d\r\n\r\n" % len(body)
             )
             connection.sendall(body[:1000])
-            time.sleep(0.3)
+            # A later connection is served, so what was sent before has been read.
+            assert httpx.get(f"http://127.0.0.1:{port}/livez").status_code == 200
             process.send_signal(signal.SIGTERM)
-            time.sleep(0.5)
+            eventually(lambda: not is_listening(port))
             answer = httpx.get(ready)
             assert answer.status_code == 503
             assert "[-]shutdown failed" in answer.text
@@ -104,7 +122,7 @@ def test_a_request_in_flight_is_answered_before_the_end(tmp_path: Path) -> None:
         assert head.startswith(b"HTTP/1.1 200 OK\r\n")
         assert b"connection: close" in head
         assert json.loads(content)["Error"] == ""
-        _, stderr = process.communicate(timeout=10)
+        _, stderr = process.communicate(timeout=PATIENT_S)
         assert process.returncode == 0
         assert "Traceback" not in stderr
 
@@ -112,14 +130,14 @@ def test_a_request_in_flight_is_answered_before_the_end(tmp_path: Path) -> None:
 def test_a_second_signal_does_not_wait_for_a_client_that_never_ends() -> None:
     with kubextend("--port", str(free_port())) as (process, url):
         port = int(url.rpartition(":")[2].rstrip("/"))
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENT_S) as connection:
             connection.sendall(
                 b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
                 b"Content-Length: 100\r\n\r\n"
             )
-            time.sleep(0.3)
+            assert httpx.get(f"{url}livez").status_code == 200
             process.send_signal(signal.SIGINT)
-            time.sleep(0.5)
+            eventually(lambda: not is_listening(port))
             assert process.poll() is None
             code, _, stderr = end(process, signal.SIGINT)
     assert code == 0
@@ -130,7 +148,11 @@ def test_a_port_that_is_taken_is_one_line_on_stderr() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         ended = subprocess.run(
-            [*SERVE, "--port", str(port)], capture_output=True, text=True, timeout=20, check=False
+            [*SERVE, "--port", str(port)],
+            capture_output=True,
+            text=True,
+            timeout=PATIENT_S,
+            check=False,
         )
     assert ended.returncode == 1
     assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in ended.stderr
@@ -170,7 +192,7 @@ def test_a_token_file_of_no_use_is_one_error_that_names_it(tmp_path: Path) -> No
         [*SERVE, "--config", str(configured)],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=PATIENT_S,
         check=False,
     )
     assert ended.returncode == 1

@@ -1,16 +1,22 @@
+import itertools
 from collections.abc import Iterator
 
 import pytest
 from live_server import request as body_of
 from live_server import serving, some_verbs
 
+from kubextend.profile.limits import PluginLimits
 from kubextend.verbs import Verbs
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["", "shortcut"])
 def verbs(request: pytest.FixtureRequest) -> Verbs:
-    """Verbs whose request store knows the nodes ``good`` and ``plain``."""
-    verbs = some_verbs(brief=request.param)
+    """Verbs whose request store knows the nodes ``good`` and ``plain``.
+
+    For their breakers any two failures are far apart, so that no test leaves one open for the next.
+    """
+    limits = PluginLimits(clock=itertools.count(0.0, 100.0).__next__)
+    verbs = some_verbs(brief=request.param, limits=limits)
     verbs.filter(body_of("filter"))
     return verbs
 

@@ -3,11 +3,12 @@
 import contextlib
 import json
 import queue
+import select
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -20,12 +21,15 @@ from kubextend.framework.plugin import Rejection, in_core
 from kubextend.framework.status import Status
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
+from kubextend.profile.limits import PluginLimits
 from kubextend.server import Health, Limits, Listener, Service, application
 from kubextend.verbs import Verbs
 
 DATA = Path(__file__).parents[2] / "data"
 VERBS = ("filter", "prioritize", "preempt", "bind")
 NO_RDMA = "Node does not support RDMA"
+# For what is to happen in the end, however busy the machine is.
+PATIENT_S = 60.0
 
 
 class NeedsRdma:
@@ -95,13 +99,20 @@ def fail_on_demand(pod: core.Pod) -> None:
             raise SystemExit(3)
 
 
-def some_verbs(watched: Any = None, *, ignorable: bool = False, brief: bool = False) -> Verbs:
+def some_verbs(
+    watched: Any = None,
+    *,
+    ignorable: bool = False,
+    brief: bool = False,
+    limits: PluginLimits | None = None,
+) -> Verbs:
     """Verbs with a filter, a score plugin and a binder, for the default scheduler.
 
     Args:
         watched: the nodes that names stand for.
         ignorable: kube-scheduler ignores errors.
         brief: small requests take the shortcut past the application.
+        limits: threads and breakers of the plugins; None: of these verbs alone.
     """
     profile = Profile(
         "default-scheduler",
@@ -115,6 +126,7 @@ def some_verbs(watched: Any = None, *, ignorable: bool = False, brief: bool = Fa
         binder=Bindings(),
         ignorable=ignorable,
         metrics=Metrics(),
+        limits=limits,
         pool=core.BodyPool(),
     )
 
@@ -164,11 +176,11 @@ def running(  # noqa: PLR0913  one argument for each thing a server is made of
     thread = threading.Thread(target=service.run)
     thread.start()
     try:
-        yield announced.get(timeout=10), service
+        yield announced.get(timeout=PATIENT_S), service
     finally:
         service.stop()
         service.stop()
-        thread.join(timeout=10)
+        thread.join(timeout=PATIENT_S)
         assert not thread.is_alive()
 
 
@@ -194,7 +206,7 @@ class Connection:
     """One TCP connection, on which every byte is written by hand."""
 
     def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port_of(url)), timeout=10)
+        self.socket = socket.create_connection(("127.0.0.1", port_of(url)), timeout=PATIENT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is not None:
             self.socket = _wrapped(self.socket, tls)
@@ -214,9 +226,9 @@ class Connection:
         for piece in pieces:
             self.socket.sendall(piece)
 
-    def send_until_hung_up(self, request: bytes, patient_s: float) -> None:
+    def send_until_hung_up(self, request: bytes) -> None:
         """Asks again and again, and reads nothing, until the server has had enough."""
-        deadline = time.monotonic() + patient_s
+        deadline = time.monotonic() + PATIENT_S
         self.socket.setblocking(False)
         sent = 0
         while True:
@@ -256,12 +268,40 @@ class Connection:
         body = self._read.read(int(headers["content-length"]))
         return Answer(int(status_line.split()[1]), headers, body)
 
+    def is_answered(self) -> bool:
+        """Whether something is there to be read by now, or the server has hung up."""
+        readable, _, _ = select.select([self.socket], [], [], 0)
+        return bool(readable)
+
     def is_closed(self) -> bool:
         """Whether the server has hung up, without a byte more."""
         try:
             return self._read.read(1) == b""
         except ConnectionResetError:
             return True
+
+
+def eventually(holds: Callable[[], object]) -> None:
+    """Returns once it holds."""
+    deadline = time.monotonic() + PATIENT_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def read_by_now(url: str, tls: ssl.SSLContext | None = None) -> None:
+    """The server has read what was sent to it before: a later connection was served since."""
+    with Connection(url, tls) as later:
+        later.get("/livez")
+
+
+def is_listening(url: str) -> bool:
+    """Whether new connections are accepted; those that are open may go on."""
+    try:
+        Connection(url).close()
+    except ConnectionError:
+        return False
+    return True
 
 
 def _wrapped(plain: socket.socket, tls: ssl.SSLContext) -> socket.socket:

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from live_server import Bindings, NeedsRdma, node, request, some_verbs
+from live_server import PATIENT_S, Bindings, NeedsRdma, node, request, some_verbs
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -69,7 +69,7 @@ class Client:
 
 
 async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENT_S):
         while not holds():  # noqa: ASYNC110  nobody is told
             await asyncio.sleep(0.005)
 
@@ -94,7 +94,7 @@ def test_a_bind_that_waits_ends_with_its_client_on_any_server() -> None:
         call = asyncio.create_task(client())
         await until(lambda: len(verbs.waiting_pods))
         client.goes_away()
-        await asyncio.wait_for(call, 10)
+        await asyncio.wait_for(call, PATIENT_S)
         return client.sent
 
     assert asyncio.run(scenario()) == []
@@ -112,7 +112,7 @@ def test_a_bind_that_waited_is_answered_on_any_server() -> None:
         await until(lambda: len(verbs.waiting_pods))
         for held in verbs.waiting_pods:
             held.allow("Holds")
-        await asyncio.wait_for(call, 10)
+        await asyncio.wait_for(call, PATIENT_S)
         # Nothing of the call is left that would still look for its client.
         assert asyncio.all_tasks() == {asyncio.current_task()}
         body: bytes = client.sent[1]["body"]

@@ -5,29 +5,22 @@ import os
 import shutil
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from cryptography import x509
-from live_server import Connection, request, running, some_verbs
+from live_server import Connection, eventually, request, running, some_verbs
 from server_certificates import Authority, Pair
 
 from kubextend.server import TlsFiles
 from kubextend.verbs import Verbs
 
-PATIENT_S = 20.0
 LOOK_S = 0.05
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENT_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+SELDOM_S = 3600.0
 
 
 class Mounted:
@@ -68,10 +61,23 @@ def mounted(tmp_path: Path, authority: Authority) -> Mounted:
     return made
 
 
+Look = Callable[[], None]
+
+
 @contextmanager
-def serving(files: TlsFiles, verbs: Verbs) -> Iterator[str]:
-    with running(verbs, tls=files, service_options={"tls_look_s": LOOK_S}) as (url, _):
-        yield url
+def serving(files: TlsFiles, verbs: Verbs) -> Iterator[tuple[str, Look]]:
+    """A server, and what makes it look after its files, which it does not do by itself."""
+    with running(verbs, tls=files, service_options={"tls_look_s": SELDOM_S}) as (url, service):
+        reloader = service._servers[0].tls
+        assert reloader is not None
+        yield url, reloader.look
+
+
+def replace(file: Path, content: bytes) -> None:
+    """Another content from one moment to the next."""
+    other = file.with_suffix(".tmp")
+    other.write_bytes(content)
+    other.replace(file)
 
 
 def client(authority: Authority, pair: Pair) -> ssl.SSLContext:
@@ -96,19 +102,30 @@ def reloads(verbs: Verbs, result: str) -> float:
     return verbs.metrics.registry.get_sample_value(name, {"result": result}) or 0.0
 
 
-def test_a_new_pair_is_live_soon_and_open_connections_go_on(
+def test_a_new_pair_is_live_and_open_connections_go_on(
     mounted: Mounted, authority: Authority
 ) -> None:
     verbs = some_verbs()
     tls = client(authority, authority.sign("scheduler"))
-    with serving(mounted.files, verbs) as url, Connection(url, tls=tls) as kept:
+    with serving(mounted.files, verbs) as (url, look), Connection(url, tls=tls) as kept:
         assert kept.get("/livez").status == 200
         assert served(url, tls) == "first"
         for name in ("second", "third"):
             mounted.swap(authority.sign(name))
-            eventually(lambda name=name: served(url, tls) == name)
+            look()
+            look()
+            assert served(url, tls) == name
             assert kept.post("/filter", request("filter")).status == 200
     assert (reloads(verbs, "ok"), reloads(verbs, "error")) == (2, 0)
+
+
+def test_a_server_looks_after_its_files_by_itself(mounted: Mounted, authority: Authority) -> None:
+    tls = client(authority, authority.sign("scheduler"))
+    options = {"tls_look_s": LOOK_S}
+    with running(some_verbs(), tls=mounted.files, service_options=options) as (url, _):
+        for name in ("second", "third"):
+            mounted.swap(authority.sign(name))
+            eventually(lambda name=name: served(url, tls) == name)
 
 
 def test_while_pairs_are_swapped_no_request_fails(mounted: Mounted, authority: Authority) -> None:
@@ -120,14 +137,14 @@ def test_while_pairs_are_swapped_no_request_fails(mounted: Mounted, authority: A
         while not over.is_set():
             seen.append(served(url, tls))
 
-    with serving(mounted.files, some_verbs()) as url:
-        asking = threading.Thread(target=ask)
-        asking.start()
+    with serving(mounted.files, some_verbs()) as (url, look), ThreadPoolExecutor(1) as asking:
+        asked = asking.submit(ask)
         for number in range(10):
             mounted.swap(authority.sign(f"pair-{number}"))
-            eventually(lambda number=number: f"pair-{number}" in seen[-3:] or not asking.is_alive())
+            look()
+            eventually(lambda number=number: asked.done() or f"pair-{number}" in seen)
         over.set()
-        asking.join()
+        asked.result()
     assert seen[-1] == "pair-9"
 
 
@@ -138,32 +155,32 @@ def test_files_that_are_no_good_leave_the_old_pair_until_they_are(
     verbs = some_verbs()
     tls = client(authority, authority.sign("scheduler"))
     old, new = authority.sign("old"), authority.sign("new")
-    files = TlsFiles(tmp_path / "live.crt", tmp_path / "live.key")
+    files = TlsFiles(tmp_path / "tls.crt", tmp_path / "tls.key", authority.file)
     shutil.copy(old.cert_file, files.cert_file)
     shutil.copy(old.key_file, files.key_file)
-    with serving(files, verbs) as url:
+    with serving(files, verbs) as (url, look):
         match bad:
             case "key first":
-                shutil.copy(new.key_file, files.key_file)
+                replace(files.key_file, new.key_file.read_bytes())
             case "certificate first":
-                shutil.copy(new.cert_file, files.cert_file)
+                replace(files.cert_file, new.cert_file.read_bytes())
             case "garbage":
-                files.cert_file.write_text("-----BEGIN CERTIFICATE-----\n")
+                replace(files.cert_file, b"-----BEGIN CERTIFICATE-----\n")
             case "empty":
-                files.key_file.write_text("")
+                replace(files.key_file, b"")
             case "gone":
                 files.key_file.unlink()
-        eventually(lambda: reloads(verbs, "error") == 1)
-        time.sleep(4 * LOOK_S)
         # Told once, however long it lasts.
-        assert reloads(verbs, "error") == 1
+        for _ in range(3):
+            look()
+            assert reloads(verbs, "error") == 1
         assert served(url, tls) == "old"
-        shutil.copy(new.key_file, files.key_file)
-        shutil.copy(new.cert_file, files.cert_file)
-        eventually(lambda: served(url, tls) == "new")
-    errors = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert errors
-    assert all("stays in use" in record.message for record in errors)
+        replace(files.key_file, new.key_file.read_bytes())
+        replace(files.cert_file, new.cert_file.read_bytes())
+        look()
+        assert served(url, tls) == "new"
+    (error,) = (record for record in caplog.records if record.levelno == logging.ERROR)
+    assert "stays in use" in error.message
     assert "PRIVATE KEY" not in caplog.text
 
 
@@ -172,25 +189,31 @@ def test_a_pair_that_has_expired_does_not_replace_one_that_has_not(
 ) -> None:
     verbs = some_verbs()
     tls = client(authority, authority.sign("scheduler"))
-    with serving(mounted.files, verbs) as url:
+    with serving(mounted.files, verbs) as (url, look):
         mounted.swap(authority.sign("expired", lasts=timedelta(days=-1)))
-        eventually(lambda: reloads(verbs, "error") == 1)
+        look()
+        assert reloads(verbs, "error") == 1
         assert served(url, tls) == "first"
     assert "certificate has expired" in caplog.text
 
 
-def test_another_ca_for_clients_is_taken_over_with_the_pair(
-    mounted: Mounted, authority: Authority, tmp_path: Path
+@pytest.mark.parametrize("pair", ["second", "first"], ids=["with the pair", "alone"])
+def test_another_ca_for_clients_is_taken_over(
+    mounted: Mounted, authority: Authority, tmp_path: Path, pair: str
 ) -> None:
     folder = tmp_path / "other"
     folder.mkdir()
     other = Authority(folder, "other")
+    first = authority.sign("first")
+    mounted.swap(first)
     verbs = some_verbs()
     old, new = (client(authority, signed.sign("scheduler")) for signed in (authority, other))
-    with serving(mounted.files, verbs) as url:
+    with serving(mounted.files, verbs) as (url, look):
         assert served(url, old) == "first"
-        mounted.swap(authority.sign("second"), other.file)
-        eventually(lambda: reloads(verbs, "ok") == 1)
-        assert served(url, new) == "second"
+        # Nobody that the withdrawn one has signed is let in any more.
+        mounted.swap(first if pair == "first" else authority.sign(pair), other.file)
+        look()
+        assert reloads(verbs, "ok") == 1
+        assert served(url, new) == pair
         with pytest.raises((ssl.SSLError, ConnectionError, EOFError)):
             served(url, old)

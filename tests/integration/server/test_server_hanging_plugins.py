@@ -8,7 +8,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from live_server import NODES, Connection, pod, request, serving
+from live_server import (
+    NODES,
+    PATIENT_S,
+    Connection,
+    eventually,
+    head,
+    pod,
+    read_by_now,
+    request,
+    serving,
+)
 
 from kubextend import core
 from kubextend.framework.plugin import Rejection
@@ -18,25 +28,32 @@ from kubextend.profile import Profile, Profiles
 from kubextend.server import Check, Health
 from kubextend.verbs import Verbs
 
+# Answers come at four fifths of it. Where it is never to come, an hour is never waited for.
 TIMEOUT_S = 1.5
+NEVER_S = 3600.0
 FEW = 10
 
 
 class Hangs:
-    """A filter that hangs for the pods that say so, until the test is over."""
+    """A filter that hangs for the pods that say so, until the test is over.
+
+    Attributes:
+        hanging: calls that have begun to hang.
+    """
 
     name = "Hangs"
 
     def __init__(self) -> None:
         self.over = threading.Event()
+        self.hanging = 0
 
     def filter_nodes(self, _state: object, of: core.Pod, _nodes: core.Nodes) -> Sequence[Rejection]:
-        match of.labels.get("then"):
-            case "sleep":
-                self.over.wait(30)
-            case "spin":
-                while not self.over.is_set():
-                    pass
+        way = of.labels.get("then")
+        self.hanging += way is not None
+        if way == "sleep":
+            self.over.wait(2 * PATIENT_S)
+        while way == "spin" and not self.over.is_set():
+            pass
         return []
 
 
@@ -62,7 +79,7 @@ def quick_switches() -> Iterator[None]:
     sys.setswitchinterval(before_s)
 
 
-def verbs_of(plugin: Hangs) -> Verbs:
+def verbs_of(plugin: Hangs, timeout_s: float = TIMEOUT_S) -> Verbs:
     profiles = [
         Profile("default-scheduler", filter=[plugin]),
         Profile("other", filter=[Another()]),
@@ -71,7 +88,7 @@ def verbs_of(plugin: Hangs) -> Verbs:
         Profiles.of(profiles),
         request_store=core.NodeStore(),
         metrics=Metrics(),
-        http_timeout_s=TIMEOUT_S,
+        http_timeout_s=timeout_s,
     )
 
 
@@ -79,8 +96,12 @@ def health_of(verbs: Verbs) -> Health:
     return Health(alive=[Check("plugins", verbs.limits.breakers.why_not_alive)])
 
 
-def hanging(way: str) -> bytes:
-    return request("filter", pod(then=way))
+def filtering(body: bytes) -> bytes:
+    return head("POST", "/filter", **{"Content-Length": str(len(body))}) + body
+
+
+def hanging(way: str = "sleep") -> bytes:
+    return filtering(request("filter", pod(then=way)))
 
 
 def of_another_scheduler() -> bytes:
@@ -88,122 +109,116 @@ def of_another_scheduler() -> bytes:
     return request("filter", asked)
 
 
-def answered_until(connection: Connection, until: threading.Event, body: bytes) -> int:
-    """How many requests, one after the other, were answered before that."""
-    count = 0
-    while not until.is_set():
-        assert connection.post("/filter", body).status == 200
-        count += 1
-    return count
+FAILED = 'Filter plugin "Hangs" failed'
 
 
 @pytest.mark.usefixtures("quick_switches")
 @pytest.mark.parametrize("way", ["sleep", "spin"])
 def test_other_requests_go_on_while_a_plugin_hangs(plugin: Hangs, way: str) -> None:
-    verbs = verbs_of(plugin)
-    answered = threading.Event()
-    found: dict[str, Any] = {}
-
-    def ask() -> None:
-        # Also where no answer came: who asks beside it goes on until then.
-        try:
-            with Connection(url) as connection:
-                began_s = time.monotonic()
-                found["answer"] = connection.post("/filter", hanging(way))
-                found["seconds"] = time.monotonic() - began_s
-        finally:
-            answered.set()
-
-    with serving(verbs, health=health_of(verbs)) as url, Connection(url) as connection:
-        body = of_another_scheduler()
-        asking = threading.Thread(target=ask)
-        asking.start()
-        time.sleep(0.05)
-        beside = answered_until(connection, answered, body)
-        asking.join()
-        assert connection.get("/livez").status == 200
+    verbs = verbs_of(plugin, NEVER_S)
+    with (
+        serving(verbs, health=health_of(verbs)) as url,
+        Connection(url) as stuck,
+        Connection(url) as beside,
+    ):
+        stuck.send(hanging(way))
+        eventually(lambda: plugin.hanging)
+        for _ in range(FEW):
+            assert beside.post("/filter", of_another_scheduler()).status == 200
+            assert beside.get("/livez").status == 200
+        assert not stuck.is_answered()
         plugin.over.set()
-    assert found["seconds"] < TIMEOUT_S
-    assert found["answer"].status == 200
-    assert found["answer"].error.startswith('Filter plugin "Hangs" failed')
-    assert beside >= FEW
+        assert stuck.answer().error == ""
+
+
+@pytest.mark.usefixtures("quick_switches")
+@pytest.mark.parametrize("way", ["sleep", "spin"])
+def test_a_request_is_answered_though_its_plugin_hangs_on(plugin: Hangs, way: str) -> None:
+    verbs = verbs_of(plugin)
+    with serving(verbs, health=health_of(verbs)) as url, Connection(url) as connection:
+        connection.send(hanging(way))
+        answer = connection.answer()
+        assert connection.get("/livez").status == 200
+        assert not plugin.over.is_set()
+        plugin.over.set()
+    assert answer.status == 200
+    assert answer.error.startswith(FAILED)
 
 
 def test_two_stuck_threads_fail_livez_and_metrics_say_why(plugin: Hangs) -> None:
     verbs = verbs_of(plugin)
-    with serving(verbs, health=health_of(verbs)) as url:
-        asked = [Connection(url), Connection(url)]
-        body = hanging("sleep")
-        for connection in asked:
-            connection.socket.sendall(
-                b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-                b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
-            )
-        for connection in asked:
-            assert connection.answer().error.startswith('Filter plugin "Hangs" failed')
-            connection.close()
-        with Connection(url) as connection:
-            livez = connection.get("/livez")
-            metrics = connection.get("/metrics").body.decode()
-            again = connection.post("/filter", request("filter"))
+    with (
+        serving(verbs, health=health_of(verbs)) as url,
+        Connection(url) as first,
+        Connection(url) as second,
+        Connection(url) as connection,
+    ):
+        for stuck in (first, second):
+            stuck.send(hanging())
+        for stuck in (first, second):
+            assert stuck.answer().error.startswith(FAILED)
+        livez = connection.get("/livez")
+        metrics = connection.get("/metrics").body.decode()
+        again = connection.post("/filter", request("filter"))
         plugin.over.set()
     assert livez.status == 503
     assert '2 threads are stuck in plugin "Hangs"' in livez.body.decode()
     assert 'kubextend_plugin_breaker_open{plugin="Hangs"} 1.0' in metrics
     assert 'kubextend_plugin_breaker_open{plugin="Another"} 0.0' in metrics
     assert 'kubextend_plugin_stuck_threads{plugin="Hangs"} 2.0' in metrics
-    assert again.error.startswith('Filter plugin "Hangs" failed')
+    assert again.error.startswith(FAILED)
 
 
 def test_a_client_that_leaves_early_does_not_hide_a_hang(plugin: Hangs) -> None:
-    verbs = verbs_of(plugin)
-    with serving(verbs, health=health_of(verbs)) as url:
-        body = hanging("sleep")
-        with Connection(url) as connection:
-            connection.socket.sendall(
-                b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-                b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
-            )
-            time.sleep(0.1)
-        time.sleep(TIMEOUT_S)
-        with Connection(url) as connection:
-            answer = connection.post("/filter", request("filter"))
-        assert answer.error.startswith('Filter plugin "Hangs" failed')
-        plugin.over.set()
-
-
-def test_the_server_ends_although_a_plugin_never_does() -> None:
-    plugin = Hangs()
-    verbs = verbs_of(plugin)
-    with serving(verbs) as url, Connection(url) as connection:
-        connection.post("/filter", hanging("sleep"))
-    # The end of the block waits for the server; the thread is a daemon that nobody joins.
-    stuck = [thread for thread in threading.enumerate() if thread.name == "kubextend-verb"]
-    assert all(thread.daemon for thread in stuck)
-    plugin.over.set()
-
-
-def test_a_body_that_comes_slowly_leaves_less_time_for_plugins(plugin: Hangs) -> None:
-    verbs = verbs_of(plugin)
-    body = hanging("sleep")
-    with serving(verbs) as url, Connection(url) as connection:
-        began_s = time.monotonic()
-        connection.socket.sendall(
-            b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-            b"Content-Length: %d\r\n\r\n%b" % (len(body), body[:-1])
+    with serving(verbs_of(plugin)) as url, Connection(url) as connection:
+        with Connection(url) as leaving:
+            leaving.send(hanging())
+            eventually(lambda: plugin.hanging)
+        # A healthy pod is answered until the hang is noticed, and the plugin called no more.
+        eventually(
+            lambda: connection.post("/filter", request("filter")).error.startswith(FAILED),
         )
-        time.sleep(TIMEOUT_S * 0.5)
-        connection.socket.sendall(body[-1:])
-        answer = connection.answer()
-        took_s = time.monotonic() - began_s
         plugin.over.set()
-    assert answer.error
-    assert took_s < TIMEOUT_S
 
 
-def verb_threads() -> set[int | None]:
+def test_the_server_ends_although_a_plugin_never_does(plugin: Hangs) -> None:
+    before = verb_threads()
+    with serving(verbs_of(plugin)) as url, Connection(url) as connection:
+        connection.send(hanging())
+        assert connection.answer().error.startswith(FAILED)
+    # The end of the block waits for the server; the thread is a daemon that nobody joins.
+    assert not plugin.over.is_set()
+    stuck = verb_threads() - before
+    assert stuck
+    assert all(thread.daemon for thread in stuck)
+
+
+def test_the_time_of_a_verb_begins_before_its_body_is_there(
+    plugin: Hangs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verbs = verbs_of(plugin)
+    arrived_s: list[float] = []
+    in_time = verbs.in_time
+
+    def noted(verb: Any, body: Any, arrived: float) -> Any:
+        arrived_s.append(arrived)
+        return in_time(verb, body, arrived)
+
+    monkeypatch.setattr(verbs, "in_time", noted)
+    sent = filtering(request("filter"))
+    with serving(verbs) as url, Connection(url) as connection:
+        connection.send(sent[:-1])
+        read_by_now(url)
+        nearly_whole_s = time.monotonic()
+        connection.send(sent[-1:])
+        assert connection.answer().error == ""
+    assert len(arrived_s) == 1
+    assert arrived_s[0] < nearly_whole_s
+
+
+def verb_threads() -> set[threading.Thread]:
     """Those that are there now, of whatever verbs."""
-    return {each.ident for each in threading.enumerate() if each.name == "kubextend-verb"}
+    return {each for each in threading.enumerate() if each.name == "kubextend-verb"}
 
 
 def test_without_python_a_small_body_stays_on_the_event_loop() -> None:

@@ -1,7 +1,6 @@
 """Every file of the JSON test suite, in every position of every verb, over one connection."""
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -43,13 +42,11 @@ def test_every_file_is_served_or_refused_and_nothing_breaks(
     wrong = []
     with Connection(url) as connection:
         for file, body in bodies(position, verb):
-            started_s = time.perf_counter()
             answer = connection.post(f"/{verb}", body)
-            took_s = time.perf_counter() - started_s
             allowed = {"y_": {200, 400}, "n_": {400}, "i_": {200, 400}}[file.name[:2]]
             if file.name.startswith("y_") and position == "skipped":
                 allowed = {200}
-            if answer.status not in allowed or took_s > 1:
-                wrong.append((file.name, answer.status, took_s))
+            if answer.status not in allowed:
+                wrong.append((file.name, answer.status))
         assert connection.post(f"/{verb}", request(verb)).status == 200
     assert wrong == []

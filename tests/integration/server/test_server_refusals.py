@@ -1,8 +1,7 @@
 import http
-import time
 
 import pytest
-from live_server import VERBS, Connection, head, request, serving, some_verbs
+from live_server import VERBS, Connection, head, read_by_now, request, serving, some_verbs
 
 from kubextend.server import Limits
 from kubextend.verbs import Verbs
@@ -185,7 +184,7 @@ def test_a_head_that_is_too_large_is_told_so() -> None:
     with serving(some_verbs()) as url, Connection(url) as connection:
         connection.send(b"GET /livez HTTP/1.1\r\nHost: x\r\nX: ")
         connection.send(b"x" * 60_000)
-        time.sleep(0.2)
+        read_by_now(url)
         connection.send(b"x" * 6_000)
         answer = connection.answer()
         assert answer.status == 431

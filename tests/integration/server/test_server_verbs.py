@@ -3,6 +3,7 @@ import json
 import pytest
 from live_server import NO_RDMA, NODES, VERBS, Connection, pod, request, serving, some_verbs
 
+from kubextend.server import Health, Listener, application
 from kubextend.verbs import Verbs
 
 EXPECTED = {
@@ -37,9 +38,8 @@ def test_every_verb_answers_on_its_path(url: str, verb: str) -> None:
 def test_an_answer_has_a_length_and_a_type_and_the_connection_stays(url: str, verb: str) -> None:
     with Connection(url) as connection:
         answers = [connection.post(f"/{verb}", request(verb)) for _ in range(20)]
-        connection.socket.settimeout(0.2)
-        with pytest.raises(TimeoutError):
-            connection.is_closed()
+        # What comes next is the answer to what is asked next: nothing was left behind the others.
+        assert connection.get("/livez").body == b"ok"
     for answer in answers:
         assert answer.status == 200
         assert answer.headers["content-type"] == "application/json"
@@ -54,11 +54,8 @@ def test_a_connection_outlives_the_ninety_seconds_of_the_schedulers_own_pool() -
         assert connection.get("/livez").status == 200
         assert connection.is_closed()
     # The default is checked by its number: a test cannot wait for it.
-    with serving(some_verbs()) as url, Connection(url) as connection:
-        assert connection.get("/livez").status == 200
-        connection.socket.settimeout(2)
-        with pytest.raises(TimeoutError):
-            connection.is_closed()
+    verbs = some_verbs()
+    assert Listener(application(verbs, Health()), "127.0.0.1", 0).keep_alive_s > 90
 
 
 @pytest.mark.parametrize(

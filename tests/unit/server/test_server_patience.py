@@ -81,3 +81,13 @@ def test_nothing_is_over_once_it_has_ended() -> None:
     patience.end()
     loop.pass_time(1000)
     assert ends == []
+
+
+def test_nothing_is_over_once_it_has_ended_after_a_look_that_granted_more() -> None:
+    loop, ends = Loop(), []
+    patience = Patience(loop, 1.0, lambda: ends.append("over"), lambda: 5.0)
+    loop.pass_time(loop.now_s + 2.0)
+    assert loop.looks == 1
+    patience.end()
+    loop.pass_time(loop.now_s + 1000)
+    assert ends == []

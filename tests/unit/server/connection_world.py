@@ -1,0 +1,264 @@
+"""One connection of the server's protocol, in memory, on a clock that turns when all wait."""
+
+import asyncio
+import selectors
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.server import ServerState
+
+from kubextend.server import Deadlines
+from kubextend.server.protocol import BoundedProtocol
+
+T = TypeVar("T")
+KEEP_ALIVE_S = 120
+# As asyncio's own transports have it.
+HIGH_WATER, LOW_WATER = 64 * 1024, 16 * 1024
+
+
+class Turning(selectors.SelectSelector):
+    """Waits for nothing: what would have been waited for has passed at once."""
+
+    now_s = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        ready = super().select(0)
+        if not ready:
+            assert timeout is not None, "everybody waits for something that will never happen"
+            self.now_s += max(timeout, 0.0)
+        return ready
+
+
+class TurnedLoop(asyncio.SelectorEventLoop):
+    """An event loop on which an hour takes no time and nothing else is late."""
+
+    def __init__(self) -> None:
+        self._turning = Turning()
+        super().__init__(self._turning)
+
+    def time(self) -> float:
+        return self._turning.now_s
+
+
+def on_turned_clock(scenario: Coroutine[Any, Any, T]) -> T:
+    """What the scenario returns."""
+    with asyncio.Runner(loop_factory=TurnedLoop) as runner:
+        return runner.run(scenario)
+
+
+class Wire(asyncio.Transport):
+    """A transport in memory, and the client at its other end.
+
+    Args:
+        protocol: the server's.
+        reads_at_once: the client reads what is written as soon as it is written; else by ``read``.
+
+    Attributes:
+        received: what the client has read.
+        closed: the connection is over; the client has read everything unless it is ``aborted``.
+        written_in_vain: writes to a connection that was over already.
+    """
+
+    def __init__(self, protocol: BoundedProtocol, *, reads_at_once: bool = True) -> None:
+        super().__init__()
+        self.received = b""
+        self.closed = self.aborted = False
+        self.written_in_vain = 0
+        self._protocol: asyncio.BaseProtocol = protocol
+        self._reads_at_once = reads_at_once
+        self._unread = b""
+        self._held_back = b""
+        self._closing = self._reading_paused = self._writing_paused = False
+        protocol.connection_made(self)
+
+    # What the client does.
+
+    async def send(self, *pieces: bytes) -> None:
+        """Each is a read of the server's, unless the server reads nothing at the moment."""
+        for piece in pieces:
+            self._held_back += piece
+            self._hand_over()
+            await settled()
+
+    async def read(self, most: int) -> None:
+        """The client has read some of what is there."""
+        self.received += self._unread[:most]
+        self._unread = self._unread[most:]
+        if self._writing_paused and len(self._unread) <= LOW_WATER:
+            self._writing_paused = False
+            self._protocol.resume_writing()
+        self._end_if_all_is_read()
+        await settled()
+
+    async def leave(self) -> None:
+        """The client resets the connection."""
+        self._end(ConnectionResetError())
+        await settled()
+
+    # What the server asks of a transport.
+
+    def write(self, data: Any) -> None:
+        if self.closed:
+            self.written_in_vain += 1
+        elif self._reads_at_once:
+            self.received += bytes(data)
+        else:
+            self._unread += bytes(data)
+            if len(self._unread) > HIGH_WATER and not self._writing_paused:
+                self._writing_paused = True
+                self._protocol.pause_writing()
+
+    def get_write_buffer_size(self) -> int:
+        return len(self._unread)
+
+    def close(self) -> None:
+        self._closing = True
+        asyncio.get_running_loop().call_soon(self._end_if_all_is_read)
+
+    def abort(self) -> None:
+        self.aborted = self._closing = True
+        self._unread = b""
+        asyncio.get_running_loop().call_soon(self._end, None)
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def pause_reading(self) -> None:
+        self._reading_paused = True
+
+    def resume_reading(self) -> None:
+        self._reading_paused = False
+        asyncio.get_running_loop().call_soon(self._hand_over)
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return default
+
+    def _hand_over(self) -> None:
+        while self._held_back and not (self._reading_paused or self._closing):
+            if isinstance(self._protocol, asyncio.BufferedProtocol):
+                buffer = memoryview(self._protocol.get_buffer(-1))
+                taken = min(len(buffer), len(self._held_back))
+                buffer[:taken] = self._held_back[:taken]
+                self._held_back = self._held_back[taken:]
+                self._protocol.buffer_updated(taken)
+            else:
+                assert isinstance(self._protocol, asyncio.Protocol)
+                data, self._held_back = self._held_back, b""
+                self._protocol.data_received(data)
+
+    def _end_if_all_is_read(self) -> None:
+        if self._closing and not self._unread:
+            self._end(None)
+
+    def _end(self, error: Exception | None) -> None:
+        if not self.closed:
+            self.closed = self._closing = True
+            self._protocol.connection_lost(error)
+
+
+async def settled() -> None:
+    """Whatever can go on has gone on as far as it can, and no time has passed."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def protocol(
+    app: ASGIApp,
+    deadlines: Deadlines | None = None,
+    refused: list[int] | None = None,
+    kind: Callable[..., BoundedProtocol] = BoundedProtocol,
+    **more: Any,
+) -> BoundedProtocol:
+    """The server's side of a connection, on the running loop.
+
+    Args:
+        app: what answers.
+        deadlines: for the client; None: those of production.
+        refused: gets the status of each refusal of the protocol's own.
+        kind: a protocol.
+        more: what that one needs.
+    """
+    config = uvicorn.Config(
+        app,
+        interface="asgi3",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+    )
+    told = [] if refused is None else refused
+    return kind(
+        config,
+        ServerState(),
+        {},
+        _loop=asyncio.get_running_loop(),
+        deadlines=deadlines or Deadlines(),
+        ending=lambda: False,
+        on_refused=lambda status: told.append(int(status)),
+        **more,
+    )
+
+
+def connected(app: ASGIApp, deadlines: Deadlines | None = None, **more: Any) -> Wire:
+    """A client whose connection was just made."""
+    reads_at_once = more.pop("reads_at_once", True)
+    return Wire(protocol(app, deadlines, **more), reads_at_once=reads_at_once)
+
+
+def get(path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+
+
+def post(path: str, length: int) -> bytes:
+    """A head; so many bytes are to follow."""
+    return f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode()
+
+
+async def answer(send: Send, body: bytes, status: int = 200, *, pieces: int = 1) -> None:
+    """An answer of equal pieces, each sent when there is room for it."""
+    length = [(b"content-length", b"%d" % (len(body) * pieces))]
+    await send({"type": "http.response.start", "status": status, "headers": length})
+    for left in reversed(range(pieces)):
+        await send({"type": "http.response.body", "body": body, "more_body": left > 0})
+
+
+def says(body: bytes) -> bytes:
+    """The end of an answer that ``answer`` has made of this body."""
+    return b"content-length: %d\r\n\r\n%b" % (len(body), body)
+
+
+async def received(receive: Receive) -> bytes:
+    """The whole body of a request."""
+    body, more = b"", True
+    while more:
+        message = await receive()
+        assert message["type"] == "http.request"
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    return body
+
+
+class Echo:
+    """Answers each request with its path and the size of its body.
+
+    Args:
+        before: done with the path before it is answered, when the whole body is read.
+    """
+
+    def __init__(self, before: Callable[[str], Awaitable[object]] | None = None) -> None:
+        self._before = before
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        size = len(await received(receive))
+        if self._before is not None:
+            await self._before(scope["path"])
+        await answer(send, self.of(scope["path"], size))
+
+    @staticmethod
+    def of(path: str, size: int = 0) -> bytes:
+        return f"{path} {size}".encode()

@@ -1,0 +1,375 @@
+"""What a connection does as time goes by: kept alive, waited for, hung up on, answered in turn."""
+
+import asyncio
+from collections import defaultdict
+from http import HTTPStatus
+
+import pytest
+from connection_world import (
+    HIGH_WATER,
+    KEEP_ALIVE_S,
+    Echo,
+    answer,
+    connected,
+    get,
+    on_turned_clock,
+    post,
+    received,
+    says,
+    settled,
+)
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from kubextend.server import Deadlines
+from kubextend.server.connection import connection_of
+from kubextend.server.shortcut import ShortAnswer, ShortcutProtocol
+
+PACE = 1000
+READING_PACE = 64_000
+DEADLINES = Deadlines(head_s=10.0, body_s=30.0, answer_s=30.0, slowest_bytes=PACE)
+TOO_LATE = b"HTTP/1.1 408 "
+HALF_A_HEAD = b"POST /filter HT"
+
+
+class Held:
+    """Answers a path when the test says so; one that is ``begun`` is half answered before."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.go: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        self.asked.append(path)
+        if path == "/begun":
+            await send(
+                {
+                    "type": "http.response.start",
+                    "status": 200,
+                    "headers": [(b"content-length", b"10")],
+                }
+            )
+        await self.go[path].wait()
+        await answer(send, Echo.of(path))
+
+
+# Kept alive.
+
+
+def test_a_connection_stays_open_for_as_long_as_its_answer_takes() -> None:
+    async def scenario() -> None:
+        wire = connected(Echo(before=lambda _path: asyncio.sleep(10 * KEEP_ALIVE_S)))
+        await wire.send(get("/bind"))
+        await asyncio.sleep(10 * KEEP_ALIVE_S - 1)
+        assert not wire.closed
+        await asyncio.sleep(2)
+        assert wire.received.endswith(says(Echo.of("/bind")))
+        assert not wire.closed
+
+    on_turned_clock(scenario())
+
+
+@pytest.mark.parametrize("requests", [0, 1, 3])
+def test_an_idle_connection_is_closed_when_its_time_is_over_and_not_before(requests: int) -> None:
+    async def scenario() -> None:
+        wire = connected(Echo())
+        for _ in range(requests):
+            await asyncio.sleep(50)
+            await wire.send(get("/livez"))
+        await asyncio.sleep(KEEP_ALIVE_S - 1)
+        assert not wire.closed
+        await asyncio.sleep(2)
+        assert wire.closed
+        assert not wire.aborted
+
+    on_turned_clock(scenario())
+
+
+@pytest.mark.parametrize(
+    ("begun", "rest"),
+    [(b"GET /a HT", b"TP/1.1\r\nHost: x\r\n\r\n"), (post("/a", 2) + b"x", b"x")],
+    ids=["head", "body"],
+)
+def test_keep_alive_closes_no_connection_in_the_middle_of_a_request(
+    begun: bytes, rest: bytes
+) -> None:
+    patient_s = 10.0 * KEEP_ALIVE_S
+
+    async def scenario() -> bytes:
+        wire = connected(Echo(), Deadlines(head_s=patient_s, body_s=patient_s))
+        await wire.send(begun)
+        await asyncio.sleep(2 * KEEP_ALIVE_S)
+        await wire.send(rest)
+        return wire.received
+
+    assert on_turned_clock(scenario()).startswith(b"HTTP/1.1 200 ")
+
+
+# A client that is slow to ask.
+
+
+@pytest.mark.parametrize("before", [b"", get("/livez")], ids=["first", "second"])
+@pytest.mark.parametrize(
+    ("sent", "seconds", "said"),
+    [(HALF_A_HEAD, 10, b"the request's head"), (post("/a", 9) + b"x", 30, b"the request's body")],
+    ids=["head", "body"],
+)
+def test_a_request_that_is_late_is_told_so(
+    before: bytes, sent: bytes, seconds: int, said: bytes
+) -> None:
+    refused: list[int] = []
+
+    async def scenario() -> None:
+        wire = connected(Echo(), DEADLINES, refused=refused)
+        await wire.send(before)
+        answered = wire.received
+        await asyncio.sleep(KEEP_ALIVE_S - 1)
+        await wire.send(sent)
+        await asyncio.sleep(seconds - 1)
+        assert (wire.received, wire.closed) == (answered, False)
+        await asyncio.sleep(2)
+        told = wire.received.removeprefix(answered)
+        assert told.startswith(TOO_LATE)
+        assert said in told
+        assert (wire.closed, refused) == (True, [HTTPStatus.REQUEST_TIMEOUT])
+
+    on_turned_clock(scenario())
+
+
+async def refuses_at_once(_scope: Scope, _receive: Receive, send: Send) -> None:
+    """Answers before it has read anything."""
+    await answer(send, b"no", 413)
+
+
+@pytest.mark.parametrize(
+    ("app", "sent", "written"),
+    [
+        (Held, [get("/held"), HALF_A_HEAD], 0),
+        (Held, [get("/begun"), HALF_A_HEAD], 1),
+        (Held, [post("/begun", 9) + b"x"], 1),
+        (lambda: refuses_at_once, [post("/a", 9) + b"x"], 1),
+    ],
+    ids=["behind one that is held", "behind half an answer", "in its own answer", "refused before"],
+)
+def test_a_late_request_is_not_told_so_where_another_answer_is_due(
+    app: type[Held], sent: list[bytes], written: int
+) -> None:
+    async def scenario() -> None:
+        wire = connected(app(), DEADLINES)
+        await wire.send(*sent)
+        await asyncio.sleep(60)
+        assert wire.aborted
+        assert wire.received.count(b"HTTP/1.1 ") == written
+        assert TOO_LATE not in wire.received
+
+    on_turned_clock(scenario())
+
+
+def test_a_request_that_waits_behind_another_is_not_late() -> None:
+    async def scenario() -> None:
+        app = Held()
+        wire = connected(app, DEADLINES)
+        await wire.send(get("/first"), post("/second", 5) + b"xx", b"xxx" + HALF_A_HEAD)
+        await asyncio.sleep(600)
+        assert app.asked == ["/first"]
+        for path in ("/first", "/second"):
+            app.go[path].set()
+        await settled()
+        assert not wire.closed
+        assert wire.received.count(b"HTTP/1.1 200 ") == 2
+        assert wire.received.endswith(says(Echo.of("/second")))
+        # Nothing stands before the third any more.
+        await asyncio.sleep(11)
+        assert TOO_LATE in wire.received
+
+    on_turned_clock(scenario())
+
+
+async def fills(scope: Scope, _receive: Receive, send: Send) -> None:
+    """Reads a body past the parser."""
+    connection = connection_of(scope)
+    assert connection is not None
+    body = bytearray(int(dict(scope["headers"])[b"content-length"]))
+    try:
+        await connection.fill(memoryview(body))
+    except ClientDisconnect:
+        return
+    await answer(send, Echo.of(scope["path"], len(body)))
+
+
+@pytest.mark.parametrize("app", [Echo(), fills], ids=["parsed", "past the parser"])
+@pytest.mark.parametrize(
+    ("pace", "over_after_s"), [(0, 30), (PACE // 2, 60), (PACE + PACE // 10, None)]
+)
+def test_a_body_may_take_as_long_as_it_keeps_its_pace(
+    app: ASGIApp, pace: int, over_after_s: int | None
+) -> None:
+    # After t seconds 30 + t * pace / PACE are allowed.
+    size = 100 * PACE
+
+    async def scenario() -> None:
+        wire = connected(app, DEADLINES)
+        await wire.send(post("/a", size))
+        took_s = sent = 0
+        while not wire.received:
+            await asyncio.sleep(1)
+            piece = b"x" * min(pace, size - sent)
+            await wire.send(piece)
+            sent += len(piece)
+            took_s += 1
+        if over_after_s is None:
+            assert wire.received.endswith(says(Echo.of("/a", size)))
+        else:
+            assert wire.received.startswith(TOO_LATE)
+            assert abs(took_s - over_after_s) <= 2
+
+    on_turned_clock(scenario())
+
+
+# A client that is slow to read.
+
+
+@pytest.mark.parametrize(
+    ("pace", "over_after_s"),
+    [(0, 30), (READING_PACE // 2, 60), (READING_PACE + READING_PACE // 10, None)],
+)
+def test_an_answer_may_take_as_long_as_its_client_keeps_the_pace(
+    pace: int, over_after_s: int | None
+) -> None:
+    piece = b"x" * (HIGH_WATER + 1)
+    size = 50 * len(piece)
+
+    async def scenario() -> None:
+        async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+            await answer(send, piece, pieces=50)
+
+        deadlines = Deadlines(answer_s=30.0, slowest_bytes=READING_PACE)
+        wire = connected(app, deadlines, reads_at_once=False)
+        await wire.send(get("/large"))
+        took_s = 0
+        while not wire.aborted and len(wire.received) <= size:
+            await asyncio.sleep(1)
+            await wire.read(pace)
+            took_s += 1
+        if over_after_s is None:
+            assert wire.received.partition(b"\r\n\r\n")[2] == piece * 50
+            assert not wire.closed
+        else:
+            assert wire.aborted
+            assert abs(took_s - over_after_s) <= 3
+
+    on_turned_clock(scenario())
+
+
+# A client that asks before it is answered.
+
+
+@pytest.mark.parametrize(("waiting", "served"), [(100, True), (101, False)])
+def test_a_hundred_requests_may_wait_behind_one_and_no_more(waiting: int, served: bool) -> None:
+    async def scenario() -> None:
+        app = Held()
+        wire = connected(app)
+        await wire.send(get("/held") + get("/waits") * waiting)
+        assert app.asked == ["/held"]
+        assert wire.closed is not served
+        for path in ("/held", "/waits"):
+            app.go[path].set()
+        await asyncio.sleep(1)
+        assert app.asked == ["/held", *(["/waits"] * waiting if served else [])]
+
+    on_turned_clock(scenario())
+
+
+# A client that goes away, or sends what nobody can read.
+
+
+def test_the_request_that_is_being_answered_is_told_that_its_client_is_gone() -> None:
+    told = []
+
+    async def scenario() -> None:
+        async def app(scope: Scope, receive: Receive, _send: Send) -> None:
+            await received(receive)
+            told.append((scope["path"], (await receive())["type"]))
+
+        wire = connected(app)
+        await wire.send(get("/first"), get("/second"))
+        await wire.leave()
+
+    on_turned_clock(scenario())
+    assert told == [("/first", "http.disconnect")]
+
+
+def test_nothing_is_written_once_the_client_is_gone_though_requests_wait() -> None:
+    async def scenario() -> int:
+        async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+            await answer(send, b"x" * (HIGH_WATER + 1), pieces=9)
+
+        wire = connected(app, reads_at_once=False)
+        await wire.send(get("/first"), get("/second"))
+        await wire.leave()
+        return wire.written_in_vain
+
+    assert on_turned_clock(scenario()) == 0
+
+
+def test_a_connection_ends_where_a_body_was_given_up() -> None:
+    asked = []
+
+    async def scenario() -> None:
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            asked.append(scope["path"])
+            try:
+                async with asyncio.timeout(5):
+                    await fills(scope, receive, send)
+            except TimeoutError:
+                await answer(send, b"no", 503)
+
+        wire = connected(app)
+        await wire.send(post("/given-up", 100) + b"x")
+        await asyncio.sleep(4)
+        await wire.send(b"x")
+        await asyncio.sleep(2)
+        assert wire.received.startswith(b"HTTP/1.1 503 ")
+        assert b"connection: close\r\n" in wire.received
+        assert wire.closed
+
+    on_turned_clock(scenario())
+    assert asked == ["/given-up"]
+
+
+@pytest.mark.xfail(strict=True, reason="findings S13: a 400 or 431 goes out of turn")
+@pytest.mark.parametrize(
+    "bad",
+    [b"garbage\r\n\r\n", b"GET / HTTP/1.1\r\nX: " + b"x" * 70_000],
+    ids=["garbage", "a head without end"],
+)
+def test_what_cannot_be_read_is_not_refused_in_the_place_of_another_answer(bad: bytes) -> None:
+    async def scenario() -> None:
+        app = Held()
+        wire = connected(app)
+        await wire.send(get("/held"), bad)
+        app.go["/held"].set()
+        await settled()
+        assert wire.received == b"" or wire.received.startswith(b"HTTP/1.1 200 ")
+
+    on_turned_clock(scenario())
+
+
+# The shortcut.
+
+
+@pytest.mark.parametrize(("pause_s", "way"), [(0.01, b"short"), (0.1, Echo.of("/filter", 2))])
+def test_a_request_takes_the_shortcut_where_the_rest_of_it_comes_at_once(
+    pause_s: float, way: bytes
+) -> None:
+    async def scenario() -> bytes:
+        shortcuts = {b"/filter": lambda _body: ShortAnswer(HTTPStatus.OK, b"short")}
+        wire = connected(Echo(), kind=ShortcutProtocol, shortcuts=shortcuts)
+        head = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        await wire.send(head + b"Content-Length: 2\r\n\r\n{")
+        await asyncio.sleep(pause_s)
+        await wire.send(b"}")
+        return wire.received
+
+    assert on_turned_clock(scenario()).endswith(says(way))
