@@ -67,7 +67,7 @@ def run(*arguments: object) -> Result:
 @pytest.fixture(autouse=True)
 def nothing_else_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plugins that packages of this environment announce are none of these tests' business."""
-    monkeypatch.setattr(discovery, "entry_points", lambda group: ())  # noqa: ARG005
+    monkeypatch.setattr(discovery, "entry_points", lambda group: ())
 
 
 @pytest.fixture
