@@ -11,7 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from kubextend import __version__, app, cli
+from kubextend import __version__, app, cli, discovery
 
 CONFIG = """\
 apiVersion: kubextend.dev/v1alpha1
@@ -62,6 +62,12 @@ NODES = {
 
 def run(*arguments: object) -> Result:
     return CliRunner().invoke(cli.main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(autouse=True)
+def nothing_else_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plugins that packages of this environment announce are none of these tests' business."""
+    monkeypatch.setattr(discovery, "entry_points", lambda group: ())
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,12 @@ Broken = announced_here:Absent
 """
 
 
+def of_the_announced_package(group: str) -> list[EntryPoint]:
+    """What is installed in this environment besides is none of these tests' business."""
+    found = entry_points(group=group)
+    return [each for each in found if each.dist is not None and each.dist.name == "announced"]
+
+
 @pytest.fixture(autouse=True)
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     site = tmp_path / "site"
@@ -48,6 +55,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     (information / "entry_points.txt").write_text(ENTRY_POINTS)
     (site / "announced_here.py").write_text(MODULE)
     monkeypatch.syspath_prepend(site)
+    monkeypatch.setattr(discovery, "entry_points", of_the_announced_package)
     yield
     sys.modules.pop("announced_here", None)
 

@@ -139,15 +139,22 @@ class Election:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            try:
-                self.attempt()
-            except (ClusterError, ValueError) as error:
-                self._trouble(error)
-            except Exception:
-                log.exception("the election failed in a way it should not")
-            self._tell()
-            self._stopped.wait(self._pause_s())
+            self._stopped.wait(self.turn())
         self._tell()
+
+    def turn(self) -> float:
+        """One attempt, and what came of it told; the seconds to wait before the next one.
+
+        For the election's own thread, and for tests.
+        """
+        try:
+            self.attempt()
+        except (ClusterError, ValueError) as error:
+            self._trouble(error)
+        except Exception:
+            log.exception("the election failed in a way it should not")
+        self._tell()
+        return self._pause_s()
 
     def attempt(self) -> None:
         """Renew the lease, or take it if it is free; does nothing where another one holds it.

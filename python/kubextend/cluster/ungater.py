@@ -75,6 +75,7 @@ class Ungater:
         may: asked before each patch.
         told: hears of each pod what became of it.
         first_pause_s: between the first two attempts; it doubles from one to the next.
+        wait: for so many seconds, or until it is stopped, between attempts.
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each thing it is joined to
@@ -86,6 +87,7 @@ class Ungater:
         may: Callable[[], bool],
         told: Told,
         first_pause_s: float = FIRST_PAUSE_S,
+        wait: Callable[[float], object] | None = None,
     ) -> None:
         self._cluster = cluster
         self._gate = gate
@@ -93,6 +95,7 @@ class Ungater:
         self._told = told
         self._first_pause_s = first_pause_s
         self._stopped = threading.Event()
+        self._wait = wait or self._stopped.wait
         self._pool = ThreadPoolExecutor(at_once, "kubextend-ungater")
         self._failing = False
 
@@ -132,7 +135,7 @@ class Ungater:
                     if refusals == MOST_REFUSALS:
                         return _refused(error)
                 self._say(error)
-                self._stopped.wait(max(pause_s, _asked_s(error)))
+                self._wait(max(pause_s, _asked_s(error)))
                 pause_s = min(2 * pause_s, PAUSE_S)
             else:
                 self._failing = False

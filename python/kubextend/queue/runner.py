@@ -21,6 +21,7 @@ __all__ = ["QueueRunner"]
 _LOGGER = logging.getLogger(__name__)
 
 JOIN_S: Final = 2.0
+FAULT_PAUSE_S: Final = 1.0
 STUCK_S: Final = 60.0
 """Sorting a hundred thousand pods takes a small part of it."""
 
@@ -107,19 +108,29 @@ class QueueRunner:
             return ""
         return f"the queue is stuck in a plugin's less or pre_enqueue for {stuck_s:.0f} s"
 
+    def turn(self, wait_s: float | None) -> float | None:
+        """Takes in what is told, after waiting for it at most so long, and releases what is due.
+
+        For the runner's own thread, and for tests.
+
+        Returns: the seconds to wait for the next turn where nothing is told; None: for ever.
+        """
+        told = self._told(wait_s)
+        self._busy_since_s = self._clock()
+        try:
+            told()
+            self._take_in()
+            return self._send_out()
+        except Exception:
+            _LOGGER.exception("the queue failed in a way it should not")
+            return FAULT_PAUSE_S
+        finally:
+            self._busy_since_s = None
+
     def _run(self) -> None:
         wait_s: float | None = None
         while not self._stopped.is_set():
-            told = self._told(wait_s)
-            self._busy_since_s = self._clock()
-            try:
-                told()
-                self._take_in()
-                wait_s = self._send_out()
-            except Exception:
-                _LOGGER.exception("the queue failed in a way it should not")
-                wait_s = 1.0
-            self._busy_since_s = None
+            wait_s = self.turn(wait_s)
 
     def _told(self, wait_s: float | None) -> Callable[[], object]:
         """The next that is told, waiting for it at most so long."""

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
+from cluster_world import Clock, Held
 from scripted_api import ScriptedApi, lost_request, refusing
 
 from kubextend.cluster import EventRecorder
+from kubextend.cluster.outbox import OutboxStats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Held:
+class Waiting:
     """What the recorder reads of a pod."""
 
     name: str
@@ -36,7 +37,13 @@ def recorder(cluster: Cluster) -> Iterator[EventRecorder]:
 
 
 def waiting(recorder: EventRecorder, name: str, *plugins: str, node: str = "n1") -> None:
-    recorder.waiting(Held(name), node, plugins)  # type: ignore[arg-type]
+    recorder.waiting(Waiting(name), node, plugins)  # type: ignore[arg-type]
+
+
+def told(api: ScriptedApi) -> list[str]:
+    """Names of the pods that have an Event, in the order in which they were told."""
+    bodies = [json.loads(body) for kind, _, _, body in api.requests if kind == "event"]
+    return [body["regarding"]["name"] for body in bodies]
 
 
 def test_a_held_pod_has_an_event_that_names_who_holds_it(
@@ -60,41 +67,49 @@ def test_a_held_pod_has_an_event_that_names_who_holds_it(
 
 
 def test_there_is_one_event_a_pod_and_set_of_plugins(
-    recorder: EventRecorder, eventually: Callable[..., None]
+    api: ScriptedApi, recorder: EventRecorder, eventually: Callable[..., None]
 ) -> None:
     for _ in range(20):
         waiting(recorder, "web", "A", "B")
         waiting(recorder, "web", "B", "A", node="n2")
     waiting(recorder, "web", "A")
     waiting(recorder, "other", "A")
-    eventually(lambda: recorder.stats.sent == 3)
-    time.sleep(0.1)
-    assert recorder.stats.sent == 3
+    # Sent in order: what is told last is sent after everything else.
+    waiting(recorder, "last", "A")
+    eventually(lambda: "last" in told(api))
+    assert told(api) == ["web", "web", "other", "last"]
 
 
 def test_a_pod_that_is_still_held_is_told_again_before_the_api_forgets(
-    cluster: Cluster, eventually: Callable[..., None]
+    api: ScriptedApi, cluster: Cluster, eventually: Callable[..., None]
 ) -> None:
-    now = time.monotonic()
-    recorder = EventRecorder(cluster, clock=lambda: now)
-    for later_s, sent in ((0, 1), (40 * 60, 1), (20 * 60, 2)):
-        now += later_s
+    clock = Clock()
+    recorder = EventRecorder(cluster, clock=clock)
+    for number, later_s in enumerate((0, 40 * 60, 20 * 60)):
+        clock.pass_s(later_s)
         waiting(recorder, "web", "A")
-        eventually(lambda sent=sent: recorder.stats.sent == sent)
+        waiting(recorder, f"mark-{number}", "A")
+        eventually(lambda number=number: f"mark-{number}" in told(api))
     recorder.stop()
+    assert told(api) == ["web", "mark-0", "mark-1", "web", "mark-2"]
 
 
 def test_many_pods_are_told_within_the_rate_and_nobody_waits_for_it(
     api: ScriptedApi, cluster: Cluster, eventually: Callable[..., None]
 ) -> None:
-    api.latency_s = 0.01
-    recorder = EventRecorder(cluster, rate=20, burst=10)
-    began = time.monotonic()
+    held, clock = Held(), Clock()
+    api.fail("event", held)
+    recorder = EventRecorder(cluster, rate=20, burst=10, clock=clock)
     for number in range(40):
         waiting(recorder, f"pod-{number}", "A")
-    assert time.monotonic() - began < 0.1
+    assert recorder.stats == OutboxStats()
+    held.go_on.set()
+    for sent in (10, 20, 30):
+        eventually(lambda sent=sent: recorder.stats.sent == sent)
+        clock.is_read_again()
+        assert recorder.stats.sent == sent
+        clock.pass_s(0.5)
     eventually(lambda: recorder.stats.sent == 40)
-    assert 1.4 < time.monotonic() - began < 2.5
     recorder.stop()
 
 

@@ -1,16 +1,16 @@
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
+from cluster_world import PATIENCE_S, eventually
 from scripted_api import ScriptedApi, refusing
 
 from kubextend.cluster import RefusedError, follow_pending_pods, list_pending_pods
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from kubextend.cluster.client import Cluster
     from kubextend.core import Pod
@@ -43,14 +43,12 @@ def followed(cluster: Cluster, api: ScriptedApi) -> Iterator[Followed]:
         cluster, on_list=made.listed, on_pod=made.seen, on_gone=made.gone
     )
     reflector.start()
-    assert reflector.wait_synced(5)
+    assert reflector.wait_synced(PATIENCE_S)
     yield made
     reflector.stop()
 
 
-def test_pods_are_listed_and_then_told_of_one_by_one(
-    api: ScriptedApi, followed: Followed, eventually: Callable[..., None]
-) -> None:
+def test_pods_are_listed_and_then_told_of_one_by_one(api: ScriptedApi, followed: Followed) -> None:
     assert followed.lists == [{"there"}]
     eventually(lambda: api.counts["watch"] == 1)
     api.put_pod("new", "uid-new")
@@ -62,17 +60,13 @@ def test_pods_are_listed_and_then_told_of_one_by_one(
 
 def test_only_pods_without_a_node_are_asked_for(api: ScriptedApi, followed: Followed) -> None:
     del followed
-    deadline = time.monotonic() + 5
-    while not api.counts["watch"] and time.monotonic() < deadline:
-        time.sleep(0.01)
+    eventually(lambda: api.counts["watch"])
     selectors = {path.split("fieldSelector=")[1].split("&")[0] for _, path, _, _ in api.requests}
     assert len(selectors) == 1
     assert selectors.pop().replace("%3D", "=").replace("%2C", ",").replace("%21", "!") == SELECTOR
 
 
-def test_after_a_break_everything_is_told_anew(
-    api: ScriptedApi, followed: Followed, eventually: Callable[..., None]
-) -> None:
+def test_after_a_break_everything_is_told_anew(api: ScriptedApi, followed: Followed) -> None:
     eventually(lambda: api.counts["watch"] == 1)
     api.compact()
     api.delete_pod("there")

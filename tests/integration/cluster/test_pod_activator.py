@@ -2,14 +2,15 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
+from cluster_world import Clock, Held
 from scripted_api import Request, ScriptedApi, lost_request, refusing
 
 from kubextend.cluster import Activator
+from kubextend.cluster.outbox import OutboxStats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,6 +33,10 @@ class Parked:
 
 def parked(*names: str) -> list[Pod]:
     return [Parked(name) for name in names]  # type: ignore[misc]
+
+
+def patches(api: ScriptedApi) -> list[bytes]:
+    return [body for kind, _, _, body in api.requests if kind == "patch"]
 
 
 @pytest.fixture
@@ -60,20 +65,35 @@ def test_a_parked_pod_gets_a_condition_of_ours_and_keeps_the_others(
 
 
 def test_a_pod_is_patched_at_most_once_a_second_and_every_patch_is_a_change(
-    api: ScriptedApi, activator: Activator, eventually: Callable[..., None]
+    api: ScriptedApi, cluster: Cluster, eventually: Callable[..., None]
 ) -> None:
-    api.put_pod("web", "uid-web")
+    clock = Clock()
+    activator = Activator(cluster, clock=clock)
+
+    def next_ones(*names: str) -> list[str]:
+        """The UIDs of the pods that are patched from now on, once these are."""
+        for name in names:
+            api.put_pod(name, f"uid-{name}")
+        before = api.counts["patch"]
+        activator.activate(parked(*names))
+        eventually(lambda: activator.stats.sent == before + len(names))
+        return [json.loads(body)["metadata"]["uid"] for body in patches(api)[before:]]
+
+    assert next_ones("web") == ["uid-web"]
     for _ in range(50):
         activator.activate(parked("web"))
-        time.sleep(0.002)
-    eventually(lambda: activator.stats.sent == 2)
-    time.sleep(0.2)
-    times = [at for kind, at in api.times if kind == "patch"]
-    assert len(times) == 2
-    assert times[1] - times[0] >= 0.95
-    bodies = [body for kind, _, _, body in api.requests if kind == "patch"]
-    messages = [json.loads(body)["status"]["conditions"][0]["message"] for body in bodies]
-    assert messages[0] != messages[1]
+    clock.pass_s(0.75)
+    assert next_ones("one", "two") == ["uid-one", "uid-two"]
+    clock.pass_s(0.25)
+    api.put_pod("three", "uid-three")
+    # Makes the thread look at the clock again.
+    activator.activate(parked("three"))
+    eventually(lambda: activator.stats.sent == 5)
+    activator.stop()
+    bodies = [json.loads(body) for body in patches(api)]
+    ours = [body for body in bodies if body["metadata"]["uid"] == "uid-web"]
+    messages = [body["status"]["conditions"][0]["message"] for body in ours]
+    assert len(messages) == len(set(messages)) == 2
 
 
 def test_many_pods_are_patched_within_the_rate(
@@ -82,14 +102,16 @@ def test_many_pods_are_patched_within_the_rate(
     names = [f"pod-{number}" for number in range(40)]
     for name in names:
         api.put_pod(name, f"uid-{name}")
-    activator = Activator(cluster, rate=20, burst=10)
-    began = time.monotonic()
+    clock = Clock()
+    activator = Activator(cluster, rate=20, burst=10, clock=clock)
     activator.activate(parked(*names))
-    assert time.monotonic() - began < 0.1
+    for sent in (10, 20, 30):
+        eventually(lambda sent=sent: activator.stats.sent == sent)
+        clock.is_read_again()
+        assert activator.stats.sent == sent
+        clock.pass_s(0.5)
     eventually(lambda: activator.stats.sent == 40)
-    took_s = time.monotonic() - began
     activator.stop()
-    assert 1.4 < took_s < 2.5
 
 
 @pytest.mark.parametrize(
@@ -148,13 +170,14 @@ def test_a_refusal_for_good_is_counted_and_said_once(
 def test_a_slow_api_never_makes_the_caller_wait(
     api: ScriptedApi, activator: Activator, eventually: Callable[..., None]
 ) -> None:
-    api.latency_s = 0.5
+    held = Held()
+    api.fail("patch", held)
     api.put_pod("web", "uid-web")
-    began = time.monotonic()
     for _ in range(100):
         activator.activate(parked("web", "other"))
-    assert time.monotonic() - began < 0.2
-    eventually(lambda: activator.stats.sent + activator.stats.gone >= 2)
+    assert activator.stats == OutboxStats()
+    held.go_on.set()
+    eventually(lambda: (activator.stats.sent, activator.stats.gone) == (1, 1))
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "web?dryRun=All", "UPPER"])

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from cluster_world import PATIENCE_S
+from cluster_world import eventually as until
 
 from kubextend.cluster import follow_pods
 from kubextend.core import PodStore
@@ -50,11 +51,8 @@ def pods(cluster: Cluster) -> Iterator[Followed]:
 def watched(api: ScriptedApi, pods: Followed) -> None:
     """The first list is in, and a watch is open."""
     pods.reflector.start()
-    assert pods.reflector.wait_synced(5)
-    deadline = time.monotonic() + 5
-    while not api.counts["watch"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    assert pods.reflector.wait_synced(PATIENCE_S)
+    until(lambda: api.counts["watch"])
 
 
 def miss(api: ScriptedApi) -> None:
@@ -257,7 +255,7 @@ def test_messages_say_pods(
 ) -> None:
     api.down()
     pods.reflector.start()
-    assert not pods.reflector.wait_synced(0.5)
+    until(lambda: caplog.records)
     assert pods.reflector.last_error is not None
     assert pods.reflector.last_error.startswith("GET /api/v1/pods: ")
     (said,) = [record.getMessage() for record in caplog.records]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
+from cluster_world import PATIENCE_S
 from scripted_api import Request, ScriptedApi, lost_request, refusing
 
 from kubextend.cluster import Fate, Ungater, ungate
@@ -218,7 +219,7 @@ def test_as_many_patches_are_under_way_as_allowed(api: ScriptedApi, cluster: Clu
         with lock:
             under_way += 1
             most = max(most, under_way)
-        together.wait(5)
+        together.wait(PATIENCE_S)
         with lock:
             under_way -= 1
         request.send(200, {})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,6 +11,7 @@ import pytest
 from scripted_api import Request, ScriptedApi, refusing
 
 from kubextend import app, config
+from kubextend.cluster import ungater as ungater_module
 from kubextend.plugins import IN_TREE
 
 if TYPE_CHECKING:
@@ -86,6 +86,18 @@ def gate_pods(api: ScriptedApi, count: int) -> list[str]:
     return sorted(priorities, key=lambda name: (-priorities[name], name))
 
 
+def noting(api: ScriptedApi) -> list[tuple[str, list[str]]]:
+    """Grows with each patch: its pod, and which pods are released and on no node by then."""
+    notes: list[tuple[str, list[str]]] = []
+
+    def note(request: Request) -> bool:
+        notes.append((request.parts[5], api.released_pods()))
+        return False
+
+    api.fail("patch", *[note] * 100)
+    return notes
+
+
 def patches(api: ScriptedApi) -> list[str]:
     return [
         path.split("/")[6].split("?")[0] for kind, path, _, _ in api.requests if kind == "patch"
@@ -101,9 +113,9 @@ def test_pods_are_bound_in_order_one_at_a_time(
 ) -> None:
     order = gate_pods(api, 40)
     with Binding(api) as binding, running(kubeconfig, strategy="StrictFIFO") as built:
-        eventually(lambda: len(binding.order) == 40, within_s=20.0)
-        assert metric(built, "kubextend_queue_releases_total", result="released") == 40
-        assert metric(built, "kubextend_queue_wait_seconds_count") == 40
+        eventually(lambda: len(binding.order) == 40)
+        eventually(lambda: metric(built, "kubextend_queue_releases_total", result="released") == 40)
+        eventually(lambda: metric(built, "kubextend_queue_wait_seconds_count") == 40)
         eventually(lambda: metric(built, "kubextend_queue_pods", state="released") == 0)
         assert metric(built, "kubextend_queue_leader") == 1
     assert binding.order == order
@@ -115,27 +127,48 @@ def test_a_window_of_five_has_five_pods_under_way_and_no_more(
     api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None]
 ) -> None:
     order = gate_pods(api, 30)
+    notes = noting(api)
     with running(kubeconfig, window=5):
         eventually(lambda: sorted(api.released_pods()) == sorted(order[:5]))
-        time.sleep(0.1)
-        assert len(api.released_pods()) == 5
         api.bind_pod(order[2])
         api.delete_pod(order[0])
         eventually(lambda: sorted(api.released_pods()) == sorted([order[1], *order[3:7]]))
+    assert sorted(name for name, _ in notes) == sorted(order[:7])
+    assert max(len(others) for _, others in notes) <= 4
 
 
-@pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
-def test_an_unschedulable_pod_is_waited_for_under_strict_fifo_alone(
-    api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None], strategy: str
+def test_an_unschedulable_pod_is_waited_for_under_strict_fifo(
+    api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None]
+) -> None:
+    first, second, _ = gate_pods(api, 3)
+    notes = noting(api)
+    with running(kubeconfig, strategy="StrictFIFO", maxHold="1h") as built:
+        eventually(lambda: api.released_pods() == [first])
+        api.park_pod(first)
+        # What the watch brings later is known, and the parked pod is waited for still.
+        api.put_gated_pod("later", [GATE], priority=-1)
+        eventually(lambda: metric(built, "kubextend_queue_pods", state="ready") == 3)
+        api.bind_pod(first)
+        eventually(lambda: api.released_pods() == [second])
+    assert notes == [(first, []), (second, [])]
+
+
+@pytest.mark.parametrize(
+    "queue",
+    [
+        {"strategy": "BestEffortFIFO", "maxHold": "1h"},
+        {"strategy": "StrictFIFO", "maxHold": "100ms"},
+    ],
+    ids=["best effort", "strict, for as long as maxHold"],
+)
+def test_an_unschedulable_pod_does_not_hold_up_the_others(
+    api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None], queue: dict[str, str]
 ) -> None:
     first, second, *_ = gate_pods(api, 3)
-    with running(kubeconfig, strategy=strategy, maxHold="1s"):
-        eventually(lambda: api.released_pods() == [first])
-        began = time.monotonic()
+    with running(kubeconfig, **queue):
+        eventually(lambda: first in api.released_pods())
         api.park_pod(first)
         eventually(lambda: set(api.released_pods()) >= {first, second})
-        waited_s = time.monotonic() - began
-    assert (waited_s > 0.5) is (strategy == "StrictFIFO")
 
 
 def test_restarted_in_the_middle_nothing_is_lost_and_nothing_released_twice(
@@ -145,7 +178,7 @@ def test_restarted_in_the_middle_nothing_is_lost_and_nothing_released_twice(
     with Binding(api) as binding:
         for reached in (10, 25, 40):
             with running(kubeconfig):
-                eventually(lambda: len(binding.order) >= reached, within_s=20.0)  # noqa: B023
+                eventually(lambda: len(binding.order) >= reached)  # noqa: B023
     assert binding.order == order
     assert binding.most_at_once == 1
     assert patches(api) == order
@@ -155,16 +188,16 @@ def test_what_is_released_and_not_bound_keeps_its_place_over_a_restart(
     api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None]
 ) -> None:
     first, second, *_ = gate_pods(api, 3)
-    with running(kubeconfig, strategy="StrictFIFO"):
+    notes = noting(api)
+    with running(kubeconfig, strategy="StrictFIFO", maxHold="1h"):
         eventually(lambda: api.released_pods() == [first])
     api.park_pod(first)
-    with running(kubeconfig, strategy="StrictFIFO") as built:
+    with running(kubeconfig, strategy="StrictFIFO", maxHold="1h") as built:
         eventually(lambda: metric(built, "kubextend_queue_leader") == 1)
         eventually(lambda: metric(built, "kubextend_queue_pods", state="ready") == 2)
-        time.sleep(0.2)
-        assert api.released_pods() == [first]
         api.bind_pod(first)
         eventually(lambda: api.released_pods() == [second])
+    assert notes == [(first, []), (second, [])]
 
 
 def test_only_one_replica_releases_and_the_other_takes_over_at_once(
@@ -200,13 +233,17 @@ def test_readiness_waits_for_the_pods_and_not_for_the_lease(
 
 
 def test_a_pod_that_may_not_be_patched_lets_the_others_pass(
-    api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None]
+    api: ScriptedApi,
+    kubeconfig: Path,
+    eventually: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(ungater_module, "MOST_REFUSALS", 2)
     first, second, *_ = gate_pods(api, 3)
-    api.fail("patch", *[refusing(403, "Forbidden", "denied by a policy")] * 6)
+    api.fail("patch", *[refusing(403, "Forbidden", "denied by a policy")] * 2)
     with running(kubeconfig) as built:
-        eventually(lambda: api.released_pods() == [second], within_s=30.0)
-        assert patches(api) == [*[first] * 6, second]
+        eventually(lambda: api.released_pods() == [second])
+        assert patches(api) == [first, first, second]
         assert metric(built, "kubextend_queue_pods", state="held") == 1
         assert metric(built, "kubextend_queue_releases_total", result="refused") == 1
 
@@ -221,8 +258,9 @@ def test_pods_without_the_gate_are_never_touched(
     api.put_gated_pod("ours", [GATE])
     with running(kubeconfig, window=10):
         eventually(lambda: "ours" in api.released_pods())
-        time.sleep(0.2)
-    assert patches(api) == ["ours"]
+        api.put_gated_pod("later", [GATE])
+        eventually(lambda: "later" in api.released_pods())
+    assert patches(api) == ["ours", "later"]
 
 
 def test_a_patch_whose_answer_is_lost_is_no_second_release(

@@ -27,6 +27,7 @@ PODS = 200
 FIRST_PODS = 20
 MOST_KB_A_POD = 20
 MOST_THREADS = 100
+PATIENCE_S = 60.0
 
 KUBEXTEND = (sys.executable, "-c", "from kubextend.cli import main; main()")
 PLUGIN = """
@@ -68,7 +69,7 @@ class Server:
     binds: list[socket.socket] = field(default_factory=list)
 
     def until_ready(self) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while self.http.get("/readyz").status_code != 200:
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -85,7 +86,7 @@ class Server:
             "Node": "n1",
         }
         data = json.dumps(body)
-        connection = socket.create_connection(("127.0.0.1", self.port), timeout=30)
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
         connection.sendall((BIND_HEAD.format(length=len(data)) + data).encode())
         self.binds.append(connection)
 
@@ -98,7 +99,7 @@ class Server:
         return self.http.post(f"/waiting-pods/{uid}/allow", headers=headers).status_code
 
     def until_waiting(self, count: int) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while len(self.waiting()) < count:
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -137,7 +138,7 @@ def serving(folder: Path, kubeconfig: Path) -> Iterator[Server]:
     assert process.stdout is not None
     try:
         assert process.stdout.readline().startswith("listening on ")
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S) as client:
             server = Server(process, port, client)
             yield server
             for connection in server.binds:

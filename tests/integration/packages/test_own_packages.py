@@ -138,14 +138,19 @@ def test_hello_world_is_checked_and_answers_a_recorded_request(
     assert done.stdout == scores + "pod n/p, profile hello-scheduler\n"
 
 
-def test_without_the_package_the_configuration_is_refused() -> None:
-    done = run_in(ROOT, None)(KUBEXTEND, "check", HELLO_WORLD / "kubextend.yaml")
+def test_without_the_package_the_configuration_is_refused(tmp_path: Path) -> None:
+    # Another name, since this very example may be installed here too.
+    for name in ("kubextend.yaml", "out-of-tree.yaml"):
+        text = (HELLO_WORLD / name).read_text().replace("hello_world", "nobodys_world")
+        (tmp_path / name).write_text(text.replace("HelloWorldPlugin", "NobodysPlugin"))
+    run = run_in(tmp_path, None)
+    done = run(KUBEXTEND, "check", "kubextend.yaml")
     assert done.returncode == 1
-    assert '"HelloWorldPlugin" does not exist' in done.stderr
-    done = run_in(ROOT, None)(KUBEXTEND, "check", HELLO_WORLD / "out-of-tree.yaml")
+    assert '"NobodysPlugin" does not exist' in done.stderr
+    done = run(KUBEXTEND, "check", "out-of-tree.yaml")
     assert done.stderr == (
-        'error: outOfTree[0]: there is no module "hello_world"\n'
-        '  found: "hello_world.at_once:HelloWorldAtOnce"\n'
+        'error: outOfTree[0]: there is no module "nobodys_world"\n'
+        '  found: "nobodys_world.at_once:HelloWorldAtOnce"\n'
         "  hint: install its package beside kubextend, or put its folder on PYTHONPATH\n"
     )
 

@@ -17,6 +17,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+LONGEST_FAULT_S = 60.0
+"""A query that nothing else ends fails then, with another complaint."""
+
 Fault = Callable[["Request"], None]
 
 
@@ -82,7 +85,7 @@ def chunked(request: Request) -> None:
 
 
 def silent(request: Request) -> None:
-    request.server.over.wait()
+    request.server.over.wait(LONGEST_FAULT_S)
 
 
 def trickling_headers(request: Request) -> None:
@@ -105,7 +108,8 @@ def trickling_last_body(request: Request) -> None:
 
 
 def _trickle(request: Request, byte: bytes) -> None:
-    while not request.server.over.wait(0.02):
+    ends = time.monotonic() + LONGEST_FAULT_S
+    while not request.server.over.wait(0.02) and time.monotonic() < ends:
         request.wfile.write(byte)
 
 

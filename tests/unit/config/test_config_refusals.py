@@ -22,6 +22,7 @@ OPEN_HOST = (
     "set server.tls.certFile, keyFile and clientCAFile, or accept anyone with server.insecure: true"
 )
 URL_HINT = "such as http://127.0.0.1:8888 or https://kubextend.example.svc:8888"
+LONG_DOMAIN = ".".join(["a" * 63] * 3 + ["a" * (254 - len("requests.") - 3 * 64)])
 SPLIT = (
     "cannot be told to kube-scheduler together with bind: bind is an extender entry of its own, "
     "and no two entries may name the same resource"
@@ -69,6 +70,24 @@ FIELDS = {
             "extender.permitMaxWait",
             "must be above 0 and at most 15m",
             "16m0s",
+            "kube-scheduler's own limit is 15m",
+        ),
+    ),
+    "a wait that is hardly too long": (
+        document(extender={"permitMaxWait": "15m0.000000001s"}),
+        Issue(
+            "extender.permitMaxWait",
+            "must be above 0 and at most 15m",
+            "15m0.000000001s",
+            "kube-scheduler's own limit is 15m",
+        ),
+    ),
+    "no wait": (
+        document(extender={"permitMaxWait": "0s"}),
+        Issue(
+            "extender.permitMaxWait",
+            "must be above 0 and at most 15m",
+            "0s",
             "kube-scheduler's own limit is 15m",
         ),
     ),
@@ -183,7 +202,7 @@ FIELDS = {
                 "Kubernetes kills a container 30s after it told it to end",
             ),
         )
-        for delay in ("21s", "-1s")
+        for delay in ("20.000000001s", "21s", "-1ns", "-1s")
     },
     "empty host": (
         document(server={"host": ""}),
@@ -621,6 +640,15 @@ TOGETHER = {
             "such as example.com/gpu",
         ),
     ),
+    "a resource whose quota would have too long a name": (
+        document(extender={"managedResources": [{"name": f"{LONG_DOMAIN}/gpu"}]}),
+        Issue(
+            "extender.managedResources[0].name",
+            "is an invalid extended resource name",
+            f"{LONG_DOMAIN}/gpu",
+            "such as example.com/gpu",
+        ),
+    ),
     "a resource twice": (
         document(extender={"managedResources": [{"name": "a.b/c"}, {"name": "a.b/c"}]}),
         Issue(
@@ -689,6 +717,25 @@ def test_every_mistake_of_a_file_is_reported_at_once_in_the_order_of_its_section
         "scoreScale",
         "apiVersion",
     ]
+
+
+@pytest.mark.parametrize(
+    ("sections", "path"),
+    [
+        ({"server": {"host": "0.0.0.0", "tls": "x"}}, "server.tls"),
+        ({"server": {"host": "0.0.0.0", "tls": {"clientCAFile": 5}}}, "server.tls.clientCAFile"),
+        ({"server": {"tls": {"clientCAFile": "/dev/null", "certFile": 5}}}, "server.tls.certFile"),
+        ({"extender": {"urlPrefix": "https://k", "tlsConfig": 5}}, "extender.tlsConfig"),
+        ({"extender": {"tlsConfig": {"certFile": 5, "keyFile": "/k"}}},
+         "extender.tlsConfig.certFile"),
+        ({"cluster": 5, "extender": {"nodeCacheCapable": True}}, "cluster"),
+        ({"server": {"maxBodyBytes": "x", "maxInFlightBytes": 1}}, "server.maxBodyBytes"),
+    ],
+)  # fmt: skip
+def test_what_only_follows_from_a_mistake_is_not_complained_of_too(
+    refusal: Refusal, sections: dict[str, Any], path: str
+) -> None:
+    assert [issue.path for issue in refusal(document(**sections))] == [path]
 
 
 @pytest.mark.parametrize(

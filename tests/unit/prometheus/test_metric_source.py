@@ -10,6 +10,7 @@ from prometheus_world import ADDRESS, Clock, Scripted, numbers
 from kubextend.framework.handle import Handle
 from kubextend.profile import WaitingPods
 from kubextend.prometheus import NodeLabel, PrometheusError, Query, Source, Sources
+from kubextend.prometheus import source as source_module
 
 DOWN = PrometheusError("connection refused")
 TIME_TO_LIVE_S = 60.0
@@ -19,7 +20,7 @@ def query(promql: str = "up", interval_s: float = 15.0) -> Query:
     return Query(ADDRESS, promql, NodeLabel("instance"), interval_s, timeout_s=5.0)
 
 
-def eventually(holds: Callable[[], object], within_s: float = 5.0) -> None:
+def eventually(holds: Callable[[], object], within_s: float = 30.0) -> None:
     deadline = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < deadline, "did not come true in time"
@@ -117,26 +118,55 @@ def test_what_the_endpoint_should_never_raise_does_not_end_the_thread(
     assert "a bug" in caplog.text
 
 
+def refreshing() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == "prometheus-refresh"]
+
+
+@pytest.fixture
+def patient_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stop gives up waiting for the thread only when a test has failed anyway."""
+    monkeypatch.setattr(source_module, "_STOP_WITHIN_S", 30.0)
+
+
+@pytest.mark.usefixtures("patient_stop")
 def test_one_thread_asks_for_all_users_from_the_first_start_to_the_last_stop() -> None:
     prometheus = Scripted(numbers({"a": 1}))
     source = Source(query(interval_s=0.005), prometheus)
-    before = threading.active_count()
+    before = set(refreshing())
+    for _ in range(2):
+        source.start()
+        (thread,) = set(refreshing()) - before
+        source.start()
+        assert set(refreshing()) - before == {thread}
+        source.stop()
+        asked = len(prometheus.asked)
+        # The second may be of a refresh that was under way when the first user left.
+        eventually(lambda asked=asked: len(prometheus.asked) > asked + 2)
+        source.stop()
+        assert not thread.is_alive()
+        source.stop()
+        assert set(refreshing()) <= before
+
+
+@pytest.mark.usefixtures("patient_stop")
+def test_stop_ends_a_query_that_is_under_way() -> None:
+    asked, interrupted = threading.Event(), threading.Event()
+
+    class Silent(Scripted):
+        def query(self, promql: str, timeout_s: float) -> bytes:
+            del promql, timeout_s
+            asked.set()
+            raise DOWN if interrupted.wait(60) else AssertionError
+
+        def interrupt(self) -> None:
+            interrupted.set()
+
+    source = Source(query(), Silent())
     source.start()
-    source.start()
-    assert threading.active_count() == before + 1
+    assert asked.wait(30)
     source.stop()
-    asked = len(prometheus.asked)
-    eventually(lambda: len(prometheus.asked) > asked)
-    source.stop()
-    assert threading.active_count() == before
-    asked = len(prometheus.asked)
-    source.stop()
-    time.sleep(0.03)
-    assert len(prometheus.asked) == asked
-    source.start()
-    eventually(lambda: len(prometheus.asked) > asked)
-    source.stop()
-    assert threading.active_count() == before
+    assert interrupted.is_set()
+    assert source.refreshes["failed"] == 1
 
 
 def test_the_log_tells_a_change_once_and_not_every_refresh(

@@ -24,11 +24,13 @@ class ByNumber:
 
 
 MADE = pod("any")
+SEEDS = range(100)
+RANDOM = random.Random(36)
 
 
-def entries(count: int) -> list[Entry]:
+def entries(count: int, seed: int = 36) -> list[Entry]:
     made = [Entry(info(MADE), number) for number in range(count)]
-    random.Random(count).shuffle(made)
+    random.Random(seed).shuffle(made)
     return made
 
 
@@ -55,32 +57,37 @@ def test_entries_come_out_in_order(count: int) -> None:
     assert len(heap) == 0
 
 
-def test_an_entry_is_in_it_once_and_moves_when_it_changes() -> None:
-    content = entries(20)
-    heap = heap_of(lambda a, b: a < b, content)
-    changed = content[7]
-    changed.sequence = -1
-    heap.push(changed)
-    assert len(heap) == 20
-    assert heap.pop() is changed
-    assert len(heap) == 19
+@pytest.mark.parametrize("number", [-1, 10.5, 99])
+def test_an_entry_is_in_it_once_and_moves_when_it_changes(number: int) -> None:
+    for seed in SEEDS:
+        content = entries(20, seed)
+        heap = heap_of(lambda a, b: a < b, content)
+        content[7].sequence = number
+        heap.push(content[7])
+        assert drained(heap) == sorted(numbers(content))
 
 
 def test_any_entry_can_be_taken_out() -> None:
-    content = entries(50)
+    for seed in SEEDS:
+        content = entries(20, seed)
+        heap = heap_of(lambda a, b: a < b, content)
+        for entry in content[:10]:
+            heap.remove(entry)
+            heap.remove(entry)
+        assert drained(heap) == sorted(numbers(content[10:]))
+
+
+def test_what_takes_the_place_of_an_entry_that_was_taken_out_may_have_to_rise() -> None:
+    # Pushed in this order every entry stays where it is: 30 and 40 below 20, 2 to 4 below 1.
+    content = [Entry(info(MADE), number) for number in (0, 20, 1, 30, 40, 2, 3, 31, 32, 41, 42, 4)]
     heap = heap_of(lambda a, b: a < b, content)
-    for entry in content[:25]:
-        heap.remove(entry)
-        heap.remove(entry)
-    assert drained(heap) == sorted(numbers(content[25:]))
+    heap.remove(content[7])
+    assert drained(heap) == [0, 1, 2, 3, 4, 20, 30, 32, 40, 41, 42]
 
 
 def test_an_empty_heap_has_no_first() -> None:
     with pytest.raises(IndexError):
         Heap(ByNumber(lambda a, b: a < b)).pop()
-
-
-RANDOM = random.Random(36)
 
 
 @pytest.mark.parametrize(

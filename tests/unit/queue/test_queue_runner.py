@@ -10,23 +10,47 @@ from queue_world import Clock, Queue, pod, released
 
 from kubextend import core
 from kubextend.queue import QueueRunner, State
+from kubextend.queue import runner as runner_module
+from kubextend.queue import scheduling_queue as queue_module
+
+PATIENCE_S = 30.0
 
 
 @dataclass
 class Running:
-    """A runner, what it released, and whether it leads."""
+    """A runner, what it released, and whether it leads.
+
+    Attributes:
+        asked: how often it asked whether it leads.
+        faults: raised by the next releases.
+    """
 
     queue: Queue = field(default_factory=Queue)
     leads: bool = True
+    asked: int = 0
     released: list[str] = field(default_factory=list)
+    faults: list[Exception] = field(default_factory=list)
     threads: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.runner = QueueRunner(self.queue.queue, self._release, lambda: self.leads)
+        clock = self.queue.clock
+        self.runner = QueueRunner(self.queue.queue, self._release, self._leads, clock)
+
+    def _leads(self) -> bool:
+        self.asked += 1
+        return self.leads
 
     def _release(self, made: core.Pod) -> None:
+        if self.faults:
+            raise self.faults.pop()
         self.threads.add(threading.current_thread().name)
         self.released.append(made.name)
+
+
+@pytest.fixture
+def turned() -> Running:
+    """A runner without its thread: a test takes its turns."""
+    return Running()
 
 
 @pytest.fixture
@@ -38,7 +62,7 @@ def running() -> Iterator[Running]:
 
 
 def eventually(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while not holds():
         assert time.monotonic() < deadline, "did not come to hold in time"
         time.sleep(0.002)
@@ -62,30 +86,78 @@ def test_what_is_told_leads_to_releases_on_one_thread(running: Running) -> None:
     assert running.threads == {"kubextend-queue"}
 
 
-def test_who_does_not_lead_follows_and_releases_nothing(running: Running) -> None:
+def test_who_does_not_lead_follows_and_releases_nothing(turned: Running) -> None:
+    turned.leads = False
+    runner = turned.runner
+    runner.observe(pod("a"))
+    runner.observe(pod("b", second=1))
+    runner.turn(0)
+    assert runner.counts()[State.READY] == 2
+    assert turned.released == []
+    runner.observe(released("a"))
+    runner.turn(0)
+    assert runner.counts()[State.RELEASED] == 1
+    runner.forget("uid-a")
+    runner.turn(0)
+    assert turned.released == []
+    turned.leads = True
+    runner.wake()
+    runner.turn(0)
+    assert turned.released == ["b"]
+
+
+def test_the_thread_asks_whether_it_leads_before_it_releases(running: Running) -> None:
     running.leads = False
     running.runner.observe(pod("a"))
-    running.runner.observe(pod("b", second=1))
-    running.runner.observe(released("a"))
-    eventually(lambda: running.runner.counts()[State.RELEASED] == 1)
+    eventually(lambda: running.asked >= 1 or running.released)
+    running.runner.wake()
+    # Whoever asks a second time is through with the first time.
+    eventually(lambda: running.asked >= 2 or running.released)
     assert running.released == []
     running.leads = True
     running.runner.wake()
-    running.runner.forget("uid-a")
-    eventually(lambda: running.released == ["b"])
-
-
-def test_time_alone_releases_the_next(running: Running) -> None:
-    running.queue.holds["a"] = "for a moment"
-    clock = running.queue.clock
-    running.runner.observe(pod("a"))
-    eventually(lambda: running.runner.counts()[State.HELD] == 1)
-    del running.queue.holds["a"]
-    clock.pass_s(5)
     eventually(lambda: running.released == ["a"])
 
 
-def test_a_fault_in_between_does_not_end_it(running: Running) -> None:
+@pytest.mark.xfail(strict=True, reason="findings F5: nothing wakes the queue after a lapse")
+def test_who_does_not_lead_looks_again_without_being_told(turned: Running) -> None:
+    turned.leads = False
+    turned.runner.observe(pod("a"))
+    assert turned.runner.turn(0) is not None
+
+
+def test_a_turn_says_when_time_alone_may_release_the_next(turned: Running) -> None:
+    turned.queue.holds["a"] = "for a moment"
+    turned.runner.observe(pod("a"))
+    assert turned.runner.turn(0) == 1.0
+    del turned.queue.holds["a"]
+    turned.queue.clock.pass_s(0.9)
+    assert turned.runner.turn(0) == pytest.approx(0.1)
+    assert turned.released == []
+    turned.queue.clock.pass_s(0.2)
+    turned.runner.turn(0)
+    assert turned.released == ["a"]
+
+
+def test_a_turn_where_nothing_can_become_due_is_the_last_until_something_is_told(
+    turned: Running,
+) -> None:
+    assert turned.runner.turn(0) is None
+
+
+def test_the_thread_wakes_when_time_alone_may_release_the_next(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_module, "FIRST_PAUSE_S", 0.01)
+    running.queue.holds["a"] = "for a moment"
+    running.runner.observe(pod("a"))
+    eventually(lambda: running.runner.counts()[State.HELD] == 1)
+    del running.queue.holds["a"]
+    running.queue.clock.pass_s(1)
+    eventually(lambda: running.released == ["a"])
+
+
+def test_a_fault_in_what_is_told_does_not_end_it(running: Running) -> None:
     def broken() -> None:
         raise ZeroDivisionError
 
@@ -94,12 +166,23 @@ def test_a_fault_in_between_does_not_end_it(running: Running) -> None:
     eventually(lambda: running.released == ["a"])
 
 
+def test_after_a_fault_it_goes_on_soon_without_being_told(turned: Running) -> None:
+    turned.faults.append(ZeroDivisionError())
+    turned.runner.observe(pod("a"))
+    assert turned.runner.turn(0) == 1.0
+    assert turned.released == []
+    turned.runner.refused(pod("a"), "it failed")
+    turned.runner.observe(pod("b"))
+    turned.runner.turn(0)
+    assert turned.released == ["b"]
+
+
 def test_a_plugin_that_hangs_is_told_of_after_a_minute() -> None:
     entered, leave = threading.Event(), threading.Event()
 
     def hang(_: core.Pod) -> str:
         entered.set()
-        leave.wait(10)
+        leave.wait(PATIENCE_S)
         return ""
 
     clock = Clock()
@@ -109,7 +192,7 @@ def test_a_plugin_that_hangs_is_told_of_after_a_minute() -> None:
     runner.start()
     assert runner.why_not_alive() == ""
     runner.observe(pod("a"))
-    assert entered.wait(10)
+    assert entered.wait(PATIENCE_S)
     clock.pass_s(59)
     assert runner.why_not_alive() == ""
     clock.pass_s(2)
@@ -121,10 +204,31 @@ def test_a_plugin_that_hangs_is_told_of_after_a_minute() -> None:
     runner.stop()
 
 
-def test_nothing_is_released_once_it_is_stopped() -> None:
-    made = Running()
-    made.runner.start()
-    made.runner.stop()
-    made.runner.observe(pod("a"))
-    time.sleep(0.05)
-    assert made.released == []
+def test_nothing_is_released_once_it_is_stopped(turned: Running) -> None:
+    turned.runner.observe(pod("a"))
+    turned.runner.stop()
+    turned.runner.turn(0)
+    assert turned.runner.counts()[State.READY] == 1
+    assert turned.released == []
+
+
+def test_stop_returns_when_the_release_that_is_under_way_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runner_module, "JOIN_S", PATIENCE_S)
+    entered = threading.Event()
+
+    def slow(_: core.Pod) -> str:
+        entered.set()
+        assert running.runner._stopped.wait(PATIENCE_S)
+        # Time for a stop that does not wait to return.
+        time.sleep(0.1)
+        return ""
+
+    running = Running(Queue(why_held=slow))
+    running.runner.start()
+    running.runner.observe(pod("a"))
+    assert entered.wait(PATIENCE_S)
+    running.runner.stop()
+    assert running.released == ["a"]
+    assert not running.runner._thread.is_alive()

@@ -155,8 +155,11 @@ def test_a_refused_pod_makes_room_and_is_tried_again_later() -> None:
     queue.queue.refused("uid-a", "the API says no")
     assert line(queue.entry("a")) == (None, "a", State.HELD, "the API says no")
     assert queue.release() == ["b"]
-    queue.clock.pass_s(30)
     queue.queue.forget("uid-b")
+    queue.clock.pass_s(29)
+    assert queue.due() == []
+    assert queue.queue.next_look_s() == 1.0
+    queue.clock.pass_s(1)
     assert queue.due() == ["a"]
 
 

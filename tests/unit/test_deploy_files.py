@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -96,14 +95,12 @@ def test_the_rdma_example_is_decided_as_its_table_says(pod: str, file: str) -> N
     assert verdict["NodeNames"] == [node for node in NODES if node not in rejected]
 
 
-def test_the_demo_runs_through_in_less_than_ten_seconds() -> None:
-    started_s = time.monotonic()
+def test_the_demo_runs_through() -> None:
     done = subprocess.run(
         [sys.executable, DEPLOY / "demo" / "demo.py"], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("README.md says how to go on with a real cluster.\n")
-    assert time.monotonic() - started_s < 10
 
 
 def test_the_demo_ends_with_1_where_an_answer_is_not_as_expected(tmp_path: Path) -> None:
