@@ -4,12 +4,14 @@ There is no kubelet and no controller: a pod counts as placed when spec.nodeName
 taints a node, and nothing finishes the deletion of a namespace.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,13 +145,14 @@ class ControlPlane:
         events = map(json.loads, self._audited.read_text().splitlines())
         return [e for e in events if e["objectRef"].get("namespace") == namespace]
 
-    def break_server(self) -> None:
-        """Kill kube-apiserver: every connection and watch ends at once."""
+    @contextlib.contextmanager
+    def without_server(self) -> Iterator[None]:
+        """Kill kube-apiserver: every connection and watch ends at once. In the end it is back."""
         self.bench.end(self._server.program, signal.SIGKILL)
-
-    def restart_server(self) -> None:
-        """Start kube-apiserver again where it was."""
-        self._server = self.start_server(self.port)
+        try:
+            yield
+        finally:
+            self._server = self.start_server(self.port)
 
     def second_server(self) -> Api:
         """Start one more kube-apiserver on the same etcd."""

@@ -2,7 +2,6 @@
 
 import json
 import ssl
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -125,17 +124,36 @@ class Api:
 
 
 class NodePool:
-    """Nodes that one test has for itself: its pods select them, so others' nodes do not count."""
+    """Nodes that one test has for itself: its pods select them, so others' nodes do not count.
 
-    _made: int = 0
-    _lock = threading.Lock()
+    Args:
+        api: where they are.
+        name: of the pool, and the beginning of theirs.
+        size: how many.
+        cpu: that each has.
+        pods: that each takes.
+        born_with: label and value of some, by their number. Whoever knows of such a node knows its
+            label, while a label that is set later may not be seen yet when the next pod comes.
+    """
 
-    def __init__(self, api: Api, name: str, size: int, cpu: str = "32", pods: int = 500) -> None:
+    def __init__(  # noqa: PLR0913, PLR0917  what the tests vary
+        self,
+        api: Api,
+        name: str,
+        size: int,
+        cpu: str = "32",
+        pods: int = 500,
+        born_with: tuple[str, str, Iterable[int]] = ("", "", ()),
+    ) -> None:
         self._api = api
         self.name = name
         self.names = [f"{name}-{i:04}" for i in range(size)]
-        self._labelled: set[str] = set()
-        api.create_nodes(node(n, {POOL_LABEL: name}, cpu, pods) for n in self.names)
+        key, value, chosen = born_with
+        self.chosen = [self.names[i] for i in chosen]
+        self._labelled = {f"{key}|{n}" for n in self.chosen}
+        labels = {n: {POOL_LABEL: name} for n in self.names}
+        labels |= {n: {POOL_LABEL: name, key: value} for n in self.chosen}
+        api.create_nodes(node(n, labels[n], cpu, pods) for n in self.names)
 
     def enable_rdma(self, *names: str) -> None:
         """Label exactly these nodes and no other as able to do RDMA."""
