@@ -154,10 +154,13 @@ class ControlPlane:
         finally:
             self._server = self.start_server(self.port)
 
-    def second_server(self) -> Api:
-        """Start one more kube-apiserver on the same etcd."""
+    @contextlib.contextmanager
+    def second_server(self) -> Iterator[Api]:
+        """Run one more kube-apiserver on the same etcd."""
         server = self.start_server(self.bench.free_port())
-        return Api(server.url, self.authority.cert, USERS["admin"][0])
+        with Api(server.url, self.authority.cert, USERS["admin"][0]) as api:
+            yield api
+        self.bench.end(server.program, signal.SIGKILL)
 
     def start_server(self, port: int) -> Server:
         self._servers += 1
