@@ -5,6 +5,7 @@ The Go side is tests/go/contract; it also plays the API that kubextend lists nod
 
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -13,14 +14,17 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
 WITH_PARENT = TESTS / "e2e" / "with_parent.py"
 KUBEXTEND = Path(sys.executable).with_name("kubextend")
-START_TIMEOUT_S = 30.0
-GO_TIMEOUT_S = 300.0
+START_TIMEOUT_S = 60.0
+# The first time, Go compiles kube-scheduler's types.
+GO_TIMEOUT_S = 1200.0
+# Below those that a kernel gives to whoever connects: until Go listens, nobody takes one.
+PORTS = range(15_000, 32_000)
 LABEL_MATCH = {
     "filters": [
         {
@@ -37,10 +41,17 @@ LABEL_MATCH = {
 }
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def free_ports(count: int) -> list[int]:
+    """Ports of loopback that nothing listens on."""
+    found: set[int] = set()
+    # Not the common generator, which two test runs may have seeded alike.
+    chance = random.SystemRandom()
+    while len(found) < count:
+        port = chance.choice(PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.add(port)
+    return list(found)
 
 
 def write_kubeconfig(folder: Path, api: str) -> Path:
@@ -112,7 +123,7 @@ def wait_until_it_lives(url: str, server: "subprocess.Popen[bytes]", log: Path) 
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline and server.poll() is None:
         try:
-            with urllib.request.urlopen(f"{url}/livez", timeout=1):
+            with urllib.request.urlopen(f"{url}/livez", timeout=10):
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.05)
@@ -123,13 +134,14 @@ def wait_until_it_lives(url: str, server: "subprocess.Popen[bytes]", log: Path) 
 def test_kube_schedulers_own_types_read_every_answer(tmp_path: Path) -> None:
     go = shutil.which("go")
     assert go is not None, "the contract tests need a Go toolchain on the PATH"
-    port, api = free_port(), f"127.0.0.1:{free_port()}"
+    port, api_port = free_ports(2)
+    api = f"127.0.0.1:{api_port}"
     url = f"http://127.0.0.1:{port}"
     config = write_configuration(tmp_path, port, write_kubeconfig(tmp_path, api))
     log = tmp_path / "kubextend.log"
     with serving(config, url, log):
         done = subprocess.run(
-            [go, "test", "-count=1", "./contract/..."],
+            [go, "test", "-count=1", "-shuffle=on", "./contract/..."],
             cwd=TESTS / "go",
             env={**os.environ, "KUBEXTEND_URL": url, "KUBERNETES_API": api, "NO_PROXY": "*"},
             capture_output=True,

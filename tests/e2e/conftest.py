@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from .controlplane import ControlPlane, build_binaries
+from .door import Door
 from .kubeapi import Api, NodePool
 from .manifests import HELLO_WORLD, QUEUE_SORT, grant_kubextend
-from .stack import Stack
+from .stack import Mode, Stack
 from .workbench import Workbench
 from .workload import NewWorkload, Workload, create_priority_classes
 
@@ -78,6 +79,35 @@ def control_plane(new_control_plane: Callable[[], ControlPlane]) -> ControlPlane
 @pytest.fixture(scope="session")
 def api(control_plane: ControlPlane) -> Api:
     return control_plane.api
+
+
+@pytest.fixture(scope="session")
+def door(control_plane: ControlPlane) -> Iterator[Door]:
+    """The way of ``names_stack`` to kube-apiserver; open at the end of each test."""
+    with Door(control_plane.bench.free_port(), control_plane.port) as door:
+        yield door
+
+
+@pytest.fixture(scope="session")
+def names_stack(control_plane: ControlPlane, door: Door) -> Iterator[Stack]:
+    """Names mode, and nothing special. It counts what other tests do, too."""
+    running = Stack(control_plane, "names", Mode(names=True), api_url=door.url)
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="session")
+def full_stack(control_plane: ControlPlane) -> Iterator[Stack]:
+    """The other mode, with as little else."""
+    running = Stack(control_plane, "full", Mode(names=False))
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="session")
+def breakable_plane(new_control_plane: Callable[[], ControlPlane]) -> ControlPlane:
+    """A control plane whose kube-apiserver may be killed, and is there at the end of each test."""
+    return new_control_plane()
 
 
 @pytest.fixture(scope="session")

@@ -4,12 +4,14 @@ There is no kubelet and no controller: a pod counts as placed when spec.nodeName
 taints a node, and nothing finishes the deletion of a namespace.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,18 +145,22 @@ class ControlPlane:
         events = map(json.loads, self._audited.read_text().splitlines())
         return [e for e in events if e["objectRef"].get("namespace") == namespace]
 
-    def break_server(self) -> None:
-        """Kill kube-apiserver: every connection and watch ends at once."""
+    @contextlib.contextmanager
+    def without_server(self) -> Iterator[None]:
+        """Kill kube-apiserver: every connection and watch ends at once. In the end it is back."""
         self.bench.end(self._server.program, signal.SIGKILL)
+        try:
+            yield
+        finally:
+            self._server = self.start_server(self.port)
 
-    def restart_server(self) -> None:
-        """Start kube-apiserver again where it was."""
-        self._server = self.start_server(self.port)
-
-    def second_server(self) -> Api:
-        """Start one more kube-apiserver on the same etcd."""
+    @contextlib.contextmanager
+    def second_server(self) -> Iterator[Api]:
+        """Run one more kube-apiserver on the same etcd."""
         server = self.start_server(self.bench.free_port())
-        return Api(server.url, self.authority.cert, USERS["admin"][0])
+        with Api(server.url, self.authority.cert, USERS["admin"][0]) as api:
+            yield api
+        self.bench.end(server.program, signal.SIGKILL)
 
     def start_server(self, port: int) -> Server:
         self._servers += 1

@@ -1,5 +1,7 @@
 """deploy/queue, put into a control plane for real."""
 
+from collections.abc import Mapping
+
 import httpx
 
 from .controlplane import ControlPlane
@@ -23,7 +25,8 @@ def install_queue(plane: ControlPlane) -> None:
             apply(api, manifest)
     namespace = {"metadata": {"name": PROBE, "labels": QUEUED}}
     apply(api, {"apiVersion": "v1", "kind": "Namespace", **namespace})
-    until(lambda: gates(_made(api)) == [GATE], "a new pod gets the gate")
+    until(lambda: gates(_made(api, PROBE)) == [GATE], "a pod gets the gate for its namespace")
+    until(lambda: gates(_made(api, "default", QUEUED)) == [GATE], "and one for its own label")
     with plane.api_of("kubextend") as kubextend:
         until(lambda: _is_limited(api, kubextend), "kubextend is limited")
     api.delete_pods(PROBE)
@@ -34,8 +37,10 @@ def gates(pod: Object) -> list[str]:
     return [gate["name"] for gate in pod["spec"].get("schedulingGates", [])]
 
 
-def _made(api: Api) -> Object:
-    return api.call("POST", PODS, _probe(), dryRun="All")
+def _made(api: Api, namespace: str, labels: Mapping[str, str] | None = None) -> Object:
+    pod = _probe()
+    pod["metadata"] |= {"namespace": namespace, "labels": dict(labels or {})}
+    return api.call("POST", f"/api/v1/namespaces/{namespace}/pods", pod, dryRun="All")
 
 
 def _is_limited(api: Api, kubextend: Api) -> bool:

@@ -19,7 +19,7 @@ NAMESPACE = "kubextend-system"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 LEASE = f"{LEASES}/kubextend-queue"
 # After a kill nobody gives the lease back, so the next holder waits for its end.
-TAKE_OVER_S = 40.0
+TAKE_OVER_S = 90.0
 
 
 def sorted_by(plugin: str, scheduler: str = SCHEDULER) -> Object:
@@ -101,7 +101,7 @@ class QueueStack(Stack):
 
 def forget_lease(api: Api) -> None:
     """Let the next kubextend begin at once, however the last one ended."""
-    with suppress(httpx.HTTPStatusError):
+    with suppress(httpx.HTTPError):
         api.call("DELETE", LEASE)
 
 

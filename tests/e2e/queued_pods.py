@@ -105,6 +105,7 @@ class QueuedPods:
         pods = mixed_pods(count, self.pool, seed)
         made = self.create(pods[::batches])
         for batch in range(1, batches):
+            # An age is in whole seconds.
             time.sleep(1.0)
             made |= self.create(pods[batch::batches])
         return made

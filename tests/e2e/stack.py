@@ -1,6 +1,7 @@
 """kubextend and a kube-scheduler behind which it stands, for one scheduler name.
 
-kube-scheduler always runs with the very configuration that ``kubextend scheduler-config`` wrote.
+kube-scheduler always runs with the configuration that ``kubextend scheduler-config`` wrote, except
+that it tries again sooner: see BACKOFF.
 """
 
 import json
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from .certificates import Authority
@@ -24,6 +26,10 @@ from .workbench import Program, until
 KUBEXTEND = Path(sys.executable).with_name("kubextend")
 PLUGIN_FOLDER = Path(__file__).with_name("plugins")
 START_TIMEOUT_S = 60.0
+# A busy machine makes no call fail.
+PATIENT = "20s"
+# A pod that failed is tried again about once a second, not after up to ten.
+BACKOFF = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
 NO_RDMA = "Node does not support RDMA"
 HIGH_COMM = {"high-comm": "yes"}
 WANTS_FAST = {"disk": "fast"}
@@ -135,6 +141,7 @@ class Stack:
         python_path: Sequence[Path] = (),
         api_url: str | None = None,
         queue: Object | None = None,
+        extender: Object | None = None,
         scheduler: bool = True,
     ) -> None:
         self.name = name
@@ -142,6 +149,7 @@ class Stack:
         self._api_url = api_url
         self._profiles = [profile or _profile(name), *more_profiles]
         self._queue = queue
+        self._extender = extender or {}
         self._out_of_tree = out_of_tree
         self._python_path = python_path
         self.scheduler_name: str = self._profiles[0]["schedulerName"]
@@ -155,8 +163,10 @@ class Stack:
         self.config = self._folder / "kubextend.yaml"
         self.config.write_text(json.dumps(self._extender_configuration(), indent=1))
         self.client = self._client()
-        self._kubextend = self._start_kubextend()
+        self._kubextend = self._launch_kubextend()
+        # Both programs start at the same time.
         self._scheduler = self._start_scheduler() if scheduler else None
+        until(self.is_ready, "kubextend is ready", START_TIMEOUT_S, program=self._kubextend)
 
     def close(self) -> None:
         """End both programs."""
@@ -194,6 +204,17 @@ class Stack:
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
+    def kept(self, node_names: list[str], labels: Mapping[str, str] | None = None) -> list[str]:
+        """Names that filter keeps for a pod with these labels."""
+        return list(self.post("filter", self._about(node_names, labels))["NodeNames"] or [])
+
+    def best(self, node_names: list[str], labels: Mapping[str, str] | None = None) -> list[str]:
+        """Names that prioritize gives the highest score, none where all have the same."""
+        answer = self.client.post("/prioritize", json=self._about(node_names, labels))
+        scores = {each["Host"]: each["Score"] for each in answer.raise_for_status().json()}
+        top = max(scores.values())
+        return [name for name in node_names if scores[name] == top > min(scores.values())]
+
     def counts(self) -> Samples:
         return Samples(self.client.get("/metrics").raise_for_status().text)
 
@@ -201,20 +222,32 @@ class Stack:
         """How often kube-scheduler called a verb since kubextend was started."""
         return int(self.counts().total("kubextend_verb_duration_seconds_count", verb=verb))
 
+    def attempts(self, result: str, scheduler_name: str | None = None) -> int:
+        """How often kube-scheduler tried pods of a profile with this result.
+
+        Args:
+            result: ``scheduled``; ``unschedulable``: the pod is parked until something happens;
+                ``error``: the pod is tried again after its backoff.
+            scheduler_name: of the profile, by default the first.
+        """
+        name = "scheduler_schedule_attempts_total"
+        profile = scheduler_name or self.scheduler_name
+        return int(self.scheduler_counts().total(name, profile=profile, result=result))
+
     def scheduler_counts(self) -> Samples:
         assert self._scheduler is not None
         return Samples(self._scheduler.get("/metrics").raise_for_status().text)
+
+    def _about(self, node_names: list[str], labels: Mapping[str, str] | None) -> Object:
+        metadata = {"name": "p", "namespace": "default", "uid": "u", "labels": dict(labels or {})}
+        pod: Object = {"metadata": metadata, "spec": {"schedulerName": self.scheduler_name}}
+        return {"Pod": pod, "Nodes": None, "NodeNames": node_names}
 
     def _is_well(self, path: str) -> bool:
         try:
             return self.client.get(path).is_success
         except httpx.TransportError:
             return False
-
-    def _start_kubextend(self) -> Program:
-        program = self._launch_kubextend()
-        until(self.is_ready, "kubextend is ready", START_TIMEOUT_S, program=program)
-        return program
 
     def _launch_kubextend(self) -> Program:
         name = f"kubextend-{self.name}"
@@ -228,7 +261,8 @@ class Stack:
         if self.mode.binds:
             options.append("--bind")
         command: tuple[str | Path, ...] = ("scheduler-config", "--config", self.config, *options)
-        written.write_text(run_kubextend(*command, python_path=self._python_path))
+        configuration = yaml.safe_load(run_kubextend(*command, python_path=self._python_path))
+        written.write_text(json.dumps({**configuration, **BACKOFF}))
         return Scheduler(self._plane, self.name, written)
 
     def _client(self) -> httpx.Client:
@@ -240,7 +274,12 @@ class Stack:
         return httpx.Client(base_url=self.url, verify=context, trust_env=False, timeout=30.0)
 
     def _extender_configuration(self) -> Object:
-        extender: Object = {"nodeCacheCapable": self.mode.names, "bind": self.mode.binds}
+        extender: Object = {
+            "nodeCacheCapable": self.mode.names,
+            "bind": self.mode.binds,
+            "httpTimeout": PATIENT,
+            **self._extender,
+        }
         server: Object = {"host": "127.0.0.1", "port": self._port}
         if self._certificates is not None:
             ca = str(self._certificates.cert)

@@ -10,6 +10,7 @@ from .controlplane import ControlPlane
 from .kubeapi import NodePool
 from .manifests import HELLO_WORLD
 from .stack import Mode, Stack
+from .workbench import until
 from .workload import NewWorkload
 
 PODS = 20
@@ -38,10 +39,12 @@ def test_the_installed_plugin_sends_pods_where_its_arguments_say(
     pool = NodePool(control_plane.api, stack.name, 4)
     ssd, hdd, *_ = pool.names
     pool.label_only("disk", "hdd", hdd)
+    until(lambda: stack.best(pool.names) == [hdd], "the label is known")
     workload = new_workload(stack, pool)
     nodes = workload.until_placed(workload.create("second-best", PODS))
     assert set(nodes.values()) == {hdd}
     pool.label_only("disk", "ssd", ssd)
+    until(lambda: stack.best(pool.names) == [ssd], "the new label is known")
     nodes = workload.until_placed(workload.create("best", PODS))
     assert set(nodes.values()) == {ssd}
     pool.delete()

@@ -1,34 +1,33 @@
 """One good node among a thousand is found at the first attempt."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from .controlplane import ControlPlane
-from .kubeapi import NodePool
-from .stack import HIGH_COMM, Mode, Stack
+from .kubeapi import RDMA_LABEL, NodePool
+from .stack import HIGH_COMM, Stack
 from .workload import NewWorkload
 
-MODES = [Mode(names=True), Mode(names=False)]
 PODS = 20
 
 
-@pytest.fixture(scope="module", params=MODES, ids=str)
-def stack(request: pytest.FixtureRequest, control_plane: ControlPlane) -> Iterator[Stack]:
-    running = Stack(control_plane, f"many-{request.param}", request.param)
-    yield running
-    running.close()
-
-
+@pytest.mark.parametrize("mode", ["names", "full"])
 def test_each_pod_is_bound_to_the_one_labelled_node_of_1000_at_its_first_attempt(
-    stack: Stack, thousand_nodes: NodePool, new_workload: NewWorkload
+    mode: str,
+    thousand_nodes: NodePool,
+    new_workload: NewWorkload,
+    request: pytest.FixtureRequest,
 ) -> None:
+    stack: Stack = request.getfixturevalue(f"{mode}_stack")
     good = thousand_nodes.names[617]
     thousand_nodes.enable_rdma(good)
     workload = new_workload(stack, thousand_nodes)
+    workload.until_both_know(good, HIGH_COMM, RDMA_LABEL)
+    calls, before = stack.calls("filter"), stack.scheduler_counts()
     nodes = workload.until_placed(workload.create("picky", PODS, HIGH_COMM))
-    attempts = stack.scheduler_counts()
+    after = stack.scheduler_counts()
     assert set(nodes.values()) == {good}
-    assert stack.calls("filter") == PODS
-    assert attempts.total("scheduler_schedule_attempts_total", result="scheduled") == PODS
-    assert attempts.total("scheduler_schedule_attempts_total") == PODS
+    assert stack.calls("filter") - calls == PODS
+    attempts = "scheduler_schedule_attempts_total"
+    assert after.total(attempts, result="scheduled") == (
+        before.total(attempts, result="scheduled") + PODS
+    )
+    assert after.total(attempts) == before.total(attempts) + PODS

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 LOG_TAIL_BYTES = 6000
+# Below those that a kernel gives to whoever connects: none is taken between here and its use.
+PORTS = range(15_000, 32_000)
 STOP_TIMEOUT_S = 10.0
 
 T = TypeVar("T")
@@ -85,13 +88,15 @@ class Workbench:
 
     def free_port(self) -> int:
         """Return a loopback port that nothing listens on, a different one each time."""
+        # Not the common generator, which two test runs may have seeded alike.
+        chance = random.SystemRandom()
         while True:
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                port: int = probe.getsockname()[1]
-            if port not in self._ports:
-                self._ports.add(port)
-                return port
+            port = chance.choice(PORTS)
+            with socket.socket() as probe, contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                if port not in self._ports:
+                    self._ports.add(port)
+                    return port
 
     def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -106,16 +111,18 @@ class Workbench:
 def until(
     probe: Callable[[], T],
     what: str,
-    timeout_s: float = 30.0,
+    timeout_s: float = 60.0,
     every_s: float = 0.05,
     program: Program | None = None,
 ) -> T:
-    """Return the first true answer of the probe.
+    """Return the first true answer of the probe, which is asked once more when the time is over.
 
     Raises: TimeoutError: none came in time, or the program the probe asks has ended.
     """
     deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
+    late = False
+    while not late:
+        late = time.monotonic() > deadline
         if answer := probe():
             return answer
         if program is not None and not program.is_running():

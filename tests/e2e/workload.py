@@ -1,6 +1,5 @@
 """The pods of one test, in a namespace of their own."""
 
-import datetime as dt
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -17,10 +16,10 @@ class Workload:
     def __init__(self, api: Api, namespace: str, scheduler: str, pool: NodePool) -> None:
         self._api = api
         self._pool = pool
-        self._scheduler = scheduler
+        self.scheduler = scheduler
         self.namespace = api.create_namespace(namespace)
 
-    def create(
+    def create(  # noqa: PLR0913  what the tests vary
         self,
         prefix: str,
         count: int,
@@ -28,18 +27,39 @@ class Workload:
         *,
         cpu: str = "10m",
         priority_class: str = "",
+        node_labels: Mapping[str, str] | None = None,
     ) -> list[str]:
-        """Create pods at once and return their names."""
+        """Create pods at once and return their names.
+
+        Args:
+            prefix: of their names.
+            count: how many.
+            labels: of each.
+            cpu: that each requests.
+            priority_class: of each.
+            node_labels: that kube-scheduler itself demands of a node.
+        """
         names = [f"{prefix}-{i:02}" for i in range(count)]
         pool = self._pool.name
-        self._api.create_pods(
-            self.namespace,
-            [
-                pod(n, self._scheduler, pool, labels, cpu=cpu, priority_class=priority_class)
-                for n in names
-            ],
-        )
+        pods = [
+            pod(n, self.scheduler, pool, labels, cpu=cpu, priority_class=priority_class)
+            for n in names
+        ]
+        for each in pods:
+            each["spec"]["nodeSelector"] |= node_labels or {}
+        self._api.create_pods(self.namespace, pods)
         return names
+
+    def until_both_know(self, node: str, labels: Mapping[str, str], key: str) -> None:
+        """Wait until kube-scheduler and kubextend have seen the label that a node was given.
+
+        Args:
+            node: the node, with the label and the value "true".
+            labels: of pods that kubextend lets onto no node without it.
+            key: of the label.
+        """
+        (scout,) = self.create("scout", 1, labels, node_labels={key: "true"})
+        assert self.until_placed([scout]) == {scout: node}
 
     def fill(
         self, nodes: int, priority_class: str, labels: Mapping[str, str] | None = None
@@ -68,7 +88,7 @@ class Workload:
         """Node of every pod that has one."""
         return placed_on(list(self.pods().values()))
 
-    def until_placed(self, names: list[str], timeout_s: float = 30.0) -> dict[str, str]:
+    def until_placed(self, names: list[str], timeout_s: float = 60.0) -> dict[str, str]:
         """Wait until all of these pods have a node, and return it by the pod's name."""
 
         def nodes() -> dict[str, str]:
@@ -85,7 +105,7 @@ class Workload:
             raise
         return nodes()
 
-    def until_pending(self, name: str, timeout_s: float = 30.0) -> str:
+    def until_pending(self, name: str, timeout_s: float = 60.0) -> str:
         """Wait until kube-scheduler says why it cannot place a pod, and return that."""
         return until(lambda: self.why_pending(name), f"{name} has a reason", timeout_s)
 
@@ -99,16 +119,6 @@ class Workload:
         path = f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events"
         events = self._api.items(path)
         return "\n".join(e.get("note", "") for e in events if e["regarding"]["name"] == name)
-
-    def waited_s(self, name: str) -> float:
-        """Seconds from a pod's creation until it was placed, as the API's whole seconds say."""
-        found = self.pods()[name]
-        placed = condition(found, "PodScheduled")
-        assert placed["status"] == "True", found
-        return (
-            _instant(placed["lastTransitionTime"])
-            - _instant(found["metadata"]["creationTimestamp"])
-        ).total_seconds()
 
     def close(self) -> None:
         self._api.delete_pods(self.namespace)
@@ -126,7 +136,3 @@ def create_priority_classes(api: Api) -> None:
     """Let pods ask for the priorities of these tests."""
     path = "/apis/scheduling.k8s.io/v1/priorityclasses"
     api.create_all(path, ({"metadata": {"name": n}, "value": v} for n, v in PRIORITIES.items()))
-
-
-def _instant(text: str) -> dt.datetime:
-    return dt.datetime.fromisoformat(text)

@@ -58,3 +58,13 @@ class Weather:
         if node.label(OPEN) == "yes":
             return None
         return Status.unschedulable(f"node has {node.label(WEATHER)}")
+
+
+class Fails:
+    """An Error for every node: kube-scheduler tries such a pod again after each backoff."""
+
+    name = "Fails"
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status:
+        del state, pod, node
+        return Status.error("not now")

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	readyTimeout = 30 * time.Second
+	readyTimeout = 60 * time.Second
 	wireFolder   = "../../data/wire"
 )
 
