@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import weakref
 from contextlib import ExitStack, suppress
 from typing import Final
@@ -146,8 +147,12 @@ def _dispose(process: "subprocess.Popen[bytes]", end: socket.socket, life: int) 
     process.kill()
     end.close()
     os.close(life)
-    with suppress(subprocess.TimeoutExpired):
+    try:
         process.wait(_REAP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        # On a busy machine a killed process takes a while to end. No caller waits for that, but
+        # somebody has to take its exit code, or it stays in the process table.
+        threading.Thread(target=process.wait, name="kubextend-reap", daemon=True).start()
 
 
 def _name_of(number: int) -> str:
