@@ -80,7 +80,8 @@ def says(workload: Workload, name: str, word: str) -> bool:
 
 
 def begin(workload: Workload, prefix: str, count: int, group: str) -> list[str]:
-    return workload.create(prefix, count, gang(group), cpu="1")
+    """Create pods with names that are in no other test's records."""
+    return workload.create(f"{prefix}-{workload.namespace}", count, gang(group), cpu="1")
 
 
 @pytest.mark.parametrize("pool", [3], indirect=True)
