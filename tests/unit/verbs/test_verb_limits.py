@@ -277,7 +277,7 @@ class Hangs:
         await asyncio.Event().wait()
 
     async def begin(self, calls: int = 1) -> None:
-        """So many calls more hang by now."""
+        """This many more calls hang by now."""
         for _ in range(calls):
             assert await asyncio.to_thread(self.began.acquire, timeout=AT_MOST_S)
 
@@ -296,7 +296,6 @@ def hangs() -> Iterator[Hangs]:
 
 def asked(verbs: Verbs, verb: QuickVerb) -> Any:
     """The answer in short, of a call in which no plugin hangs."""
-
     return seen(verb, run(verbs.in_time(verb, REQUEST[verb], now())))
 
 
@@ -476,7 +475,7 @@ PLUGINS_S, ALL_S, CLEANUP_S = TIMEOUT_S - 20, TIMEOUT_S - 15, TIMEOUT_S - 5
 
 
 def hung_bind(hangs: Hangs, verbs: Verbs, until_s: float) -> str:
-    """The same where a plugin hangs, and so much of the time passes at once."""
+    """The Error of a bind in which a plugin hangs until this many seconds have passed."""
     verbs.filter(REQUEST["filter"])
 
     async def ask() -> bytes:
