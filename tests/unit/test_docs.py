@@ -55,7 +55,7 @@ def run(folder: Path, *command: str | Path) -> str:
         env=os.environ | {"PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

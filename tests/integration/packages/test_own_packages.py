@@ -29,7 +29,7 @@ def run_in(folder: Path, site: Path | None) -> Run:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
 
@@ -41,7 +41,7 @@ def install(package: Path, site: Path) -> None:
     uv = Path(sys.executable).with_name("uv")
     options = ["--offline", "--no-deps", "--no-cache", "--quiet", "--target", str(site)]
     command = [uv, "pip", "install", "--python", sys.executable, *options, package]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
 
 
