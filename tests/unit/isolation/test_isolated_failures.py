@@ -70,6 +70,12 @@ def ends(pid: int) -> bool:
         os.close(watched)
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How a process ended is known whenever its end comes."""
+    monkeypatch.setattr(process, "_REAP_TIMEOUT_S", SOON_S)
+
+
 @pytest.fixture
 def dies() -> Iterator[IsolatedPlugin]:
     with isolated(Dies) as plugin:
@@ -295,7 +301,10 @@ def test_a_plugin_that_cannot_be_made_there_says_why(plugin_class: type[Any], wh
     assert str(raised.value) == f'plugin "{name}" cannot be made in a process of its own: {why}'
 
 
-def test_a_plugin_is_made_started_and_stopped_in_its_process(tmp_path: Path) -> None:
+def test_a_plugin_is_made_started_and_stopped_in_its_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "STOP_TIMEOUT_S", SOON_S)
     diary = tmp_path / "diary"
     with isolated(Diary, DiaryArgs(file=diary)) as plugin:
         first = pid_of(plugin)
