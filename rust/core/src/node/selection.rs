@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::mask::Mask;
 use super::record::Node;
 use super::snapshot::{Snapshot, node_matches};
-use crate::labels::{PreferredTerms, RequiredAffinity, Selector, first_untolerated};
+use crate::labels::{PreferredTerms, RequiredAffinity, Selector, Tolerations};
 use crate::pod::Pod;
 
 /// Where a position's node is: a row of the snapshot, a node of the request's own, or nowhere.
@@ -164,7 +164,8 @@ impl Nodes {
 
     /// Nodes of which the pod tolerates every `NoSchedule` and `NoExecute` taint.
     pub fn tolerated_by(&self, pod: &Pod) -> Mask {
-        self.mask_of(|node| first_untolerated(node.taints(), &pod.tolerations).is_none())
+        let tolerations = Tolerations::of(&pod.tolerations);
+        self.mask_of(|node| tolerations.first_untolerated(node.taints()).is_none())
     }
 
     /// Nodes that satisfy the pod's nodeSelector and required node affinity.
