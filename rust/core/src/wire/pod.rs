@@ -280,6 +280,6 @@ impl From<WireToleration<'_>> for Toleration {
 #[cfg(test)]
 pub(crate) fn parsed(bytes: &[u8]) -> Result<Pod> {
     let mut wire = WirePod::default();
-    wire.decode(&mut Cursor::new(bytes))?;
+    wire.decode(&mut Cursor::new(bytes)?)?;
     Ok(wire.into())
 }
