@@ -7,8 +7,11 @@ mod common;
 use std::sync::Arc;
 
 use common::{data_files, event, full_body, json, label, names, node_json, node_list, read};
-use kubextend_core::node::{Mask, NodeStore};
-use kubextend_core::wire::{Relist, WireError, apply, read_binding_args, read_preemption_args};
+use kubextend_core::node::{Body, Mask, NodeStore};
+use kubextend_core::pod::PodStore;
+use kubextend_core::wire::{
+    self, Problem, Relist, WireError, apply, read_binding_args, read_preemption_args, replace,
+};
 use proptest::prelude::*;
 
 /// Every way in, each with its verdict on the same bytes.
@@ -225,6 +228,124 @@ fn numbers_may_be_of_any_length_where_they_are_skipped() {
             "{pdb}"
         );
     }
+}
+
+/// A body with a list of three bytes an element, at each place that has one, and its problem.
+fn dense(before: &str, element: &str, after: &str, bytes: usize) -> (String, Option<Problem>) {
+    let elements = vec![element; bytes / (element.len() + 1)].join(",");
+    let body = format!("{before}{elements}{after}");
+    let problem = |error: WireError| error.problem().clone();
+    let verdict = if before.contains("MetaVictims") {
+        read_preemption_args(body.as_bytes(), None, None).map(drop)
+    } else {
+        read(body.as_bytes(), None).map(drop)
+    };
+    (format!("{before}…{after}"), verdict.err().map(problem))
+}
+
+#[test]
+fn elements_in_a_few_bytes_each_are_refused_before_they_take_many_times_the_body_in_memory() {
+    let pod = |field: &str| (format!(r#"{{"Pod":{{"spec":{{"{field}":["#), "{}", "]}}}");
+    let map = |path: &str| (format!(r#"{{"Pod":{{{path}:{{"#), r#""":"""#, "}}}}");
+    let affinity = r#"{"Pod":{"spec":{"affinity":{"nodeAffinity":"#;
+    for (before, element, after) in [
+        pod("containers"),
+        pod("initContainers"),
+        pod("tolerations"),
+        pod("schedulingGates"),
+        map(r#""metadata":{"labels""#),
+        map(r#""metadata":{"annotations""#),
+        map(r#""spec":{"nodeSelector""#),
+        (
+            format!(
+                r#"{affinity}{{"requiredDuringSchedulingIgnoredDuringExecution":{{"nodeSelectorTerms":["#
+            ),
+            "{}",
+            "]}}}}}}",
+        ),
+        (
+            format!(r#"{affinity}{{"preferredDuringSchedulingIgnoredDuringExecution":["#),
+            "{}",
+            "]}}}}}",
+        ),
+        (
+            r#"{"Pod":{"status":{"conditions":["#.to_owned(),
+            "{}",
+            "]}}}",
+        ),
+        (
+            r#"{"Pod":{"status":{"containerStatuses":["#.to_owned(),
+            "{}",
+            "]}}}",
+        ),
+        (r#"{"NodeNames":["#.to_owned(), r#""""#, "]}"),
+        (r#"{"NodeNames":["#.to_owned(), r#""\u0061""#, "]}"),
+        (r#"{"Nodes":{"items":["#.to_owned(), "{}", "]}}"),
+        (
+            r#"{"Nodes":{"items":[{"spec":{"taints":["#.to_owned(),
+            "{}",
+            "]}}]}}",
+        ),
+        (
+            r#"{"NodeNameToMetaVictims":{"n":{"Pods":["#.to_owned(),
+            "{}",
+            "]}}}",
+        ),
+        (r#"{"NodeNameToMetaVictims":{"#.to_owned(), r#""":{}"#, "}}"),
+    ] {
+        let (what, verdict) = dense(&before, element, after, 4_000_000);
+        assert_eq!(verdict, Some(Problem::TooDense), "{what}");
+        let (what, verdict) = dense(&before, element, after, 10_000);
+        assert_eq!(verdict, None, "{what}: what is small may be dense");
+    }
+}
+
+#[test]
+fn what_the_api_server_sends_is_not_refused_for_one_dense_object() {
+    let tolerations = vec!["{}"; 1_000_000].join(",");
+    let pod = |name: &str, spec: &str| {
+        format!(r#"{{"metadata":{{"name":"{name}","uid":"{name}"}},"spec":{{{spec}}}}}"#)
+    };
+    let dense = pod("dense", &format!(r#""tolerations":[{tolerations}]"#));
+    let store = Arc::new(PodStore::new());
+    replace(&store, &node_list(&[pod("a", ""), dense.clone()])).unwrap();
+    assert_eq!(store.len(), 2);
+    assert_eq!(
+        apply(&*store, &event("MODIFIED", &dense)).unwrap().name,
+        "dense"
+    );
+}
+
+#[test]
+fn no_reader_takes_a_body_whose_positions_need_more_than_32_bits() {
+    // Nobody touches these zeros, so that the system makes no memory of them.
+    let body = vec![0; (1 << 32) + 1];
+    let longest = u32::MAX as usize;
+    let nodes = Arc::new(NodeStore::new(0));
+    let args = wire::read_args(Body::new(vec![0; body.len()]), None, None);
+    for verdict in [
+        args.map(drop),
+        read_preemption_args(&body, None, None).map(drop),
+        apply(&*nodes, &body).map(drop),
+        Relist::begin(nodes.clone()).page(&body).map(drop),
+    ] {
+        let error = verdict.unwrap_err();
+        assert_eq!(error.problem(), &Problem::LongerThan(longest), "{error}");
+    }
+}
+
+#[test]
+fn a_bind_request_has_at_most_64_kib() {
+    let padded = |size: usize| {
+        let body = r#"{"PodName":"p","Node":"n"}"#;
+        [body, &" ".repeat(size - body.len())].concat()
+    };
+    assert_eq!(
+        read_binding_args(padded(64 << 10).as_bytes()).unwrap().node,
+        "n"
+    );
+    let error = read_binding_args(padded((64 << 10) + 1).as_bytes()).unwrap_err();
+    assert_eq!(error.problem(), &Problem::LongerThan(64 << 10));
 }
 
 #[test]

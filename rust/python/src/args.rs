@@ -62,8 +62,12 @@ impl PyExtenderArgs {
         rejections: &[Rejection],
         pool: Option<&PyBodyPool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let answer = py.detach(|| self.args.filter_result(rejections));
-        body::answer(py, pool, answer.size(), |sink| {
+        let (answer, size) = py.detach(|| {
+            let answer = self.args.filter_result(rejections);
+            let size = answer.size();
+            (answer, size)
+        });
+        body::answer(py, pool, size, |sink| {
             answer.write_to(|bytes| sink.put(bytes));
         })
     }

@@ -11,10 +11,13 @@ use crate::error::Unreadable;
 pub(crate) struct PyBindingArgs(BindingArgs);
 
 #[pyfunction]
-pub(crate) fn read_binding_args(body: RequestBody) -> Result<PyBindingArgs, Unreadable> {
-    Ok(PyBindingArgs(wire::read_binding_args(
-        Body::from(body).bytes(),
-    )?))
+pub(crate) fn read_binding_args(
+    py: Python<'_>,
+    body: RequestBody,
+) -> Result<PyBindingArgs, Unreadable> {
+    let body = Body::from(body);
+    let args = py.detach(|| wire::read_binding_args(body.bytes()))?;
+    Ok(PyBindingArgs(args))
 }
 
 #[pymethods]

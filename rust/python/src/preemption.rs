@@ -70,6 +70,7 @@ impl PyPreemptionArgs {
 
     fn result<'py>(&self, py: Python<'py>, kept: &PyMask) -> PyResult<Bound<'py, PyBytes>> {
         kept.expect_len(self.args.nodes().len())?;
-        Ok(PyBytes::new(py, &self.args.result(&kept.0)))
+        let answer = py.detach(|| self.args.result(&kept.0));
+        Ok(PyBytes::new(py, &answer))
     }
 }

@@ -1,5 +1,6 @@
 //! What can be wrong with a selector or a node affinity, said as Go says it.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use super::quoted::quoted;
@@ -97,6 +98,10 @@ fn listed(values: &[String]) -> String {
     format!("[{}]", items.join(","))
 }
 
+/// How many different sentences an error says. A pod can be wrong in hundreds of thousands of
+/// places; nobody reads them all, and every log line would hold them.
+const MOST_SENTENCES: usize = 32;
+
 /// Everything that is not valid in one requirement or one node affinity; never empty.
 ///
 /// Source: apimachinery v0.36 pkg/util/errors/errors.go `aggregate.Error`
@@ -129,11 +134,17 @@ impl FieldErrors {
 
 impl fmt::Display for FieldErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut sentences: Vec<String> = Vec::with_capacity(self.0.len());
+        let mut known = HashSet::new();
+        let mut sentences = Vec::new();
         for sentence in self.0.iter().map(FieldError::to_string) {
-            if !sentences.contains(&sentence) {
-                sentences.push(sentence);
+            if !known.insert(sentence.clone()) {
+                continue;
             }
+            if sentences.len() == MOST_SENTENCES {
+                sentences.push("and more".to_owned());
+                break;
+            }
+            sentences.push(sentence);
         }
         match sentences.as_slice() {
             [only] => f.write_str(only),
@@ -143,3 +154,36 @@ impl fmt::Display for FieldErrors {
 }
 
 impl std::error::Error for FieldErrors {}
+
+#[cfg(test)]
+mod tests {
+    use super::{FieldError, FieldErrors, MOST_SENTENCES};
+
+    fn errors(values: impl IntoIterator<Item = usize>) -> FieldErrors {
+        let error = |value: usize| FieldError::invalid("f".into(), &value.to_string(), "d");
+        FieldErrors(values.into_iter().map(error).collect())
+    }
+
+    fn said(values: impl IntoIterator<Item = usize>) -> Vec<String> {
+        let values = values.into_iter();
+        values
+            .map(|value| format!("f: Invalid value: \"{value}\": d"))
+            .collect()
+    }
+
+    #[test]
+    fn each_sentence_is_said_once_in_the_order_in_which_it_was_found() {
+        let repeated = [2, 1, 2, 1, 3].into_iter().chain((0..200_000).map(|_| 1));
+        let expected = format!("[{}]", said([2, 1, 3]).join(", "));
+        assert_eq!(errors(repeated).to_string(), expected);
+        assert_eq!(errors([7, 7]).to_string(), said([7])[0]);
+    }
+
+    #[test]
+    fn an_error_of_many_sentences_says_the_first_ones_and_that_there_are_more() {
+        let all = format!("[{}]", said(0..MOST_SENTENCES).join(", "));
+        assert_eq!(errors((0..MOST_SENTENCES).chain([0])).to_string(), all);
+        let cut = format!("[{}, and more]", said(0..MOST_SENTENCES).join(", "));
+        assert_eq!(errors(0..200_000).to_string(), cut);
+    }
+}

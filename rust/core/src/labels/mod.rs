@@ -25,7 +25,7 @@ pub use fault::{FieldError, FieldErrors, RequirementError, SelectorError};
 pub use quantity::{Quantity, QuantityError};
 pub use requirement::{Operator, Requirement};
 pub use selector::Selector;
-pub use taints::{Taint, Toleration, first_untolerated, tolerates};
+pub use taints::{Taint, Toleration, Tolerations, tolerates};
 
 /// Labels that a selector can be tried on.
 ///

@@ -1,5 +1,9 @@
 //! Taints of nodes, tolerations of pods, and what meets what.
 
+use std::collections::HashSet;
+
+use ahash::RandomState;
+
 use crate::transfer::transfer;
 
 /// A node's refusal of the pods that do not tolerate it.
@@ -85,30 +89,80 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
         }
 }
 
-/// The first taint that forbids scheduling and that no toleration covers.
-///
-/// Source: component-helpers v0.36 scheduling/corev1/helpers.go `FindMatchingUntoleratedTaint`
-/// with the filter of the plugin `TaintToleration`
+/// Up to so many tolerations are tried one after the other; that is faster than looking one up.
+const FEW: usize = 16;
+
+/// A pod's tolerations, ready to be tried on the taints of many nodes.
 ///
 /// ```
-/// use kubextend_core::labels::{Taint, first_untolerated};
+/// use kubextend_core::labels::{Taint, Tolerations};
 ///
 /// let taint = |effect: &str| Taint { effect: effect.into(), ..Taint::default() };
 /// let taints = [taint("PreferNoSchedule"), taint("NoExecute")];
-/// assert_eq!(first_untolerated(&taints, &[]), Some(&taints[1]));
+/// assert_eq!(Tolerations::of(&[]).first_untolerated(&taints), Some(&taints[1]));
 /// ```
-pub fn first_untolerated<'a>(taints: &'a [Taint], tolerations: &[Toleration]) -> Option<&'a Taint> {
-    taints
-        .iter()
-        .filter(|taint| taint.keeps_pods_away())
-        .find(|taint| !tolerations.iter().any(|t| tolerates(t, taint)))
+#[derive(Clone, Debug)]
+pub struct Tolerations<'a>(Covering<'a>);
+
+#[derive(Clone, Debug)]
+enum Covering<'a> {
+    /// Tried one after the other.
+    Few(&'a [Toleration]),
+    /// Looked up: a tenant chooses how many tolerations a pod has, and every node pays for them.
+    Many(HashSet<Covered<'a>, RandomState>),
+}
+
+/// The key, the effect and, unless any will do, the value that a toleration covers.
+type Covered<'a> = (&'a str, &'a str, Option<&'a str>);
+
+impl<'a> Tolerations<'a> {
+    /// These tolerations.
+    pub fn of(tolerations: &'a [Toleration]) -> Self {
+        if tolerations.len() <= FEW {
+            return Self(Covering::Few(tolerations));
+        }
+        let covered = |toleration: &'a Toleration| {
+            let value = match toleration.operator.as_str() {
+                "" | "Equal" => Some(toleration.value.as_str()),
+                "Exists" => None,
+                _ => return None,
+            };
+            Some((&*toleration.key, &*toleration.effect, value))
+        };
+        let covered = tolerations.iter().filter_map(covered).collect();
+        Self(Covering::Many(covered))
+    }
+
+    /// The first taint that forbids scheduling and that no toleration covers.
+    ///
+    /// Source: component-helpers v0.36 scheduling/corev1/helpers.go `FindMatchingUntoleratedTaint`
+    /// with the filter of the plugin `TaintToleration`
+    pub fn first_untolerated<'t>(&self, taints: &'t [Taint]) -> Option<&'t Taint> {
+        let mut taints = taints.iter().filter(|taint| taint.keeps_pods_away());
+        taints.find(|taint| !self.cover(taint))
+    }
+
+    fn cover(&self, taint: &Taint) -> bool {
+        match &self.0 {
+            Covering::Few(tolerations) => tolerations.iter().any(|each| tolerates(each, taint)),
+            Covering::Many(covered) => ["", &taint.key].iter().any(|key| {
+                let effects = ["", taint.effect.as_str()];
+                effects.iter().any(|effect| {
+                    covered.contains(&(*key, *effect, None))
+                        || covered.contains(&(*key, *effect, Some(&taint.value)))
+                })
+            }),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
 
-    use super::{Taint, Toleration, first_untolerated, tolerates};
+    use proptest::prelude::*;
+
+    use super::{FEW, Taint, Toleration, Tolerations, tolerates};
     use crate::oracle::{items, letters, list, text};
 
     fn taint(value: &Value) -> Taint {
@@ -145,7 +199,7 @@ mod tests {
             let tolerations = items(case["tolerations"].clone());
             let tolerations: Vec<Toleration> = tolerations.iter().map(toleration).collect();
             let first = case["first"].is_object().then(|| taint(&case["first"]));
-            let found = first_untolerated(&taints, &tolerations);
+            let found = Tolerations::of(&tolerations).first_untolerated(&taints);
             assert_eq!(found, first.as_ref(), "{case}");
         }
     }
@@ -166,6 +220,39 @@ mod tests {
                 };
                 assert!(!tolerates(&toleration, &taint), "{operator} {value}");
             }
+        }
+    }
+
+    fn word() -> impl Strategy<Value = String> {
+        prop::sample::select(vec!["", "a", "b"]).prop_map(str::to_owned)
+    }
+
+    fn any_toleration() -> impl Strategy<Value = Toleration> {
+        let operator = prop::sample::select(vec!["", "Equal", "Exists", "Lt"]);
+        (word(), operator, word(), word()).prop_map(|(key, operator, value, effect)| Toleration {
+            key: format!("{key}{key}"),
+            operator: operator.to_owned(),
+            value,
+            effect: effect.replace('a', "NoExecute"),
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn many_tolerations_cover_what_one_of_them_covers(
+            tolerations in prop::collection::vec(any_toleration(), 0..4),
+            taints in prop::collection::vec((word(), word()), 1..6),
+        ) {
+            let taint = |(key, value): (String, String)| {
+                Taint { key: format!("{key}{key}"), value, effect: "NoExecute".into() }
+            };
+            let taints: Vec<Taint> = taints.into_iter().map(taint).collect();
+            let none = Toleration { operator: "Lt".into(), ..Toleration::default() };
+            let many = [tolerations.clone(), vec![none; FEW + 1]].concat();
+            let covered = |taint: &&Taint| tolerations.iter().any(|each| tolerates(each, taint));
+            let expected = taints.iter().find(|taint| !covered(taint));
+            prop_assert_eq!(Tolerations::of(&tolerations).first_untolerated(&taints), expected);
+            prop_assert_eq!(Tolerations::of(&many).first_untolerated(&taints), expected);
         }
     }
 }

@@ -100,6 +100,9 @@ impl Mask {
 
     /// The mask of that length that `packed` made these bytes of; None where they are none.
     pub fn unpacked(bytes: &[u8], len: usize) -> Option<Self> {
+        if bytes.len() != len.div_ceil(8) {
+            return None;
+        }
         let mask = Self::from_fn(len, |at| {
             bytes
                 .get(at / 8)
@@ -190,6 +193,13 @@ mod tests {
             prop_assert_eq!(Mask::unpacked(&packed, bits.len() + 8), None);
             packed.push(odd);
             prop_assert_eq!(Mask::unpacked(&packed, bits.len()), None);
+        }
+
+        #[test]
+        fn no_memory_is_taken_for_a_length_that_the_bytes_do_not_have(
+            bytes in proptest::collection::vec(any::<u8>(), 0..20), len in (1usize << 45)..,
+        ) {
+            prop_assert_eq!(Mask::unpacked(&bytes, len), None);
         }
 
         #[test]

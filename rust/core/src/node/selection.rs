@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::mask::Mask;
 use super::record::Node;
 use super::snapshot::{Snapshot, node_matches};
-use crate::labels::{PreferredTerms, RequiredAffinity, Selector, first_untolerated};
+use crate::labels::{PreferredTerms, RequiredAffinity, Selector, Tolerations};
 use crate::pod::Pod;
 
 /// Where a position's node is: a row of the snapshot, a node of the request's own, or nowhere.
@@ -132,6 +132,11 @@ impl Nodes {
         (0..self.len()).find(|&at| self.name(at) == name)
     }
 
+    /// How many nodes the request brought itself.
+    pub(crate) fn own_count(&self) -> usize {
+        self.own.len()
+    }
+
     /// How many names the store knew.
     pub fn known_count(&self) -> usize {
         self.slots.len() - self.unknown.len()
@@ -164,7 +169,8 @@ impl Nodes {
 
     /// Nodes of which the pod tolerates every `NoSchedule` and `NoExecute` taint.
     pub fn tolerated_by(&self, pod: &Pod) -> Mask {
-        self.mask_of(|node| first_untolerated(node.taints(), &pod.tolerations).is_none())
+        let tolerations = Tolerations::of(&pod.tolerations);
+        self.mask_of(|node| tolerations.first_untolerated(node.taints()).is_none())
     }
 
     /// Nodes that satisfy the pod's nodeSelector and required node affinity.

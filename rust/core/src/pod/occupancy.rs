@@ -1,12 +1,12 @@
 //! Which pods take room on which node.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use ahash::RandomState;
 
 use super::record::Pod;
-use super::resources::Word;
+use super::resources::{Amounts, Word};
 use crate::rows::Rows;
 
 type Index = HashMap<Arc<str>, u32, RandomState>;
@@ -19,7 +19,7 @@ const FEW_EMPTY: usize = 64;
 pub(crate) struct NodePods {
     pods: Vec<Arc<Pod>>,
     /// Wide enough that a sum is exact: what is added can be taken away again.
-    requested: Vec<(Word, i128)>,
+    requested: BTreeMap<Word, i128>,
 }
 
 impl NodePods {
@@ -32,23 +32,12 @@ impl NodePods {
         if resource == "pods" {
             return i64::try_from(self.pods.len()).unwrap_or(i64::MAX);
         }
-        let sum = self.requested.iter().find(|(known, _)| known == resource);
-        sum.map_or(0, |(_, sum)| {
-            (*sum).clamp(i64::MIN.into(), i64::MAX.into()) as i64
-        })
+        let sum = self.requested.get(resource).copied().unwrap_or(0);
+        sum.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 
     fn push(&mut self, pod: Arc<Pod>) {
-        for (resource, amount) in pod.requests.iter() {
-            let known = self
-                .requested
-                .iter_mut()
-                .find(|(known, _)| known == resource);
-            match known {
-                Some((_, sum)) => *sum += i128::from(amount),
-                None => self.requested.push((resource.clone(), amount.into())),
-            }
-        }
+        self.count(&pod.requests, 1);
         self.pods.push(pod);
     }
 
@@ -58,17 +47,19 @@ impl NodePods {
             return;
         };
         self.pods.remove(at);
-        for (resource, amount) in pod.requests.iter() {
-            let known = self
-                .requested
-                .iter_mut()
-                .find(|(known, _)| known == resource);
-            if let Some((_, sum)) = known {
-                *sum -= i128::from(amount);
+        self.count(&pod.requests, -1);
+    }
+
+    /// Adds so many times these amounts. What comes to nothing is forgotten: else each pod that
+    /// passes would leave its resources' names behind.
+    fn count(&mut self, requests: &Amounts, times: i128) {
+        for (resource, amount) in requests.iter().filter(|(_, amount)| *amount != 0) {
+            let more = times * i128::from(amount);
+            match self.requested.get_mut(&**resource) {
+                Some(sum) if *sum + more == 0 => drop(self.requested.remove(&**resource)),
+                Some(sum) => *sum += more,
+                None => drop(self.requested.insert(resource.clone(), more)),
             }
-        }
-        if self.pods.is_empty() {
-            self.requested.clear();
         }
     }
 }

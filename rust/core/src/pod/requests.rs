@@ -4,6 +4,7 @@
 //! kube-scheduler 1.36 gives it by default.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::resources::ResourceList;
 
@@ -27,13 +28,13 @@ pub(crate) struct ContainerResources {
     pub(crate) requests: ResourceList,
     pub(crate) limits: ResourceList,
     /// What the node says that it holds; None where it said nothing.
-    pub(crate) held: Option<Held>,
+    pub(crate) held: Option<Arc<Held>>,
     /// An init container that keeps running beside the containers.
     pub(crate) sidecar: bool,
 }
 
 /// What a running container, or a whole pod, has been given.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Held {
     pub(crate) actuated: ResourceList,
     pub(crate) allocated: ResourceList,
@@ -63,6 +64,10 @@ impl PodResources {
 
     /// All containers and sidecars together, or the init container that needs more than them while
     /// the sidecars before it run.
+    ///
+    /// A step raises the peak only in what its container names: of anything else the sidecars before
+    /// it need as much as at the step before. Walking over them again for each would cost the
+    /// product of two lists that a tenant writes.
     fn of_containers(&self) -> ResourceList {
         let mut running = ResourceList::default();
         for container in &self.containers {
@@ -75,11 +80,14 @@ impl PodResources {
                 let requests = self.effective(container);
                 running.add(&requests);
                 sidecars.add(&requests);
-                peak.raise_to(&sidecars);
+                for (resource, _) in requests.iter() {
+                    peak.raise(resource, sidecars.get(resource).unwrap_or_default());
+                }
             } else {
-                let mut alone = container.requests.clone();
-                alone.add(&sidecars);
-                peak.raise_to(&alone);
+                for (resource, quantity) in container.requests.iter() {
+                    let beside = sidecars.get(resource).unwrap_or_default();
+                    peak.raise(resource, quantity + beside);
+                }
             }
         }
         running.raise_to(&peak);

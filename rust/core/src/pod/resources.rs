@@ -1,6 +1,7 @@
 //! Amounts by resource.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::labels::Quantity;
@@ -36,12 +37,14 @@ pub(crate) fn word(text: &str) -> Word {
     })
 }
 
-/// A `v1.ResourceList`: exact amounts, sorted by resource.
+/// A `v1.ResourceList`: exact amounts by resource.
+///
+/// Ordered, and no change of one amount costs more for having many: a tenant chooses how many
+/// resources a pod names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ResourceList(Vec<(Word, Quantity)>);
+pub(crate) struct ResourceList(BTreeMap<Word, Quantity>);
 
 impl FromIterator<(Word, Quantity)> for ResourceList {
-    /// The pairs must come sorted, each resource once.
     fn from_iter<I: IntoIterator<Item = (Word, Quantity)>>(pairs: I) -> Self {
         Self(pairs.into_iter().collect())
     }
@@ -55,8 +58,7 @@ impl ResourceList {
     }
 
     pub(crate) fn get(&self, resource: &str) -> Option<Quantity> {
-        let at = self.find(resource).ok()?;
-        Some(self.0[at].1)
+        self.0.get(resource).copied()
     }
 
     pub(crate) fn set(&mut self, resource: &Word, quantity: Quantity) {
@@ -73,8 +75,13 @@ impl ResourceList {
     /// Raises every amount that is below that of `other`.
     pub(crate) fn raise_to(&mut self, other: &Self) {
         for (resource, quantity) in other.iter() {
-            self.merge(resource, quantity, Ord::max);
+            self.raise(resource, quantity);
         }
+    }
+
+    /// Raises one amount that is below this one.
+    pub(crate) fn raise(&mut self, resource: &Word, quantity: Quantity) {
+        self.merge(resource, quantity, Ord::max);
     }
 
     fn merge(
@@ -83,23 +90,22 @@ impl ResourceList {
         quantity: Quantity,
         both: impl Fn(Quantity, Quantity) -> Quantity,
     ) {
-        match self.find(resource) {
-            Ok(at) => self.0[at].1 = both(self.0[at].1, quantity),
-            Err(at) => self.0.insert(at, (resource.clone(), quantity)),
+        match self.0.get_mut(&**resource) {
+            Some(known) => *known = both(*known, quantity),
+            None => drop(self.0.insert(resource.clone(), quantity)),
         }
-    }
-
-    fn find(&self, resource: &str) -> Result<usize, usize> {
-        self.0
-            .binary_search_by(|(known, _)| (**known).cmp(resource))
     }
 
     /// The same in the units that kube-scheduler counts in.
     pub(crate) fn amounts(&self) -> Amounts {
-        let amount = |(resource, quantity): &(Word, Quantity)| {
+        if self.0.is_empty() {
+            // The empty list is one for all; a collected one would be memory of its own.
+            return Amounts::default();
+        }
+        let amount = |(resource, quantity): (&Word, Quantity)| {
             (resource.clone(), quantity.amount_of(resource))
         };
-        Amounts(self.0.iter().map(amount).collect())
+        Amounts(self.iter().map(amount).collect())
     }
 }
 

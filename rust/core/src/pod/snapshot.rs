@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use ahash::HashSet;
+
 use super::occupancy::Occupancy;
 use super::record::Pod;
 use crate::node::Nodes;
@@ -37,8 +39,9 @@ impl PodSnapshot {
     pub fn without<'a>(&self, gone: impl IntoIterator<Item = (&'a str, &'a [String])>) -> Self {
         let mut left = self.0.clone();
         for (node, uids) in gone {
+            let uids: HashSet<&String> = uids.iter().filter(|uid| !uid.is_empty()).collect();
             for pod in self.pods_on(node) {
-                if uids.iter().any(|uid| !uid.is_empty() && *uid == pod.uid) {
+                if uids.contains(&pod.uid) {
                     left.remove(pod);
                 }
             }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::cursor::{Cursor, RawString, Result};
 use super::decode::{Decode, Slice, decode_field, field};
-use super::error::{Problem, Step, WireError};
+use super::error::{Problem, Step};
 use super::node::WireNode;
 use super::pod::WirePod;
 use super::write::{self, Answered, FilterResult, Hosts};
@@ -78,11 +78,7 @@ pub fn read_args(
     store: Option<&NodeStore>,
     watched: Option<&NodeStore>,
 ) -> Result<ExtenderArgs> {
-    let bytes = body.bytes();
-    if u32::try_from(bytes.len()).is_err() {
-        return Err(WireError::new(u32::MAX as usize, Problem::TooLong));
-    }
-    let mut cursor = Cursor::new(bytes);
+    let mut cursor = Cursor::new(body.bytes())?;
     let mut wire = WireArgs::new(store, watched.or(store));
     wire.decode(&mut cursor)?;
     cursor.finish()?;
@@ -123,6 +119,9 @@ struct Name {
     row: u32,
 }
 
+/// What a name that no row has takes beside its text: a pointer, two counts, the allocator's part.
+const UNKNOWN_NAME: usize = 48;
+
 /// Stands for the row of a name that no row has.
 const UNKNOWN: u32 = u32::MAX;
 
@@ -159,8 +158,14 @@ impl Names {
                 *next += 1;
             } else if let Some(RawString { span, escaped }) = cursor.raw_string()? {
                 let row = match names.row_of(span.of(cursor.bytes())) {
-                    _ if escaped => ESCAPED,
-                    None => UNKNOWN,
+                    _ if escaped => {
+                        cursor.charge(UNKNOWN_NAME)?;
+                        ESCAPED
+                    }
+                    None => {
+                        cursor.charge(UNKNOWN_NAME)?;
+                        UNKNOWN
+                    }
                     Some(row) => {
                         *next = row + 1;
                         row
@@ -200,8 +205,9 @@ impl Names {
 /// The request as Go's decoder leaves it.
 struct WireArgs<'a, 's> {
     pod: Option<WirePod<'a>>,
-    nodes: Option<Items<'s>>,
+    nodes: Option<Items<'a>>,
     names: Option<Names>,
+    /// Where nodes are recognised.
     store: Option<&'s NodeStore>,
     /// Where names are looked up.
     named: Option<&'s NodeStore>,
@@ -262,39 +268,32 @@ impl<'a, 's> WireArgs<'a, 's> {
     }
 }
 
-/// The nodes of a full-mode request while they are read.
-struct Items<'s> {
-    store: Option<&'s NodeStore>,
+/// The nodes of a full-mode request while they are read. The store learns of them at the end, as
+/// the body may yet prove to be wrong.
+struct Items<'a> {
     snapshot: Arc<Snapshot>,
-    generation: u32,
     found: Vec<Item>,
-    strings: Strings,
+    /// What was not recognised, in order.
+    fresh: Vec<WireNode<'a>>,
 }
 
 #[derive(Debug)]
 struct Item {
     span: Span,
-    node: ItemNode,
+    /// The row of a node that was recognised.
+    known: Option<u32>,
 }
 
-#[derive(Debug)]
-enum ItemNode {
-    Known(u32),
-    Fresh(Arc<Node>),
-}
-
-impl<'s> Items<'s> {
-    fn new(store: Option<&'s NodeStore>) -> Self {
+impl<'a> Items<'a> {
+    fn new(store: Option<&NodeStore>) -> Self {
         Self {
             snapshot: store.map(NodeStore::snapshot).unwrap_or_default(),
-            generation: store.map_or(0, NodeStore::next_generation),
-            store,
             found: Vec::new(),
-            strings: Strings::default(),
+            fresh: Vec::new(),
         }
     }
 
-    fn decode(&mut self, cursor: &mut Cursor<'_>) -> Result<()> {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
         let before = self.found.len();
         let list = cursor.list(|cursor, _| {
             if before > 0 {
@@ -306,24 +305,27 @@ impl<'s> Items<'s> {
         })?;
         if !list || self.found.len() == before {
             self.found.clear();
+            self.fresh.clear();
         }
         Ok(())
     }
 
-    fn item(&mut self, cursor: &mut Cursor<'_>) -> Result<Item> {
+    fn item(&mut self, cursor: &mut Cursor<'a>) -> Result<Item> {
         let start = cursor.pos();
-        let node = if let Some((row, len)) = self.recognise(cursor.rest()) {
+        cursor.charge(2 * size_of::<Item>())?;
+        let known = self.recognise(cursor.rest());
+        if let Some((_, len)) = known {
             cursor.pass_known(len)?;
-            ItemNode::Known(row)
         } else {
+            cursor.charge(size_of::<(WireNode<'_>, Node, Fresh)>())?;
             let mut wire = WireNode::default();
             wire.decode(cursor)?;
             cursor.check_passed_utf8()?;
-            ItemNode::Fresh(Arc::new(self.parsed(wire)))
-        };
+            self.fresh.push(wire);
+        }
         Ok(Item {
             span: Span::between(start, cursor.pos()),
-            node,
+            known: known.map(|(row, _)| row),
         })
     }
 
@@ -331,51 +333,48 @@ impl<'s> Items<'s> {
     ///
     /// Stored bytes are one whole object, so whatever follows them follows the object.
     fn recognise(&self, rest: &[u8]) -> Option<(u32, usize)> {
-        let last = self.found.last().and_then(|item| match item.node {
-            ItemNode::Known(row) => Some(row),
-            ItemNode::Fresh(_) => None,
-        });
+        let last = self.found.last().and_then(|item| item.known);
         let row = self.snapshot.names.find(leading_name(rest)?, last)?;
         let stored = self.snapshot.stored(row)?;
         let bytes = stored.source.as_ref()?.bytes();
         if !rest.starts_with(bytes) {
             return None;
         }
-        stored.seen.store(self.generation, Ordering::Relaxed);
         Some((row, bytes.len()))
     }
 
-    fn parsed(&mut self, wire: WireNode<'_>) -> Node {
-        match self.store {
-            Some(store) => store.with_strings(|strings| Node::from_wire(wire, strings)),
-            None => Node::from_wire(wire, &mut self.strings),
-        }
-    }
-
     fn into_nodes(self, body: &Body, store: Option<&NodeStore>) -> (Nodes, Vec<Span>) {
+        let generation = store.map_or(0, NodeStore::next_generation);
+        let mut own_strings = Strings::default();
+        let mut parsed = |wire| match store {
+            Some(store) => store.with_strings(|strings| Node::from_wire(wire, strings)),
+            None => Node::from_wire(wire, &mut own_strings),
+        };
+        let snapshot = self.snapshot.clone();
         let mut nodes = Nodes::over(self.snapshot, self.found.len());
         let mut spans = Vec::with_capacity(self.found.len());
+        let mut wires = self.fresh.into_iter();
         let mut fresh = Vec::new();
-        let mut recognised = 0;
-        for Item { span, node } in self.found {
+        for Item { span, known } in self.found {
             spans.push(span);
-            match node {
-                ItemNode::Known(row) => {
-                    recognised += 1;
-                    nodes.push_row(row);
+            if let Some(row) = known {
+                if let Some(stored) = snapshot.stored(row) {
+                    stored.seen.store(generation, Ordering::Relaxed);
                 }
-                ItemNode::Fresh(node) => {
-                    if !node.name().is_empty() {
-                        let node = node.clone();
-                        fresh.push(Fresh { node, span });
-                    }
-                    nodes.push_own(node);
-                }
+                nodes.push_row(row);
+                continue;
             }
+            let node = Arc::new(parsed(wires.next().unwrap_or_default()));
+            if !node.name().is_empty() {
+                let node = node.clone();
+                fresh.push(Fresh { node, span });
+            }
+            nodes.push_own(node);
         }
         if let Some(store) = store {
-            store.count(recognised, nodes.len() - recognised);
-            store.merge(body, &fresh, self.generation);
+            let missed = nodes.own_count();
+            store.count(nodes.len() - missed, missed);
+            store.merge(body, &fresh, generation);
         }
         (nodes, spans)
     }

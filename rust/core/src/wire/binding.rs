@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::cursor::{Cursor, Result};
+use super::cursor::{Cursor, Result, refuse_longer};
 use super::decode::{Decode, decode_struct};
 
 /// Which pod to bind, and to which node.
@@ -38,10 +38,13 @@ impl<'a> Decode<'a> for WireBinding<'a> {
     }
 }
 
+/// Four names of at most 253 bytes need far less, however they are written.
+const MOST_BYTES: usize = 64 << 10;
+
 /// Reads a bind request.
 ///
 /// # Errors
-/// The body is not one JSON value of the right shape.
+/// The body is not one JSON value of the right shape, or longer than 64 KiB.
 ///
 /// ```
 /// let body = br#"{"PodName":"p","PodNamespace":"ml","PodUID":"u-1","Node":"n1"}"#;
@@ -49,7 +52,8 @@ impl<'a> Decode<'a> for WireBinding<'a> {
 /// # Ok::<(), kubextend_core::wire::WireError>(())
 /// ```
 pub fn read_binding_args(body: &[u8]) -> Result<BindingArgs> {
-    let mut cursor = Cursor::new(body);
+    refuse_longer(body, MOST_BYTES)?;
+    let mut cursor = Cursor::new(body)?;
     let mut wire = WireBinding::default();
     wire.decode(&mut cursor)?;
     cursor.finish()?;

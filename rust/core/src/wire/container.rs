@@ -1,6 +1,10 @@
 //! Reading what a pod's containers ask for, and what their node says that they hold.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ahash::RandomState;
 
 use super::cursor::{Cursor, Result};
 use super::decode::{Decode, Map, Slice, decode_struct};
@@ -60,43 +64,44 @@ impl<'a> Decode<'a> for WireContainerStatus<'a> {
 }
 
 /// What the node says of each container; of equal names the last counts.
-pub(crate) struct Statuses<'a>(Vec<(Cow<'a, str>, Option<Held>)>);
+pub(crate) struct Statuses<'a>(HashMap<Cow<'a, str>, (Arc<Held>, u32), RandomState>);
+
+/// How many containers of one name a status counts for. The API server lets no two have one name;
+/// of a body that does, reading must not cost the product of its containers and a status.
+const MOST_OF_ONE_NAME: u32 = 16;
 
 impl<'a> Statuses<'a> {
     pub(crate) fn of(
         containers: Slice<WireContainerStatus<'a>>,
         init_containers: Slice<WireContainerStatus<'a>>,
     ) -> Self {
-        let all = containers
-            .into_vec()
-            .into_iter()
-            .chain(init_containers.into_vec());
-        Self(
-            all.map(|status| {
-                (
-                    status.name,
-                    held(status.resources, status.allocated_resources),
-                )
-            })
-            .collect(),
-        )
+        let mut all = HashMap::default();
+        let containers = containers.into_vec().into_iter();
+        for status in containers.chain(init_containers.into_vec()) {
+            match held(status.resources, status.allocated_resources) {
+                Some(held) => all.insert(status.name, (Arc::new(held), MOST_OF_ONE_NAME)),
+                None => all.remove(&status.name),
+            };
+        }
+        Self(all)
     }
 
-    fn held_by(&self, name: &str) -> Option<Held> {
-        let status = self.0.iter().rev().find(|(of, _)| of == name)?;
-        status.1.clone()
+    fn held_by(&mut self, name: &str) -> Option<Arc<Held>> {
+        let (held, left) = self.0.get_mut(name)?;
+        *left = left.checked_sub(1)?;
+        Some(held.clone())
     }
 
     /// What each container asks for, and what of it plugins read.
     pub(crate) fn joined_with(
-        &self,
+        &mut self,
         containers: Slice<WireContainer<'a>>,
     ) -> (Vec<ContainerResources>, Vec<Container>) {
         let containers = containers.into_vec().into_iter();
         containers.map(|container| self.joined(container)).unzip()
     }
 
-    fn joined(&self, wire: WireContainer<'a>) -> (ContainerResources, Container) {
+    fn joined(&mut self, wire: WireContainer<'a>) -> (ContainerResources, Container) {
         let resources = ContainerResources {
             requests: wire.resources.requests.into(),
             limits: wire.resources.limits.into(),

@@ -13,6 +13,13 @@ use crate::node::Span;
 /// never comes near 128.
 pub const MAX_DEPTH: u32 = 128;
 
+/// What every body may become in memory, and how much more for each of its bytes.
+///
+/// Without a bound three bytes, `{},` in a list, become hundreds. What kube-scheduler sends is far
+/// below: its names become less than three times their length, its pods and nodes less than twice.
+const FREE_BYTES: usize = 1 << 20;
+const BYTES_FOR_ONE: usize = 4;
+
 pub(crate) type Result<T> = std::result::Result<T, WireError>;
 
 #[derive(Debug)]
@@ -21,15 +28,52 @@ pub(crate) struct Cursor<'a> {
     pos: usize,
     depth: u32,
     utf8_checked: usize,
+    /// How many bytes of memory what is still to be read may become.
+    budget: usize,
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self {
+    /// At the start of a request, which anyone who can connect may have written.
+    ///
+    /// # Errors
+    /// The body is longer than positions can name.
+    pub(crate) fn new(bytes: &'a [u8]) -> Result<Self> {
+        let budget = bytes.len().saturating_mul(BYTES_FOR_ONE);
+        Self::with_budget(bytes, budget.saturating_add(FREE_BYTES))
+    }
+
+    /// At the start of what the API server sent: refusing a list for one object in it would let
+    /// whoever may create that object blind us for all others. The API server bounds each of them.
+    ///
+    /// # Errors
+    /// The body is longer than positions can name.
+    pub(crate) fn watched(bytes: &'a [u8]) -> Result<Self> {
+        Self::with_budget(bytes, usize::MAX)
+    }
+
+    fn with_budget(bytes: &'a [u8], budget: usize) -> Result<Self> {
+        // Spans and offsets have 32 bits.
+        refuse_longer(bytes, u32::MAX as usize)?;
+        Ok(Self {
             bytes,
             pos: 0,
             depth: 0,
             utf8_checked: 0,
+            budget,
+        })
+    }
+
+    /// Counts memory that an element of a list or a map takes, before it is taken.
+    ///
+    /// # Errors
+    /// All of them together take more than a body of this length may.
+    pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
+        match self.budget.checked_sub(bytes) {
+            Some(left) => {
+                self.budget = left;
+                Ok(())
+            }
+            None => self.fail(Problem::TooDense),
         }
     }
 
@@ -440,6 +484,14 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// Refuses a body that is longer than `most`.
+pub(crate) fn refuse_longer(bytes: &[u8], most: usize) -> Result<()> {
+    if bytes.len() > most {
+        return Err(WireError::new(most, Problem::LongerThan(most)));
+    }
+    Ok(())
+}
+
 /// A string as it is written in a body; by default the empty one, which stands nowhere.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RawString {
@@ -504,7 +556,7 @@ mod tests {
     use super::*;
 
     fn skip(body: &[u8]) -> Result<()> {
-        let mut cursor = Cursor::new(body);
+        let mut cursor = Cursor::new(body).expect("short");
         cursor.skip_value()?;
         cursor.finish()
     }
@@ -569,14 +621,21 @@ mod tests {
             (r#""\u003c\/\"\\\b\f\n\r\t""#, "</\"\\\u{8}\u{c}\n\r\t"),
         ];
         for (body, expected) in cases {
-            let text = Cursor::new(body.as_bytes()).string().expect("valid");
+            let text = Cursor::new(body.as_bytes())
+                .expect("short")
+                .string()
+                .expect("valid");
             assert_eq!(text.as_deref(), Some(expected));
         }
     }
 
     #[test]
     fn integers_are_literal_and_within_their_width() {
-        let read = |body: &str| Cursor::new(body.as_bytes()).integer::<i32>();
+        let read = |body: &str| {
+            Cursor::new(body.as_bytes())
+                .expect("short")
+                .integer::<i32>()
+        };
         assert_eq!(read("-2147483648").expect("fits"), Some(i32::MIN));
         assert_eq!(read("null").expect("null"), None);
         for body in ["2147483648", "3.0", "1e1", "\"3\"", "true"] {

@@ -98,6 +98,7 @@ impl<T: Default> Slice<T> {
         let mut read = 0;
         let list = cursor.list(|cursor, index| {
             if index == self.elements.len() {
+                cursor.charge(2 * size_of::<T>())?;
                 self.elements.push(T::default());
             }
             read = index + 1;
@@ -153,6 +154,8 @@ impl<'a, T> Map<'a, T> {
 impl<'a, T: Decode<'a> + Default> Decode<'a> for Map<'a, T> {
     fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
         let object = cursor.object(|cursor, key| {
+            // What is read becomes something else of the same size, and both are there for a while.
+            cursor.charge(2 * size_of::<(Cow<'a, str>, T)>())?;
             let mut value = T::default();
             value.decode(cursor)?;
             self.entries.push((key, value));
@@ -221,7 +224,7 @@ mod tests {
         let mut slice = Slice::<Cow<str>>::default();
         for body in bodies {
             slice
-                .decode(&mut Cursor::new(body.as_bytes()))
+                .decode(&mut Cursor::new(body.as_bytes()).expect("short"))
                 .expect("valid");
         }
         slice.into_vec().into_iter().map(Cow::into_owned).collect()
@@ -243,7 +246,7 @@ mod tests {
     fn maps_unite_and_the_last_value_of_a_key_counts() {
         let mut map = Map::<Cow<str>>::default();
         for body in [r#"{"b":"1","a":"2"}"#, r#"{"b":"3","c":null}"#] {
-            map.decode(&mut Cursor::new(body.as_bytes()))
+            map.decode(&mut Cursor::new(body.as_bytes()).expect("short"))
                 .expect("valid");
         }
         let entries = map.into_sorted();

@@ -50,9 +50,12 @@ pub enum Problem {
     /// Nodes given twice cannot be echoed byte for byte.
     #[error("given twice, so that the nodes could not be sent back as they came in")]
     GivenTwice,
-    /// More bytes than positions of 32 bits can name.
-    #[error("longer than 4 GiB")]
-    TooLong,
+    /// More bytes than such a body may have.
+    #[error("longer than {0} bytes")]
+    LongerThan(usize),
+    /// So many elements in so few bytes that they would take many times its length in memory.
+    #[error("more elements than a body of this length may have")]
+    TooDense,
     /// A list or an event of a watch that lacks what makes it usable.
     #[error("{0}")]
     Unusable(&'static str),

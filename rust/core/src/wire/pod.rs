@@ -184,7 +184,7 @@ impl From<WirePod<'_>> for Pod {
             .and_then(|affinity| affinity.node_affinity)
             .unwrap_or_default();
         let conditions = status.conditions.into_vec();
-        let statuses = Statuses::of(status.container_statuses, status.init_container_statuses);
+        let mut statuses = Statuses::of(status.container_statuses, status.init_container_statuses);
         let (asked, containers) = statuses.joined_with(spec.containers);
         let (asked_first, init_containers) = statuses.joined_with(spec.init_containers);
         let whole_is_given = spec.resources.is_some();
@@ -196,7 +196,7 @@ impl From<WirePod<'_>> for Pod {
             whole: ContainerResources {
                 requests: whole.requests.into(),
                 limits: whole.limits.into(),
-                held: held(status.resources, status.allocated_resources),
+                held: held(status.resources, status.allocated_resources).map(Arc::new),
                 sidecar: false,
             },
             overhead: spec.overhead.into(),
@@ -280,6 +280,6 @@ impl From<WireToleration<'_>> for Toleration {
 #[cfg(test)]
 pub(crate) fn parsed(bytes: &[u8]) -> Result<Pod> {
     let mut wire = WirePod::default();
-    wire.decode(&mut Cursor::new(bytes))?;
+    wire.decode(&mut Cursor::new(bytes)?)?;
     Ok(wire.into())
 }

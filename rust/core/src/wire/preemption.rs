@@ -198,7 +198,7 @@ pub fn read_preemption_args(
     store: Option<&NodeStore>,
     watched: Option<&NodeStore>,
 ) -> Result<PreemptionArgs> {
-    let mut cursor = Cursor::new(body);
+    let mut cursor = Cursor::new(body)?;
     let mut wire = WirePreemption::default();
     wire.decode(&mut cursor)?;
     cursor.finish()?;

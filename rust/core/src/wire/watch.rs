@@ -154,7 +154,7 @@ impl<S: Watched> Relist<S> {
     /// # Errors
     /// It is not a list of named objects of the store's kind; nothing of the page is kept.
     pub fn page(&mut self, bytes: &[u8]) -> Result<ListPage> {
-        let mut cursor = Cursor::new(bytes);
+        let mut cursor = Cursor::watched(bytes)?;
         let mut meta = ListMeta::default();
         let mut objects = Vec::new();
         let object = cursor.object(|cursor, key| match field(&key, &["metadata", "items"]) {
@@ -245,7 +245,7 @@ impl<T> Default for WatchEvent<T> {
 /// # Errors
 /// It is not an event of an object of the store's kind; the store keeps what it had.
 pub fn apply<S: Watched>(store: &S, bytes: &[u8]) -> Result<WatchEvent<S::Object>> {
-    let mut cursor = Cursor::new(bytes);
+    let mut cursor = Cursor::watched(bytes)?;
     let mut kind = Cow::Borrowed("");
     let mut object = (0, 0);
     cursor.object(|cursor, key| match field(&key, &["type", "object"]) {
@@ -260,7 +260,7 @@ pub fn apply<S: Watched>(store: &S, bytes: &[u8]) -> Result<WatchEvent<S::Object
     })?;
     cursor.finish()?;
     let (start, end) = object;
-    let mut inner = Cursor::new(&bytes[..end]);
+    let mut inner = Cursor::watched(&bytes[..end])?;
     inner.pass_known(start)?;
     if start == end {
         return Err(unusable(end, "a watch event without an object"));
