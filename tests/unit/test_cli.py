@@ -246,9 +246,12 @@ def test_nodes_that_cannot_be_read_are_told_from_the_request(tmp_path: Path) -> 
 
 def test_an_answer_that_is_an_error_ends_the_command_with_1(tmp_path: Path) -> None:
     request = write(tmp_path / "r.json", {"Pod": {}, "Nodes": None, "NodeNames": None})
-    result = run("filter", request)
-    assert (result.stdout, result.exit_code) == ("", 1)
-    assert result.stderr.startswith("Error: the answer is an error: ")
+    as_table = run("filter", request)
+    assert (as_table.stdout, as_table.exit_code) == ("", 1)
+    as_json = run("filter", request, "--output", "json")
+    assert (json.loads(as_json.stdout)["Nodes"], as_json.exit_code) == (None, 1)
+    for result in (as_table, as_json):
+        assert result.stderr.startswith("Error: the answer is an error: ")
 
 
 @pytest.mark.parametrize("option", ["REQUEST", "--nodes", "--config"])

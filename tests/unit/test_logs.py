@@ -33,6 +33,18 @@ def test_a_line_of_text_cannot_be_forged(capsys: pytest.CaptureFixture[str]) -> 
     assert time.endswith("Z")
 
 
+@pytest.mark.parametrize(
+    ("fact", "written"),
+    [("a-b/c", "a-b/c"), ("a\nb", r'"a\nb"'), ("\x1b[2J", r'"\u001b[2J"'), ("", '""')],
+)
+def test_a_fact_of_a_line_of_text_cannot_forge_another(
+    fact: str, written: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure("info", "text")
+    logging.getLogger("kubextend.test").info("rejected", extra={"why": fact})
+    assert capsys.readouterr().err.partition(" why=")[2] == f"{written}\n"
+
+
 def test_a_line_of_json_carries_the_facts(capsys: pytest.CaptureFixture[str]) -> None:
     line = json.loads(logged("json", capsys))
     assert line.pop("time").endswith("Z")

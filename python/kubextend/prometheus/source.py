@@ -143,8 +143,14 @@ class Source:
         self._succeeded(vector)
         return True
 
+    def turn(self) -> float:
+        """Ask once, now, in this thread; how long until the next refresh is to begin."""
+        began_s = self._clock()
+        self.refresh()
+        return max(self.pause_s() - (self._clock() - began_s), 0.0)
+
     def pause_s(self) -> float:
-        """How long until the next refresh: the interval, and more with every failure in a row."""
+        """From one refresh to the next: the interval, and more with every failure in a row."""
         interval_s = self.query.interval_s
         exponent = min(max(self._failures - 1, 0), _LARGEST_EXPONENT)
         longest_s = max(interval_s, _LONGEST_BACKOFF_S)
@@ -202,7 +208,4 @@ class _Refreshing:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            began = time.monotonic()
-            self._source.refresh()
-            spent_s = time.monotonic() - began
-            self._stopping.wait(max(self._source.pause_s() - spent_s, 0.0))
+            self._stopping.wait(self._source.turn())

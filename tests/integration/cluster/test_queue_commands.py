@@ -146,6 +146,21 @@ def test_ungate_keeps_to_a_namespace_and_a_gate(filled: ScriptedApi, kubeconfig:
     assert filled.pods["other"]["spec"]["schedulingGates"] == [{"name": GATE}]
 
 
+def test_a_pod_that_is_deleted_before_its_gate_is_off_needs_no_help(
+    filled: ScriptedApi, kubeconfig: Path
+) -> None:
+    def delete(request: Request) -> bool:
+        with filled.changed:
+            if "poor" in request.path and "poor" in filled.pods:
+                filled.delete_pod("poor")
+        return False
+
+    filled.fail("patch", *[delete] * 20)
+    done = run("ungate", "--kubeconfig", kubeconfig)
+    assert done.exit_code == 0, done.output
+    assert done.output == f"the gate {GATE} is off 4 pods\n"
+
+
 def test_ungate_says_which_pods_it_could_not_help(filled: ScriptedApi, kubeconfig: Path) -> None:
     def forbid(request: Request) -> bool:
         if "poor" not in request.path:

@@ -16,6 +16,7 @@ from kubextend import core
 from kubextend.framework.status import Status
 from kubextend.profile import BindingPlugins, Profile, Profiles
 from kubextend.server import Health, application
+from kubextend.server.application import Application
 from kubextend.verbs import Verbs
 
 
@@ -103,6 +104,23 @@ def test_a_bind_that_waits_ends_with_its_client_on_any_server() -> None:
     assert bindings.made == []
 
 
+def test_a_bind_that_waits_when_the_server_ends_is_told_so() -> None:
+    verbs, plugin, _ = holding()
+
+    async def scenario() -> list[Message]:
+        client = Client(application(verbs, Health()), "/bind", request("bind"))
+        call = asyncio.create_task(client())
+        await until(lambda: len(verbs.waiting_pods))
+        call.cancel()
+        await asyncio.wait_for(call, PATIENT_S)
+        return client.sent
+
+    start, body = asyncio.run(scenario())
+    assert start["status"] == 503
+    assert json.loads(body["body"]) == {"Error": "kubextend is shutting down"}
+    assert plugin.diary == ["reserve", "unreserve"]
+
+
 def test_a_bind_that_waited_is_answered_on_any_server() -> None:
     verbs, plugin, bindings = holding()
 
@@ -152,6 +170,14 @@ def test_middleware_that_was_added_sees_the_verbs() -> None:
     app.add_middleware(Stamp)
     answer = asyncio.run(posted(app, "/filter"))
     assert (answer.status_code, answer.headers["stamp"]) == (200, "1")
+
+
+def test_middleware_that_was_added_sees_small_requests_too() -> None:
+    app = application(some_verbs(brief=True), Health())
+    assert isinstance(app, Application)
+    assert b"/filter" in app.shortcuts
+    app.add_middleware(Stamp)
+    assert app.shortcuts == {}
 
 
 @pytest.mark.parametrize("path", ["/", "/v1"])

@@ -37,6 +37,16 @@ def test_a_check_that_fails_is_named_with_its_reason_and_leaves_us_alive() -> No
         assert connection.get("/readyz").status == 200
 
 
+def test_what_is_stuck_is_neither_alive_nor_ready() -> None:
+    health = Health(alive=[Check("plugins", lambda: "2 threads are stuck")])
+    for report, text in (
+        (health.livez, "livez check failed"),
+        (health.readyz, "[+]shutdown ok\nreadyz check failed"),
+    ):
+        lines = f"[+]ping ok\n[-]plugins failed: 2 threads are stuck\n{text}\n"
+        assert report(verbose=False) == (503, lines)
+
+
 def test_not_ready_from_the_moment_of_shutting_down_but_alive() -> None:
     health = Health()
     with serving(some_verbs(), health=health) as url, Connection(url) as connection:

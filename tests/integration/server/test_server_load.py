@@ -154,6 +154,30 @@ def filtering(body: bytes) -> bytes:
     return head("POST", "/filter", **{"Content-Length": str(len(body))}) + body
 
 
+def test_a_call_that_has_not_begun_when_the_workers_stop_never_does() -> None:
+    begun, go = threading.Event(), threading.Event()
+    made: list[str] = []
+
+    def first() -> None:
+        begun.set()
+        assert go.wait(PATIENT_S)
+        made.append("first")
+
+    async def scenario() -> list[Any]:
+        workers = Workers(1)
+        binding = asyncio.create_task(workers.wait_for(first))
+        assert await asyncio.to_thread(begun.wait, PATIENT_S)
+        waiting = asyncio.create_task(workers.wait_for(lambda: made.append("second")))
+        await asyncio.sleep(0)
+        workers.stop()
+        go.set()
+        return await asyncio.gather(binding, waiting, return_exceptions=True)
+
+    bound, waited = asyncio.run(scenario())
+    assert (bound, made) == (None, ["first"])
+    assert isinstance(waited, asyncio.CancelledError)
+
+
 def test_a_call_that_has_begun_counts_however_often_it_is_cancelled() -> None:
     begun, go = threading.Event(), threading.Event()
 

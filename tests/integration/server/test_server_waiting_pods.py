@@ -332,6 +332,17 @@ def test_a_body_of_no_length_and_no_type_is_none(by_token: World) -> None:
         assert bind.answer().body == b'{"Error":""}'
 
 
+def test_a_body_in_chunks_is_read_as_any_other(by_token: World) -> None:
+    with by_token.binding("chunked") as bind, Connection(by_token.url) as connection:
+        path = "/waiting-pods/u-chunked/allow"
+        connection.send(head("POST", path, **BEARER | {"Transfer-Encoding": "chunked"}))
+        connection.send(b'8\r\n{"plugin\r\n', b'a\r\n":"Quota"}\r\n', b"0\r\n\r\n")
+        assert json.loads(connection.answer().body)["pendingPlugins"] == ["Gang"]
+        assert by_token.waiting() == ["u-chunked"]
+        assert connection.post(path, b"", **BEARER).status == 200
+        assert bind.answer().body == b'{"Error":""}'
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status", "allowed"),
     [
@@ -384,6 +395,7 @@ def test_without_the_token_nothing_is_told_or_changed(
             by_token.post("/waiting-pods/u-safe/allow", **headers),
             by_token.post("/waiting-pods/u-none/allow", **headers),
             by_token.post("/waiting-pods/u-safe/reject", b"{", **headers),
+            by_token.post("/waiting-pods/u-safe/reject", **headers | {"Content-Length": "9999999"}),
         ):
             assert (answer.status, answer.error) == (401, error)
             assert answer.headers["www-authenticate"] == "Bearer"

@@ -94,6 +94,15 @@ def test_a_line_without_an_end_is_not_collected_for_ever(
     monkeypatch.setattr(stream_module, "LINE_LIMIT_BYTES", 10)
     with pytest.raises(UnreachableError, match="more than 10 bytes"):
         lines_of(stream_of(*[b"xxx"] * 4))
+    with pytest.raises(UnreachableError, match="more than 10 bytes"):
+        lines_of(stream_of(b"a\nxxx", *[b"xxx"] * 3))
+
+
+def test_a_stream_of_short_lines_may_be_as_long_as_it_likes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stream_module, "LINE_LIMIT_BYTES", 10)
+    assert lines_of(stream_of(*[b"x\nxx", b"x\n"] * 50)) == [b"x", b"xxx"] * 50
 
 
 def test_shutting_a_stream_that_has_ended_is_harmless() -> None:

@@ -418,3 +418,15 @@ def test_what_is_just_within_a_limit_is_right_and_needs_no_note(
     parse: Parse, sections: dict[str, Any]
 ) -> None:
     assert parse(document(**sections)).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("point", "watched"),
+    [("reserve", True), ("permit", True), ("filter", False), ("preBind", False)],
+)
+def test_pods_are_watched_where_a_plugin_holds_something_for_them(
+    parse: Parse, point: str, watched: bool
+) -> None:
+    enabled = {point: {"enabled": [{"name": "test-plugin"}]}}
+    loaded = parse(document(cluster={}, profiles=[{"plugins": enabled}]))
+    assert loaded.needs_pods is watched

@@ -103,6 +103,24 @@ def test_failures_in_a_row_make_it_ask_less_often(
     assert 0.9 * interval_s <= source.pause_s() <= 1.1 * interval_s
 
 
+@pytest.mark.parametrize(
+    ("takes_s", "least_s", "most_s"), [(0, 90, 110), (50, 40, 60), (300, 0, 0)]
+)
+def test_the_interval_counts_from_the_start_of_a_refresh(
+    takes_s: float, least_s: float, most_s: float
+) -> None:
+    clock = Clock()
+
+    class Slow(Scripted):
+        def query(self, promql: str, timeout_s: float) -> bytes:
+            clock.now += takes_s
+            return super().query(promql, timeout_s)
+
+    source = Source(query(interval_s=100), Slow(numbers({"a": 1})), clock)
+    assert least_s <= source.turn() <= most_s
+    assert source.refreshes["ok"] == 1
+
+
 def test_what_the_endpoint_should_never_raise_does_not_end_the_thread(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -1,11 +1,11 @@
 import pytest
-from prometheus_world import ADDRESS, args_of
+from prometheus_world import ADDRESS, World, args_of
 from pydantic import ValidationError
 
 from kubextend.plugins import NetworkTraffic, PrometheusScore, TargetLoadPacking
 from kubextend.plugins.network_traffic import traffic_query
 from kubextend.plugins.target_load_packing import utilization_query
-from kubextend.prometheus import PrometheusArgs, rounded, seconds
+from kubextend.prometheus import NodeMetric, PrometheusArgs, rounded, seconds
 
 
 @pytest.mark.parametrize(
@@ -105,3 +105,12 @@ def test_the_use_of_cpu_is_one_query_or_what_the_configuration_says() -> None:
     )
     assert utilization_query(args_of(TargetLoadPacking.Args, query="cpu")) == "cpu"
     assert args.prometheus_address == ADDRESS
+
+
+def test_prometheus_is_asked_as_often_and_waited_for_as_long_as_the_arguments_say() -> None:
+    world = World()
+    args = args_of(PrometheusArgs, refreshInterval="1m", timeout="2s")
+    NodeMetric(args, "up", world.handle, "PrometheusScore")
+    (source,) = world.sources
+    assert source.query.promql == "up"
+    assert (source.query.interval_s, source.query.timeout_s) == (60, 2)

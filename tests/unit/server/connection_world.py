@@ -70,7 +70,7 @@ class Wire(asyncio.Transport):
         self._reads_at_once = reads_at_once
         self._unread = b""
         self._held_back = b""
-        self._closing = self._reading_paused = self._writing_paused = False
+        self._closing = self._reading_paused = self._writing_paused = self._hung_up = False
         protocol.connection_made(self)
 
     # What the client does.
@@ -95,6 +95,12 @@ class Wire(asyncio.Transport):
     async def leave(self) -> None:
         """The client resets the connection."""
         self._end(ConnectionResetError())
+        await settled()
+
+    async def hang_up(self) -> None:
+        """The client closes the connection, which only a server that reads can see."""
+        self._hung_up = True
+        self._hand_over()
         await settled()
 
     # What the server asks of a transport.
@@ -150,6 +156,8 @@ class Wire(asyncio.Transport):
                 assert isinstance(self._protocol, asyncio.Protocol)
                 data, self._held_back = self._held_back, b""
                 self._protocol.data_received(data)
+        if self._hung_up and not (self._held_back or self._reading_paused):
+            self._end(None)
 
     def _end_if_all_is_read(self) -> None:
         if self._closing and not self._unread:

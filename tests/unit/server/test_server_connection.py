@@ -9,11 +9,13 @@ from connection_world import (
     HIGH_WATER,
     KEEP_ALIVE_S,
     Echo,
+    Wire,
     answer,
     connected,
     get,
     on_turned_clock,
     post,
+    protocol,
     received,
     says,
     settled,
@@ -57,15 +59,21 @@ class Held:
 # Kept alive.
 
 
-def test_a_connection_stays_open_for_as_long_as_its_answer_takes() -> None:
+def test_a_connection_stays_open_while_it_is_answered_and_is_idle_only_from_then_on() -> None:
+    # Not a multiple of the keep-alive, at which the connection's timer would look anyway.
+    takes_s = 10 * KEEP_ALIVE_S - 10
+
     async def scenario() -> None:
-        wire = connected(Echo(before=lambda _path: asyncio.sleep(10 * KEEP_ALIVE_S)))
+        wire = connected(Echo(before=lambda _path: asyncio.sleep(takes_s)))
         await wire.send(get("/bind"))
-        await asyncio.sleep(10 * KEEP_ALIVE_S - 1)
+        await asyncio.sleep(takes_s - 1)
         assert not wire.closed
         await asyncio.sleep(2)
         assert wire.received.endswith(says(Echo.of("/bind")))
+        await asyncio.sleep(KEEP_ALIVE_S - 2)
         assert not wire.closed
+        await asyncio.sleep(2)
+        assert wire.closed
 
     on_turned_clock(scenario())
 
@@ -227,6 +235,32 @@ def test_a_body_may_take_as_long_as_it_keeps_its_pace(
     on_turned_clock(scenario())
 
 
+def test_what_an_earlier_body_brought_earns_no_time_for_a_later_one() -> None:
+    async def scenario() -> None:
+        wire = connected(Echo(), DEADLINES)
+        await wire.send(post("/a", 100 * PACE) + b"x" * 100 * PACE)
+        assert wire.received.endswith(says(Echo.of("/a", 100 * PACE)))
+        await wire.send(post("/b", 9) + b"x")
+        await asyncio.sleep(31)
+        assert TOO_LATE in wire.received
+
+    on_turned_clock(scenario())
+
+
+def test_the_end_of_a_large_body_is_no_part_of_the_next_head() -> None:
+    size, next_request = 200_000, get("/next")
+
+    async def scenario() -> bytes:
+        wire = connected(Echo())
+        await wire.send(post("/a", size) + b"x")
+        await wire.send(b"x" * (size - 1) + next_request[:9], next_request[9:])
+        return wire.received
+
+    received = on_turned_clock(scenario())
+    assert received.count(b"HTTP/1.1 200 ") == 2
+    assert received.endswith(says(Echo.of("/next")))
+
+
 # A client that is slow to read.
 
 
@@ -254,6 +288,8 @@ def test_an_answer_may_take_as_long_as_its_client_keeps_the_pace(
             took_s += 1
         if over_after_s is None:
             assert wire.received.partition(b"\r\n\r\n")[2] == piece * 50
+            # Nor is it later, for having paused in between.
+            await asyncio.sleep(KEEP_ALIVE_S - 2)
             assert not wire.closed
         else:
             assert wire.aborted
@@ -298,6 +334,28 @@ def test_the_request_that_is_being_answered_is_told_that_its_client_is_gone() ->
 
     on_turned_clock(scenario())
     assert told == [("/first", "http.disconnect")]
+
+
+def test_a_client_that_hangs_up_is_noticed_though_its_large_body_came_with_the_head() -> None:
+    size = HIGH_WATER + 1
+
+    async def scenario() -> None:
+        gone = asyncio.Event()
+
+        async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
+            connection = connection_of(scope)
+            assert connection is not None
+            await connection.fill(memoryview(bytearray(size)))
+            connection.when_gone = gone.set
+            await gone.wait()
+
+        wire = connected(app)
+        await wire.send(post("/bind", size) + b"x" * size)
+        assert not gone.is_set()
+        await wire.hang_up()
+        assert gone.is_set()
+
+    on_turned_clock(scenario())
 
 
 def test_nothing_is_written_once_the_client_is_gone_though_requests_wait() -> None:
@@ -358,18 +416,38 @@ def test_what_cannot_be_read_is_not_refused_in_the_place_of_another_answer(bad: 
 
 # The shortcut.
 
+SHORTCUTS = {b"/filter": lambda _body: ShortAnswer(HTTPStatus.OK, b"short")}
+PLAIN = (
+    b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    b"Content-Length: 2\r\n\r\n"
+)
+
 
 @pytest.mark.parametrize(("pause_s", "way"), [(0.01, b"short"), (0.1, Echo.of("/filter", 2))])
 def test_a_request_takes_the_shortcut_where_the_rest_of_it_comes_at_once(
     pause_s: float, way: bytes
 ) -> None:
     async def scenario() -> bytes:
-        shortcuts = {b"/filter": lambda _body: ShortAnswer(HTTPStatus.OK, b"short")}
-        wire = connected(Echo(), kind=ShortcutProtocol, shortcuts=shortcuts)
-        head = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-        await wire.send(head + b"Content-Length: 2\r\n\r\n{")
+        wire = connected(Echo(), kind=ShortcutProtocol, shortcuts=SHORTCUTS)
+        await wire.send(PLAIN + b"{")
         await asyncio.sleep(pause_s)
         await wire.send(b"}")
         return wire.received
 
     assert on_turned_clock(scenario()).endswith(says(way))
+
+
+def test_a_small_request_that_is_half_there_at_the_end_is_answered_when_the_rest_comes() -> None:
+    async def scenario() -> None:
+        server = protocol(Echo(), kind=ShortcutProtocol, shortcuts=SHORTCUTS)
+        wire = Wire(server)
+        await wire.send(PLAIN + b"{")
+        server.shutdown()
+        await settled()
+        assert not wire.closed
+        await wire.send(b"}")
+        assert wire.received.endswith(b"\r\n\r\n" + Echo.of("/filter", 2))
+        assert b"connection: close\r\n" in wire.received
+        assert wire.closed
+
+    on_turned_clock(scenario())
