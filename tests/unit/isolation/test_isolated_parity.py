@@ -210,3 +210,16 @@ def test_a_state_that_was_lost_is_made_anew_by_pre_filter(remembers: Pair) -> No
         there.run_pre_score_plugin(pre_score, state, of, nodes)
     # Two nodes and the one entry that PreFilter makes.
     assert list(there.run_score_plugin(plugin, state, of, nodes)) == [3, 3]
+
+
+def test_a_pre_score_that_skips_takes_its_score_out_of_that_call_alone(remembers: Pair) -> None:
+    _, there = remembers
+    (plugin,) = there.pre_score
+    state, skipped = CycleState(), []
+    for said in ("skip", "", "skip"):
+        # As prioritize begins, which may be asked several times in one attempt.
+        state.skip_score_plugins = frozenset()
+        of, nodes = read(full([node("n0")], pod(preScore=said)))
+        there.run_pre_score_plugin(plugin, state, of, nodes)
+        skipped.append(set(state.skip_score_plugins))
+    assert skipped == [{"Remembers"}, set(), {"Remembers"}]

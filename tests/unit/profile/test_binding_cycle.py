@@ -288,19 +288,22 @@ def test_a_later_rejection_wins_over_a_wait() -> None:
 
 
 def test_a_cancelled_wait_frees_what_was_reserved() -> None:
-    async def scenario() -> tuple[list[str], int]:
+    async def scenario() -> list[str]:
         waiting, diary = WaitingPods(), list[str]()
         plugin = all_points("A", diary, permit=WAIT)
         run = asyncio.create_task(cycle(diary, plugin, waiting=waiting).run())
-        await _held(waiting)
+        held = await _held(waiting)
         run.cancel()
         with pytest.raises(asyncio.CancelledError):
             await run
-        return diary, len(waiting)
+        assert len(waiting) == 0
+        # Nor does its timer go on, and nobody decides it any more.
+        assert held.deadline_s is None
+        assert not held.allow("A")
+        assert not held.reject("A", "too late")
+        return diary
 
-    diary, still_waiting = asyncio.run(scenario())
-    assert diary == ["A.reserve", "A.permit", "A.unreserve"]
-    assert still_waiting == 0
+    assert asyncio.run(scenario()) == ["A.reserve", "A.permit", "A.unreserve"]
 
 
 class Reserves:
@@ -341,6 +344,52 @@ def test_unreserve_of_all_runs_also_where_it_is_cancelled_in_the_middle() -> Non
 
     diary = asyncio.run(scenario())
     assert diary[-3:] == ["C.unreserve", "B.unreserve", "A.unreserve"]
+
+
+def test_every_post_bind_runs_also_where_it_is_cancelled_in_the_middle() -> None:
+    class Slow:
+        name = "Slow"
+
+        def __init__(self) -> None:
+            self.told, self.go = asyncio.Event(), asyncio.Event()
+
+        async def post_bind(self, *_: Any) -> None:
+            self.told.set()
+            await self.go.wait()
+
+    async def scenario() -> list[str]:
+        diary, slow = list[str](), Slow()
+        run = asyncio.create_task(cycle(diary, slow, Said("B", diary, post_bind=None)).run())
+        await slow.told.wait()
+        run.cancel()
+        await asyncio.sleep(0)
+        slow.go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        return diary
+
+    assert asyncio.run(scenario()) == ["default bind", "B.post_bind"]
+
+
+# kube-scheduler's timeout, and until when plugins, the cycle and what comes after it may go on.
+BIND_TIMES = [
+    (10.0, (8.0, 8.5, 9.5)),
+    (100.0, (80.0, 85.0, 95.0)),
+    (900.0, (880.0, 885.0, 895.0)),
+    (None, (None, None, None)),
+]
+
+
+@pytest.mark.parametrize(("timeout_s", "until_s"), BIND_TIMES)
+def test_of_the_time_of_a_bind_a_fifth_is_left_over_and_no_more_than_twenty_seconds(
+    timeout_s: float | None, until_s: tuple[float | None, ...]
+) -> None:
+    time_of = BindTime(0.0, timeout_s)
+    assert (
+        time_of.plugins_until_s,
+        time_of.all_until_s,
+        time_of.cleanup_until_s,
+    ) == until_s
 
 
 def test_unreserve_runs_late_where_no_thread_is_free_for_it_in_time() -> None:

@@ -10,7 +10,7 @@ from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import PreFilterResult
 from kubextend.framework.status import Code, Status
-from kubextend.profile import Profile
+from kubextend.profile import BindingPlugins, Profile
 
 
 def test_the_first_plugin_that_rejects_a_node_gives_its_status() -> None:
@@ -24,6 +24,19 @@ def test_the_first_plugin_that_rejects_a_node_gives_its_status() -> None:
         ([0], Code.UNSCHEDULABLE, "a"),
         ([1], Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "b"),
     ]
+
+
+def test_a_plugin_at_several_points_is_one_plugin_of_its_profile() -> None:
+    many: Any = Said("A", [], pre_filter=None, filter_nodes=[], score_nodes=[], reserve=None)
+    other: Any = Said("B", [], filter_nodes=[])
+    profile = Profile(
+        "s",
+        filter=[many, other],
+        score=[(many, 1)],
+        pre_filter=[many],
+        binding=BindingPlugins(reserve=[many]),
+    )
+    assert profile.plugins == [many, other]
 
 
 def test_no_plugin_is_asked_once_no_node_is_left() -> None:

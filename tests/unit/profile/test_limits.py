@@ -4,12 +4,14 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from kubextend.profile import PluginLimits
 from kubextend.profile.breaker import PluginHealth
+from kubextend.profile.limits import _told_of
 from kubextend.profile.run import current_run
 from kubextend.profile.threads import Threads
 from skipping_loop import AT_MOST_S, run, skip, until
@@ -142,3 +144,17 @@ def test_a_binding_call_without_a_deadline_may_take_for_ever(plugin: Plugin) -> 
 
     run(scenario())
     assert plugin.health == PluginHealth(open=False, stuck_threads=0)
+
+
+def test_a_thread_that_is_done_wakes_the_event_loop_and_changes_nothing_of_it_by_itself() -> None:
+    async def scenario() -> None:
+        brought: Future[None] = Future()
+        told = _told_of(brought)
+        thread = threading.Thread(target=brought.set_result, args=[None])
+        thread.start()
+        # The loop stands still meanwhile.
+        thread.join()
+        assert not told.done()
+        await told
+
+    run(scenario())

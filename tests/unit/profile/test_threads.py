@@ -1,6 +1,7 @@
 """Threads that may be given up: who takes their place, and what becomes of what they bring."""
 
 import threading
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -87,3 +88,17 @@ def test_after_stop_nothing_is_taken_and_the_threads_end() -> None:
         assert not thread.is_alive()
     with pytest.raises(RuntimeError, match="ends threads have been stopped"):
         threads.submit(lambda: 1)
+
+
+def test_an_idle_thread_keeps_nothing_of_its_last_work(threads: Threads) -> None:
+    class Body:
+        def read(self) -> int:
+            return threading.get_ident()
+
+    body, gone = Body(), threading.Event()
+    weakref.finalize(body, gone.set)
+    first = threads.submit(body.read).future.result(SOON_S)
+    del body
+    assert gone.wait(SOON_S)
+    # It was that thread that let go, and not the end of it.
+    assert threads.submit(threading.get_ident).future.result(SOON_S) == first

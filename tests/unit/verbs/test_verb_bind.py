@@ -1,5 +1,6 @@
 import asyncio
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from verb_world import Binder, counted, names_request, pod, verbs_of
 
 from kubextend import core
 from kubextend.errors import ClusterError, WireError
+from kubextend.framework.status import Status
 from kubextend.profile import BindingPlugins, Profile, Profiles
 from kubextend.verbs import Verbs
 
@@ -87,7 +89,11 @@ def test_what_cannot_be_read_raises(body: bytes) -> None:
 class Reader:
     """The API has a pod of this name, and another UID."""
 
+    def __init__(self) -> None:
+        self.asked_on: list[threading.Thread] = []
+
     def get(self, _namespace: str, name: str) -> core.Pod:
+        self.asked_on.append(threading.current_thread())
         found = core.read_args(names_request([], pod(name))).pod
         assert found is not None
         return found
@@ -96,8 +102,18 @@ class Reader:
 class Binds:
     name = "Binds"
 
-    def pre_bind(self, *_: Any) -> None:
-        pass
+    def __init__(self, answer: Status | None = None) -> None:
+        self._answer = answer
+
+    def pre_bind(self, *_: Any) -> Status | None:
+        return self._answer
+
+
+def plugin_verbs(plugin: Binds, binder: Binder, reader: Reader, **more: Any) -> Verbs:
+    """Verbs of a profile with one plugin in the binding cycle."""
+    profile = Profile("default-scheduler", binding=BindingPlugins(pre_bind=[plugin]), **more)
+    store = core.NodeStore()
+    return Verbs(Profiles.of([profile]), request_store=store, binder=binder, pod_reader=reader)
 
 
 @pytest.mark.parametrize(
@@ -107,12 +123,33 @@ def test_a_pod_that_took_the_name_of_the_one_that_was_asked_about_is_not_bound(
     uid: str, said: str
 ) -> None:
     binder = Binder()
-    profile = Profile("default-scheduler", binding=BindingPlugins(pre_bind=[Binds()]))
-    verbs = Verbs(
-        Profiles.of([profile]),
-        request_store=core.NodeStore(),
-        binder=binder,
-        pod_reader=Reader(),
-    )
-    assert error(verbs, request(PodUID=uid)) == said
+    assert error(plugin_verbs(Binds(), binder, Reader()), request(PodUID=uid)) == said
     assert binder.bound == ([] if said else [("ml", "p", uid, "n")])
+
+
+def test_the_event_loop_does_not_wait_for_the_api_to_say_which_pod_it_is() -> None:
+    reader, binder = Reader(), Binder()
+    assert error(plugin_verbs(Binds(), binder, reader), request(PodUID="uid-of-p")) == ""
+    assert len(reader.asked_on) == 1
+    assert reader.asked_on[0] is not threading.current_thread()
+
+
+def test_a_rejection_without_a_reason_is_not_taken_for_a_success() -> None:
+    binder = Binder()
+    verbs = plugin_verbs(Binds(Status.unschedulable("")), binder, Reader())
+    assert error(verbs, request(PodUID="uid-of-p")) == "UNSCHEDULABLE"
+    assert binder.bound == []
+
+
+def test_a_lost_attempt_is_made_anew_past_a_pre_filter_that_may_be_ignored() -> None:
+    class BreaksBefore:
+        name = "BreaksBefore"
+
+        def pre_filter(self, *_: Any) -> None:
+            raise RuntimeError
+
+    binder, before = Binder(), BreaksBefore()
+    for ignored, bound in [(frozenset[str](), 0), (frozenset({"BreaksBefore"}), 1)]:
+        verbs = plugin_verbs(Binds(), binder, Reader(), pre_filter=[before], ignored=ignored)
+        assert bool(error(verbs, request(PodUID="uid-of-p"))) is not bool(bound)
+        assert len(binder.bound) == bound

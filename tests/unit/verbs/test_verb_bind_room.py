@@ -13,6 +13,7 @@ from verb_world import Activator, Binder, Clock, Watched, names_request, node, p
 
 from kubextend import core
 from kubextend.errors import ClusterError
+from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 from kubextend.profile import BindingPlugins, PluginLimits, Profile, Profiles
@@ -399,3 +400,83 @@ def test_a_bind_whose_time_is_over_when_it_begins_posts_no_binding() -> None:
     world = World({}, joined={"bind_timeout_s": 600.0})
     assert asyncio.run(world.bind("one", arrived_s=time.monotonic() - 660))
     assert world.binder.bound == []
+
+
+class CountsReserved(Holds):
+    """At most how many of its pods were reserved at the same time."""
+
+    most = 0
+
+    async def reserve(self, *_: Any) -> None:
+        self.reserved += 1
+        self.most = max(self.most, self.reserved)
+
+
+REPLACED = "a newer bind request for this pod took its place"
+
+
+def test_of_several_newer_requests_one_after_the_other_goes_on() -> None:
+    async def scenario() -> None:
+        plugin = CountsReserved()
+        world = World({"binding": BindingPlugins(reserve=[plugin], permit=[plugin])})
+        older = asyncio.create_task(world.bind("one"))
+        await world.holds_one()
+        newer = [asyncio.create_task(world.bind("one")) for _ in range(2)]
+        await plugin.last.wait()
+        plugin.go.set()
+        assert await older == REPLACED
+        (replaced,), (last,) = await asyncio.wait(newer, return_when=asyncio.FIRST_COMPLETED)
+        assert replaced.result() == REPLACED
+        await world.holds_one()
+        assert plugin.most == 1
+        world.verbs.waiting_pods.reject("uid-of-one", "", "enough")
+        assert await last == "enough"
+
+    asyncio.run(scenario())
+
+
+def test_a_client_that_leaves_while_it_waits_for_the_older_request_ends_no_other() -> None:
+    async def scenario() -> None:
+        plugin = Holds()
+        world = World({"binding": BindingPlugins(reserve=[plugin], permit=[plugin])})
+        older = asyncio.create_task(world.bind("one"))
+        await world.holds_one()
+        newer, newest = (asyncio.create_task(world.bind("one")) for _ in range(2))
+        await plugin.last.wait()
+        newer.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await newer
+        plugin.go.set()
+        assert await older == REPLACED
+        await world.holds_one()
+        world.verbs.waiting_pods.reject("uid-of-one", "", "enough")
+        assert await newest == "enough"
+
+    asyncio.run(scenario())
+
+
+class Writes(Looks):
+    """Its PreFilter writes down which nodes it was asked about, and its Reserve reads that."""
+
+    reads: object = None
+
+    def pre_filter(self, state: CycleState, _pod: core.Pod, nodes: core.Nodes) -> None:
+        state.write("nodes", nodes.names)
+
+    async def reserve(self, state: CycleState, _pod: core.Pod, _node: str) -> None:
+        self.reads = state.read("nodes")
+
+    async def unreserve(self, *_: Any) -> None:
+        pass
+
+
+def test_the_second_look_changes_nothing_of_what_filter_wrote_down() -> None:
+    plugin = Writes()
+    binding = BindingPlugins(reserve=[plugin])
+    world = World(
+        {"pre_filter": [plugin], "filter": [plugin], "binding": binding, "counts_pods": True},
+        nodes=["n", "m"],
+    )
+    world.verbs.filter(names_request(["n", "m"], of=pod("one")))
+    assert asyncio.run(world.bind("one")) == ""
+    assert plugin.reads == ["n", "m"]

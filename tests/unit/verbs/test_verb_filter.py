@@ -9,6 +9,7 @@ from verb_world import (
     Breaks,
     Clock,
     Needs,
+    RejectsNamed,
     Watched,
     counted,
     full_request,
@@ -67,6 +68,26 @@ def test_post_filter_is_told_only_where_no_node_is_left() -> None:
     assert told == []
     answer(verbs, full_request([node("bad"), node("worse")]))
     assert told == ["pod: 1"]
+
+
+def test_a_node_that_filters_keep_and_nobody_knows_yet_is_waited_for() -> None:
+    told: list[str] = []
+
+    class Told(RejectsNamed):
+        def post_filter(self, _state: object, pod: core.Pod, _rejections: object) -> None:
+            told.append(pod.name)
+
+    plugin = Told(["bad"])
+    profile = Profile("default-scheduler", filter=[plugin], post_filter=[plugin])
+    watched = Watched().listing(node("bad"))
+    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore(), watched=watched)
+    result = answer(verbs, names_request(["bad", "new"]))
+    assert "has not seen some of the nodes yet" in result["Error"]
+    assert rejected(result) == {}
+    # Once it is known it may pass, so that no node is left is not said yet.
+    assert told == []
+    assert answer(verbs, names_request(["bad"]))["FailedNodes"] == {"bad": "its name"}
+    assert told == ["pod"]
 
 
 def test_names_mode_keeps_names_and_lists_every_other_one() -> None:
@@ -275,6 +296,7 @@ def test_a_failing_filter_rejects_everything_where_the_scheduler_ignores_errors(
         assert set(result["FailedAndUnresolvableNodes"]) == {"a", "b"}
         texts |= set(result["FailedAndUnresolvableNodes"].values())
     assert texts == {'Filter plugin "Breaks" failed'}
+    assert counted(verbs, "kubextend_verb_requests_total", verb="filter", result="error") == 2
 
 
 @pytest.mark.parametrize("body", [b"", b"[", b"[]", b'{"Pod":3}', b'{"Pod":{},"NodeNames":[1]}'])

@@ -7,6 +7,7 @@ from verb_world import (
     RDMA,
     Breaks,
     Needs,
+    RejectsNamed,
     Watched,
     counted,
     full_preempt_request,
@@ -53,7 +54,7 @@ def test_candidates_that_the_filters_reject_or_nobody_knows_are_dropped() -> Non
 
 
 def test_an_unknown_candidate_is_dropped_even_where_the_filter_would_pass_it() -> None:
-    verbs = verbs_of([Needs("!rdma")], watched=watched())
+    verbs = verbs_of([RejectsNamed(["good"])], watched=watched())
     assert kept(verbs, preempt_request(VICTIMS)) == {"plain": victims("u3")}
 
 
@@ -92,6 +93,13 @@ def test_the_map_is_empty_and_never_null_where_nothing_may_be_evicted(
 ) -> None:
     del why
     assert verbs_of(filters, watched=source).preempt(body) == EMPTY
+
+
+def test_nobody_is_evicted_though_the_failing_filter_may_be_ignored() -> None:
+    ignored = frozenset({"Breaks"})
+    profile = Profile("default-scheduler", filter=[Breaks(), Needs()], ignored=ignored)
+    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore(), watched=watched())
+    assert verbs.preempt(preempt_request(VICTIMS)) == EMPTY
 
 
 def test_a_failing_filter_is_counted() -> None:

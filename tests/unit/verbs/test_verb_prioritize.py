@@ -214,3 +214,32 @@ def test_an_attempt_whose_filter_failed_is_not_the_one_that_is_scored() -> None:
     verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore())
     assert json.loads(verbs.filter(full_request(NODES)))["Error"]
     assert scores(verbs, full_request(NODES)) == {"good": 2, "plain": 2}
+
+
+def test_a_plugin_whose_pre_score_failed_is_not_asked_for_its_score() -> None:
+    unprepared, other = Scores(100, name="Unprepared"), Scores(50)
+    unprepared.pre_score = Breaks().score_nodes  # type: ignore[attr-defined]
+    profile = Profile(
+        "default-scheduler",
+        pre_score=[unprepared],  # type: ignore[list-item]
+        score=[(unprepared, 1), (other, 1)],
+    )
+    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore())
+    assert scores(verbs, full_request(NODES)) == {"good": 5, "plain": 0}
+
+
+def test_an_attempt_that_is_scored_is_still_there_afterwards() -> None:
+    asked: list[int] = []
+
+    class Asked(Prepares):
+        def pre_filter(self, state: CycleState, _pod: core.Pod, _nodes: core.Nodes) -> None:
+            asked.append(1)
+            state.write("points", 70)
+
+    plugin = Asked()
+    profile = Profile("default-scheduler", pre_filter=[plugin], score=[(plugin, 1)])
+    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore())
+    verbs.filter(full_request(NODES))
+    for _ in range(2):
+        assert scores(verbs, full_request(NODES)) == {"good": 7, "plain": 7}
+    assert len(asked) == 1

@@ -65,6 +65,10 @@ OVER_TIME = [
         [(0, "a", "a"), (30, "b", "b"), (90, "c", "c"), (95, "d", "c"), (125, "d", "d")],
     ),
     (
+        "of what varies nothing has stayed, whatever varied before it",
+        [(0, "a", "a"), (30, "b", "b"), (31, "c", "b"), (45, "d", "b"), (62, "e", "b")],
+    ),
+    (
         "a rest of twice the hold ends the doubling",
         [(0, "a", "a"), (30, "b", "b"), (150, "c", "c"), (179, "d", "c"), (180, "e", "e")],
     ),
@@ -187,6 +191,20 @@ def test_who_has_to_be_asked_about_again(shows: str, truth: str, look: Look, ask
     assert reasons.due() == []
     clock.now_s += 1
     assert [due.name for due in reasons.due()] == (["p"] if asks else [])
+    assert reasons.due() == []
+
+
+def test_a_pod_that_was_asked_about_during_the_second_look_need_not_be_asked_about() -> None:
+    clock = Clock()
+    reasons, asked = Reasons(clock), pod_named("p")
+
+    def look() -> list[Entry]:
+        reasons.steady(asked, entries("b"), look)
+        return entries("b")
+
+    reasons.steady(asked, entries("a"), look)
+    reasons.steady(asked, entries("b"), look)
+    clock.now_s += 40
     assert reasons.due() == []
 
 
@@ -351,6 +369,24 @@ def test_a_pod_that_filter_let_through_meanwhile_is_not_woken_for_its_reasons() 
     needs.status = Status.unresolvable("another reason")
     verbs.filter(names_request(["n"]))
     assert json.loads(verbs.filter(names_request(["n", "good"])))["NodeNames"] == ["good"]
+    clock.now_s += 60
+    verbs.wake_due()
+    assert activator.woken == []
+
+
+def test_reasons_are_looked_at_again_on_the_nodes_as_they_are_by_then() -> None:
+    clock, activator = Clock(), Activator()
+    filters = [
+        Needs("!broken", Status.unresolvable("broken")),
+        Needs("never", Status.unresolvable("plain")),
+    ]
+    watched = Watched().listing(node("n"))
+    verbs = verbs_of(filters, watched=watched, activator=activator, clock=clock)
+    verbs.filter(names_request(["n"]))
+    watched.listing(node("n", {"broken": "true"}))
+    verbs.filter(names_request(["n"]))
+    # By the second look it is again what kube-scheduler was told.
+    watched.listing(node("n"))
     clock.now_s += 60
     verbs.wake_due()
     assert activator.woken == []

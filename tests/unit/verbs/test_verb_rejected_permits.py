@@ -123,6 +123,11 @@ def test_another_pod_is_not_rejected_with_it() -> None:
 # (what ends it, how, whether the pod is woken)
 ENDS: list[tuple[str, Callable[[World], object], list[str]]] = [
     ("the plugin activates the pod", lambda world: world.rejected.activate([world.pod()]), ["pod"]),
+    (
+        "the plugin activates what a generator yields",
+        lambda world: world.rejected.activate(each for each in [world.pod()]),
+        ["pod"],
+    ),
     ("it is over", lambda world: _after(world, 10), ["pod"]),
     ("the pod is gone", lambda world: world.rejected.forget("uid-of-pod"), []),
 ]

@@ -136,6 +136,20 @@ class Needs:
 
 
 @dataclass
+class RejectsNamed:
+    """Rejects nodes of these names, whatever is known of them, and no other."""
+
+    names: Sequence[str]
+    name: str = "RejectsNamed"
+
+    def filter_nodes(
+        self, _state: CycleState, _pod: core.Pod, nodes: core.Nodes
+    ) -> Sequence[Rejection]:
+        named = core.Mask([each in self.names for each in nodes.names])
+        return [Rejection(named, Status.unschedulable("its name"))]
+
+
+@dataclass
 class Breaks:
     """Raises wherever it is called."""
 
