@@ -121,7 +121,7 @@ def test_pods_come_one_by_one_in_the_order_of_the_plugin_where_there_is_room_for
     pods = new_pods(seat)
     made = pods.create_mixed(48, seed=6, batches=3)
     profile = sorted_by(plugin)
-    with QueueStack(control_plane, f"order-{plugin}", profile, strategy="StrictFIFO"):
+    with QueueStack(control_plane, f"order-{next(_numbers)}", profile, strategy="StrictFIFO"):
         order = pods.run_one_at_a_time(len(made))
     assert sorted(order) == sorted(made)
     assert in_order(order, made, key)
@@ -138,7 +138,9 @@ def test_pods_come_one_by_one_in_the_order_of_the_example_and_not_while_it_holds
     example = yaml.safe_load((QUEUE_SORT / "kubextend.yaml").read_text())
     profile = {**example["profiles"][0], "schedulerName": SCHEDULER}
     path = [queue_sort]
-    with QueueStack(control_plane, "example", profile, python_path=path, **example["queue"]):
+    with QueueStack(
+        control_plane, f"example-{next(_numbers)}", profile, python_path=path, **example["queue"]
+    ):
         order = pods.run_one_at_a_time(len(made))
     assert sorted(order) == sorted(made)
     assert in_order(order, made, by_work)
@@ -271,11 +273,12 @@ def test_no_pod_is_lost_or_comes_out_of_order_while_kube_apiserver_is_away(
 ) -> None:
     plane = breakable_plane
     install_queue(plane)
-    scheduler = queue_scheduler(plane, "queue-away", **BACKOFF)
+    name = f"queue-away-{next(_numbers)}"
+    scheduler = queue_scheduler(plane, name, **BACKOFF)
     narrow = Narrow(plane.api)
-    pods = QueuedPods(plane.api, "queued-away", narrow.pool)
+    pods = QueuedPods(plane.api, name, narrow.pool)
     made = pods.create_mixed(MANY, seed=11)
-    with QueueStack(plane, "queue-away", sorted_by("QOSSort"), strategy="StrictFIFO") as queue:
+    with QueueStack(plane, name, sorted_by("QOSSort"), strategy="StrictFIFO") as queue:
         pods.until_placed(FIRST)
         with plane.without_server():
             until(lambda: failures(queue) > 0, "kubextend has noticed")
@@ -380,7 +383,7 @@ def test_pods_without_the_gate_are_never_touched(
     control_plane: ControlPlane, api: Api, room: NodePool, new_pods: NewPods, new_queue: NewQueue
 ) -> None:
     pods = new_pods(room)
-    namespace = api.create_namespace("never-queued")
+    namespace = api.create_namespace(f"never-queued-{next(_numbers)}")
     others = [{"name": OTHER_GATE}]
     bystanders = [
         pod("of-another-scheduler", "nobody", room.name),
