@@ -2,7 +2,8 @@ import asyncio
 import json
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,24 @@ import pytest
 
 from kubextend import app, config, core
 from kubextend.config import ExtenderConfiguration
+from kubextend.discovery import known_plugins
 from kubextend.errors import ClusterError, KubextendError
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import Handle
+from kubextend.framework.status import Status
 from kubextend.plugins import IN_TREE
 from kubextend.profile.waiting_pods import WaitingPod
+from skipping_loop import run, skip
 
 WIRE = Path(__file__).parents[2] / "data" / "wire"
 PATIENT_S = 60
 LABEL = "node.kubernetes.io/rdma-enabled"
 
 
-def parsed(**tree: Any) -> ExtenderConfiguration:
+def parsed(known: Any = IN_TREE, **tree: Any) -> ExtenderConfiguration:
     return config.parse(
         {"apiVersion": "kubextend.dev/v1alpha1", "kind": "ExtenderConfiguration"} | tree,
-        known=IN_TREE,
+        known=known,
     )
 
 
@@ -180,26 +186,134 @@ def test_verbs_without_a_server_answer_recorded_names_from_listed_nodes() -> Non
     assert set(answer["FailedAndUnresolvableNodes"]) == set(asked[1:])
 
 
-def test_serving_the_application_starts_and_stops_the_node_watch(kubeconfig: Path) -> None:
-    built = app.create_app(
+def read_pod() -> core.Pod:
+    metadata = b'{"name":"p","namespace":"ml","uid":"u"}'
+    pod = core.read_args(b'{"Pod":{"metadata":' + metadata + b'},"NodeNames":[]}').pod
+    assert pod is not None
+    return pod
+
+
+def test_serving_the_application_starts_and_stops_what_talks_to_the_api(kubeconfig: Path) -> None:
+    names = {"kubextend-nodes", "kubextend-events"}
+    built = app.build(
         parsed(
             cluster={"kubeconfig": str(kubeconfig)},
             profiles=[profile(filter=[{"name": "HighCommPodFilter"}])],
         )
     )
 
-    def watches() -> set[threading.Thread]:
-        return {thread for thread in threading.enumerate() if thread.name == "kubextend-nodes"}
+    def talking() -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if thread.name in names}
 
     async def lives() -> set[threading.Thread]:
         # Those of other tests may still be about to end.
-        before = watches()
-        async with built.router.lifespan_context(built):
-            return watches() - before
+        before = talking()
+        async with built.asgi.router.lifespan_context(built.asgi):
+            built.verbs.waiting_pods.add(WaitingPod(read_pod(), "n", {"Gang": 60.0}))
+            return talking() - before
 
-    (own,) = asyncio.run(lives())
-    own.join(PATIENT_S)
-    assert not own.is_alive()
+    own = asyncio.run(lives())
+    assert {thread.name for thread in own} == names
+    for thread in own:
+        thread.join(PATIENT_S)
+        assert not thread.is_alive()
+
+
+def test_at_the_end_of_the_lifespan_held_pods_are_sent_back_on_any_server() -> None:
+    built = app.build(parsed(profiles=[profile(filter=[{"name": "HighCommPodFilter"}])]))
+
+    async def scenario() -> str:
+        async with built.asgi.router.lifespan_context(built.asgi):
+            held = WaitingPod(read_pod(), "n", {"Gang": 60.0})
+            built.verbs.waiting_pods.add(held)
+        assert not held.reject("", "too late")
+        return (await held.wait()).reason
+
+    assert asyncio.run(scenario()) == "kubextend is shutting down"
+    assert built.health.readyz(verbose=False)[0] == 503
+
+
+def test_a_queue_that_is_stuck_is_for_the_kubelet_to_start_anew(kubeconfig: Path) -> None:
+    built = app.build(
+        parsed(
+            cluster={"kubeconfig": str(kubeconfig)},
+            profiles=[profile(queueSort=[{"name": "PrioritySort"}])],
+        )
+    )
+    assert built.health.livez(verbose=False) == (200, "ok")
+    assert built._queue is not None
+    built._queue.runner._busy_since_s = time.monotonic() - 3600
+    assert "[-]queue failed: the queue is stuck" in built.health.livez(verbose=False)[1]
+
+
+def test_after_a_failure_to_wake_pods_others_are_woken_still() -> None:
+    class Fails:
+        calls = 0
+
+        def wake_due(self) -> None:
+            self.calls += 1
+            raise RuntimeError
+
+    async def scenario() -> None:
+        verbs: Any = Fails()
+        waking = asyncio.ensure_future(app._wake_due(verbs))
+        while verbs.calls < 3:
+            await skip(1)
+            assert not waking.done()
+        waking.cancel()
+        await asyncio.wait([waking])
+
+    run(scenario())
+
+
+class Door:
+    """Lets no pod in, and wakes them when it is told to."""
+
+    name = "Door"
+
+    def __init__(self, handle: Handle) -> None:
+        self.handle = handle
+
+    def filter(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> None: ...
+
+    def permit(self, state: CycleState, pod: core.Pod, node_name: str) -> Status:
+        return Status.unschedulable("closed")
+
+
+class Woken:
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def activate(self, pods: Iterable[core.Pod]) -> None:
+        self.names += [pod.name for pod in pods]
+
+
+class NeverBinds:
+    def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        raise AssertionError
+
+
+def test_a_pod_that_a_plugin_wakes_is_tried_again_though_permit_rejected_it() -> None:
+    known, woken = known_plugins({"Door": Door}), Woken()
+    door = [{"name": "Door"}]
+    configured = parsed(known, cluster={}, profiles=[profile(filter=door, permit=door)])
+    verbs = app.build_verbs(configured, known, binder=NeverBinds(), activator=woken)
+    (plugin,) = verbs.profiles.plugins
+    assert isinstance(plugin, Door)
+    metadata = {"name": "p", "namespace": "ml", "uid": "u"}
+    body = {"Pod": {"metadata": metadata}, "Nodes": {"items": [{"metadata": {"name": "n"}}]}}
+    bind = {"PodName": "p", "PodNamespace": "ml", "PodUID": "u", "Node": "n"}
+
+    def rejected() -> dict[str, str] | None:
+        answer = json.loads(verbs.filter(json.dumps(body).encode()))
+        return answer["FailedAndUnresolvableNodes"] or None
+
+    assert rejected() is None
+    assert "closed" in json.loads(asyncio.run(verbs.bind(json.dumps(bind).encode())))["Error"]
+    assert rejected() == {"n": "closed"}
+    plugin.handle.activate([read_pod()])
+    assert woken.names == ["p"]
+    assert rejected() is None
 
 
 def test_waiting_pods_are_served_only_where_the_configuration_says_to_whom(
@@ -219,8 +333,7 @@ def test_waiting_pods_are_served_only_where_the_configuration_says_to_whom(
 
 def test_pods_that_permit_holds_are_sent_back_as_soon_as_kubextend_is_to_end() -> None:
     built = app.build(parsed(profiles=[profile(filter=[{"name": "HighCommPodFilter"}])]))
-    pod = core.read_args(b'{"Pod":{"metadata":{"name":"p","uid":"u"}},"NodeNames":[]}').pod
-    assert pod is not None
+    pod = read_pod()
 
     async def scenario() -> list[str]:
         waiting_pods = built.verbs.waiting_pods

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
@@ -8,11 +9,15 @@ import pytest
 from cluster_world import PATIENCE_S
 from cluster_world import eventually as until
 
+from kubextend import app, config, core
 from kubextend.cluster import follow_pods
 from kubextend.core import PodStore
+from kubextend.plugins import IN_TREE
+from kubextend.profile import WaitingPod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from scripted_api import Request, ScriptedApi
 
@@ -261,3 +266,32 @@ def test_messages_say_pods(
     (said,) = [record.getMessage() for record in caplog.records]
     assert said.startswith("pods cannot be followed, trying again: GET /api/v1/pods: ")
     assert said.endswith("(0 kept)")
+
+
+def test_a_pod_that_permit_holds_and_no_list_shows_is_sent_back(
+    api: ScriptedApi, kubeconfig: Path
+) -> None:
+    del api
+    gang = {"enabled": [{"name": "Coscheduling"}]}
+    tree = {
+        "apiVersion": "kubextend.dev/v1alpha1",
+        "kind": "ExtenderConfiguration",
+        "cluster": {"kubeconfig": str(kubeconfig)},
+        "profiles": [{"plugins": {"preFilter": gang, "permit": gang, "reserve": gang}}],
+    }
+    built = app.build(config.parse(tree, known=IN_TREE))
+    metadata = b'{"name":"p","namespace":"default","uid":"u"}'
+    pod = core.read_args(b'{"Pod":{"metadata":' + metadata + b'},"NodeNames":[]}').pod
+    assert pod is not None
+
+    async def scenario() -> str:
+        held = WaitingPod(pod, "n1", {"Coscheduling": 600.0})
+        built.verbs.waiting_pods.add(held)
+        await asyncio.to_thread(built.start)
+        async with asyncio.timeout(PATIENCE_S):
+            return (await held.wait()).reason
+
+    try:
+        assert asyncio.run(scenario()) == "the pod is deleted"
+    finally:
+        built.stop()

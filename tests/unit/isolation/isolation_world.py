@@ -22,6 +22,16 @@ from kubextend.profile.isolation import IsolatedPlugin
 
 POINTS: Final = ("preFilter", "filter", "postFilter", "preScore", "score")
 LONG_S: Final = 60
+# On a machine that does other things besides.
+SOON_S: Final = 60.0
+
+
+def until(fulfilled: Callable[[], bool]) -> None:
+    """It comes to be so, soon."""
+    by_s = time.monotonic() + SOON_S
+    while not fulfilled():
+        assert time.monotonic() < by_s
+        time.sleep(0.01)
 
 
 class ZonesArgs(BaseModel, extra="forbid"):

@@ -9,13 +9,13 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from isolation_world import (
+    SOON_S,
     Diary,
     DiaryArgs,
     Dies,
@@ -30,6 +30,7 @@ from isolation_world import (
     pod,
     profile_with,
     read,
+    until,
 )
 
 from kubextend import core
@@ -47,15 +48,6 @@ from skipping_loop import until as skip_until
 NODES = [node("n0"), node("n1", "b")]
 # Nobody waits for it: the tests skip it while a call hangs.
 TIMEOUT_S = 600.0
-# On a machine that does other things besides.
-SOON_S = 60.0
-
-
-def until(fulfilled: Callable[[], bool]) -> None:
-    by_s = time.monotonic() + SOON_S
-    while not fulfilled():
-        assert time.monotonic() < by_s
-        time.sleep(0.01)
 
 
 def ends(pid: int) -> bool:
@@ -398,3 +390,10 @@ def test_nothing_that_listens_is_inherited(dies: IsolatedPlugin) -> None:
     # stdin, stdout, stderr, the socket to its parent, and the pipe that tells of its end.
     assert kinds.count("socket") == 1
     assert len(kinds) == 5
+
+
+def test_ctrl_c_in_the_terminal_of_its_parent_does_not_reach_the_process(
+    dies: IsolatedPlugin,
+) -> None:
+    # A terminal signals a whole group, and requests are still drained after that.
+    assert os.getpgid(pid_of(dies)) != os.getpgrp()

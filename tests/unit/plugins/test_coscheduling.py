@@ -361,6 +361,42 @@ def test_a_pod_that_another_permit_plugin_keeps_busy_is_sent_back_as_well() -> N
     run(scenario())
 
 
+def test_a_pod_that_fits_nowhere_sends_back_one_that_is_not_held_yet() -> None:
+    async def scenario() -> None:
+        world = World(*ABC)
+        slow = Slow()
+        busy = world.binding(ABC[0], slow)
+        await slow.asked.wait()
+        said = await asyncio.to_thread(world.plugin.post_filter, CycleState(), read(ABC[1]), [])
+        assert said.reason == GIVEN_UP
+        slow.go.set()
+        await until(lambda: world.waiting.get("a"))
+        await skip(1)
+        assert (await busy).reason == GIVEN_UP
+
+    run(scenario())
+
+
+def test_a_pod_that_left_before_it_was_held_is_not_looked_for() -> None:
+    async def scenario() -> None:
+        world = World(*ABC)
+        slow = Slow()
+        busy, held = world.binding(ABC[0], slow), world.binding(ABC[1])
+        await slow.asked.wait()
+        await until(lambda: world.waiting.get("b"))
+        world.waiting.reject("b", "test", "no")
+        await held
+        busy.cancel()
+        await asyncio.wait([busy])
+        looked_for: list[str] = []
+        world.waiting.get = looked_for.append  # type: ignore[assignment, method-assign]
+        for _ in range(3):
+            await skip(1)
+        assert looked_for == []
+
+    run(scenario())
+
+
 # (how many run or are held, of how many, whether those that are held are rejected)
 GAPS = [(2, 3, True), (8, 10, True), (9, 10, False), (10, 10, False)]
 

@@ -57,7 +57,8 @@ class Right:
     async def permit(
         self, state: CycleState, pod: core.Pod, node_name: str
     ) -> tuple[Status, float]:
-        return Status.wait(), 1.0
+        # The longest that a pod may be held.
+        return Status.wait(), 15 * 60.0
 
     def pre_bind(self, state: CycleState, pod: core.Pod, node_name: str) -> None: ...
 

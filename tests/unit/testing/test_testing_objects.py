@@ -3,6 +3,7 @@
 import pytest
 
 from kubextend import core, testing
+from kubextend.testing.objects import pod_manifest_of
 
 
 def test_a_pod_has_what_its_keywords_say() -> None:
@@ -74,9 +75,25 @@ def test_what_all_nodes_have_in_common_is_said_once() -> None:
     assert list(nodes.allocatable("cpu")) == [2000, 2000]
 
 
+def test_what_is_said_of_one_node_goes_before_what_is_said_of_all() -> None:
+    nodes = testing.make_nodes({"a": {"zone": "y"}, "b": {}}, labels={"zone": "x"})
+    assert nodes.labels("zone") == ["y", "x"]
+
+
 def test_an_object_that_was_made_elsewhere_cannot_be_sent_and_says_so() -> None:
     body = b'{"Pod":{"metadata":{"name":"x","uid":"1"}},"NodeNames":[]}'
     pod = core.read_args(body, watched=core.NodeStore()).pod
     assert pod is not None
     with pytest.raises(ValueError, match="was not made by make_pod"):
         testing.Runner(nodes=1).filter(pod)
+
+
+def test_nothing_is_taken_for_an_object_that_is_gone() -> None:
+    body = b'{"Pod":{"metadata":{"name":"x","uid":"1"}},"NodeNames":[]}'
+    for made in [testing.make_pod() for _ in range(100)]:
+        del made
+    # They may be where those were.
+    for other in [core.read_args(body, watched=core.NodeStore()).pod for _ in range(100)]:
+        assert other is not None
+        with pytest.raises(ValueError, match="was not made by make_pod"):
+            pod_manifest_of(other)

@@ -1,6 +1,8 @@
 """The runner answers as kubextend does, and lets a test see what its plugins did."""
 
 import asyncio
+import logging
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -143,6 +145,15 @@ def test_a_plugin_that_fails_raises_with_its_cause(
         call(testing.Runner(Fails), testing.make_pod())
     assert (caught.value.plugin, caught.value.extension_point) == ("Fails", point)
     assert isinstance(caught.value.__cause__, cause)
+
+
+@pytest.mark.parametrize("plugin", [Letters, Fails])
+def test_a_call_leaves_nothing_at_the_log(plugin: type) -> None:
+    logger = logging.getLogger("kubextend")
+    before = list(logger.handlers)
+    with suppress(PluginError):
+        testing.run_score(plugin, testing.make_pod())
+    assert logger.handlers == before
 
 
 def test_a_bound_pod_takes_its_room_from_then_on_until_it_is_deleted() -> None:
