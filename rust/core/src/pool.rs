@@ -61,7 +61,7 @@ impl<T: ?Sized + Hash + Eq> Pool<T> {
     }
 
     /// Drops what no object names any more; done again when the rest has doubled.
-    fn purge(&mut self) {
+    pub(crate) fn purge(&mut self) {
         self.known.retain(|value| Arc::strong_count(value) > 1);
         self.purge_at = SMALLEST_PURGE.max(2 * self.known.len());
     }

@@ -184,14 +184,18 @@ fn refused_bodies_make_no_node_older_and_no_node_younger() {
         assert!(read(&body, Some(store)).is_err());
     };
     let store = NodeStore::new(ROOMY);
-    ["a", "b"].iter().for_each(|node| bring(&store, node));
+    for node in ["a", "b"] {
+        bring(&store, node);
+    }
     // More than the requests after which a node that none of them brought is dropped.
     (0..6000).for_each(|_| refuse(&store, "c"));
     bring(&store, "c");
     assert_eq!(names(&store.nodes()), ["a", "b", "c"]);
     // Of two nodes where one has room, the one goes that was brought first, whoever asks for it.
     let store = NodeStore::new(2 * body_of(&[("a", "1")], 200).len() as u64);
-    ["a", "b"].iter().for_each(|node| bring(&store, node));
+    for node in ["a", "b"] {
+        bring(&store, node);
+    }
     refuse(&store, "a");
     bring(&store, "c");
     assert!(!store.contains("a") && store.contains("b") && store.contains("c"));

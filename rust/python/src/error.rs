@@ -12,6 +12,13 @@ create_exception!(
     "The root of every error that kubextend raises on purpose."
 );
 
+create_exception!(
+    kubextend.errors,
+    TruncatedPodError,
+    KubextendError,
+    "A part of a pod was asked for that was too large to keep."
+);
+
 pub(crate) use wire::WireError as PyWireError;
 
 mod wire {

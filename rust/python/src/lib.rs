@@ -34,7 +34,7 @@ mod native {
     #[pymodule_export]
     use crate::body::{PyBodyBuffer, PyBodyPool};
     #[pymodule_export]
-    use crate::error::{KubextendError, PyWireError};
+    use crate::error::{KubextendError, PyWireError, TruncatedPodError};
     #[pymodule_export]
     use crate::mask::PyMask;
     #[pymodule_export]

@@ -59,17 +59,20 @@ impl PyNodes {
         Ok(PyMask(py.detach(|| self.nodes.matches(&selector))))
     }
 
-    fn tolerated_by(&self, py: Python<'_>, pod: &PyPod) -> PyMask {
-        PyMask(py.detach(|| self.nodes.tolerated_by(&pod.0)))
+    fn tolerated_by(&self, py: Python<'_>, pod: &PyPod) -> PyResult<PyMask> {
+        let pod = pod.whole()?;
+        Ok(PyMask(py.detach(|| self.nodes.tolerated_by(pod))))
     }
 
-    fn affine_to(&self, py: Python<'_>, pod: &PyPod) -> PyMask {
-        PyMask(py.detach(|| self.nodes.affine_to(&pod.0)))
+    fn affine_to(&self, py: Python<'_>, pod: &PyPod) -> PyResult<PyMask> {
+        let pod = pod.whole()?;
+        Ok(PyMask(py.detach(|| self.nodes.affine_to(pod))))
     }
 
     fn preferred_by<'py>(&self, py: Python<'py>, pod: &PyPod) -> PyResult<Bound<'py, PyAny>> {
+        let pod = pod.whole()?;
         let scores = py
-            .detach(|| self.nodes.preferred_by(&pod.0))
+            .detach(|| self.nodes.preferred_by(pod))
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         int64::view(py, &scores)
     }

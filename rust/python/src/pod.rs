@@ -7,7 +7,7 @@ use kubextend_core::pod::{Amounts, Container, Pod};
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyBytes, PyDict};
 
-use crate::error::Foreign;
+use crate::error::{Foreign, TruncatedPodError};
 use crate::selector;
 
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -16,6 +16,23 @@ const DEFAULT_SCHEDULER: &str = "default-scheduler";
 pub(crate) struct PyPod(pub(crate) Arc<Pod>);
 
 type Requirement = (String, String, Vec<String>);
+type Term = (Vec<Requirement>, Vec<Requirement>);
+
+impl PyPod {
+    /// The pod, where nothing was left out of it: reading a part that was as if it were empty would
+    /// let the pod where it may not go.
+    pub(crate) fn whole(&self) -> PyResult<&Pod> {
+        if !self.0.truncated {
+            return Ok(&self.0);
+        }
+        let message = format!(
+            "pod {}/{} is kept without its tolerations, node selector, node affinity and \
+             annotations, which are too large; make them smaller",
+            self.0.namespace, self.0.name
+        );
+        Err(TruncatedPodError::new_err(message))
+    }
+}
 
 #[pymethods]
 impl PyPod {
@@ -59,26 +76,26 @@ impl PyPod {
 
     #[getter]
     fn annotations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        dict(py, &self.0.annotations)
+        dict(py, &self.whole()?.annotations)
     }
 
     #[getter]
     fn node_selector<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        dict(py, &self.0.required.node_selector)
+        dict(py, &self.whole()?.required.node_selector)
     }
 
     #[getter]
-    fn tolerations(&self) -> Vec<(&str, &str, &str, &str)> {
-        let tolerations = self.0.tolerations.iter();
-        tolerations
+    fn tolerations(&self) -> PyResult<Vec<(&str, &str, &str, &str)>> {
+        let tolerations = self.whole()?.tolerations.iter();
+        Ok(tolerations
             .map(|t| (&*t.key, &*t.operator, &*t.value, &*t.effect))
-            .collect()
+            .collect())
     }
 
     #[getter]
-    fn required_terms(&self) -> Option<Vec<(Vec<Requirement>, Vec<Requirement>)>> {
-        let terms = self.0.required.terms.as_ref()?;
-        Some(terms.iter().map(term).collect())
+    fn required_terms(&self) -> PyResult<Option<Vec<Term>>> {
+        let terms = self.whole()?.required.terms.as_ref();
+        Ok(terms.map(|terms| terms.iter().map(term).collect()))
     }
 
     #[getter]
@@ -150,6 +167,11 @@ impl PyPod {
         self.0.start_time.as_deref()
     }
 
+    #[getter]
+    fn truncated(&self) -> bool {
+        self.0.truncated
+    }
+
     fn matches(&self, selector: &Bound<'_, PyAny>) -> PyResult<bool> {
         let selector = selector::from_python(selector)?;
         Ok(selector.matches(&self.0.label_lookup()))
@@ -219,7 +241,7 @@ fn dict<'py>(py: Python<'py>, sorted: &[(String, String)]) -> PyResult<Bound<'py
         .into_py_dict(py)
 }
 
-fn term(term: &NodeSelectorTerm) -> (Vec<Requirement>, Vec<Requirement>) {
+fn term(term: &NodeSelectorTerm) -> Term {
     (
         requirements(&term.match_expressions),
         requirements(&term.match_fields),

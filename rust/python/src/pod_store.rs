@@ -1,8 +1,9 @@
 //! `PodStore` and `PodSnapshot`
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kubextend_core::pod::{Pod, PodSnapshot, PodStore, Unassumable};
+use kubextend_core::pod::{Keeping, Pod, PodSnapshot, PodStore, Unassumable};
 use kubextend_core::wire;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -19,8 +20,12 @@ pub(crate) struct PyPodStore(Arc<PodStore>);
 #[pymethods]
 impl PyPodStore {
     #[new]
-    fn new() -> Self {
-        Self(Arc::new(PodStore::new()))
+    #[pyo3(signature = (*, annotations = None, max_pod_bytes = None))]
+    fn new(annotations: Option<Vec<String>>, max_pod_bytes: Option<usize>) -> Self {
+        Self(Arc::new(PodStore::keeping(Keeping {
+            annotations: annotations.map(BTreeSet::from_iter),
+            max_pod_bytes,
+        })))
     }
 
     fn replace(&self, py: Python<'_>, list_bytes: &[u8]) -> Result<String, Unreadable> {
@@ -52,6 +57,10 @@ impl PyPodStore {
 
     fn with_label(&self, py: Python<'_>, namespace: &str, key: &str, value: &str) -> Vec<PyPod> {
         listed(&py.detach(|| self.0.with_label(namespace, key, value)))
+    }
+
+    fn truncated(&self, py: Python<'_>) -> Vec<PyPod> {
+        listed(&py.detach(|| self.0.truncated()))
     }
 
     fn assume(&self, py: Python<'_>, pod: &PyPod, node: &str) -> PyResult<()> {

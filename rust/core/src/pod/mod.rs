@@ -1,14 +1,17 @@
 //! Pods: what they ask for, where they are, where they are about to be.
 
+mod keeping;
 mod occupancy;
 mod qos;
 mod record;
 mod requests;
 mod resources;
+mod size;
 mod snapshot;
 mod store;
 mod templates;
 
+pub use keeping::Keeping;
 pub use record::{Container, Pod};
 pub use resources::{Amounts, Word};
 pub use snapshot::PodSnapshot;

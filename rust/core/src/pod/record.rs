@@ -58,6 +58,9 @@ pub struct Pod {
     pub nominated_node_name: Box<str>,
     /// `status.startTime`, as it came.
     pub start_time: Option<Box<str>>,
+    /// Tolerations, node selector, node affinity and annotations were too large to keep: the pod
+    /// has them, and they are empty here.
+    pub truncated: bool,
 }
 
 transfer!(Pod {
@@ -85,6 +88,7 @@ transfer!(Pod {
     qos_class,
     nominated_node_name,
     start_time,
+    truncated,
 });
 
 /// What plugins read of a container.

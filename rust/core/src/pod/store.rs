@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ahash::{HashSet, RandomState};
 use arc_swap::ArcSwap;
 
+use super::keeping::Keeping;
 use super::occupancy::Occupancy;
 use super::record::Pod;
 use super::snapshot::PodSnapshot;
@@ -23,6 +24,7 @@ type ByText = HashMap<Box<str>, Arc<Pod>, RandomState>;
 #[derive(Debug, Default)]
 pub struct PodStore {
     writer: Mutex<Writer>,
+    keeping: Keeping,
     templates: Mutex<Templates>,
     published: ArcSwap<PodSnapshot>,
     /// The writer has something that is not published yet. Set under the writer's lock.
@@ -45,6 +47,14 @@ impl PodStore {
     /// An empty store.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty store that keeps this of each pod.
+    pub fn keeping(keeping: Keeping) -> Self {
+        Self {
+            keeping,
+            ..Self::default()
+        }
     }
 
     /// How many pods the watch shows that have not ended.
@@ -125,13 +135,17 @@ impl PodStore {
         self.published.load_full()
     }
 
+    /// The pods that the watch shows and that are kept without some of their parts, in no order.
+    pub fn truncated(&self) -> Vec<Arc<Pod>> {
+        let writer = self.lock();
+        let watched = writer.by_name.values();
+        watched.filter(|pod| pod.truncated).cloned().collect()
+    }
+
     /// The pod, ready to be kept: what it has in common with others is shared.
     pub(crate) fn shared(&self, mut pod: Pod) -> Arc<Pod> {
-        let mut templates = self
-            .templates
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        templates.share(&mut pod);
+        self.keeping.trim(&mut pod);
+        self.templates().share(&mut pod);
         Arc::new(pod)
     }
 
@@ -152,9 +166,21 @@ impl PodStore {
 
     fn write(&self, work: impl FnOnce(&mut Writer) -> bool) -> bool {
         let mut writer = self.lock();
+        let before = writer.by_name.len();
         let changed = work(&mut writer);
+        let left = writer.by_name.len();
         self.stale.fetch_or(changed, Ordering::AcqRel);
+        drop(writer);
+        if left < before {
+            self.templates().lost(before - left, left);
+        }
         changed
+    }
+
+    fn templates(&self) -> MutexGuard<'_, Templates> {
+        self.templates
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Writer> {

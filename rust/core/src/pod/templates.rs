@@ -1,12 +1,19 @@
 //! What the pods of one template have in common, each once.
 
+use std::hash::Hash;
+use std::sync::Arc;
+
 use super::record::{Container, Pod};
 use super::resources::Word;
+use super::size::{amounts, containers, pairs, preferred, required, tolerations};
 use crate::labels::{PreferredTerm, RequiredNodeAffinity, Toleration};
 use crate::pool::Pool;
 
-/// Larger annotations are one pod's own; they must not outlive it in a pool.
+/// What is larger is one pod's own: no template makes it, and what is in a pool outlives the pods.
 const LARGEST: usize = 4096;
+
+/// So many pods that are gone never matter.
+const FEW: usize = 256;
 
 /// Most pods come from few templates; of 150,000 pods the shared parts are most of the memory.
 #[derive(Debug, Default)]
@@ -17,22 +24,43 @@ pub(crate) struct Templates {
     preferred: Pool<[PreferredTerm]>,
     containers: Pool<[Container]>,
     amounts: Pool<[(Word, i64)]>,
+    /// How many pods are gone since the pools were purged.
+    lost: usize,
 }
 
 impl Templates {
     /// Lets a pod share what pods before it had too.
     pub(crate) fn share(&mut self, pod: &mut Pod) {
-        self.pairs.share(&mut pod.labels);
-        let size: usize = pod.annotations.iter().map(|(k, v)| k.len() + v.len()).sum();
-        if size <= LARGEST {
-            self.pairs.share(&mut pod.annotations);
+        share(&mut self.pairs, &mut pod.labels, pairs);
+        share(&mut self.pairs, &mut pod.annotations, pairs);
+        share(&mut self.tolerations, &mut pod.tolerations, tolerations);
+        share(&mut self.required, &mut pod.required, required);
+        share(&mut self.preferred, &mut pod.preferred, preferred);
+        share(&mut self.containers, &mut pod.containers, containers);
+        share(&mut self.containers, &mut pod.init_containers, containers);
+        share(&mut self.amounts, &mut pod.overhead.0, amounts);
+        share(&mut self.amounts, &mut pod.requests.0, amounts);
+    }
+
+    /// Tells of so many pods that are gone, and how many are left. What nobody shares any more goes
+    /// once more pods are gone than left: else an hour with many pods would be remembered for ever.
+    pub(crate) fn lost(&mut self, pods: usize, left: usize) {
+        self.lost += pods;
+        if self.lost > left.max(FEW) {
+            self.lost = 0;
+            self.pairs.purge();
+            self.tolerations.purge();
+            self.required.purge();
+            self.preferred.purge();
+            self.containers.purge();
+            self.amounts.purge();
         }
-        self.tolerations.share(&mut pod.tolerations);
-        self.required.share(&mut pod.required);
-        self.preferred.share(&mut pod.preferred);
-        self.containers.share(&mut pod.containers);
-        self.containers.share(&mut pod.init_containers);
-        self.amounts.share(&mut pod.overhead.0);
-        self.amounts.share(&mut pod.requests.0);
+    }
+}
+
+/// Shares a value that is not too large, as `size` says.
+fn share<T: ?Sized + Hash + Eq>(pool: &mut Pool<T>, value: &mut Arc<T>, size: fn(&T) -> usize) {
+    if size(value) <= LARGEST {
+        pool.share(value);
     }
 }

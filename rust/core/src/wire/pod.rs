@@ -233,6 +233,7 @@ impl From<WirePod<'_>> for Pod {
             scheduled_reason: scheduled_reason(&conditions),
             nominated_node_name: status.nominated_node_name.into(),
             start_time: status.start_time.map(|time| time.0.into()),
+            truncated: false,
         }
     }
 }

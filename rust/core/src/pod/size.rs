@@ -1,0 +1,59 @@
+//! How much memory the parts of a pod take, about.
+
+use std::mem::size_of;
+
+use super::record::Container;
+use super::resources::Word;
+use crate::labels::{
+    NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, RequiredNodeAffinity, Toleration,
+};
+
+/// What an allocation takes beside its content.
+const ALLOCATION: usize = 16;
+
+/// Labels or annotations.
+pub(super) fn pairs(pairs: &[(String, String)]) -> usize {
+    let pairs = pairs.iter();
+    pairs.map(|(key, value)| text(key) + text(value)).sum()
+}
+
+pub(super) fn tolerations(tolerations: &[Toleration]) -> usize {
+    let texts =
+        |of: &Toleration| text(&of.key) + text(&of.operator) + text(&of.value) + text(&of.effect);
+    tolerations.iter().map(texts).sum()
+}
+
+pub(super) fn required(of: &RequiredNodeAffinity) -> usize {
+    pairs(&of.node_selector) + of.terms.iter().flatten().map(term).sum::<usize>()
+}
+
+pub(super) fn preferred(terms: &[PreferredTerm]) -> usize {
+    terms.iter().map(|of| term(&of.preference)).sum()
+}
+
+pub(super) fn containers(containers: &[Container]) -> usize {
+    let lists = |of: &Container| of.requests.iter().len() + of.limits.iter().len();
+    let size = |of: &Container| {
+        size_of::<Container>() + of.name.len() + lists(of) * size_of::<(Word, i64)>()
+    };
+    containers.iter().map(size).sum()
+}
+
+/// A list of resources.
+pub(super) fn amounts(amounts: &[(Word, i64)]) -> usize {
+    size_of_val(amounts)
+}
+
+fn term(of: &NodeSelectorTerm) -> usize {
+    let requirements = of.match_expressions.iter().chain(&of.match_fields);
+    size_of::<NodeSelectorTerm>() + requirements.map(requirement).sum::<usize>()
+}
+
+fn requirement(of: &NodeSelectorRequirement) -> usize {
+    let texts = of.values.iter().chain([&of.key, &of.operator]);
+    texts.map(|of| text(of)).sum()
+}
+
+fn text(text: &str) -> usize {
+    size_of::<String>() + ALLOCATION + text.len()
+}
