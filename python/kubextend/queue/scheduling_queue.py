@@ -161,12 +161,14 @@ class SchedulingQueue:
 
     def counts(self) -> dict[State, int]:
         """How many pods are in each state; those that have passed are no part of the queue."""
-        releasing = sum(entry.state is State.RELEASING for entry in tuple(self._in_window))
+        # Another thread than the queue's may ask, and the window change under it.
+        in_window = tuple(self._in_window)
+        releasing = sum(entry.state is State.RELEASING for entry in in_window)
         return {
             State.READY: len(self._ready),
             State.HELD: len(self._held),
             State.RELEASING: releasing,
-            State.RELEASED: len(self._in_window) - releasing,
+            State.RELEASED: len(in_window) - releasing,
         }
 
     def look_ahead(self) -> None:

@@ -222,3 +222,27 @@ def test_after_a_401_a_binding_is_sent_with_the_new_token(
     kubeconfig.write_text(kubeconfig.read_text().replace("a-token", "the-next-token"))
     Binder(cluster).bind("default", "web", "uid-1", "node-1")
     assert api.pods["web"]["bindings"] == 1
+
+
+def test_of_many_bindings_that_get_a_401_at_once_each_is_sent_again(
+    api: ScriptedApi, cluster: Cluster
+) -> None:
+    count = 4
+    together = threading.Barrier(count)
+
+    def expired(request: Request) -> bool:
+        together.wait(PATIENCE_S)
+        return refusing(401, "Unauthorized")(request)
+
+    api.fail("bind", *[expired] * count)
+    for number in range(count):
+        api.put_pod(f"pod-{number}", f"uid-{number}")
+    binder = Binder(cluster, timeout_s=PATIENCE_S)
+    with ThreadPoolExecutor(count) as pool:
+        binds = [
+            pool.submit(binder.bind, "default", f"pod-{number}", f"uid-{number}", "node-1")
+            for number in range(count)
+        ]
+        for bind in binds:
+            bind.result()
+    assert [pod["bindings"] for pod in api.pods.values()] == [1] * count

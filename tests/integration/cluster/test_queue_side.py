@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 import threading
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 import pytest
+from cluster_world import PATIENCE_S
 from scripted_api import Request, ScriptedApi, refusing
 
 from kubextend import app, config
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kubextend.config import ExtenderConfiguration
+    from kubextend.queue_side import QueueSide
 
 GATE = "kubextend.dev/queue"
 
@@ -281,3 +284,69 @@ def test_a_patch_whose_answer_is_lost_is_no_second_release(
         assert api.pods[first]["metadata"]["generation"] == 2
         api.bind_pod(first)
         eventually(lambda: api.released_pods() == [second])
+
+
+def test_how_long_a_pod_waited_counts_from_its_creation(
+    api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None]
+) -> None:
+    (name,) = gate_pods(api, 1)
+    hour_s = 3600
+    created = datetime.now(UTC) - timedelta(seconds=hour_s)
+    api.pods[name]["metadata"]["creationTimestamp"] = created.strftime("%Y-%m-%dT%H:%M:%SZ")
+    with running(kubeconfig) as built:
+        eventually(lambda: metric(built, "kubextend_queue_wait_seconds_count") == 1)
+        waited_s = metric(built, "kubextend_queue_wait_seconds_sum")
+    assert waited_s is not None
+    assert waited_s >= hour_s
+
+
+def joined(kubeconfig: Path) -> tuple[app.App, QueueSide]:
+    """An app and its queue, not started yet."""
+    built = app.build(configured(kubeconfig))
+    assert built._queue is not None
+    return built, built._queue
+
+
+def test_a_patch_that_failed_is_not_tried_again_without_the_lease(
+    api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None]
+) -> None:
+    first, _ = gate_pods(api, 2)
+    built, side = joined(kubeconfig)
+
+    def lose_the_lease(request: Request) -> bool:
+        side.election.stop()
+        return refusing(503, "ServiceUnavailable")(request)
+
+    api.fail("patch", lose_the_lease)
+    built.start()
+    eventually(lambda: api.counts["patch"] == 1)
+    side.ungater.finish()
+    built.stop()
+    assert patches(api) == [first]
+
+
+def test_the_lease_is_given_back_once_no_patch_is_under_way(
+    api: ScriptedApi,
+    kubeconfig: Path,
+    eventually: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ungater_module, "CALL_S", PATIENCE_S)
+    gate_pods(api, 1)
+    built, side = joined(kubeconfig)
+    holders: list[str] = []
+
+    def held_by(request: Request) -> bool:
+        del request
+        eventually(side.ungater._stopped.is_set)
+        assert api.lease is not None
+        holders.append(api.lease["spec"]["holderIdentity"])
+        return False
+
+    api.fail("patch", held_by)
+    built.start()
+    eventually(lambda: api.counts["patch"] == 1)
+    built.stop()
+    assert holders == [side.election.identity]
+    assert api.lease is not None
+    assert api.lease["spec"]["holderIdentity"] == ""

@@ -4,6 +4,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
 from live_server import (
     NODES,
     PATIENT_S,
@@ -12,11 +13,13 @@ from live_server import (
     head,
     read_by_now,
     request,
+    running,
     serving,
 )
 
 from kubextend import core
 from kubextend.profile import Profiles
+from kubextend.server import service as service_module
 from kubextend.server.workers import BIND_THREADS, Workers
 from kubextend.verbs import Verbs
 
@@ -152,6 +155,24 @@ def test_a_client_that_reads_late_gets_every_answer_whole(url: str, verbs: Verbs
 
 def filtering(body: bytes) -> bytes:
     return head("POST", "/filter", **{"Content-Length": str(len(body))}) + body
+
+
+def test_told_to_end_twice_the_server_hangs_up_though_a_binding_is_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(service_module, "_LAST_WORDS_S", 0.05)
+    api = StuckApi()
+    body = binding_of("slow")
+    with running(binding_verbs(api)) as (url, service), Connection(url) as connection:
+        connection.send(head("POST", "/bind", **{"Content-Length": str(len(body))}), body)
+        eventually(lambda: api.asked)
+        service.stop()
+        service.stop()
+        try:
+            assert connection.is_closed()
+            assert not api.answers.is_set()
+        finally:
+            api.answers.set()
 
 
 def test_a_call_that_has_not_begun_when_the_workers_stop_never_does() -> None:

@@ -8,7 +8,8 @@ import pytest
 import yaml
 from kubernetes.config import incluster_config, kube_config
 
-from kubextend.cluster import connect
+from kubextend.cluster import UnreachableError, connect
+from kubextend.cluster.call import Call
 from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -200,3 +201,20 @@ def test_a_token_file_may_end_in_a_newline(tmp_path: Path) -> None:
     users = [{"name": "me", "user": {"tokenFile": "token"}}]
     session = connect(written(tmp_path, dict(WHOLE, users=users)))._session
     assert session._authorization() == "Bearer filed"
+
+
+@pytest.mark.parametrize(("silence_s", "connecting_s"), [(55.0, 5.0), (10.0, 5.0), (1.0, 1.0)])
+def test_connecting_gets_at_most_five_seconds_of_the_longest_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silence_s: float, connecting_s: float
+) -> None:
+    given: list[object] = []
+
+    def call_api(*_: object, _request_timeout: object) -> None:
+        given.append(_request_timeout)
+        raise ConnectionRefusedError
+
+    cluster = connect(written(tmp_path, WHOLE))
+    monkeypatch.setattr(cluster.api_client, "call_api", call_api)
+    with pytest.raises(UnreachableError):
+        cluster.request(Call("GET", "/api/v1/nodes", silence_s))
+    assert given == [(connecting_s, silence_s)]

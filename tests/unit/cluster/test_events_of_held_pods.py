@@ -6,19 +6,29 @@ Source of the limits: kubernetes v1.36 pkg/apis/core/validation/events.go
 from __future__ import annotations
 
 import re
+import time
 from datetime import UTC, datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from kubextend.cluster import EventRecorder
+from kubextend.cluster import events as events_module
 from kubextend.cluster.events import event
 from kubextend.core import PodStore
 
+if TYPE_CHECKING:
+    from kubextend.cluster.call import Call
+    from kubextend.cluster.client import Cluster
+
+PATIENCE_S = 30.0
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=timezone(timedelta(hours=2)))
 DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
-def pod(name: str):  # noqa: ANN201
-    shown = b'{"metadata":{"name":"%b","namespace":"ml","uid":"u"}}' % name.encode()
+def pod(name: str, uid: str = "u"):  # noqa: ANN201
+    named = f'"name":"{name}","namespace":"ml","uid":"{uid}"'
+    shown = b'{"metadata":{%b}}' % named.encode()
     return PodStore().apply(b'{"type":"ADDED","object":%b}' % shown).pod
 
 
@@ -49,3 +59,30 @@ def test_two_moments_make_two_names() -> None:
 def test_a_note_fits_however_many_plugins_there_are(plugin: str) -> None:
     note = event(pod("a"), "n1", [f"{plugin}{number}" for number in range(999)], NOW)["note"]
     assert 1000 < len(note.encode()) <= 1024
+
+
+def test_the_pod_that_was_told_longest_ago_is_forgotten_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[str] = []
+
+    class Api:
+        def request(self, call: Call) -> bytes:
+            body = cast("Any", call.body)
+            told.append(body["regarding"]["uid"])
+            return b"{}"
+
+    def tell(*uids: str, sent: int) -> None:
+        for uid in uids:
+            recorder.waiting(pod("web", uid), "n1", ["Gang"])
+        deadline = time.monotonic() + PATIENCE_S
+        while recorder.stats.sent < sent:
+            assert time.monotonic() < deadline, "did not come to hold in time"
+            time.sleep(0.002)
+
+    monkeypatch.setattr(events_module, "MOST_REMEMBERED", 2)
+    recorder = EventRecorder(cast("Cluster", Api()), clock=lambda: 0.0)
+    tell("a", "b", "c", sent=3)
+    tell("c", "b", "a", sent=4)
+    recorder.stop()
+    assert told == ["a", "b", "c", "a"]

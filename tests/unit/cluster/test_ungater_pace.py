@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
     from kubextend.core import Pod
 
+PATIENCE_S = 30.0
 CALL = Call("PATCH", "/", 1.0)
 AWAY = UnreachableError(CALL, "reset")
 POD = b'{"type":"ADDED","object":{"metadata":{"name":"a","namespace":"ml","uid":"u"}}}'
@@ -64,3 +66,28 @@ def test_attempts_are_made_ever_more_slowly_and_no_sooner_than_asked(
     ungater.finish()
     assert waited == pytest.approx(waits)
     assert fates == [fate]
+
+
+def test_stop_ends_the_wait_for_the_next_attempt() -> None:
+    tried = threading.Event()
+    fates: list[Fate] = []
+
+    class Failing(Api):
+        def request(self, call: Call) -> bytes:
+            tried.set()
+            return super().request(call)
+
+    ungater = Ungater(
+        cast("Cluster", Failing([AWAY])),
+        "gate",
+        at_once=1,
+        may=lambda: True,
+        told=lambda _pod, fate, _why: fates.append(fate),
+        first_pause_s=PATIENCE_S,
+    )
+    pod = PodStore().apply(POD).pod
+    assert pod is not None
+    ungater.release(pod)
+    assert tried.wait(PATIENCE_S)
+    ungater.stop()
+    assert fates == [Fate.RETURNED]

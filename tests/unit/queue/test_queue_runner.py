@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 
 import pytest
 from queue_world import Clock, Queue, pod, released
@@ -232,3 +233,22 @@ def test_stop_returns_when_the_release_that_is_under_way_is_over(
     running.runner.stop()
     assert running.released == ["a"]
     assert not running.runner._thread.is_alive()
+
+
+def test_stop_wakes_a_thread_that_waits_to_be_told_something(
+    turned: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asleep = threading.Event()
+
+    class Inbox(SimpleQueue[Callable[[], object]]):
+        def get(self, block: bool = True, timeout: float | None = None) -> Callable[[], object]:
+            asleep.set()
+            return super().get(block, timeout)
+
+    monkeypatch.setattr(runner_module, "JOIN_S", PATIENCE_S)
+    runner = turned.runner
+    runner._inbox = Inbox()
+    runner.start()
+    assert asleep.wait(PATIENCE_S)
+    runner.stop()
+    assert not runner._thread.is_alive()

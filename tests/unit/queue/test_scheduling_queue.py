@@ -1,11 +1,18 @@
 """Which pods are released, and when."""
 
+from typing import TYPE_CHECKING
+
 import pytest
 from queue_world import GATE, Queue, pod, released
 
 from kubextend import core
 from kubextend.plugins import PrioritySort
 from kubextend.queue import QueueEntry, State, Strategy
+from kubextend.queue import scheduling_queue as queue_module
+from kubextend.queue.entry import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 STRICT = Strategy.STRICT_FIFO
 BEST_EFFORT = Strategy.BEST_EFFORT_FIFO
@@ -363,3 +370,32 @@ def test_a_pod_without_a_creation_time_has_waited_longest() -> None:
 NO_TIME = b"""{"type": "ADDED", "object": {
     "metadata": {"name": "ageless", "namespace": "default", "uid": "uid-ageless"},
     "spec": {"schedulingGates": [{"name": "kubextend.dev/queue"}]}}}"""
+
+
+def test_pods_that_move_while_they_are_counted_are_counted_as_they_were(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    moves: list[Callable[[], object]] = []
+
+    class Seen(Entry):
+        """The next move happens as soon as somebody asks for a state."""
+
+        @property
+        def state(self) -> State:
+            if moves:
+                moves.pop()()
+            found: State = Entry.state.__get__(self)
+            return found
+
+        @state.setter
+        def state(self, state: State) -> None:
+            Entry.state.__set__(self, state)
+
+    monkeypatch.setattr(queue_module, "Entry", Seen)
+    queue = Queue(window=3)
+    queue.observe(pod("a"), pod("b"), pod("c"), pod("d"))
+    assert queue.due() == ["a", "b", "c"]
+    moves.append(lambda: queue.queue.forget("uid-b"))
+    counts = {State.READY: 1, State.HELD: 0, State.RELEASING: 3, State.RELEASED: 0}
+    assert queue.queue.counts() == counts
+    assert queue.queue.counts() == counts | {State.RELEASING: 2}

@@ -1,0 +1,106 @@
+"""Which calls of an outbox are made, and in which order, on a clock that the test turns."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from kubextend.cluster import UnreachableError
+from kubextend.cluster import outbox as outbox_module
+from kubextend.cluster.call import Call
+from kubextend.cluster.outbox import Outbox, TokenBucket
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kubextend.cluster.client import Cluster
+
+PATIENCE_S = 30.0
+
+
+class World:
+    """An outbox, the API that it sends to, and the time.
+
+    Attributes:
+        now_s: the time.
+        made: the calls that were made.
+        does: what happens in the next call of a name.
+    """
+
+    def __init__(self, interval_s: float) -> None:
+        self.now_s = 1000.0
+        self.made: list[str] = []
+        self.does: dict[str, Callable[[], object]] = {}
+        self.answered = threading.Condition()
+        self.outbox = Outbox(
+            cast("Cluster", self),
+            name="outbox",
+            trouble="nothing is sent",
+            bucket=TokenBucket(1000.0, 1000, self.clock),
+            interval_s=interval_s,
+            clock=self.clock,
+        )
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def request(self, call: Call) -> bytes:
+        self.made.append(call.path)
+        self.does.pop(call.path, lambda: None)()
+        return b"{}"
+
+    def put(self, key: str, name: str = "") -> None:
+        self.outbox.put(key, lambda: Call("PATCH", name or key, 1.0))
+
+    def send(self, *keys: str) -> None:
+        """Each is sent before the next one is put."""
+        for key in keys:
+            sent = self.outbox.stats.sent
+            self.put(key)
+            deadline = time.monotonic() + PATIENCE_S
+            while key not in self.made or self.outbox.stats.sent == sent:
+                assert time.monotonic() < deadline, "did not come to hold in time"
+                time.sleep(0.002)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World(interval_s=1.0)
+    yield made
+    made.outbox.stop()
+
+
+def test_a_call_that_failed_is_not_made_again_beside_a_newer_one_of_its_key(world: World) -> None:
+    def fail() -> None:
+        world.put("pod", "newer")
+        reason = "reset"
+        raise UnreachableError(Call("PATCH", "older", 1.0), reason)
+
+    world.does["older"] = fail
+    world.put("pod", "older")
+    world.send("first")
+    world.now_s += 100
+    world.send("last")
+    assert [name for name in world.made if name != "first"] == ["older", "newer", "last"]
+
+
+def test_the_interval_of_a_key_is_kept_to_when_others_are_forgotten(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox_module, "MAX_WAITING", 2)
+    world.send("a", "b", "c")
+    world.now_s += 0.5
+    world.send("d")
+    world.put("a")
+    world.send("e")
+    assert world.made == ["a", "b", "c", "d", "e"]
+    world.now_s += 0.5
+    world.send("f")
+    assert world.made[5:] == ["a", "f"]
+    # Nobody asks any more when these were sent.
+    world.now_s += 10
+    world.send("g")
+    assert world.outbox._sent_at.keys() == {"g"}
