@@ -40,6 +40,7 @@ class World:
     activator: Activator = field(default_factory=Activator)
     binder: Any = field(default_factory=Binder)
     nodes: Sequence[str] = ("n",)
+    pod_reader: Any = None
 
     def __post_init__(self) -> None:
         for name in ("one", "two"):
@@ -51,6 +52,7 @@ class World:
             request_store=core.NodeStore(),
             watched=Watched().listing(*map(node, self.nodes)),
             pods=self.pods,
+            pod_reader=self.pod_reader,
             binder=self.binder,
             activator=self.activator,
             limits=self.limits,
@@ -107,6 +109,44 @@ def test_a_request_that_is_withdrawn_while_filters_look_again_leaves_nothing_ass
     asyncio.run(scenario())
     assert world.pods.assumed() == []
     assert world.binder.bound == []
+
+
+class ReadsTolerations:
+    name = "ReadsTolerations"
+
+    def __init__(self) -> None:
+        self.read: list[object] = []
+
+    def filter_nodes(self, _state: object, pod: core.Pod, _nodes: object) -> Sequence[Rejection]:
+        self.read.append(pod.tolerations)
+        return []
+
+
+class Reader:
+    """The API, which has pods whole."""
+
+    def get(self, namespace: str, name: str) -> core.Pod | None:
+        assert namespace == "ml"
+        return core.PodStore().apply(watch_event("ADDED", large(name))).pod
+
+
+def large(name: str) -> dict[str, Any]:
+    shown = pod(name)
+    shown["spec"]["tolerations"] = [{"key": "k" * 500}]
+    return shown
+
+
+def test_a_pod_that_is_kept_without_its_tolerations_is_read_whole_before_it_is_bound() -> None:
+    plugin = ReadsTolerations()
+    errors = []
+    for reader in (Reader(), None):
+        pods = Pods(store=core.PodStore(max_pod_bytes=100))
+        world = World({"filter": [plugin], "counts_pods": True}, pods, pod_reader=reader)
+        pods.store.apply(watch_event("MODIFIED", large("one")))
+        errors.append(asyncio.run(world.bind("one")))
+        assert bool(world.binder.bound) is (reader is not None)
+    assert errors == ["", 'Filter plugin "ReadsTolerations" failed']
+    assert plugin.read == [[("k" * 500, "", "", "")]]
 
 
 class Reserves:
