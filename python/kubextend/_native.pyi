@@ -19,6 +19,9 @@ class KubextendError(Exception):
 class WireError(KubextendError):
     """A body that cannot be read: says at which byte, in which field, and what was expected."""
 
+class TruncatedPodError(KubextendError):
+    """A part of a pod was asked for that was too large to keep."""
+
 @final
 class Selector:
     """A compiled label selector, in the grammar of Kubernetes' ``labels.Parse``.
@@ -57,6 +60,10 @@ class Pod:
 
     Timestamps are the text that came. Amounts are of cpu in milli, of the rest in units, rounded
     up.
+
+    A pod of a PodStore with a bound may be ``truncated``: its tolerations, node_selector,
+    required_terms and annotations then raise TruncatedPodError, as do the methods of Nodes that
+    read them.
     """
 
     @property
@@ -126,6 +133,9 @@ class Pod:
     def deletion_timestamp(self) -> str | None: ...
     @property
     def start_time(self) -> str | None: ...
+    @property
+    def truncated(self) -> bool:
+        """Whether some of its parts were too large to keep; reading those raises."""
     def matches(self, selector: str | Selector) -> bool:
         """Whether the pod's labels satisfy a selector."""
     def pack(self) -> bytes:
@@ -428,9 +438,17 @@ class PodStore:
 
     A pod takes room on a node where the watch shows it bound; until then where it is assumed to
     be. One writer, any number of readers on immutable snapshots.
+
+    Args:
+        annotations: the keys of the annotations that are kept; None keeps all.
+        max_pod_bytes: the most memory that tolerations, node selector, node affinity and
+            annotations of one pod may take together. A pod with more is kept ``truncated``.
+            None is no limit.
     """
 
-    def __new__(cls) -> PodStore: ...
+    def __new__(
+        cls, *, annotations: Sequence[str] | None = None, max_pod_bytes: int | None = None
+    ) -> PodStore: ...
     def replace(self, list_bytes: bytes) -> str:
         """Hold exactly the pods of this PodList. Returns its resourceVersion.
 
@@ -456,6 +474,8 @@ class PodStore:
 
         One that is assumed on a node names that node, like one that is bound.
         """
+    def truncated(self) -> list[Pod]:
+        """The pods that the watch shows and that are kept truncated, in no order."""
     def assume(self, pod: Pod, node: str) -> None:
         """Count a pod as on a node until the watch shows it bound, wherever that is.
 
@@ -650,7 +670,7 @@ def read_binding_args(body: bytes | BodyBuffer) -> BindingArgs:
     """Read a bind request.
 
     Raises:
-        WireError: the body cannot be read.
+        WireError: the body cannot be read, or has more than 64 KiB.
         BufferError: a view of the buffer is still open for writing.
     """
 

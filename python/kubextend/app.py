@@ -97,7 +97,7 @@ class _ClusterSide:
         if config.needs_pods:
             pods = cluster.follow_pods(
                 api,
-                core.PodStore(),
+                core.PodStore(max_pod_bytes=cluster.MAX_POD_BYTES),
                 on_change,
                 awaited=lambda: [waiting.pod.uid for waiting in waiting_pods],
                 on_deleted=lambda uid: waiting_pods.reject(uid, "", "the pod is deleted"),

@@ -3,9 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kubextend._native import KubextendError, WireError
+from kubextend._native import KubextendError, TruncatedPodError, WireError
 
-__all__ = ["ClusterError", "ConfigError", "Issue", "KubextendError", "PluginError", "WireError"]
+__all__ = [
+    "ClusterError",
+    "ConfigError",
+    "Issue",
+    "KubextendError",
+    "PluginError",
+    "TruncatedPodError",
+    "WireError",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class Scratch:
         ours, theirs = self.root / ".venv", Path(sys.prefix)
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", ours], check=True)
         site = Path("lib", f"python{sys.version_info.major}.{sys.version_info.minor}/site-packages")
-        paths = [self.root / "python", theirs / site]
+        paths = [str(self.root / "python"), *(path for path in sys.path if "site-packages" in path)]
         (ours / site / "scratch.pth").write_text("".join(f"{path}\n" for path in paths))
         for program in (theirs / "bin").iterdir():
             copy = ours / "bin" / program.name

@@ -15,7 +15,7 @@ from kubextend.cluster.call import RefusedError, UnreachableError
 from kubextend.cluster.election import Election, LeaseName, lease_holder
 from kubextend.cluster.events import EventRecorder
 from kubextend.cluster.pending_pods import follow_pending_pods, list_pending_pods
-from kubextend.cluster.pods import PodReader, follow_pods
+from kubextend.cluster.pods import MAX_POD_BYTES, PodReader, follow_pods
 from kubextend.cluster.reflector import Reflector
 from kubextend.cluster.ungater import Fate, Ungater, ungate
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
 
 __all__ = [
+    "MAX_POD_BYTES",
     "Activator",
     "Binder",
     "Election",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from kubextend import core
 from kubextend.cluster.call import Call
+from kubextend.cluster.pods import MAX_POD_BYTES, warn_of_truncated
 from kubextend.cluster.reflector import LIST_SILENCE_S, PAGE_ITEMS, Kind, Reflector
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def follow_pending_pods(
         on_pod: given one as it is now.
         on_gone: given the UID of one that is on a node, has ended or is deleted.
     """
-    store = core.PodStore()
+    store = core.PodStore(max_pod_bytes=MAX_POD_BYTES)
     told = _Told(store, on_list, on_pod, on_gone)
     return Reflector(cluster, store, kind=PENDING_PODS, listener=told)
 
@@ -90,6 +91,7 @@ class _Told:
     def swap(self, commit: Callable[[], object]) -> None:
         """Hands on the whole list."""
         commit()
+        warn_of_truncated(self._store.truncated())
         self._on_list(self._store.pods())
 
     def applied(self, event: core.PodEvent) -> None:
@@ -97,4 +99,6 @@ class _Told:
         if event.type == "DELETED":
             self._on_gone(event.uid)
         elif event.pod is not None:
+            if event.type == "ADDED" and event.pod.truncated:
+                warn_of_truncated([event.pod])
             self._on_pod(event.pod)

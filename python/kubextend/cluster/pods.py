@@ -24,6 +24,12 @@ log = logging.getLogger(__name__)
 PODS: Final = Kind("pods", "/api/v1/pods", "status.phase!=Succeeded,status.phase!=Failed")
 """A pod that ends while it is watched comes as DELETED, because the selector leaves it out."""
 
+MAX_POD_BYTES: Final = 64 << 10
+"""What tolerations, affinity and annotations of one kept pod may take: whoever may create pods
+chooses how large they are, and the store holds those of the whole cluster."""
+
+MOST_NAMED = 10
+
 CALL_S = 5.0
 FORBIDDEN = 403
 
@@ -83,6 +89,7 @@ class _Fates:
         """
         known = {uid for uid in self._awaited() if self._store.get(uid) is not None}
         commit()
+        warn_of_truncated(self._store.truncated())
         for uid in self._assumed_before:
             # The store may never have known it: it came, was bound, and went while nobody looked.
             if self._store.get(uid) is None:
@@ -95,6 +102,8 @@ class _Fates:
         if event.type == "DELETED":
             self._tell(event.uid, None)
         elif event.pod is not None:
+            if event.type == "ADDED" and event.pod.truncated:
+                warn_of_truncated([event.pod])
             self._tell(event.uid, event.pod)
 
     def _tell(self, uid: str, pod: core.Pod | None) -> None:
@@ -106,6 +115,18 @@ class _Fates:
                 self._on_bound(uid)
         except Exception:
             log.exception("what was told of pod %s failed", uid)
+
+
+def warn_of_truncated(pods: list[core.Pod]) -> None:
+    """Name pods that are kept without their tolerations, affinity and annotations."""
+    if pods:
+        log.warning(
+            "%d pods have more than %d bytes of tolerations, node affinity and annotations; they"
+            " are kept without, and a plugin that reads those of such a pod fails: %s",
+            len(pods),
+            MAX_POD_BYTES,
+            ", ".join(f"{pod.namespace}/{pod.name}" for pod in pods[:MOST_NAMED]),
+        )
 
 
 class PodReader:

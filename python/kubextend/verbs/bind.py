@@ -221,7 +221,7 @@ class BindVerb:
 
     async def _pod_of(self, args: core.BindingArgs) -> core.Pod:
         pod = None if self._pods is None else self._pods.store.get(args.pod_uid)
-        if pod is None and self._pod_reader is not None:
+        if (pod is None or pod.truncated) and self._pod_reader is not None:
             get = partial(self._pod_reader.get, args.pod_namespace, args.pod_name)
             pod = await self._in_thread(get)
         if pod is None or pod.uid != args.pod_uid:

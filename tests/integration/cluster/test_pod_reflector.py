@@ -255,6 +255,34 @@ def test_a_callback_that_fails_does_not_stop_the_watch(
     assert reflector.stats.lists == 1
 
 
+def test_pods_that_are_kept_without_some_parts_are_named_once_in_a_list_and_when_they_come(
+    api: ScriptedApi,
+    cluster: Cluster,
+    eventually: Callable[..., None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    large = {"annotations": {"a": "x" * 1000}}
+    reflector = follow_pods(cluster, PodStore(max_pod_bytes=500))
+    api.put_pod("listed", "uid-1", **large)
+    api.put_pod("small", "uid-2")
+    watched(api, Followed(reflector))
+    api.put_pod("new", "uid-3", **large)
+    api.put_pod("new", "uid-3", labels={"changed": "1"}, **large)
+    api.put_pod("last", "uid-4")
+    eventually(lambda: "last" in Followed(reflector).names())
+    reflector.stop()
+    told = [
+        record.getMessage()
+        for record in caplog.records
+        if "are kept without" in record.getMessage()
+    ]
+    assert [message.partition("fails: ")[2] for message in told] == [
+        "default/listed",
+        "default/new",
+    ]
+    assert told[0].startswith("1 pods have more than ")
+
+
 def test_messages_say_pods(
     api: ScriptedApi, pods: Followed, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -137,3 +137,29 @@ impl Occupancy {
         self.empty = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::pod::parsed;
+
+    fn pod(requests: &str) -> Arc<Pod> {
+        let pod = format!(
+            r#"{{"spec":{{"containers":[{{"resources":{{"requests":{{{requests}}}}}}}]}}}}"#
+        );
+        Arc::new(parsed(pod.as_bytes()).expect("a pod"))
+    }
+
+    #[test]
+    fn a_node_keeps_no_name_of_a_resource_that_none_of_its_pods_asks_for() {
+        let mut node = NodePods::default();
+        node.push(pod(r#""cpu":"1","example.com/none":"0""#));
+        for passing in 0..100 {
+            let passing = pod(&format!(r#""cpu":"2","example.com/r{passing}":"3""#));
+            node.push(passing.clone());
+            assert_eq!((node.requested.len(), node.requested("cpu")), (2, 3000));
+            node.remove(&passing);
+        }
+        assert_eq!((node.requested.len(), node.requested("cpu")), (1, 1000));
+    }
+}
