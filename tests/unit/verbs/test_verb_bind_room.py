@@ -43,11 +43,7 @@ class World:
     activator: Activator = field(default_factory=Activator)
     binder: Any = field(default_factory=Binder)
     nodes: Sequence[str] = ("n",)
-<<<<<<< HEAD
     joined: dict[str, Any] = field(default_factory=dict)
-=======
-    pod_reader: Any = None
->>>>>>> cd8978ff7b19fa5261d3bd81d7e4aa7a81893715
 
     def __post_init__(self) -> None:
         for name in ("one", "two"):
@@ -59,7 +55,6 @@ class World:
             request_store=core.NodeStore(),
             watched=Watched().listing(*map(node, self.nodes)),
             pods=self.pods,
-            pod_reader=self.pod_reader,
             binder=self.binder,
             activator=self.activator,
             limits=self.limits,
@@ -120,7 +115,6 @@ def test_a_request_that_is_withdrawn_while_filters_look_again_leaves_nothing_ass
     assert world.binder.bound == []
 
 
-<<<<<<< HEAD
 def one_pod_a_node(world: Callable[[], World]) -> Callable[[], Sequence[Rejection]]:
     """What a filter says of a node that has room for one."""
 
@@ -195,7 +189,8 @@ def test_a_filter_that_hangs_in_the_second_look_does_not_use_up_the_minutes_of_a
         go.set()
     assert world.binder.bound == []
     assert world.pods.assumed() == []
-=======
+
+
 class ReadsTolerations:
     name = "ReadsTolerations"
 
@@ -226,13 +221,14 @@ def test_a_pod_that_is_kept_without_its_tolerations_is_read_whole_before_it_is_b
     errors = []
     for reader in (Reader(), None):
         pods = Pods(store=core.PodStore(max_pod_bytes=100))
-        world = World({"filter": [plugin], "counts_pods": True}, pods, pod_reader=reader)
+        world = World(
+            {"filter": [plugin], "counts_pods": True}, pods, joined={"pod_reader": reader}
+        )
         pods.store.apply(watch_event("MODIFIED", large("one")))
         errors.append(asyncio.run(world.bind("one")))
         assert bool(world.binder.bound) is (reader is not None)
     assert errors == ["", 'Filter plugin "ReadsTolerations" failed']
     assert plugin.read == [[("k" * 500, "", "", "")]]
->>>>>>> cd8978ff7b19fa5261d3bd81d7e4aa7a81893715
 
 
 class Reserves:
