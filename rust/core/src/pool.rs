@@ -68,6 +68,13 @@ impl<T: ?Sized + Hash + Eq> Pool<T> {
 }
 
 #[cfg(test)]
+impl Strings {
+    pub(crate) fn holds(&self, text: &str) -> bool {
+        self.known.contains(text)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

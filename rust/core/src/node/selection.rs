@@ -132,11 +132,6 @@ impl Nodes {
         (0..self.len()).find(|&at| self.name(at) == name)
     }
 
-    /// How many nodes the request brought itself.
-    pub(crate) fn own_count(&self) -> usize {
-        self.own.len()
-    }
-
     /// How many names the store knew.
     pub fn known_count(&self) -> usize {
         self.slots.len() - self.unknown.len()

@@ -80,8 +80,15 @@ pub fn read_args(
 ) -> Result<ExtenderArgs> {
     let mut cursor = Cursor::new(body.bytes())?;
     let mut wire = WireArgs::new(store, watched.or(store));
-    wire.decode(&mut cursor)?;
-    cursor.finish()?;
+    let whole = wire.decode(&mut cursor).and_then(|()| cursor.finish());
+    if let Err(error) = whole {
+        // Of the nodes that were read so far only the pool of strings has heard.
+        if let (Some(Items { found, .. }), Some(store)) = (wire.nodes, store) {
+            drop(found);
+            store.with_strings(Strings::purge);
+        }
+        return Err(error);
+    }
     let pod = wire.pod.map(|pod| Arc::new(Pod::from(pod)));
     let (nodes, spans, names_mode) = match (wire.nodes, wire.names) {
         // kube-scheduler's own order: NodeNames decide only where there are no Nodes.
@@ -205,9 +212,8 @@ impl Names {
 /// The request as Go's decoder leaves it.
 struct WireArgs<'a, 's> {
     pod: Option<WirePod<'a>>,
-    nodes: Option<Items<'a>>,
+    nodes: Option<Items<'s>>,
     names: Option<Names>,
-    /// Where nodes are recognised.
     store: Option<&'s NodeStore>,
     /// Where names are looked up.
     named: Option<&'s NodeStore>,
@@ -268,32 +274,37 @@ impl<'a, 's> WireArgs<'a, 's> {
     }
 }
 
-/// The nodes of a full-mode request while they are read. The store learns of them at the end, as
-/// the body may yet prove to be wrong.
-struct Items<'a> {
+/// The nodes of a full-mode request while they are read.
+struct Items<'s> {
+    store: Option<&'s NodeStore>,
     snapshot: Arc<Snapshot>,
     found: Vec<Item>,
-    /// What was not recognised, in order.
-    fresh: Vec<WireNode<'a>>,
+    strings: Strings,
 }
 
 #[derive(Debug)]
 struct Item {
     span: Span,
-    /// The row of a node that was recognised.
-    known: Option<u32>,
+    node: ItemNode,
 }
 
-impl<'a> Items<'a> {
-    fn new(store: Option<&NodeStore>) -> Self {
+#[derive(Debug)]
+enum ItemNode {
+    Known(u32),
+    Fresh(Arc<Node>),
+}
+
+impl<'s> Items<'s> {
+    fn new(store: Option<&'s NodeStore>) -> Self {
         Self {
             snapshot: store.map(NodeStore::snapshot).unwrap_or_default(),
+            store,
             found: Vec::new(),
-            fresh: Vec::new(),
+            strings: Strings::default(),
         }
     }
 
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+    fn decode(&mut self, cursor: &mut Cursor<'_>) -> Result<()> {
         let before = self.found.len();
         let list = cursor.list(|cursor, _| {
             if before > 0 {
@@ -305,27 +316,26 @@ impl<'a> Items<'a> {
         })?;
         if !list || self.found.len() == before {
             self.found.clear();
-            self.fresh.clear();
         }
         Ok(())
     }
 
-    fn item(&mut self, cursor: &mut Cursor<'a>) -> Result<Item> {
+    fn item(&mut self, cursor: &mut Cursor<'_>) -> Result<Item> {
         let start = cursor.pos();
-        cursor.charge(2 * size_of::<Item>())?;
-        let known = self.recognise(cursor.rest());
-        if let Some((_, len)) = known {
+        let node = if let Some((row, len)) = self.recognise(cursor.rest()) {
+            cursor.charge(2 * size_of::<Item>())?;
             cursor.pass_known(len)?;
+            ItemNode::Known(row)
         } else {
-            cursor.charge(size_of::<(WireNode<'_>, Node, Fresh)>())?;
+            cursor.charge(2 * size_of::<(Item, Node, Fresh)>())?;
             let mut wire = WireNode::default();
             wire.decode(cursor)?;
             cursor.check_passed_utf8()?;
-            self.fresh.push(wire);
-        }
+            ItemNode::Fresh(Arc::new(self.parsed(wire)))
+        };
         Ok(Item {
             span: Span::between(start, cursor.pos()),
-            known: known.map(|(row, _)| row),
+            node,
         })
     }
 
@@ -333,7 +343,10 @@ impl<'a> Items<'a> {
     ///
     /// Stored bytes are one whole object, so whatever follows them follows the object.
     fn recognise(&self, rest: &[u8]) -> Option<(u32, usize)> {
-        let last = self.found.last().and_then(|item| item.known);
+        let last = self.found.last().and_then(|item| match item.node {
+            ItemNode::Known(row) => Some(row),
+            ItemNode::Fresh(_) => None,
+        });
         let row = self.snapshot.names.find(leading_name(rest)?, last)?;
         let stored = self.snapshot.stored(row)?;
         let bytes = stored.source.as_ref()?.bytes();
@@ -343,37 +356,41 @@ impl<'a> Items<'a> {
         Some((row, bytes.len()))
     }
 
+    fn parsed(&mut self, wire: WireNode<'_>) -> Node {
+        match self.store {
+            Some(store) => store.with_strings(|strings| Node::from_wire(wire, strings)),
+            None => Node::from_wire(wire, &mut self.strings),
+        }
+    }
+
+    /// Tells the store, as the whole body has proved valid.
     fn into_nodes(self, body: &Body, store: Option<&NodeStore>) -> (Nodes, Vec<Span>) {
         let generation = store.map_or(0, NodeStore::next_generation);
-        let mut own_strings = Strings::default();
-        let mut parsed = |wire| match store {
-            Some(store) => store.with_strings(|strings| Node::from_wire(wire, strings)),
-            None => Node::from_wire(wire, &mut own_strings),
-        };
-        let snapshot = self.snapshot.clone();
-        let mut nodes = Nodes::over(self.snapshot, self.found.len());
+        let mut nodes = Nodes::over(self.snapshot.clone(), self.found.len());
         let mut spans = Vec::with_capacity(self.found.len());
-        let mut wires = self.fresh.into_iter();
         let mut fresh = Vec::new();
-        for Item { span, known } in self.found {
+        let mut recognised = 0;
+        for Item { span, node } in self.found {
             spans.push(span);
-            if let Some(row) = known {
-                if let Some(stored) = snapshot.stored(row) {
-                    stored.seen.store(generation, Ordering::Relaxed);
+            match node {
+                ItemNode::Known(row) => {
+                    recognised += 1;
+                    if let Some(stored) = self.snapshot.stored(row) {
+                        stored.seen.store(generation, Ordering::Relaxed);
+                    }
+                    nodes.push_row(row);
                 }
-                nodes.push_row(row);
-                continue;
+                ItemNode::Fresh(node) => {
+                    if !node.name().is_empty() {
+                        let node = node.clone();
+                        fresh.push(Fresh { node, span });
+                    }
+                    nodes.push_own(node);
+                }
             }
-            let node = Arc::new(parsed(wires.next().unwrap_or_default()));
-            if !node.name().is_empty() {
-                let node = node.clone();
-                fresh.push(Fresh { node, span });
-            }
-            nodes.push_own(node);
         }
         if let Some(store) = store {
-            let missed = nodes.own_count();
-            store.count(nodes.len() - missed, missed);
+            store.count(recognised, nodes.len() - recognised);
             store.merge(body, &fresh, generation);
         }
         (nodes, spans)
@@ -385,4 +402,23 @@ fn leading_name(object: &[u8]) -> Option<&[u8]> {
     let rest = object.strip_prefix(br#"{"metadata":{"name":""#)?;
     let end = memchr::memchr(b'"', rest)?;
     Some(&rest[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_strings_of_a_refused_body_are_forgotten_and_those_of_stored_nodes_are_not() {
+        let store = NodeStore::new(1 << 20);
+        let read = |label: &str, end: &str| {
+            let nodes = format!(r#"[{{"metadata":{{"name":"n","labels":{{"{label}":"v"}}}}}}]"#);
+            let body = format!(r#"{{"Nodes":{{"items":{nodes}}}}}{end}"#);
+            read_args(Body::new(body), Some(&store), None).map(drop)
+        };
+        assert_eq!(read("kept", ""), Ok(()));
+        assert!(read("refused", "!").is_err());
+        let holds = |label| store.with_strings(|strings| strings.holds(label));
+        assert_eq!((holds("kept"), holds("refused")), (true, false));
+    }
 }

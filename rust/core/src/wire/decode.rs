@@ -98,7 +98,7 @@ impl<T: Default> Slice<T> {
         let mut read = 0;
         let list = cursor.list(|cursor, index| {
             if index == self.elements.len() {
-                cursor.charge(2 * size_of::<T>())?;
+                make_room(&mut self.elements, cursor)?;
                 self.elements.push(T::default());
             }
             read = index + 1;
@@ -116,6 +116,24 @@ impl<'a, T: Decode<'a> + Default> Decode<'a> for Slice<T> {
     fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
         self.decode_each(cursor, T::decode)
     }
+}
+
+/// Room for one element more, charged as often as a list takes more memory.
+#[inline]
+fn make_room<T>(elements: &mut Vec<T>, cursor: &mut Cursor<'_>) -> Result<()> {
+    if elements.len() == elements.capacity() {
+        return grow(elements, cursor);
+    }
+    Ok(())
+}
+
+#[cold]
+fn grow<T>(elements: &mut Vec<T>, cursor: &mut Cursor<'_>) -> Result<()> {
+    let more = elements.len().max(4);
+    // What is read becomes something else of the same size, and both are there for a while.
+    cursor.charge(2 * more * size_of::<T>())?;
+    elements.reserve_exact(more);
+    Ok(())
 }
 
 /// The same elements as another type.
@@ -154,8 +172,7 @@ impl<'a, T> Map<'a, T> {
 impl<'a, T: Decode<'a> + Default> Decode<'a> for Map<'a, T> {
     fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
         let object = cursor.object(|cursor, key| {
-            // What is read becomes something else of the same size, and both are there for a while.
-            cursor.charge(2 * size_of::<(Cow<'a, str>, T)>())?;
+            make_room(&mut self.entries, cursor)?;
             let mut value = T::default();
             value.decode(cursor)?;
             self.entries.push((key, value));
