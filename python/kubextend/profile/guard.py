@@ -1,11 +1,13 @@
 """The boundary between a profile and what somebody's plugin does."""
 
 import asyncio
+import inspect
 import time
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from kubextend import core
 from kubextend.errors import PluginError
 from kubextend.framework.plugin import Plugin
 from kubextend.framework.status import Code, Status
@@ -13,15 +15,19 @@ from kubextend.profile.run import AbandonedError, Run, current_run
 
 __all__ = [
     "AnsweredError",
+    "about",
     "check_reason",
     "error_of",
     "guarded",
     "guarded_async",
+    "not_a_status",
     "seconds_until",
+    "shown",
     "status_of",
 ]
 
 _Answer = TypeVar("_Answer")
+_LONGEST_SHOWN: Final = 100
 
 
 class AnsweredError(PluginError):
@@ -32,8 +38,16 @@ class AnsweredError(PluginError):
     """
 
 
-def guarded(plugin: Plugin, point: str, call: Callable[[], _Answer]) -> _Answer:
+def guarded(
+    plugin: Plugin, point: str, call: Callable[[], _Answer], pod: core.Pod | None = None
+) -> _Answer:
     """What the call answers; whatever a plugin raises, a panic or SystemExit too, is its error.
+
+    Args:
+        plugin: whose call it is.
+        point: where.
+        call: makes it.
+        pod: whom it is about.
 
     Raises:
         PluginError: it raised, or its breaker is open.
@@ -41,10 +55,10 @@ def guarded(plugin: Plugin, point: str, call: Callable[[], _Answer]) -> _Answer:
     """
     run = current_run()
     if run is None:
-        return _called(None, plugin, point, call)
+        return _called(None, plugin, point, call, pod)
     run.begin_call(plugin.name, point)
     try:
-        return _called(run, plugin, point, call)
+        return _called(run, plugin, point, call, pod)
     finally:
         run.end_call()
 
@@ -54,6 +68,7 @@ async def guarded_async(
     point: str,
     call: Callable[[], Awaitable[_Answer]],
     *,
+    pod: core.Pod | None = None,
     deadline_s: float | None,
     cleanup: bool = False,
 ) -> _Answer:
@@ -66,6 +81,7 @@ async def guarded_async(
         plugin: whose call it is.
         point: where.
         call: begins it.
+        pod: whom it is about.
         deadline_s: until when it is waited for, on the clock of ``time.monotonic``; None: for ever.
         cleanup: it is called even where its breaker is open.
 
@@ -86,16 +102,19 @@ async def guarded_async(
         if time_out.expired():
             if run is not None:
                 run.hung(plugin.name)
-            raise PluginError(plugin.name, point, "has not answered in time") from error
+            late = PluginError(plugin.name, point, "has not answered in time")
+            raise about(late, pod) from error
         if isinstance(error, CancelledError) and _times_cancelled() > cancelled_before:
             raise
-        raise _failed(run, plugin, point, error) from error
+        raise _failed(run, plugin, point, error, pod) from error
     finally:
         if run is not None:
             run.end_call()
 
 
-def status_of(plugin: Plugin, point: str, answer: object) -> Status:
+def status_of(
+    plugin: Plugin, point: str, answer: object, pod: core.Pod | None = None
+) -> Status:
     """What a method that answers a Status or nothing said.
 
     Raises: PluginError: it answered something else.
@@ -103,16 +122,42 @@ def status_of(plugin: Plugin, point: str, answer: object) -> Status:
     if answer is None:
         return Status.success()
     if isinstance(answer, Status):
-        guarded(plugin, point, lambda: check_reason(answer))
+        guarded(plugin, point, lambda: check_reason(answer), pod)
         return answer
-    message = f"answered {type(answer).__name__} where a Status or None is expected"
-    return guarded(plugin, point, lambda: _raise(message))
+    return guarded(plugin, point, lambda: _raise(not_a_status(answer)), pod)
 
 
-def error_of(plugin: Plugin, point: str, status: Status) -> PluginError:
+def not_a_status(answer: object) -> TypeError:
+    """What a plugin is told that answered something else than a Status or None."""
+    return TypeError(f"answered {shown(answer)} where a Status or None is expected")
+
+
+def shown(answer: object) -> str:
+    """An answer in a sentence: its type, and what a person needs who sees it for the first time."""
+    if inspect.iscoroutine(answer):
+        answer.close()
+        return "a coroutine (only reserve, permit, preBind, bind and postBind may be async)"
+    if isinstance(answer, bool):
+        return f"the bool {answer}"
+    text = repr(answer)
+    return f"{type(answer).__name__} {text[:_LONGEST_SHOWN]}"
+
+
+def error_of(
+    plugin: Plugin, point: str, status: Status, pod: core.Pod | None = None
+) -> PluginError:
     """The error that a Status is which is no success, no rejection, and nothing allowed there."""
     kind = AnsweredError if status.code is Code.ERROR else PluginError
-    return kind(plugin.name, point, status.reason or status.code.name)
+    return about(kind(plugin.name, point, status.reason or status.code.name), pod)
+
+
+def about(error: PluginError, pod: core.Pod | None, node: str = "") -> PluginError:
+    """The error, which says from now on whom the plugin was asked about."""
+    if pod is not None:
+        error.pod, error.uid = f"{pod.namespace}/{pod.name}", pod.uid
+        error.profile = pod.scheduler_name
+    error.node = error.node or node
+    return error
 
 
 def seconds_until(deadline_s: float | None) -> asyncio.Timeout:
@@ -128,24 +173,33 @@ def check_reason(status: Status) -> None:
     status.reason.encode()
 
 
-def _called(run: Run | None, plugin: Plugin, point: str, call: Callable[[], _Answer]) -> _Answer:
+def _called(
+    run: Run | None,
+    plugin: Plugin,
+    point: str,
+    call: Callable[[], _Answer],
+    pod: core.Pod | None,
+) -> _Answer:
     try:
         return call()
-    except (KeyboardInterrupt, AnsweredError, AbandonedError):
+    except AnsweredError as error:
+        about(error, pod)
         raise
-    except PluginError as error:
-        # What the runner says of its answer.
-        if run is not None:
-            run.failed(plugin.name)
-        raise PluginError(plugin.name, point, error.message) from error
+    except (KeyboardInterrupt, AbandonedError):
+        raise
     except BaseException as error:
-        raise _failed(run, plugin, point, error) from error
+        raise _failed(run, plugin, point, error, pod) from error
 
 
-def _failed(run: Run | None, plugin: Plugin, point: str, error: BaseException) -> PluginError:
+def _failed(
+    run: Run | None, plugin: Plugin, point: str, error: BaseException, pod: core.Pod | None
+) -> PluginError:
     if run is not None:
-        run.failed(plugin.name)
-    return PluginError(plugin.name, point, f"{type(error).__name__}: {error}")
+        run.failed(plugin.name, point, "" if pod is None else pod.uid)
+    # A PluginError is what the runner says of an answer.
+    told = isinstance(error, PluginError)
+    message = error.message if told else f"{type(error).__name__}: {error}"
+    return about(PluginError(plugin.name, point, message), pod)
 
 
 def _times_cancelled() -> int:
@@ -154,5 +208,5 @@ def _times_cancelled() -> int:
     return 0 if task is None else task.cancelling()
 
 
-def _raise(message: str) -> Status:
-    raise TypeError(message)
+def _raise(error: TypeError) -> Status:
+    raise error

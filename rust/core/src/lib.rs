@@ -12,6 +12,7 @@ mod oracle;
 pub mod plugins;
 pub mod pod;
 mod pool;
+mod published;
 mod rows;
 pub mod score;
 pub mod transfer;

@@ -334,6 +334,133 @@ fn nodes_that_come_and_go_are_forgotten() {
 }
 
 #[test]
+fn the_pods_of_a_node_stay_in_the_order_in_which_they_came() {
+    let store = PodStore::new();
+    let came = ["d", "a", "c", "b", "e"].map(|name| Shown::new(name, name).on("n1"));
+    for pod in &came {
+        send(&store, "ADDED", pod);
+    }
+    let order = |store: &PodStore| -> Vec<String> {
+        let snapshot = store.snapshot();
+        let pods = snapshot.pods_on("n1").iter();
+        pods.map(|pod| pod.name.clone()).collect()
+    };
+    assert_eq!(order(&store), names(&["d", "a", "c", "b", "e"]));
+    send(&store, "DELETED", &came[1]);
+    assert_eq!(order(&store), names(&["d", "c", "b", "e"]));
+    send(&store, "DELETED", &came[0]);
+    send(&store, "ADDED", &came[1]);
+    assert_eq!(order(&store), names(&["c", "b", "e", "a"]));
+}
+
+#[test]
+fn a_victim_without_a_uid_takes_no_pod_off_its_node() {
+    let store = PodStore::new();
+    send(&store, "ADDED", &Shown::new("static", "").on("n1"));
+    send(&store, "ADDED", &Shown::new("a", "u1").on("n1"));
+    let victims = [String::new(), "u1".to_owned()];
+    let left = store.snapshot().without([("n1", &victims[..])]);
+    assert_eq!(on(&left, "n1"), (names(&["static"]), 100));
+}
+
+#[test]
+fn an_event_that_changes_nothing_hides_no_change_before_it() {
+    let store = PodStore::new();
+    let pod = Shown::new("a", "u1");
+    send(&store, "ADDED", &pod);
+    assert_eq!(carried(&store, "n1"), (names(&[]), 0));
+    store.assume(&pod.pod(), "n1").unwrap();
+    assert!(!send(&store, "MODIFIED", &pod).changed);
+    assert!(!store.forget("u2"));
+    assert_eq!(carried(&store, "n1"), (names(&["a"]), 100));
+}
+
+/// A pod in a namespace of its own, with a label.
+fn in_namespace(namespace: &str, name: &str, uid: &str, gang: &str) -> String {
+    format!(
+        r#"{{"metadata":{{"name":{name:?},"namespace":{namespace:?},"uid":{uid:?},"labels":{{"gang":{gang:?}}}}}}}"#
+    )
+}
+
+#[test]
+fn pods_of_different_namespaces_are_different_pods() {
+    let store = PodStore::new();
+    for (namespace, name, uid) in [("a", "bc", "u1"), ("ab", "c", "u2"), ("ab", "bc", "u3")] {
+        apply(
+            &store,
+            &event("ADDED", &in_namespace(namespace, name, uid, "g")),
+        )
+        .unwrap();
+    }
+    assert_eq!(store.len(), 3);
+    assert_eq!(store.by_name("a", "bc").unwrap().uid, "u1");
+    assert_eq!(store.by_name("ab", "c").unwrap().uid, "u2");
+    assert!(store.by_name("abc", "").is_none());
+    apply(
+        &store,
+        &event("DELETED", &in_namespace("a", "bc", "u1", "g")),
+    )
+    .unwrap();
+    assert_eq!(store.by_name("ab", "c").unwrap().uid, "u2");
+}
+
+#[test]
+fn pods_are_found_by_their_label_in_their_namespace_each_once() {
+    let store = PodStore::new();
+    let shown = [
+        ("ns", "a", "u1", "g"),
+        ("ns", "b", "u2", "g"),
+        ("ns", "c", "u3", "other"),
+        ("elsewhere", "a", "u4", "g"),
+    ]
+    .map(|(namespace, name, uid, gang)| in_namespace(namespace, name, uid, gang));
+    for pod in &shown {
+        apply(&store, &event("ADDED", pod)).unwrap();
+    }
+    // b waits as the watch shows it, and e is not shown yet.
+    for pod in [&shown[1], &in_namespace("ns", "e", "u5", "g")] {
+        let seen = PodStore::new();
+        let seen = apply(&seen, &event("ADDED", pod)).unwrap().object.unwrap();
+        store.assume(&seen, "n1").unwrap();
+    }
+    let found = |namespace: &str, value: &str| -> Vec<(String, String)> {
+        let pods = store.with_label(namespace, "gang", value).into_iter();
+        let mut pods: Vec<_> = pods
+            .map(|pod| (pod.uid.clone(), pod.node_name.clone()))
+            .collect();
+        pods.sort();
+        pods
+    };
+    let pairs = |expected: &[(&str, &str)]| -> Vec<(String, String)> {
+        let owned = |(uid, node): &(&str, &str)| ((*uid).to_owned(), (*node).to_owned());
+        expected.iter().map(owned).collect()
+    };
+    assert_eq!(
+        found("ns", "g"),
+        pairs(&[("u1", ""), ("u2", "n1"), ("u5", "n1")])
+    );
+    assert_eq!(found("ns", "other"), pairs(&[("u3", "")]));
+    assert_eq!(found("elsewhere", "g"), pairs(&[("u4", "")]));
+    assert_eq!(found("nowhere", "g"), pairs(&[]));
+}
+
+#[test]
+fn a_list_says_and_shows_whatever_it_changes() {
+    let [a, b, c] = ["a", "b", "c"].map(|name| Shown::new(name, name).on("n1"));
+    let store = Arc::new(PodStore::new());
+    assert!(relist(&store, &[a.clone(), b.clone(), c.clone()]));
+    assert_eq!(carried(&store, "n1").0, names(&["a", "b", "c"]));
+    // Only the first changes.
+    assert!(relist(&store, &[a.on("n2"), b.clone(), c.clone()]));
+    assert_eq!(carried(&store, "n1").0, names(&["b", "c"]));
+    // None changes, and two are gone.
+    assert!(relist(&store, std::slice::from_ref(&b)));
+    assert_eq!(carried(&store, "n1").0, names(&["b"]));
+    assert_eq!(carried(&store, "n2").0, names(&[]));
+    assert!(!relist(&store, &[b]));
+}
+
+#[test]
 fn pods_of_one_template_share_what_they_have_in_common() {
     let store = PodStore::new();
     for name in ["a", "b"] {

@@ -225,6 +225,43 @@ fn a_body_larger_than_the_limit_is_read_and_not_kept() {
 }
 
 #[test]
+fn nodes_that_fill_the_limit_to_the_byte_are_kept() {
+    let node = versioned("a", "1", 100);
+    let size = node.len() as u64;
+    // Of a body that is mostly pod only the nodes' bytes are kept.
+    let pod = format!(r#""Filler":"{}","Pod""#, "p".repeat(1000));
+    let body = String::from_utf8(full_body(&[node])).unwrap();
+    let body = body.replacen(r#""Pod""#, &pod, 1);
+    for (limit, kept) in [(size - 1, 0), (size, 1), (size + 1, 1)] {
+        let store = NodeStore::new(limit);
+        read(body.as_bytes(), Some(&store)).unwrap();
+        let stats = store.stats();
+        assert_eq!((stats.nodes, stats.bytes), (kept, kept * size), "{limit}");
+    }
+}
+
+#[test]
+fn a_node_whose_bytes_move_is_as_recently_seen_as_before() {
+    let bring = |store: &NodeStore, versions: &[(&str, &str)]| {
+        read(&body_of(versions, 400), Some(store)).unwrap();
+        store.stats().bytes
+    };
+    let until_moved = |store: &NodeStore| {
+        bring(store, &[("moved", "1"), ("b", "1"), ("c", "1")]);
+        bring(store, &[("old", "1")]);
+        // Less than half of the first body is left: the node that stays moves out of it.
+        bring(store, &[("b", "2"), ("c", "2"), ("moved", "1")])
+    };
+    let room = until_moved(&NodeStore::new(ROOMY));
+    let store = NodeStore::new(room);
+    assert_eq!(until_moved(&store), room);
+    assert_eq!(hits_and_misses(&store), (1, 6));
+    bring(&store, &[("new", "1")]);
+    assert!(!store.contains("old"), "the one seen longest ago");
+    assert!(store.contains("moved") && store.contains("new"));
+}
+
+#[test]
 fn the_least_recently_seen_nodes_go_first_when_bytes_run_out() {
     let name = |i: usize| format!("n{i:02}");
     let bring = |store: &NodeStore, i: usize| {

@@ -12,8 +12,8 @@ use common::{
     all_escaped, event, full_body, label, mask, names, names_body, node_json, node_list, read,
 };
 use kubextend_core::labels::Selector;
-use kubextend_core::node::{Mask, NodeStore, Nodes};
-use kubextend_core::wire::{Relist, apply, replace};
+use kubextend_core::node::{Body, Mask, NodeStore, Nodes};
+use kubextend_core::wire::{Relist, apply, read_args, replace};
 use proptest::prelude::*;
 
 const ROOMY: u64 = 1 << 30;
@@ -123,6 +123,50 @@ fn what_is_not_an_event_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn what_is_wrong_in_an_event_is_named_by_its_place_in_the_event() {
+    let store = watched(&[]);
+    // What is wrong stands behind the mark.
+    for (marked, expected) in [
+        (
+            r#"{"type":"ADDED","object":{"metadata":{"name":@7}}}"#,
+            "metadata.name: expected a string, found a number",
+        ),
+        (
+            r#"{"object": {"metadata":{"name":"a","labels":@[]}},"type":"ADDED"}"#,
+            "metadata.labels: expected an object, found a list",
+        ),
+        (
+            r#"{"type":"ADDED","object":@{"metadata":{}}}"#,
+            "a node without metadata.name",
+        ),
+        (
+            r#"{"type":"ERROR","object":{"code":@"410"}}"#,
+            "code: expected an integer, found a string",
+        ),
+        (
+            r#"{"type":"BOOKMARK","object":@[]}"#,
+            "expected an object, found a list",
+        ),
+    ] {
+        let body = marked.replace('@', "");
+        let error = apply(&*store, body.as_bytes()).unwrap_err().to_string();
+        let at = marked.find('@').unwrap();
+        assert_eq!(error, format!("byte {at}: {expected}"), "{body}");
+    }
+}
+
+#[test]
+fn names_are_counted_by_the_store_that_they_are_looked_up_in() {
+    let (watched, requests) = (watched(&[node_json("a", &[], 0)]), NodeStore::new(ROOMY));
+    let counts = |store: &NodeStore| (store.stats().hits, store.stats().misses);
+    let body = || Body::new(names_body(&["a", "b", "a"]));
+    read_args(body(), Some(&requests), Some(&watched)).unwrap();
+    assert_eq!((counts(&watched), counts(&requests)), ((2, 1), (0, 0)));
+    read_args(body(), Some(&requests), None).unwrap();
+    assert_eq!((counts(&watched), counts(&requests)), ((2, 1), (0, 3)));
+}
+
+#[test]
 fn a_relist_is_invisible_until_its_commit_and_leaves_no_ghosts() {
     let store = watched(&[node_json("a", &[("x", "1")], 0), node_json("ghost", &[], 0)]);
     let before = store.nodes();
@@ -172,6 +216,89 @@ fn the_same_list_again_changes_nothing_and_an_empty_one_empties() {
     assert!(relist(&store, &[]));
     assert_eq!(store.nodes().len(), 0);
     assert!(!relist(&store, &[]));
+}
+
+#[test]
+fn a_list_that_changes_only_its_first_node_changed_something() {
+    let [a, changed, b] = [("a", "1"), ("a", "2"), ("b", "1")]
+        .map(|(name, label)| node_json(name, &[("x", label)], 0));
+    let store = watched(&[a.clone(), b.clone()]);
+    assert!(relist(&store, &[changed.clone(), b.clone()]));
+    assert!(relist(&store, &[changed]), "b is gone");
+    assert!(relist(&store, &[a, b]));
+}
+
+#[test]
+fn what_changed_is_seen_although_an_event_after_it_changed_nothing() {
+    let object = |label: &str| node_json("a", &[("x", label)], 0);
+    for (kind, nothing) in [
+        ("MODIFIED", object("2")),
+        ("DELETED", node_json("unheard-of", &[], 0)),
+    ] {
+        let store = watched(&[object("1")]);
+        assert_eq!(label(&store.nodes(), "x"), [Some("1".into())]);
+        assert!(
+            apply(&*store, &event("MODIFIED", &object("2")))
+                .unwrap()
+                .changed
+        );
+        assert!(!apply(&*store, &event(kind, &nothing)).unwrap().changed);
+        assert_eq!(label(&store.nodes(), "x"), [Some("2".into())], "{kind}");
+    }
+}
+
+#[test]
+fn a_node_that_goes_leaves_its_place_to_the_next_and_all_others_theirs() {
+    let node = |i: usize| node_json(&format!("n{i:03}"), &[("x", &i.to_string())], 0);
+    let store = watched(&(0..130).map(node).collect::<Vec<_>>());
+    let gone = [0, 63, 64, 100, 129];
+    for i in gone {
+        assert!(apply(&*store, &event("DELETED", &node(i))).unwrap().changed);
+        let name = format!("n{i:03}");
+        assert!(!store.contains(&name), "{i}");
+        assert_eq!(store.select([name.as_str()]).known(), mask([false]), "{i}");
+    }
+    let mut expected: Vec<usize> = (0..130).filter(|i| !gone.contains(i)).collect();
+    for i in 200..210 {
+        apply(&*store, &event("ADDED", &node(i))).unwrap();
+        expected.push(i);
+    }
+    let nodes = store.nodes();
+    let mut found: Vec<(String, Option<String>)> =
+        names(&nodes).into_iter().zip(label(&nodes, "x")).collect();
+    found.sort();
+    let expected: Vec<_> = expected
+        .into_iter()
+        .map(|i| (format!("n{i:03}"), Some(i.to_string())))
+        .collect();
+    assert_eq!(found, expected);
+    for (name, _) in &expected {
+        assert_eq!(names(&store.named(name).unwrap()), [name.as_str()]);
+    }
+}
+
+#[test]
+fn terms_on_fields_ask_for_the_names_of_the_nodes() {
+    let affinity = |kind: &str, terms: &str| {
+        let field = format!("{kind}DuringSchedulingIgnoredDuringExecution");
+        let body = format!(
+            r#"{{"Pod":{{"spec":{{"affinity":{{"nodeAffinity":{{"{field}":{terms}}}}}}}}},"NodeNames":["b","ghost","a"]}}"#
+        );
+        let store = watched(&[node_json("a", &[], 0), node_json("b", &[], 0)]);
+        read(body.as_bytes(), Some(&store)).unwrap()
+    };
+    let on_a = r#"{"matchFields":[{"key":"metadata.name","operator":"In","values":["a"]}]}"#;
+    let required = affinity("required", &format!(r#"{{"nodeSelectorTerms":[{on_a}]}}"#));
+    let nodes = required.nodes().unwrap();
+    let matched = nodes.affine_to(required.pod().unwrap());
+    assert_eq!(matched, mask([false, false, true]));
+    let preferred = affinity(
+        "preferred",
+        &format!(r#"[{{"weight":7,"preference":{on_a}}}]"#),
+    );
+    let nodes = preferred.nodes().unwrap();
+    let scores = nodes.preferred_by(preferred.pod().unwrap()).unwrap();
+    assert_eq!(scores, [0, 0, 7]);
 }
 
 #[test]
@@ -254,6 +381,16 @@ fn a_store_that_requests_filled_is_emptied_by_the_first_event_of_a_watch() {
         assert_eq!(store.stats().nodes, expected.len() as u64);
         assert_eq!(store.stats().bytes, 0);
     }
+}
+
+#[test]
+fn a_store_that_requests_filled_changes_even_by_an_empty_list() {
+    let store = Arc::new(NodeStore::new(ROOMY));
+    let body = full_body(&[node_json("from-a-request", &[], 0)]);
+    read(&body, Some(&store)).unwrap();
+    assert!(relist(&store, &[]));
+    assert_eq!(names(&store.nodes()), [""; 0]);
+    assert!(!relist(&store, &[]));
 }
 
 #[test]

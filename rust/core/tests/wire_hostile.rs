@@ -195,6 +195,29 @@ fn bytes_that_are_not_utf8_are_refused_wherever_they_stand() {
 }
 
 #[test]
+fn a_byte_that_is_not_utf8_is_named_by_its_place_where_nothing_is_read() {
+    let store = NodeStore::new(1 << 20);
+    let (a, b) = (node_json("a", &[], 20), node_json("b", &[], 20));
+    read(&full_body(&[a.clone(), b.clone()]), Some(&store)).unwrap();
+    let new = r#"{"metadata":{"name":"c"},"status":{"@":"@"}}"#;
+    let body = format!(
+        r#"{{"@":"@","Pod":{{"@":"@"}},"Nodes":{{"@":"@","items":[{a},{new},{b}],"@":"@"}},"@":"@"}}"#
+    );
+    // A key is read, and so refused where it stands; a skipped value is found by the next check.
+    let places: Vec<usize> = body.match_indices('@').map(|(at, _)| at).collect();
+    assert_eq!(places.len(), 12);
+    assert!(read(body.as_bytes(), Some(&store)).is_ok());
+    for at in places {
+        let mut spoiled = body.clone().into_bytes();
+        spoiled[at] = 0xff;
+        for with in [None, Some(&store)] {
+            let error = read(&spoiled, with).unwrap_err();
+            assert_eq!((error.problem(), error.offset()), (&Problem::NotUtf8, at));
+        }
+    }
+}
+
+#[test]
 fn numbers_may_be_of_any_length_where_they_are_skipped() {
     let digits = "7".repeat(1_000_000);
     for number in [

@@ -729,6 +729,24 @@ fn depth_is_limited_the_same_in_read_and_in_skipped_places() {
 }
 
 #[test]
+fn values_beside_each_other_make_nothing_deeper() {
+    for value in ["[]", "[ ]", "[{}]", "[{},{}]", "null"] {
+        let field = |name: &str| vec![format!(r#""{name}":{value}"#); 2 * MAX_DEPTH as usize];
+        for fields in [field("tolerations"), field("volumes")] {
+            let body = format!(r#"{{"Pod":{{"spec":{{{}}}}}}}"#, fields.join(","));
+            assert!(read(body.as_bytes(), None).is_ok(), "{}", fields[0]);
+        }
+    }
+    for value in ["{}", "{ }", r#"{"a":""}"#] {
+        let field = |name: &str| vec![format!(r#""{name}":{value}"#); 2 * MAX_DEPTH as usize];
+        for fields in [field("labels"), field("managedFields")] {
+            let body = format!(r#"{{"Pod":{{"metadata":{{{}}}}}}}"#, fields.join(","));
+            assert!(read(body.as_bytes(), None).is_ok(), "{}", fields[0]);
+        }
+    }
+}
+
+#[test]
 fn the_same_body_with_white_space_everywhere_reads_the_same() {
     let body = r#"{"Pod":{"metadata":{"name":"p"},"spec":{"priority":-7,"tolerations":[{"key":"k"}]}},"Nodes":{"items":[{"metadata":{"name":"a","labels":{"x":"1","y":"2"}},"spec":{"unschedulable":true}}]},"NodeNames":null}"#;
     let mut spaced = String::from("\n\t ");

@@ -59,6 +59,20 @@ fn reasons_are_read_back_as_they_were_given() {
 }
 
 #[test]
+fn a_node_that_several_reject_has_the_reason_of_the_first() {
+    let args = read(&names_body(&["a", "b", "c"]), None).unwrap();
+    let first = rejection(mask([true, false, false]), "first", false);
+    let second = rejection(mask([true, true, false]), "second", true);
+    let answer = json(&args.filter_result(&[first, second]).to_vec());
+    assert_eq!(answer["FailedNodes"], value!({ "a": "first" }));
+    assert_eq!(
+        answer["FailedAndUnresolvableNodes"],
+        value!({ "b": "second" })
+    );
+    assert_eq!(answer["NodeNames"], value!(["c"]));
+}
+
+#[test]
 fn names_are_echoed_as_they_were_spelled() {
     // A lone surrogate cannot be said in UTF-8: only its own spelling brings it back.
     let spelled: Vec<String> = HARD
@@ -207,6 +221,10 @@ fn preemption_answers_are_meta_victims_for_both_forms_and_never_null() {
             both,
             value!({"NodeNameToMetaVictims": {HARD[4]: empty, "b": b}})
         );
+        let first = json(&args.result(&mask([true, false])));
+        assert_eq!(first, value!({"NodeNameToMetaVictims": {HARD[4]: empty}}));
+        let second = json(&args.result(&mask([false, true])));
+        assert_eq!(second, value!({"NodeNameToMetaVictims": {"b": b}}));
         assert_eq!(
             args.result(&mask([false, false])),
             br#"{"NodeNameToMetaVictims":{}}"#

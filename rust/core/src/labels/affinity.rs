@@ -363,6 +363,31 @@ mod tests {
     }
 
     #[test]
+    fn values_are_found_in_whatever_order_the_pod_has_them() {
+        let values = ["d", "b", "e", "a", "c", "b"].map(str::to_owned).to_vec();
+        for (operator, found) in [("In", true), ("NotIn", false)] {
+            let requirement = NodeSelectorRequirement {
+                key: "zone".to_owned(),
+                operator: operator.to_owned(),
+                values: values.clone(),
+            };
+            let term = NodeSelectorTerm {
+                match_expressions: vec![requirement],
+                match_fields: Vec::new(),
+            };
+            let term = Term::compile(&term, "").expect("valid");
+            for value in ["a", "b", "c", "d", "e", "f"] {
+                let labels = BTreeMap::from([("zone".to_owned(), value.to_owned())]);
+                assert_eq!(
+                    term.matches("n", &labels),
+                    found == (value != "f"),
+                    "{value}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn only_a_pod_without_selector_and_terms_is_unrestricted() {
         let selector = vec![("zone".to_owned(), "a".to_owned())];
         for (node_selector, terms, expected) in [

@@ -99,3 +99,21 @@ fn matches(rows: &Rows, row: u32, selector: &Selector) -> bool {
 pub(crate) fn node_matches(node: &Node, selector: &Selector) -> bool {
     selector.matches(node.labels())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answers_of_a_few_selectors_are_kept_and_no_more() {
+        let (masks, rows) = (MaskCache::default(), Rows::default());
+        let selector = |i: usize| Selector::parse(&format!("x={i}")).expect("a selector");
+        let mut most = 0;
+        for i in 0..10 * MOST_SELECTORS {
+            masks.get(&selector(i), &rows);
+            masks.get(&selector(i), &rows);
+            most = most.max(masks.lock().len());
+        }
+        assert_eq!(most, MOST_SELECTORS);
+    }
+}

@@ -1,10 +1,9 @@
 //! The one writer of nodes, and the snapshots it publishes.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::{HashMap, HashSet};
-use arc_swap::ArcSwap;
 
 use super::names::Names;
 use super::record::Node;
@@ -12,6 +11,7 @@ use super::selection::Nodes;
 use super::snapshot::{MaskCache, Rows, Snapshot, Stored};
 use super::source::{Body, Segment, Source, Span};
 use crate::pool::Strings;
+use crate::published::Published;
 
 /// Requests between two looks for nodes that have not been seen for a while.
 const SWEEP_EVERY: u32 = 256;
@@ -27,9 +27,7 @@ const FORGOTTEN_AFTER: i32 = 4096;
 pub struct NodeStore {
     writer: Mutex<Writer>,
     strings: Mutex<Strings>,
-    published: ArcSwap<Snapshot>,
-    /// The writer has something that is not published yet. Set under the writer's lock.
-    stale: AtomicBool,
+    published: Published<Snapshot>,
     generation: AtomicU32,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -62,8 +60,7 @@ impl NodeStore {
         Self {
             writer: Mutex::default(),
             strings: Mutex::default(),
-            published: ArcSwap::default(),
-            stale: AtomicBool::new(false),
+            published: Published::default(),
             generation: AtomicU32::new(0),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -120,15 +117,7 @@ impl NodeStore {
 
     /// The store as it is now: what was written before this call is in it.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
-        if self.stale.load(Ordering::Acquire) {
-            let mut writer = self.lock();
-            if self.stale.load(Ordering::Acquire) {
-                self.published.store(Arc::new(writer.publish()));
-                // Only now: whoever finds nothing stale must find this snapshot.
-                self.stale.store(false, Ordering::Release);
-            }
-        }
-        self.published.load_full()
+        self.published.latest(|| self.lock(), Writer::publish)
     }
 
     pub(crate) fn with_strings<T>(&self, work: impl FnOnce(&mut Strings) -> T) -> T {
@@ -172,15 +161,15 @@ impl NodeStore {
         writer.release_all(&replaced);
         writer.sweep(generation);
         writer.shrink_to(self.max_bytes);
-        self.stale.store(true, Ordering::Release);
+        self.published.outdated(true);
     }
 
     /// Holds exactly these nodes from now on. True if anything that plugins read changed.
     pub(crate) fn replace(&self, listed: Vec<Arc<Node>>) -> bool {
         let mut writer = self.lock();
-        writer.become_watched();
-        let changed = writer.replace(listed);
-        self.stale.store(true, Ordering::Release);
+        let emptied = writer.become_watched();
+        let changed = writer.replace(listed) || emptied;
+        self.published.outdated(true);
         changed
     }
 
@@ -189,7 +178,7 @@ impl NodeStore {
         let mut writer = self.lock();
         writer.become_watched();
         let changed = writer.put_if_changed(node).1;
-        self.stale.fetch_or(changed, Ordering::AcqRel);
+        self.published.outdated(changed);
         changed
     }
 
@@ -198,7 +187,7 @@ impl NodeStore {
         let mut writer = self.lock();
         writer.become_watched();
         let (row, changed) = writer.put_if_changed(node);
-        self.stale.fetch_or(changed, Ordering::AcqRel);
+        self.published.outdated(changed);
         row
     }
 
@@ -207,7 +196,7 @@ impl NodeStore {
         let mut writer = self.lock();
         let emptied = writer.become_watched();
         let changed = writer.remove_named(name) || emptied;
-        self.stale.fetch_or(changed, Ordering::AcqRel);
+        self.published.outdated(changed);
         changed
     }
 
@@ -422,6 +411,31 @@ impl Writer {
                 break;
             }
             self.remove_all(&[row]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::node::WireNode;
+
+    /// Stores a node that a request of this generation brought.
+    fn bring(store: &NodeStore, name: &'static str, generation: u32) {
+        let mut wire = WireNode::default();
+        wire.metadata.name = name.into();
+        let node = Arc::new(Node::from_wire(wire, &mut Strings::default()));
+        let span = Span::between(0, name.len());
+        store.merge(&Body::new(name), &[Fresh { node, span }], generation);
+    }
+
+    #[test]
+    fn a_request_that_took_long_drops_nothing_that_later_ones_have_seen() {
+        for (late, early) in [(5000, 4999), (5000, 1), (3, u32::MAX - 5)] {
+            let store = NodeStore::new(1 << 20);
+            bring(&store, "seen", late);
+            bring(&store, "slow", early);
+            assert!(store.contains("seen") && store.contains("slow"), "{early}");
         }
     }
 }

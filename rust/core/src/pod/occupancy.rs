@@ -151,6 +151,38 @@ mod tests {
     }
 
     #[test]
+    fn names_of_nodes_without_pods_are_forgotten_and_new_nodes_share_with_nobody() {
+        let on = |node: usize| {
+            let node_name = format!("n{node}");
+            Arc::new(Pod {
+                node_name,
+                ..Pod::default()
+            })
+        };
+        let mut occupancy = Occupancy::default();
+        let pods: Vec<Arc<Pod>> = (0..300).map(on).collect();
+        for pod in &pods {
+            occupancy.add(pod.clone());
+        }
+        // Most go, and every fifth stays, so that free rows lie among those in use.
+        for pod in pods.iter().enumerate().filter(|(i, _)| i % 5 > 0) {
+            occupancy.remove(pod.1);
+        }
+        for node in 1000..1300 {
+            occupancy.add(on(node));
+        }
+        let staying = (0..300).step_by(5).chain(1000..1300);
+        assert_eq!((occupancy.pods(), occupancy.by_node.len()), (360, 360));
+        for node in staying {
+            let name = format!("n{node}");
+            let found = occupancy.on(&name).expect("a node with a pod").pods();
+            assert_eq!(found.len(), 1, "{name}");
+            assert_eq!(found[0].node_name, name);
+        }
+        assert!(occupancy.on("n1").is_none());
+    }
+
+    #[test]
     fn a_node_keeps_no_name_of_a_resource_that_none_of_its_pods_asks_for() {
         let mut node = NodePods::default();
         node.push(pod(r#""cpu":"1","example.com/none":"0""#));

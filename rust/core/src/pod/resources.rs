@@ -129,3 +129,40 @@ impl Amounts {
         self.0.iter().map(|(resource, amount)| (resource, *amount))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_the_text_that_it_was_made_of() {
+        for (text, usual) in [
+            ("", true),
+            ("default-scheduler", true),
+            ("cpu", true),
+            ("memory", true),
+            ("ephemeral-storage", true),
+            ("nvidia.com/gpu", true),
+            ("amd.com/gpu", true),
+            ("hugepages-2Mi", true),
+            ("hugepages-1Gi", true),
+            ("pods", true),
+            ("Pending", true),
+            ("Running", true),
+            ("Succeeded", true),
+            ("Failed", true),
+            ("SchedulingGated", true),
+            ("Unschedulable", true),
+            ("SchedulerError", true),
+            ("Guaranteed", true),
+            ("Burstable", true),
+            ("BestEffort", true),
+            ("Cpu", false),
+            ("example.com/gpu", false),
+        ] {
+            let word = word(text);
+            assert_eq!(word, text);
+            assert_eq!(matches!(word, Cow::Borrowed(_)), usual, "{text}");
+        }
+    }
+}

@@ -1,11 +1,9 @@
 //! The one writer of pods: what a watch shows, and the ledger of what is about to be bound.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::{HashSet, RandomState};
-use arc_swap::ArcSwap;
 
 use super::keeping::Keeping;
 use super::occupancy::Occupancy;
@@ -13,6 +11,7 @@ use super::record::Pod;
 use super::snapshot::PodSnapshot;
 use super::templates::Templates;
 use crate::labels::LabelLookup;
+use crate::published::Published;
 
 type ByText = HashMap<Box<str>, Arc<Pod>, RandomState>;
 
@@ -26,9 +25,7 @@ pub struct PodStore {
     writer: Mutex<Writer>,
     keeping: Keeping,
     templates: Mutex<Templates>,
-    published: ArcSwap<PodSnapshot>,
-    /// The writer has something that is not published yet. Set under the writer's lock.
-    stale: AtomicBool,
+    published: Published<PodSnapshot>,
 }
 
 /// Why a pod cannot be assumed on a node.
@@ -123,16 +120,8 @@ impl PodStore {
 
     /// The pods on nodes as they are now: what was written before this call is in it.
     pub fn snapshot(&self) -> Arc<PodSnapshot> {
-        if self.stale.load(Ordering::Acquire) {
-            let writer = self.lock();
-            if self.stale.load(Ordering::Acquire) {
-                let snapshot = PodSnapshot(writer.occupancy.clone());
-                self.published.store(Arc::new(snapshot));
-                // Only now: whoever finds nothing stale must find this snapshot.
-                self.stale.store(false, Ordering::Release);
-            }
-        }
-        self.published.load_full()
+        let snapshot = |writer: &mut Writer| PodSnapshot(writer.occupancy.clone());
+        self.published.latest(|| self.lock(), snapshot)
     }
 
     /// The pods that the watch shows and that are kept without some of their parts, in no order.
@@ -169,7 +158,7 @@ impl PodStore {
         let before = writer.by_name.len();
         let changed = work(&mut writer);
         let left = writer.by_name.len();
-        self.stale.fetch_or(changed, Ordering::AcqRel);
+        self.published.outdated(changed);
         drop(writer);
         if left < before {
             self.templates().lost(before - left, left);

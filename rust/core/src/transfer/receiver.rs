@@ -78,3 +78,36 @@ impl NodeReceiver {
         Ok(nodes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::Strings;
+    use crate::transfer::Transfer;
+    use crate::wire::node::WireNode;
+
+    /// A message that names one node, and keeps it under number 0.
+    fn told(receiver: &mut NodeReceiver, name: &str, forgotten: &[u32]) -> (String, u64) {
+        let mut wire = WireNode::default();
+        wire.metadata.name = name.into();
+        let node = Arc::new(Node::from_wire(wire, &mut Strings::default()));
+        let message = Message {
+            forgotten: forgotten.to_vec(),
+            kept: vec![(0, node)],
+            positions: vec![Position::Kept(0)],
+        };
+        let mut packed = Vec::new();
+        message.put(&mut packed);
+        let nodes = receiver.unpacked(&packed).expect("a message");
+        (nodes.name(0).to_owned(), receiver.store.stats().nodes)
+    }
+
+    #[test]
+    fn what_is_forgotten_is_gone_and_its_number_may_be_taken_in_the_same_message() {
+        let mut receiver = NodeReceiver::default();
+        for (name, forgotten) in [("a", &[][..]), ("b", &[0]), ("a", &[0]), ("a", &[])] {
+            let kept = told(&mut receiver, name, forgotten);
+            assert_eq!(kept, (name.to_owned(), 1));
+        }
+    }
+}

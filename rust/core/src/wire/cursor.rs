@@ -604,7 +604,9 @@ mod tests {
             body.push_str(&close.repeat(times));
             body.into_bytes()
         };
-        assert!(skip(&nested("[", "]", 128)).is_ok());
+        for (open, close, times) in [("[", "]", 128), ("{\"\":", "}", 128), ("[{\"\":", "}]", 64)] {
+            assert_eq!(skip(&nested(open, close, times)), Ok(()), "{open}");
+        }
         for body in [nested("[", "]", 129), nested("[{\"\":", "}]", 50_000)] {
             let error = skip(&body).expect_err("too deep");
             assert_eq!(error.problem(), &Problem::TooDeep(MAX_DEPTH));
@@ -615,6 +617,7 @@ mod tests {
     fn escapes_become_the_text_that_go_reads() {
         let cases = [
             (r#""\u00e9\ud83d\ude00""#, "é😀"),
+            (r#""\ud800\udc00\udbff\udfff""#, "\u{10000}\u{10ffff}"),
             (r#""\ud83d""#, "\u{fffd}"),
             (r#""\ud83d\u0041""#, "\u{fffd}A"),
             (r#""\ude00\ud83d""#, "\u{fffd}\u{fffd}"),

@@ -272,6 +272,23 @@ mod tests {
     }
 
     #[test]
+    fn a_null_empties_a_map_and_what_comes_after_it_counts_alone() {
+        let mut map = Map::<Cow<str>>::default();
+        for (body, keys) in [
+            (r#"{"a":"1"}"#, &["a"][..]),
+            ("null", &[]),
+            (r#"{"b":"2"}"#, &["b"]),
+            ("{}", &["b"]),
+        ] {
+            map.decode(&mut Cursor::new(body.as_bytes()).expect("short"))
+                .expect("valid");
+            let entries = map.clone().into_sorted();
+            let found: Vec<&str> = entries.iter().map(|(key, _)| &**key).collect();
+            assert_eq!(found, keys, "{body}");
+        }
+    }
+
+    #[test]
     fn keys_match_in_any_case_that_unicode_folds() {
         let names = ["Nodes", "NodeNames", "kind"];
         for (key, expected) in [
