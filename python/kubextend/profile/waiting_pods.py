@@ -126,20 +126,21 @@ class WaitingPods:
     def __init__(self, max_wait_s: float = MAX_PERMIT_WAIT_S) -> None:
         self.max_wait_s = min(max_wait_s, MAX_PERMIT_WAIT_S)
         self._pods: dict[str, WaitingPod] = {}
-        self._told: Callable[[WaitingPod], object] = lambda _waiting: None
+        self._listeners: list[Callable[[WaitingPod], object]] = []
         self._closed = ""
 
     def tell(self, listener: Callable[[WaitingPod], object]) -> None:
         """The listener is told of each pod that is held from now on; it must not block."""
-        self._told = listener
+        self._listeners.append(listener)
 
     def add(self, waiting: WaitingPod) -> None:
         """It is found from now on."""
         self._pods[waiting.pod.uid] = waiting
         if self._closed:
             waiting.reject("", self._closed)
-        else:
-            self._told(waiting)
+            return
+        for listener in self._listeners:
+            listener(waiting)
 
     def close(self, reason: str) -> None:
         """All are sent back, and so is each that would be held from now on; from any thread.
