@@ -211,7 +211,7 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
         KubextendError: the file with the tokens cannot be read, or holds none.
     """
     metrics = Metrics()
-    waiting_pods = WaitingPods(config.extender.permit_max_wait.seconds)
+    waiting_pods = _waiting_pods(config)
     workers = Workers()
     pool = core.BodyPool()
 
@@ -309,7 +309,7 @@ def build_verbs(  # noqa: PLR0913  one argument for each thing they are joined t
     store = core.NodeStore()
     metrics.watch_store("request", store.stats)
     if waiting_pods is None:
-        waiting_pods = WaitingPods(config.extender.permit_max_wait.seconds)
+        waiting_pods = _waiting_pods(config)
     rejected_permits = RejectedPermits(activator)
     handle = Handle(
         waiting_pods=waiting_pods,
@@ -439,6 +439,15 @@ def _made(
     if plugin.name not in resolved.isolated:
         return plugin.make(args, handle)
     return IsolatedPlugin.of(plugin, args, resolved.points_of(plugin.name), handle.configuration)
+
+
+def _waiting_pods(config: ExtenderConfiguration) -> WaitingPods:
+    extender = config.extender
+    return WaitingPods(
+        extender.permit_max_wait.seconds,
+        extender.max_held_pods,
+        extender.max_held_pods_per_namespace,
+    )
 
 
 def _waiting_pod_routes(
