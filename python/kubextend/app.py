@@ -211,7 +211,7 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
         KubextendError: the file with the tokens cannot be read, or holds none.
     """
     metrics = Metrics()
-    waiting_pods = WaitingPods(config.extender.permit_max_wait.seconds)
+    waiting_pods = _waiting_pods(config)
     workers = Workers()
     pool = core.BodyPool()
 
@@ -237,7 +237,9 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
     checks = side.checks() if side else []
     alive = [Check("plugins", verbs.limits.breakers.why_not_alive)]
     if side is not None and config.queues:
-        queue = QueueSide.of(config, verbs.profiles, side.api, metrics)
+        queue = QueueSide.of(config, verbs.profiles, side.api, metrics, side.events)
+        held_in_permit = queue.runner.held_in_permit
+        waiting_pods.tell(lambda held: held_in_permit(held.pod))
         checks.append(Check("queue-sync", partial(_why_not_synced, "pending pods", queue.pods)))
         alive.append(Check("queue", queue.runner.why_not_alive))
     health = Health(checks, alive, lambda: waiting_pods.close("kubextend is shutting down"))
@@ -307,7 +309,7 @@ def build_verbs(  # noqa: PLR0913  one argument for each thing they are joined t
     store = core.NodeStore()
     metrics.watch_store("request", store.stats)
     if waiting_pods is None:
-        waiting_pods = WaitingPods(config.extender.permit_max_wait.seconds)
+        waiting_pods = _waiting_pods(config)
     rejected_permits = RejectedPermits(activator)
     handle = Handle(
         waiting_pods=waiting_pods,
@@ -437,6 +439,15 @@ def _made(
     if plugin.name not in resolved.isolated:
         return plugin.make(args, handle)
     return IsolatedPlugin.of(plugin, args, resolved.points_of(plugin.name), handle.configuration)
+
+
+def _waiting_pods(config: ExtenderConfiguration) -> WaitingPods:
+    extender = config.extender
+    return WaitingPods(
+        extender.permit_max_wait.seconds,
+        extender.max_held_pods,
+        extender.max_held_pods_per_namespace,
+    )
 
 
 def _waiting_pod_routes(

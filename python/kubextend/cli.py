@@ -55,7 +55,7 @@ class _Commands(click.Group):
                 click.echo(line, err=True)
             ctx.exit(1)
         except KubextendError as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(logs.printable(str(error))) from error
         except KeyboardInterrupt:
             ctx.exit(_INTERRUPTED)
 
@@ -186,9 +186,9 @@ def filter_nodes(
         click.echo(answer)
     elif not result["Error"]:
         _print_table(("NODE", "RESULT", "REASON"), _verdicts(recording.names, result))
-        click.echo(recording.footer)
+        _print_line(recording.footer)
     if result["Error"]:
-        message = f"the answer is an error: {result['Error']}"
+        message = f"the answer is an error: {logs.printable(result['Error'])}"
         raise click.ClickException(message)
 
 
@@ -211,7 +211,7 @@ def prioritize(
     scores = {host["Host"]: host["Score"] for host in json.loads(answer) or ()}
     best_first = sorted(recording.names, key=lambda name: -scores.get(name, 0))
     _print_table(("NODE", "SCORE"), [(name, str(scores.get(name, "-"))) for name in best_first])
-    click.echo(recording.footer)
+    _print_line(recording.footer)
 
 
 _kubeconfig_option = click.option("--kubeconfig", help="Use the Kubernetes API with this file.")
@@ -235,7 +235,8 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
         raise click.ClickException(message)
     api = cluster.connect(config.cluster.kubeconfig, config.cluster.context)
     profiles = app.build_verbs(config, known).profiles
-    entries = queue_side.queue_entries(config, profiles, cluster.list_pending_pods(api))
+    pods = cluster.list_pending_pods(api)
+    entries = queue_side.queue_entries(config, profiles, pods, _set_aside(api))
     rows = [_queue_row(entry) for entry in entries]
     if output == "json":
         click.echo(json.dumps(rows, indent=2))
@@ -244,7 +245,18 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
     _print_table(
         head, [["-" if cell is None else str(cell) for cell in row.values()] for row in rows]
     )
-    click.echo(_lease_line(api, queue_side.lease_name(config)))
+    _print_line(_lease_line(api, queue_side.lease_name(config)))
+
+
+def _set_aside(api: "Cluster") -> Mapping[str, str]:
+    """Why pods cannot be released, by UID; the queue is shown without that where nobody says."""
+    from kubextend import cluster
+
+    try:
+        return cluster.list_set_aside(api)
+    except ClusterError as error:
+        _print_line(f"note: which pods are set aside is not known: {error}", err=True)
+        return {}
 
 
 def _lease_line(api: "Cluster", lease: "LeaseName") -> str:
@@ -300,14 +312,14 @@ def ungate(
     ]
     if dry_run:
         for pod in pods:
-            click.echo(f"{pod.namespace}/{pod.name} has {', '.join(pod.scheduling_gates)}")
+            _print_line(f"{pod.namespace}/{pod.name} has {', '.join(pod.scheduling_gates)}")
         click.echo(f"{len(pods)} pods have the gate {gate}")
         return
     fates = cluster.ungate(api, gate, pods)
     done = {cluster.Fate.RELEASED, cluster.Fate.GONE}
     failed = [(pod, why) for pod, fate, why in fates if fate not in done]
     for pod, why in failed:
-        click.echo(f"error: {pod.namespace}/{pod.name}: {why or 'no answer in time'}", err=True)
+        _print_line(f"error: {pod.namespace}/{pod.name}: {why or 'no answer in time'}", err=True)
     click.echo(f"the gate {gate} is off {len(fates) - len(failed)} pods")
     if failed:
         message = f"{len(failed)} pods still have it"
@@ -457,8 +469,13 @@ def _verdicts(names: Sequence[str], result: Mapping[str, Any]) -> list[tuple[str
     return [(name, "kept" if name in kept else "rejected", reasons.get(name, "")) for name in names]
 
 
+def _print_line(text: str, *, err: bool = False) -> None:
+    """Whatever the cluster calls its things, this is one line."""
+    click.echo(logs.printable(text), err=err)
+
+
 def _print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    table = [head, *rows]
+    table = [[logs.printable(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(head))]
     for row in table:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))

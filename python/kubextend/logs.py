@@ -10,7 +10,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["FORMATS", "LEVELS", "Format", "Level", "configure", "current"]
+__all__ = ["FORMATS", "LEVELS", "Format", "Level", "configure", "current", "printable"]
 
 Format: TypeAlias = Literal["text", "json"]
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
@@ -48,6 +48,19 @@ def current() -> tuple[Level, Format]:
     return level, "json" if as_json else "text"
 
 
+def printable(text: str) -> str:
+    """The text as one line that does nothing to a terminal.
+
+    A pod's name or a plugin's text may hold line ends, which must not forge lines of their own,
+    escape sequences, and marks that turn the direction of writing.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
+
+
 class _JsonLines(logging.Formatter):
     """``{"time": …, "level": …, "logger": …, "message": …}`` and the record's extra facts."""
 
@@ -71,11 +84,7 @@ class _TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         facts = "".join(f" {key}={_shown(value)}" for key, value in _facts(record).items())
-        # A pod's name or a plugin's text may hold line ends, and must not forge lines of its own.
-        message = "".join(
-            char if char.isprintable() else char.encode("unicode_escape").decode()
-            for char in record.getMessage()
-        )
+        message = printable(record.getMessage())
         line = f"{_time(record)} {record.levelname:7} {record.name}: {message}{facts}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)

@@ -326,8 +326,8 @@ class Metrics:
         self.registry.register(_OutboxCollector("kubextend_activations", text, stats))
 
     def watch_events(self, stats: Callable[[], OutboxStats]) -> None:
-        """What became of the Events about held pods is read at every scrape."""
-        text = "Events about held pods: sent, gone (with their pod), failed, dropped (never tried)."
+        """What became of the Events about pods is read at every scrape."""
+        text = "Events about pods: sent, gone (with their pod), failed, dropped (never tried)."
         self.registry.register(_OutboxCollector("kubextend_held_pod_events", text, stats))
 
     def watch_waiting_pods(self, count: Callable[[], int]) -> None:

@@ -41,6 +41,7 @@ def scheduling_queue(
     config: ExtenderConfiguration,
     profiles: Mapping[str, Profile],
     failed: Callable[[str, str, str], object],
+    leads: Callable[[], bool] = lambda: True,
 ) -> SchedulingQueue:
     """The queue that the configuration asks for, which nothing is told to yet.
 
@@ -48,6 +49,7 @@ def scheduling_queue(
         config: one that turns the queue on.
         profiles: with their plugins, by scheduler name.
         failed: told of a plugin's failure: its name, the extension point, what happened.
+        leads: whether this replica is the one that releases pods.
     """
     sorting = next(iter(profiles.values())).queue_sort[0]
     gatekeeper = Gatekeeper(
@@ -63,7 +65,8 @@ def scheduling_queue(
         window=queue.window,
         max_hold_s=queue.max_hold.seconds,
     )
-    return SchedulingQueue(settings, Order(sorting, failed), gatekeeper.why_held, time.monotonic)
+    order = Order(sorting, failed)
+    return SchedulingQueue(settings, order, gatekeeper.why_held, time.monotonic, leads)
 
 
 def lease_name(config: ExtenderConfiguration) -> cluster.LeaseName:
@@ -74,7 +77,10 @@ def lease_name(config: ExtenderConfiguration) -> cluster.LeaseName:
 
 
 def queue_entries(
-    config: ExtenderConfiguration, profiles: Profiles, pods: Iterable[core.Pod]
+    config: ExtenderConfiguration,
+    profiles: Profiles,
+    pods: Iterable[core.Pod],
+    set_aside: Mapping[str, str],
 ) -> list[QueueEntry]:
     """The queue that these pods make, as the replica that runs it sees them when it starts.
 
@@ -82,9 +88,12 @@ def queue_entries(
         config: one that turns the queue on.
         profiles: with their plugins.
         pods: all that are on no node.
+        set_aside: why pods cannot be released, by UID.
     """
     queue = scheduling_queue(config, profiles.by_scheduler_name, _log_failure)
     queue.replace(pods)
+    for uid, why in set_aside.items():
+        queue.refused(uid, why)
     queue.look_ahead()
     return list(queue.entries())
 
@@ -112,11 +121,14 @@ class QueueSide:
         profiles: Profiles,
         api: "Cluster",
         metrics: Metrics,
+        events: cluster.EventRecorder,
     ) -> "QueueSide":
         """All of it joined and not started; no call is made yet."""
 
         def told(pod: core.Pod, fate: cluster.Fate, why: str) -> None:
             _tell(runner, metrics, pod, fate, why)
+            if fate is cluster.Fate.REFUSED:
+                events.set_aside(pod, why)
 
         def woken() -> None:
             runner.wake()
@@ -129,7 +141,9 @@ class QueueSide:
             may=lambda: election.leads,
             told=told,
         )
-        queue = scheduling_queue(config, profiles.by_scheduler_name, _Failures(metrics).failed)
+        failures = _Failures(metrics)
+        by_name = profiles.by_scheduler_name
+        queue = scheduling_queue(config, by_name, failures.failed, lambda: election.leads)
         runner = QueueRunner(queue, ungater.release, lambda: election.leads)
         pods = cluster.follow_pending_pods(
             api, on_list=runner.replace, on_pod=runner.observe, on_gone=runner.forget

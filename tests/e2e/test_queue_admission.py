@@ -10,6 +10,7 @@ from .controlplane import ControlPlane
 from .kubeapi import JSON_PATCH, MERGE, STRATEGIC, Api, Object
 from .manifests import apply, objects
 from .queue_policies import GATE, QUEUED, SCHEDULER, gates, install_queue
+from .workbench import until
 
 OTHER_GATE = "e2e.kubextend.dev/other"
 OPEN, CLOSED = "admission-chosen", "admission-other"
@@ -171,6 +172,86 @@ def test_kubextend_may_set_a_condition_of_its_own_and_others_stay(
     assert kinds == {"PodScheduled", "kubextend.dev/Queued"}
 
 
+TENANT = "admission-tenant"
+
+
+@pytest.fixture(scope="module")
+def tenant(control_plane: ControlPlane, gated: str) -> Iterator[Api]:
+    """Whoever may do anything at all in the namespace, and nothing outside of it."""
+    group = "rbac.authorization.k8s.io"
+    binding = {
+        "apiVersion": f"{group}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": TENANT, "namespace": OPEN},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": TENANT}],
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "cluster-admin"},
+    }
+    apply(control_plane.api, binding)
+    with control_plane.api_of(TENANT) as api:
+        until(lambda: is_refused(api, gated, without(GATE), STRATEGIC), "the removal is refused")
+        yield api
+
+
+def is_refused(api: Api, path: str, patch: object, content_type: str) -> bool:
+    """Whether the policy about the gate's removal refuses the patch."""
+    try:
+        api.call("PATCH", path, patch, content_type, dryRun="All")
+    except httpx.HTTPStatusError as refusal:
+        return "kubextend-queue-removal" in str(refusal) and refusal.response.status_code == 403
+    return False
+
+
+REMOVALS = {
+    "by name": (without(GATE), STRATEGIC),
+    "with all others": (without(GATE, OTHER_GATE), STRATEGIC),
+    "by place": ([{"op": "remove", "path": "/spec/schedulingGates/1"}], JSON_PATCH),
+    "every gate": ([{"op": "remove", "path": "/spec/schedulingGates"}], JSON_PATCH),
+    "by a merge": ({"spec": {"schedulingGates": named(OTHER_GATE)}}, MERGE),
+    "every gate by a merge": ({"spec": {"schedulingGates": None}}, MERGE),
+}
+
+
+@pytest.mark.parametrize(("patch", "content_type"), REMOVALS.values(), ids=REMOVALS)
+def test_a_tenant_takes_the_gate_off_in_no_way(
+    patch: object, content_type: str, gated: str, tenant: Api, api: Api
+) -> None:
+    assert is_refused(tenant, gated, patch, content_type)
+    assert GATE not in gates(api.call("PATCH", gated, patch, content_type, dryRun="All"))
+
+
+def test_a_tenant_may_change_everything_else_of_a_gated_pod(gated: str, tenant: Api) -> None:
+    label = {"metadata": {"labels": {"a": "b"}}}
+    patched = tenant.call("PATCH", gated, {**label, **without(OTHER_GATE)}, STRATEGIC, dryRun="All")
+    assert gates(patched) == [GATE]
+    tenant.call("DELETE", gated, dryRun="All")
+
+
+def test_whoever_is_granted_it_takes_the_gate_off(control_plane: ControlPlane, gated: str) -> None:
+    group, name = "rbac.authorization.k8s.io", "admission-operator"
+    manifests = [manifest for _, manifest in objects() if manifest["kind"] == "ClusterRole"]
+    (role,) = (m for m in manifests if m["metadata"]["name"] == "kubextend-queue")
+    pods = {"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]}
+    rules = [pods, *(rule for rule in role["rules"] if rule["apiGroups"] == ["kubextend.dev"])]
+    named_so = {"apiVersion": f"{group}/v1", "metadata": {"name": name}}
+    binding = {
+        "kind": "ClusterRoleBinding",
+        "subjects": [{"apiGroup": group, "kind": "User", "name": name}],
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+    }
+    apply(control_plane.api, {"kind": "ClusterRole", "rules": rules, **named_so})
+    apply(control_plane.api, {**binding, **named_so})
+    with control_plane.api_of(name) as operator:
+        until(lambda: takes_it_off(operator, gated), "the right is granted")
+
+
+def takes_it_off(api: Api, path: str) -> bool:
+    try:
+        patched = api.call("PATCH", path, without(GATE), STRATEGIC, dryRun="All")
+    except httpx.HTTPStatusError:
+        return False
+    return gates(patched) == [OTHER_GATE]
+
+
 METADATA = [
     {"labels": {"a": "b"}},
     {"annotations": {"a": "b"}},
@@ -266,6 +347,7 @@ def test_kubextend_may_write_pods_leases_and_bindings_alone(acting_as: Mapping[s
     assert granted == {
         ("patch", "pods"),
         ("patch", "pods/status"),
+        ("remove", "schedulinggates", GATE),
         ("create", "pods/binding"),
         ("create", "events"),
         ("create", "leases"),

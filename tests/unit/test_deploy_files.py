@@ -166,7 +166,12 @@ def test_every_place_gives_kubextend_the_same_role_and_exactly_what_it_calls() -
 def test_the_roles_of_the_queue_are_exactly_what_the_queue_calls() -> None:
     (on_pods,) = granted("ClusterRole", "kubextend-queue")
     (on_leases,) = granted("Role", "kubextend-queue")
-    assert on_pods == {("list", "pods"), ("watch", "pods"), ("patch", "pods")}
+    assert on_pods == {
+        ("list", "pods"),
+        ("watch", "pods"),
+        ("patch", "pods"),
+        ("remove", "schedulinggates"),
+    }
     assert on_leases == {("create", "leases"), ("get", "leases"), ("update", "leases")}
 
 

@@ -13,7 +13,7 @@ from kubextend.cluster.activator import Activator
 from kubextend.cluster.binder import Binder
 from kubextend.cluster.call import RefusedError, UnreachableError
 from kubextend.cluster.election import Election, LeaseName, lease_holder
-from kubextend.cluster.events import EventRecorder
+from kubextend.cluster.events import EventRecorder, list_set_aside
 from kubextend.cluster.pending_pods import follow_pending_pods, list_pending_pods
 from kubextend.cluster.pods import MAX_POD_BYTES, PodReader, follow_pods
 from kubextend.cluster.reflector import Reflector
@@ -40,6 +40,7 @@ __all__ = [
     "follow_pods",
     "lease_holder",
     "list_pending_pods",
+    "list_set_aside",
     "own_namespace",
     "ungate",
 ]

@@ -205,6 +205,8 @@ class Election:
         self._seen = lease
 
     def _won(self, lease: Lease, began: float) -> None:
+        # The time of the last renewal may have run out while this one was under way.
+        self._tell()
         self._seen, self._seen_at = lease, self._clock()
         self._leads_until = began + RENEW_S
         self._failing = False

@@ -1,7 +1,8 @@
-"""Says on a pod that Permit holds what it waits for: an Event, as `kubectl describe pod` shows it.
+"""Says on a pod what it waits for: an Event, as `kubectl describe pod` shows it.
 
-To everybody else such a pod looks scheduled by nobody, with no reason. Never makes its caller wait;
-an Event that the API refuses is lost, and the pod none the worse for it.
+Permit may hold the pod, or the queue has set it aside; to everybody else it looks scheduled by
+nobody, with no reason. Never makes its caller wait; an Event that the API refuses is lost, and the
+pod none the worse for it.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ import socket
 import threading
 import time
 from collections import OrderedDict
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from kubextend.cluster.call import Call, is_addressable
+import orjson
+
+from kubextend.cluster.call import Call, UnreachableError, is_addressable
 from kubextend.cluster.outbox import Outbox, OutboxStats, TokenBucket
 
 if TYPE_CHECKING:
@@ -22,8 +26,6 @@ if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
     from kubextend.core import Pod
 
-REASON = "WaitingOnPermit"
-ACTION = "Binding"
 CONTROLLER = "kubextend"
 
 RATE = 20.0
@@ -37,6 +39,35 @@ CALL_S = 5.0
 MOST_NOTE_BYTES = 1024
 MOST_NAME_CHARS = 253
 MOST_INSTANCE_CHARS = 128
+MOST_LISTED = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What an Event says.
+
+    Attributes:
+        reason: in one word, for machines.
+        action: what kubextend was about to do with the pod.
+        type: ``Warning`` where somebody has to do something.
+        text: a sentence.
+    """
+
+    reason: str
+    action: str
+    type: Literal["Normal", "Warning"]
+    text: str
+
+
+def waiting_on_permit(node_name: str, plugins: Sequence[str]) -> Note:
+    """These plugins hold a pod that is to run on this node."""
+    text = f"held for node {node_name}, waiting on permit of {', '.join(sorted(plugins))}"
+    return Note("WaitingOnPermit", "Binding", "Normal", text)
+
+
+def set_aside(why: str) -> Note:
+    """The scheduling gate of a pod cannot be taken off."""
+    return Note("SetAside", "Releasing", "Warning", why)
 
 
 class EventRecorder:
@@ -60,7 +91,7 @@ class EventRecorder:
         self._outbox = Outbox(
             cluster,
             name="kubextend-events",
-            trouble="held pods cannot be told what they wait for",
+            trouble="pods cannot be told what they wait for",
             bucket=TokenBucket(rate, burst, clock),
             interval_s=0.0,
             clock=clock,
@@ -85,19 +116,30 @@ class EventRecorder:
             node_name: where it is to run.
             plugins: which ones hold it.
         """
-        if not is_addressable(pod):
-            self.stats.dropped += 1
-            return
         key = " ".join((pod.uid, *sorted(plugins)))
-        if self._is_news(key):
-            written = event(pod, node_name, plugins, datetime.now(UTC))
-            path = f"/apis/events.k8s.io/v1/namespaces/{pod.namespace}/events"
-            call = Call("POST", path, CALL_S, body=written)
-            self._outbox.put(key, lambda: call)
+        self._write(key, pod, waiting_on_permit(node_name, plugins))
+
+    def set_aside(self, pod: Pod, why: str) -> None:
+        """The pod has an Event, soon, that says why it is not released. Never waits, never raises.
+
+        Args:
+            pod: whose gate cannot be taken off.
+            why: the reason, which may differ from one time to the next; the first is said.
+        """
+        self._write(f"{pod.uid} set aside", pod, set_aside(why))
 
     def stop(self) -> None:
         """No Event is written after this."""
         self._outbox.stop()
+
+    def _write(self, key: str, pod: Pod, note: Note) -> None:
+        if not is_addressable(pod):
+            self.stats.dropped += 1
+        elif self._is_news(key):
+            written = event(pod, note, datetime.now(UTC))
+            path = f"/apis/events.k8s.io/v1/namespaces/{pod.namespace}/events"
+            call = Call("POST", path, CALL_S, body=written)
+            self._outbox.put(key, lambda: call)
 
     def _is_news(self, key: str) -> bool:
         now = self._clock()
@@ -112,25 +154,39 @@ class EventRecorder:
         return True
 
 
-def event(pod: Pod, node_name: str, plugins: Sequence[str], now: datetime) -> dict[str, object]:
+def list_set_aside(cluster: Cluster) -> dict[str, str]:
+    """Why pods are not released, by their UID, as the last 500 Events say. Blocks.
+
+    Raises: ClusterError: that could not be found out.
+    """
+    path = "/apis/events.k8s.io/v1/events"
+    query = {"fieldSelector": f"reason={set_aside('').reason}", "limit": str(MOST_LISTED)}
+    call = Call("GET", path, CALL_S, query)
+    try:
+        events = orjson.loads(cluster.request(call))["items"]
+        written = [event for event in events if event.get("reportingController") == CONTROLLER]
+        return {event["regarding"]["uid"]: str(event.get("note", "")) for event in written}
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise UnreachableError(call, "the answer is no list of Events") from error
+
+
+def event(pod: Pod, note: Note, now: datetime) -> dict[str, object]:
     """The Event of events.k8s.io/v1.
 
     Args:
-        pod: what is held.
-        node_name: where it is to run.
-        plugins: which ones hold it.
+        pod: what it is about.
+        note: what it says.
         now: with its time zone; part of the Event's name, as in Kubernetes' own.
     """
-    note = f"held for node {node_name}, waiting on permit of {', '.join(sorted(plugins))}"
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {"namespace": pod.namespace, "name": _name(pod.name, now)},
         "eventTime": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        "type": "Normal",
-        "reason": REASON,
-        "action": ACTION,
-        "note": note.encode()[:MOST_NOTE_BYTES].decode(errors="ignore"),
+        "type": note.type,
+        "reason": note.reason,
+        "action": note.action,
+        "note": note.text.encode()[:MOST_NOTE_BYTES].decode(errors="ignore"),
         "reportingController": CONTROLLER,
         "reportingInstance": f"{CONTROLLER}-{socket.gethostname()}"[:MOST_INSTANCE_CHARS],
         "regarding": {

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from kubextend.cluster.call import GONE, Call, RefusedError, UnreachableError
+from kubextend.cluster.call import GONE, SERVER_ERROR, Call, RefusedError, UnreachableError
 from kubextend.cluster.coalescer import Coalescer
 from kubextend.errors import ClusterError, WireError
 
@@ -38,6 +38,9 @@ WATCH_SILENCE_S = 55.0
 SILENT_WATCHES = 3
 """Whole watches without so much as a bookmark: the API may have been set back to an earlier
 state (etcd restored), and would send nothing until it caught up."""
+BROKEN_WATCHES = 3
+"""Watches in a row that ended in an error and brought nothing: the API may be unable to go on from
+this version, though it says something else than 410."""
 MIN_WATCH_S = 1.0
 
 FIRST_PAUSE_S = 0.5
@@ -136,6 +139,7 @@ class _Streaks:
     refused: int = 0
     expired: int = 0
     silent_watches: int = 0
+    broken_watches: int = 0
 
     @property
     def failures(self) -> int:
@@ -206,7 +210,7 @@ class Reflector(Generic[_Store]):
     def age_s(self) -> float | None:
         """Seconds since the API last told us anything; None before it ever did.
 
-        At most about 50 on a quiet cluster that is well.
+        At most about 50 on a quiet cluster that is well. A watch that opens says nothing yet.
         """
         return None if self._contact_at is None else self._clock() - self._contact_at
 
@@ -281,13 +285,13 @@ class Reflector(Generic[_Store]):
         events = self.stats.events
         stream = self._open(version)
         try:
-            self._recovered()
             for lines in stream.batches():
                 self._apply(lines)
         finally:
             with self._opening:
                 self._stream = None
             stream.close()
+        self._recovered()
         self._streaks = _Streaks(silent_watches=self._streaks.silent_watches)
         lasted = self._clock() - began
         if self.stats.events == events and lasted >= WATCH_S[0]:
@@ -335,8 +339,10 @@ class Reflector(Generic[_Store]):
             if taken:
                 self.stats.events += taken
                 streaks = self._streaks
-                streaks.unreachable = streaks.refused = streaks.silent_watches = 0
+                streaks.unreachable = streaks.refused = 0
+                streaks.silent_watches = streaks.broken_watches = 0
                 self._heard()
+                self._recovered()
 
     def _unheard(self) -> None:
         """Count a watch that brought nothing at all; list anew after a few of them."""
@@ -348,7 +354,6 @@ class Reflector(Generic[_Store]):
         self._contact_at = self._clock()
 
     def _recovered(self) -> None:
-        self._heard()
         self._last_error = None
         if self._lost_at is not None:
             lost_s = self._clock() - self._lost_at
@@ -393,8 +398,22 @@ class Reflector(Generic[_Store]):
                 log.error("the watch of %s failed in a way it should not", noun, exc_info=error)
             self._version = None
             return self._jitter(self._streaks.refused, REFUSED_PAUSE_S)
+        self._count_broken_watch(error.status)
+        failures = max(self._streaks.refused, self._streaks.broken_watches)
         limit_s = UNREACHABLE_PAUSE_S if error.status in GATEWAY else REFUSED_PAUSE_S
-        return max(error.retry_after_s or 0.0, self._jitter(self._streaks.refused, limit_s))
+        return max(error.retry_after_s or 0.0, self._jitter(failures, limit_s))
+
+    def _count_broken_watch(self, status: int) -> None:
+        """List anew after a few watches that the API itself broke; a list ends no such streak.
+
+        Overload and refused rights pass, and the version is as good as before then.
+        """
+        passes = status in GATEWAY or BAD_REQUEST <= status < SERVER_ERROR
+        if self._version is None or passes:
+            return
+        self._streaks.broken_watches += 1
+        if self._streaks.broken_watches >= BROKEN_WATCHES:
+            self._version = None
 
     def _lost(self, error: BaseException) -> None:
         """Say once that the API is not followed; a single hiccup after the sync is not news."""

@@ -1,8 +1,8 @@
 """Takes a scheduling gate off pods, and nothing else.
 
 The patch names one gate and the pod's UID: it cannot take off another gate, meet another pod of the
-same name, or change anything besides. Sending it twice is harmless, so it is sent until it is known
-what became of it.
+same name, or change anything besides. Sending it twice is harmless, so it is sent again while that
+may help and others can wait.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Protocol
 from kubextend.cluster.call import (
     NOT_FOUND,
     STRATEGIC_MERGE,
+    TOO_MANY_REQUESTS,
     Call,
     RefusedError,
     UnreachableError,
     is_addressable,
 )
+from kubextend.cluster.outbox import TokenBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,9 +39,18 @@ NO_POD = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,applicati
 CALL_S = 5.0
 FIRST_PAUSE_S = 0.2
 PAUSE_S = 5.0
+PATIENCE_S = 15.0
+"""A lease cannot be renewed either while the API is away, so after 10 s this replica leads no more:
+what lasts longer is about the pod."""
 MOST_REFUSALS = 6
 """An API server that has just started forbids what it allows a second later, and other writers of a
 pod pass, so refusals are final after six seconds. At the first, later pods would go first."""
+REFUSALS_FORGOTTEN_S = 300.0
+"""Somebody may make many pods that can never be patched: the queue waits for all of them together
+six seconds in so long."""
+API_WIDE = frozenset({TOO_MANY_REQUESTS, 502, 503, 504})
+"""Overload, or nothing behind a gateway; a 500 may be about the one pod, as where etcd finds it too
+large."""
 AT_ONCE = 16
 INVALID = 422
 FORBIDDEN = 403
@@ -53,7 +64,7 @@ class Fate(Enum):
     GONE = auto()
     """There is no such pod any more."""
     REFUSED = auto()
-    """The API does not let us."""
+    """It cannot be patched now."""
     RETURNED = auto()
     """It was not tried, or not to its end: we may not any more."""
 
@@ -74,7 +85,9 @@ class Ungater:
         at_once: how many patches may be under way.
         may: asked before each patch.
         told: hears of each pod what became of it.
+        patience_s: the longest that one pod is tried while the API does not answer.
         first_pause_s: between the first two attempts; it doubles from one to the next.
+        clock: seconds, monotonic.
         wait: for so many seconds, or until it is stopped, between attempts.
     """
 
@@ -86,14 +99,22 @@ class Ungater:
         at_once: int,
         may: Callable[[], bool],
         told: Told,
+        patience_s: float = PATIENCE_S,
         first_pause_s: float = FIRST_PAUSE_S,
+        clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], object] | None = None,
     ) -> None:
         self._cluster = cluster
         self._gate = gate
         self._may = may
         self._told = told
+        self._patience_s = patience_s
         self._first_pause_s = first_pause_s
+        self._clock = clock
+        # Each attempt after a refusal takes one.
+        refusals = at_once * (MOST_REFUSALS - 1)
+        self._refusals = TokenBucket(refusals / REFUSALS_FORGOTTEN_S, refusals, clock)
+        self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._wait = wait or self._stopped.wait
         self._pool = ThreadPoolExecutor(at_once, "kubextend-ungater")
@@ -121,26 +142,34 @@ class Ungater:
         self._told(pod, fate, why)
 
     def _patched(self, pod: Pod) -> tuple[Fate, str]:
-        """What became of the pod; tries for as long as that is not known."""
+        """What became of the pod; tries again for as long as others can wait for that."""
         pause_s = self._first_pause_s
+        until_s = self._clock() + self._patience_s
         refusals = 0
         while not self._stopped.is_set() and self._may():
             try:
                 self._cluster.request(ungating(pod, self._gate))
             except (RefusedError, UnreachableError) as error:
-                if isinstance(error, RefusedError) and not error.passes:
-                    refusals += 1
-                    if _is_gone(error):
-                        return Fate.GONE, ""
-                    if refusals == MOST_REFUSALS:
-                        return _refused(error)
+                if isinstance(error, RefusedError) and _is_gone(error):
+                    return Fate.GONE, ""
+                refusals += _is_about_the_pod(error)
+                left_s = until_s - self._clock()
+                if left_s <= 0 or refusals == MOST_REFUSALS or not self._may_wait(error):
+                    return _refused(error)
                 self._say(error)
-                self._wait(max(pause_s, _asked_s(error)))
+                self._wait(min(max(pause_s, _asked_s(error)), left_s))
                 pause_s = min(2 * pause_s, PAUSE_S)
             else:
                 self._failing = False
                 return Fate.RELEASED, ""
         return Fate.RETURNED, ""
+
+    def _may_wait(self, error: RefusedError | UnreachableError) -> bool:
+        """Whether later pods can wait for another attempt at this one."""
+        if not _is_about_the_pod(error):
+            return True
+        with self._lock:
+            return self._refusals.take() == 0.0
 
     def _say(self, trouble: Exception) -> None:
         if not self._failing:
@@ -162,6 +191,7 @@ def ungate(
         gate,
         at_once=AT_ONCE,
         may=lambda: time.monotonic() < deadline,
+        patience_s=timeout_s,
         told=lambda pod, fate, why: fates.append((pod, fate, why)),
     )
     for pod in pods:
@@ -198,11 +228,17 @@ def _is_gone(error: RefusedError) -> bool:
     return other_pod or error.status == NOT_FOUND
 
 
+def _is_about_the_pod(error: RefusedError | UnreachableError) -> bool:
+    return isinstance(error, RefusedError) and error.status not in API_WIDE
+
+
 def _asked_s(error: ClusterError) -> float:
     return (error.retry_after_s or 0.0) if isinstance(error, RefusedError) else 0.0
 
 
-def _refused(error: RefusedError) -> tuple[Fate, str]:
+def _refused(error: RefusedError | UnreachableError) -> tuple[Fate, str]:
     hint = "; grant patch on pods" if error.status == FORBIDDEN else ""
-    log.warning("%s%s", error, hint)
+    log.warning("a pod is set aside: %s%s", error, hint)
+    if isinstance(error, UnreachableError):
+        return Fate.REFUSED, f"the API does not answer when its gate is taken off: {error}"
     return Fate.REFUSED, f"the API does not let its gate be taken off: {error.reason}{hint}"

@@ -307,6 +307,8 @@ class Extender(_Model):
         http_timeout: of filter, prioritize and preempt; bind has a longer one.
         bind: kubextend binds pods even where no plugin needs it.
         permit_max_wait: no Permit plugin holds a pod for longer; bind's timeout is a minute more.
+        max_held_pods: how many pods Permit plugins may hold at a time; each costs a connection.
+        max_held_pods_per_namespace: how many of those may be of one namespace.
     """
 
     url_prefix: str | None = None
@@ -317,6 +319,8 @@ class Extender(_Model):
     tls_config: ExtenderTLSConfig = ExtenderTLSConfig()
     bind: bool = False
     permit_max_wait: _GoDuration = Duration(60_000_000_000)
+    max_held_pods: Annotated[int, Field(ge=1)] = 2000
+    max_held_pods_per_namespace: Annotated[int, Field(ge=1)] = 1000
 
     @property
     def bind_timeout(self) -> Duration:

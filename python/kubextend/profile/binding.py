@@ -195,7 +195,7 @@ class BindingCycle:
     async def _wait(self, waits_s: dict[str, float]) -> Status:
         if (run := current_run()) is not None:
             # The pods that this one waits for have to get through the same plugins.
-            run.went_well()
+            run.end_probes()
         waiting = WaitingPod(self.pod, self.node_name, waits_s)
         self.waiting_pods.add(waiting)
         try:

@@ -7,6 +7,7 @@ same for all of them.
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -16,7 +17,7 @@ __all__ = ["Admission", "Breakers", "PluginHealth"]
 
 _LOGGER = logging.getLogger(__name__)
 
-MOST_FAILING_PODS: Final = 3
+MOST_FAILURES: Final = 3
 FAILURE_WINDOW_S: Final = 10.0
 OPEN_S: Final = 30.0
 MOST_STUCK_THREADS: Final = 2
@@ -46,17 +47,7 @@ class PluginHealth:
 
 @dataclass(slots=True)
 class _Breaker:
-    """What is known of one plugin.
-
-    Attributes:
-        failing: by extension point, the UIDs of pods that it failed for with no success since, and
-            when it did.
-        opened_for: UIDs of the pods that it failed for when it opened.
-        open_until_s: when it may be called again; None: at any time.
-    """
-
-    failing: dict[str, dict[str, float]] = field(default_factory=dict)
-    opened_for: set[str] = field(default_factory=set)
+    failures_s: deque[float] = field(default_factory=deque)
     open_until_s: float | None = None
     probing: bool = False
     stuck_threads: int = 0
@@ -96,35 +87,22 @@ class Breakers:
             breaker.probing = True
             return Admission.PROBE
 
-    def failed(self, plugin: str, extension_point: str, uid: str) -> None:
-        """The plugin failed for a pod: for the third pod within ten seconds, or as a probe, it opens.
-
-        One pod that a plugin cannot judge is tried again and again, and must not stop the others.
-        """
+    def failed(self, plugin: str) -> None:
+        """A call of it failed: the third time in ten seconds, or as a probe, it opens."""
         now = self._clock()
         with self._lock:
             breaker = self._breakers.setdefault(plugin, _Breaker())
-            pods = breaker.failing.setdefault(extension_point, {})
-            pods[uid] = now
-            for old in [uid for uid, at_s in pods.items() if now - at_s > FAILURE_WINDOW_S]:
-                del pods[old]
-            if breaker.probing and uid in breaker.opened_for:
-                breaker.probing = False
-            elif breaker.probing or len(pods) >= MOST_FAILING_PODS:
-                self._open(plugin, breaker, "it keeps failing", set(pods))
-
-    def succeeded(self, plugin: str, extension_point: str) -> None:
-        """A call of the plugin went well: failures before it were those of single pods."""
-        breaker = self._breakers.get(plugin)
-        if breaker is not None and breaker.failing:
-            with self._lock:
-                breaker.failing.pop(extension_point, None)
+            failures_s = breaker.failures_s
+            failures_s.append(now)
+            while now - failures_s[0] > FAILURE_WINDOW_S:
+                failures_s.popleft()
+            if breaker.probing or len(failures_s) >= MOST_FAILURES:
+                self._open(plugin, breaker, "it keeps failing")
 
     def hung(self, plugin: str) -> None:
         """A call of it was given up: it opens at once."""
         with self._lock:
-            breaker = self._breakers.setdefault(plugin, _Breaker())
-            self._open(plugin, breaker, "a call of it hung", set())
+            self._open(plugin, self._breakers.setdefault(plugin, _Breaker()), "a call of it hung")
 
     def recovered(self, plugin: str) -> None:
         """A probe came back well: it closes."""
@@ -167,9 +145,8 @@ class Breakers:
         ]
         return "; ".join(stuck)
 
-    def _open(self, plugin: str, breaker: _Breaker, why: str, pods: set[str]) -> None:
-        breaker.opened_for = pods | (breaker.opened_for if breaker.probing else set())
+    def _open(self, plugin: str, breaker: _Breaker, why: str) -> None:
         breaker.probing = False
-        breaker.failing.clear()
+        breaker.failures_s.clear()
         breaker.open_until_s = self._clock() + OPEN_S
         _LOGGER.error('plugin "%s" is not called for %g s: %s', plugin, OPEN_S, why)

@@ -1,13 +1,11 @@
 """The boundary between a profile and what somebody's plugin does."""
 
 import asyncio
-import inspect
 import time
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
-from kubextend import core
 from kubextend.errors import PluginError
 from kubextend.framework.plugin import Plugin
 from kubextend.framework.status import Code, Status
@@ -15,19 +13,15 @@ from kubextend.profile.run import AbandonedError, Run, current_run
 
 __all__ = [
     "AnsweredError",
-    "about",
     "check_reason",
     "error_of",
     "guarded",
     "guarded_async",
-    "not_a_status",
     "seconds_until",
-    "shown",
     "status_of",
 ]
 
 _Answer = TypeVar("_Answer")
-_LONGEST_SHOWN: Final = 100
 
 
 class AnsweredError(PluginError):
@@ -38,16 +32,8 @@ class AnsweredError(PluginError):
     """
 
 
-def guarded(
-    plugin: Plugin, point: str, call: Callable[[], _Answer], pod: core.Pod | None = None
-) -> _Answer:
+def guarded(plugin: Plugin, point: str, call: Callable[[], _Answer]) -> _Answer:
     """What the call answers; whatever a plugin raises, a panic or SystemExit too, is its error.
-
-    Args:
-        plugin: whose call it is.
-        point: where.
-        call: makes it.
-        pod: whom it is about.
 
     Raises:
         PluginError: it raised, or its breaker is open.
@@ -55,10 +41,10 @@ def guarded(
     """
     run = current_run()
     if run is None:
-        return _called(None, plugin, point, call, pod)
+        return _called(None, plugin, point, call)
     run.begin_call(plugin.name, point)
     try:
-        return _called(run, plugin, point, call, pod)
+        return _called(run, plugin, point, call)
     finally:
         run.end_call()
 
@@ -68,7 +54,6 @@ async def guarded_async(
     point: str,
     call: Callable[[], Awaitable[_Answer]],
     *,
-    pod: core.Pod | None = None,
     deadline_s: float | None,
     cleanup: bool = False,
 ) -> _Answer:
@@ -81,7 +66,6 @@ async def guarded_async(
         plugin: whose call it is.
         point: where.
         call: begins it.
-        pod: whom it is about.
         deadline_s: until when it is waited for, on the clock of ``time.monotonic``; None: for ever.
         cleanup: it is called even where its breaker is open.
 
@@ -102,19 +86,16 @@ async def guarded_async(
         if time_out.expired():
             if run is not None:
                 run.hung(plugin.name)
-            late = PluginError(plugin.name, point, "has not answered in time")
-            raise about(late, pod) from error
+            raise PluginError(plugin.name, point, "has not answered in time") from error
         if isinstance(error, CancelledError) and _times_cancelled() > cancelled_before:
             raise
-        raise _failed(run, plugin, point, error, pod) from error
+        raise _failed(run, plugin, point, error) from error
     finally:
         if run is not None:
             run.end_call()
 
 
-def status_of(
-    plugin: Plugin, point: str, answer: object, pod: core.Pod | None = None
-) -> Status:
+def status_of(plugin: Plugin, point: str, answer: object) -> Status:
     """What a method that answers a Status or nothing said.
 
     Raises: PluginError: it answered something else.
@@ -122,42 +103,16 @@ def status_of(
     if answer is None:
         return Status.success()
     if isinstance(answer, Status):
-        guarded(plugin, point, lambda: check_reason(answer), pod)
+        guarded(plugin, point, lambda: check_reason(answer))
         return answer
-    return guarded(plugin, point, lambda: _raise(not_a_status(answer)), pod)
+    message = f"answered {type(answer).__name__} where a Status or None is expected"
+    return guarded(plugin, point, lambda: _raise(message))
 
 
-def not_a_status(answer: object) -> TypeError:
-    """What a plugin is told that answered something else than a Status or None."""
-    return TypeError(f"answered {shown(answer)} where a Status or None is expected")
-
-
-def shown(answer: object) -> str:
-    """An answer in a sentence: its type, and what a person needs who sees it for the first time."""
-    if inspect.iscoroutine(answer):
-        answer.close()
-        return "a coroutine (only reserve, permit, preBind, bind and postBind may be async)"
-    if isinstance(answer, bool):
-        return f"the bool {answer}"
-    text = repr(answer)
-    return f"{type(answer).__name__} {text[:_LONGEST_SHOWN]}"
-
-
-def error_of(
-    plugin: Plugin, point: str, status: Status, pod: core.Pod | None = None
-) -> PluginError:
+def error_of(plugin: Plugin, point: str, status: Status) -> PluginError:
     """The error that a Status is which is no success, no rejection, and nothing allowed there."""
     kind = AnsweredError if status.code is Code.ERROR else PluginError
-    return about(kind(plugin.name, point, status.reason or status.code.name), pod)
-
-
-def about(error: PluginError, pod: core.Pod | None, node: str = "") -> PluginError:
-    """The error, which says from now on whom the plugin was asked about."""
-    if pod is not None:
-        error.pod, error.uid = f"{pod.namespace}/{pod.name}", pod.uid
-        error.profile = pod.scheduler_name
-    error.node = error.node or node
-    return error
+    return kind(plugin.name, point, status.reason or status.code.name)
 
 
 def seconds_until(deadline_s: float | None) -> asyncio.Timeout:
@@ -173,33 +128,24 @@ def check_reason(status: Status) -> None:
     status.reason.encode()
 
 
-def _called(
-    run: Run | None,
-    plugin: Plugin,
-    point: str,
-    call: Callable[[], _Answer],
-    pod: core.Pod | None,
-) -> _Answer:
+def _called(run: Run | None, plugin: Plugin, point: str, call: Callable[[], _Answer]) -> _Answer:
     try:
         return call()
-    except AnsweredError as error:
-        about(error, pod)
+    except (KeyboardInterrupt, AnsweredError, AbandonedError):
         raise
-    except (KeyboardInterrupt, AbandonedError):
-        raise
+    except PluginError as error:
+        # What the runner says of its answer.
+        if run is not None:
+            run.failed(plugin.name)
+        raise PluginError(plugin.name, point, error.message) from error
     except BaseException as error:
-        raise _failed(run, plugin, point, error, pod) from error
+        raise _failed(run, plugin, point, error) from error
 
 
-def _failed(
-    run: Run | None, plugin: Plugin, point: str, error: BaseException, pod: core.Pod | None
-) -> PluginError:
+def _failed(run: Run | None, plugin: Plugin, point: str, error: BaseException) -> PluginError:
     if run is not None:
-        run.failed(plugin.name, point, "" if pod is None else pod.uid)
-    # A PluginError is what the runner says of an answer.
-    told = isinstance(error, PluginError)
-    message = error.message if told else f"{type(error).__name__}: {error}"
-    return about(PluginError(plugin.name, point, message), pod)
+        run.failed(plugin.name)
+    return PluginError(plugin.name, point, f"{type(error).__name__}: {error}")
 
 
 def _times_cancelled() -> int:
@@ -208,5 +154,5 @@ def _times_cancelled() -> int:
     return 0 if task is None else task.cancelling()
 
 
-def _raise(error: TypeError) -> Status:
-    raise error
+def _raise(message: str) -> Status:
+    raise TypeError(message)

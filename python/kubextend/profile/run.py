@@ -61,7 +61,6 @@ class Run:
         self._began_s = clock()
         self._admissions: dict[str, Admission] = {}
         self._spent_s: dict[PluginCall, float] = {}
-        self._failed: set[PluginCall] = set()
         self._current: tuple[PluginCall, float] | None = None
         self._end_call: Callable[[], object] | None = None
         self._abandoned = False
@@ -84,15 +83,11 @@ class Run:
     def __exit__(self, *_: object) -> None:
         """No plugin is called any more as part of this run."""
         _RUN.reset(self._token)
-        self.went_well()
+        self.end_probes()
         self._admissions.clear()
 
-    def went_well(self) -> None:
-        """Plugins that did not fail until now work; those whose breaker was half open recovered."""
-        if self._abandoned:
-            return
-        for call in self._spent_s.keys() - self._failed:
-            self._breakers.succeeded(call.plugin, call.extension_point)
+    def end_probes(self) -> None:
+        """Plugins whose breaker was half open, and that did not fail, have recovered."""
         for plugin, admission in self._admissions.items():
             if admission is Admission.PROBE:
                 self._breakers.recovered(plugin)
@@ -142,13 +137,12 @@ class Run:
         finally:
             self._end_call = None
 
-    def failed(self, plugin: str, extension_point: str, uid: str) -> None:
-        """The plugin raised, or answered what it may not, about the pod of this UID."""
+    def failed(self, plugin: str) -> None:
+        """It raised, or answered what it may not."""
         if self._abandoned:
             return
         self._admissions.pop(plugin, None)
-        self._failed.add(PluginCall(plugin, extension_point))
-        self._breakers.failed(plugin, extension_point, uid)
+        self._breakers.failed(plugin)
 
     def hung(self, plugin: str) -> None:
         """It was waited for in vain."""

@@ -5,8 +5,11 @@ Source: kubernetes v1.36 pkg/scheduler/framework/runtime/waiting_pods_map.go
 """
 
 import asyncio
+import logging
+import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Final
 
@@ -15,6 +18,8 @@ from kubextend.config import Duration
 from kubextend.framework.status import Status
 
 __all__ = ["MAX_PERMIT_WAIT_S", "WaitingPod", "WaitingPods"]
+
+_LOGGER = logging.getLogger(__name__)
 
 MAX_PERMIT_WAIT_S: Final = 15 * 60.0
 """kube-scheduler's own limit."""
@@ -119,27 +124,49 @@ class WaitingPod:
 class WaitingPods:
     """The pods that are held now, by UID.
 
+    Each costs a connection, so a pod beyond either limit is sent back instead of held: with no
+    descriptor left, nobody's pod would be bound.
+
     Args:
         max_wait_s: no plugin holds a pod for longer: kube-scheduler's call would time out.
+        max_pods: held at a time.
+        max_pods_per_namespace: held at a time of one namespace.
     """
 
-    def __init__(self, max_wait_s: float = MAX_PERMIT_WAIT_S) -> None:
+    def __init__(
+        self,
+        max_wait_s: float = MAX_PERMIT_WAIT_S,
+        max_pods: float = math.inf,
+        max_pods_per_namespace: float = math.inf,
+    ) -> None:
         self.max_wait_s = min(max_wait_s, MAX_PERMIT_WAIT_S)
+        self._max_pods = max_pods
+        self._max_pods_per_namespace = max_pods_per_namespace
         self._pods: dict[str, WaitingPod] = {}
-        self._told: Callable[[WaitingPod], object] = lambda _waiting: None
+        self._by_namespace = Counter[str]()
+        self._is_full = False
+        self._listeners: list[Callable[[WaitingPod], object]] = []
         self._closed = ""
 
     def tell(self, listener: Callable[[WaitingPod], object]) -> None:
         """The listener is told of each pod that is held from now on; it must not block."""
-        self._told = listener
+        self._listeners.append(listener)
 
     def add(self, waiting: WaitingPod) -> None:
-        """It is found from now on."""
-        self._pods[waiting.pod.uid] = waiting
+        """It is found from now on, unless no further pod may be held: then it is sent back."""
+        pod = waiting.pod
+        if pod.uid not in self._pods:
+            if full := self._full(pod.namespace):
+                self._say(pod, full)
+                waiting.reject("", full)
+                return
+            self._by_namespace[pod.namespace] += 1
+        self._pods[pod.uid] = waiting
         if self._closed:
             waiting.reject("", self._closed)
-        else:
-            self._told(waiting)
+            return
+        for listener in self._listeners:
+            listener(waiting)
 
     def close(self, reason: str) -> None:
         """All are sent back, and so is each that would be held from now on; from any thread.
@@ -152,8 +179,14 @@ class WaitingPods:
 
     def remove(self, waiting: WaitingPod) -> None:
         """It is found no longer; another wait of the same pod is left alone."""
-        if self._pods.get(waiting.pod.uid) is waiting:
-            del self._pods[waiting.pod.uid]
+        pod = waiting.pod
+        if self._pods.get(pod.uid) is not waiting:
+            return
+        del self._pods[pod.uid]
+        self._is_full = False
+        self._by_namespace[pod.namespace] -= 1
+        if not self._by_namespace[pod.namespace]:
+            del self._by_namespace[pod.namespace]
 
     def get(self, uid: str) -> WaitingPod | None:
         """The held pod of this UID."""
@@ -171,3 +204,21 @@ class WaitingPods:
     def __len__(self) -> int:
         """How many are held."""
         return len(self._pods)
+
+    def _full(self, namespace: str) -> str:
+        """Why no further pod of the namespace may be held; empty if one may."""
+        if len(self._pods) >= self._max_pods:
+            return f"{self._max_pods} pods wait already, as extender.maxHeldPods allows"
+        if self._by_namespace[namespace] >= self._max_pods_per_namespace:
+            most = self._max_pods_per_namespace
+            return (
+                f"{most} pods of this namespace wait already,"
+                " as extender.maxHeldPodsPerNamespace allows"
+            )
+        return ""
+
+    def _say(self, pod: core.Pod, full: str) -> None:
+        """Say it once until a pod is held no longer."""
+        if not self._is_full:
+            self._is_full = True
+            _LOGGER.warning("pod %s/%s cannot be held: %s", pod.namespace, pod.name, full)

@@ -18,6 +18,8 @@ class State(Enum):
     """Its turn comes."""
     HELD = "held"
     """Not to be released yet; others go before it."""
+    SET_ASIDE = "set_aside"
+    """Its gate could not be taken off; others go before it until it is tried again."""
     RELEASING = "releasing"
     """Its gate is being taken off."""
     RELEASED = "released"
@@ -34,10 +36,13 @@ class Entry:
         info: as plugins see it.
         sequence: tells apart what the plugin holds for equal: who came first goes first.
         state: where it is.
-        why: what it is held back for.
-        again_at_s: when a held pod is looked at again; infinite: when it changes.
+        why: what it is held back or set aside for.
+        again_at_s: when such a pod is looked at again; infinite: when it changes.
         held_times: how often it was found to be held back since it last changed.
-        released_at_s: when it was released.
+        refused_times: how often its gate could not be taken off.
+        tried: whether this replica ever tried to take its gate off.
+        entered_at_s: when it took its place in the window.
+        leaves_at_s: when the window waits for it no longer.
     """
 
     info: QueuedPodInfo
@@ -46,7 +51,10 @@ class Entry:
     why: str = ""
     again_at_s: float = math.inf
     held_times: int = 0
-    released_at_s: float = math.inf
+    refused_times: int = 0
+    tried: bool = False
+    entered_at_s: float = math.inf
+    leaves_at_s: float = math.inf
 
     @property
     def pod(self) -> core.Pod:

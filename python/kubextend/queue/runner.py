@@ -22,6 +22,8 @@ _LOGGER = logging.getLogger(__name__)
 
 JOIN_S: Final = 2.0
 FAULT_PAUSE_S: Final = 1.0
+FOLLOWER_LOOKS_S: Final = 1.0
+"""Bounds what a change of leadership that nobody tells of may cost."""
 STUCK_S: Final = 60.0
 """Sorting a hundred thousand pods takes a small part of it."""
 
@@ -85,8 +87,12 @@ class QueueRunner:
         self._inbox.put(partial(self._queue.forget, pod.uid))
 
     def refused(self, pod: core.Pod, why: str) -> None:
-        """The API does not let us take the gate off."""
+        """The pod's gate cannot be taken off now."""
         self._inbox.put(partial(self._queue.refused, pod.uid, why))
+
+    def held_in_permit(self, pod: core.Pod) -> None:
+        """A Permit plugin holds the pod on the node that kube-scheduler found for it."""
+        self._inbox.put(partial(self._queue.held_in_permit, pod.uid))
 
     def returned(self, pod: core.Pod) -> None:
         """Nothing was done about the pod."""
@@ -149,8 +155,10 @@ class QueueRunner:
 
     def _send_out(self) -> float | None:
         """Releases what is due; the seconds until something may be without being told."""
-        if self._stopped.is_set() or not self._leads():
+        if self._stopped.is_set():
             return None
+        if not self._leads():
+            return FOLLOWER_LOOKS_S
         for pod in self._queue.due():
             self._release(pod)
         return self._queue.next_look_s()

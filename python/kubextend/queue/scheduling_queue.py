@@ -18,6 +18,7 @@ from kubextend import core
 from kubextend.framework.plugin import QueuedPodInfo
 from kubextend.queue.entry import Entry, QueueEntry, State, info_of
 from kubextend.queue.heap import Before, Heap
+from kubextend.queue.holds import Holds
 
 __all__ = ["SchedulingQueue", "Settings", "Strategy"]
 
@@ -25,9 +26,15 @@ GATED: Final = "SchedulingGated"
 VERDICTS: Final = frozenset({"Unschedulable", "SchedulerError"})
 """What kube-scheduler says of a pod that it has tried and not placed."""
 
+_WAITING: Final = frozenset({State.READY, State.HELD, State.SET_ASIDE})
+"""The states of a pod that has its gate, and no patch under way."""
+
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 10.0
-REFUSED_PAUSE_S: Final = 30.0
+LONGEST_ASIDE_S: Final = 300.0
+MOST_WHY_CHARS: Final = 300
+"""The API's own words are as long as it likes."""
+UNANSWERED: Final = "its gate could not be taken off within maxHold"
 
 
 class Strategy(StrEnum):
@@ -48,7 +55,8 @@ class Settings:
         scheduler_names: whose pods are queued.
         strategy: what an unschedulable pod means to those behind it.
         window: how many released pods kube-scheduler may have at a time.
-        max_hold_s: no released pod is waited for longer.
+        max_hold_s: no pod keeps a place in the window for longer: not while its gate is taken off,
+            and not once it is released.
     """
 
     gate: str
@@ -66,6 +74,7 @@ class SchedulingQueue:
         order: of the profiles' QueueSort plugin.
         why_held: what stands against releasing a pod; empty for nothing.
         clock: seconds that only go forward.
+        leads: whether this replica is the one that releases pods now.
     """
 
     def __init__(
@@ -74,12 +83,16 @@ class SchedulingQueue:
         order: Before,
         why_held: Callable[[core.Pod], str],
         clock: Callable[[], float],
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
         self._settings = settings
         self._why_held = why_held
         self._clock = clock
+        self._leads = leads
+        self._holds = Holds(settings.max_hold_s, clock)
         self._known: dict[str, Entry] = {}
         self._ready = Heap(order)
+        # Those that are set aside are in here too.
         self._held: set[Entry] = set()
         # When held pods are due again; what has changed since is passed over when its time comes.
         self._again: list[tuple[float, int, Entry]] = []
@@ -126,34 +139,41 @@ class SchedulingQueue:
             if why:
                 self._hold_for_a_while(entry, why)
             else:
-                self._move(entry, State.RELEASING)
+                self._enter_window(entry, State.RELEASING, self._settings.max_hold_s)
+                entry.tried = True
                 released.append(entry.pod)
         return released
 
     def released(self, uid: str) -> None:
-        """The gate of a pod that was due is off."""
-        entry = self._releasing(uid)
+        """The gate of a pod that was due is off, however late the answer comes."""
+        entry = self._in_state(uid, State.RELEASING, *_WAITING)
         if entry is not None:
             self._release(entry)
 
     def refused(self, uid: str, why: str) -> None:
-        """The API does not let us take its gate off; it is tried again in a while."""
-        entry = self._releasing(uid)
+        """The pod's gate cannot be taken off now: others go on, and it is tried again later."""
+        entry = self._in_state(uid, State.RELEASING, State.READY)
         if entry is not None:
-            self._hold(entry, why, self._clock() + REFUSED_PAUSE_S)
+            self._set_aside(entry, why)
 
     def returned(self, uid: str) -> None:
         """Nothing was done about a pod that was due."""
-        entry = self._releasing(uid)
+        entry = self._in_state(uid, State.RELEASING)
         if entry is not None:
             self._queue(entry)
+
+    def held_in_permit(self, uid: str) -> None:
+        """kube-scheduler found a node for the pod, and a Permit plugin holds it there."""
+        entry = self._in_state(uid, State.RELEASING, State.RELEASED)
+        if entry is not None:
+            self._pass(entry)
 
     def next_look_s(self) -> float | None:
         """Seconds until ``due`` may answer something new without anything being told; None: never.
 
         Waits for nothing that only counts once there is room in the window.
         """
-        times = [entry.released_at_s + self._settings.max_hold_s for entry in self._in_window]
+        times = [entry.leaves_at_s for entry in self._in_window]
         if len(self._in_window) < self._settings.window and self._again:
             times.append(self._again[0][0])
         earliest = min(times, default=math.inf)
@@ -162,11 +182,13 @@ class SchedulingQueue:
     def counts(self) -> dict[State, int]:
         """How many pods are in each state; those that have passed are no part of the queue."""
         # Another thread than the queue's may ask, and the window change under it.
-        in_window = tuple(self._in_window)
+        in_window, held_back = tuple(self._in_window), tuple(self._held)
         releasing = sum(entry.state is State.RELEASING for entry in in_window)
+        held = sum(entry.state is State.HELD for entry in held_back)
         return {
             State.READY: len(self._ready),
-            State.HELD: len(self._held),
+            State.HELD: held,
+            State.SET_ASIDE: len(held_back) - held,
             State.RELEASING: releasing,
             State.RELEASED: len(in_window) - releasing,
         }
@@ -179,7 +201,7 @@ class SchedulingQueue:
                 self._hold_for_a_while(entry, why)
 
     def entries(self) -> Iterator[QueueEntry]:
-        """The queue for who looks at it: the released, the next ones in order, those held back."""
+        """The queue in the order in which it is shown: released, next, held back or set aside."""
         first = sorted(self._in_window, key=lambda entry: entry.sequence)
         for entry in first:
             yield QueueEntry(None, entry.info, entry.state, _why_in_window(entry.pod))
@@ -197,24 +219,39 @@ class SchedulingQueue:
         if self._settings.gate in pod.scheduling_gates:
             self._queue(entry)
         elif self._was_released(pod):
-            self._release(entry)
+            self._adopt(entry)
 
     def _update(self, entry: Entry) -> None:
         """A known pod may have changed; a late view of one that is released changes nothing."""
         pod = entry.pod
         gated = self._settings.gate in pod.scheduling_gates
-        if entry.state in {State.READY, State.HELD}:
-            if gated:
-                entry.held_times = 0
-                self._queue(entry)
-            elif pod.scheduling_gates:
-                self._pass(entry)
-            else:
-                self._release(entry)
+        if entry.state in _WAITING:
+            self._update_waiting(entry)
         elif entry.state is State.RELEASING and not gated:
             self._release(entry)
         elif entry.state is State.RELEASED:
             self._judge(entry)
+
+    def _update_waiting(self, entry: Entry) -> None:
+        """A pod that waits may have changed, or somebody has taken its gate off.
+
+        A change does not end the pause of a pod that is set aside: who may change a pod could have
+        it tried without end.
+        """
+        pod = entry.pod
+        if self._settings.gate in pod.scheduling_gates:
+            if entry.state is not State.SET_ASIDE:
+                entry.held_times = 0
+                self._queue(entry)
+        elif pod.scheduling_gates:
+            self._pass(entry)
+        elif entry.tried:
+            self._release(entry)
+        elif self._leads():
+            # Nobody but the leader takes gates off for the queue.
+            self._pass(entry)
+        else:
+            self._adopt(entry)
 
     def _queue(self, entry: Entry) -> None:
         """A pod with our gate waits for its turn, or for what we have no say in."""
@@ -227,8 +264,10 @@ class SchedulingQueue:
         else:
             self._move(entry, State.READY)
 
-    def _hold(self, entry: Entry, why: str, again_at_s: float = math.inf) -> None:
-        self._move(entry, State.HELD)
+    def _hold(
+        self, entry: Entry, why: str, again_at_s: float = math.inf, state: State = State.HELD
+    ) -> None:
+        self._move(entry, state)
         entry.why = why
         entry.again_at_s = again_at_s
         if not math.isinf(again_at_s):
@@ -239,10 +278,33 @@ class SchedulingQueue:
         entry.held_times += 1
         self._hold(entry, why, self._clock() + pause_s)
 
+    def _set_aside(self, entry: Entry, why: str) -> None:
+        pause_s = min(FIRST_PAUSE_S * 2.0 ** min(entry.refused_times, 10), LONGEST_ASIDE_S)
+        entry.refused_times += 1
+        again_at_s = self._clock() + pause_s
+        self._hold(entry, why[:MOST_WHY_CHARS], again_at_s, State.SET_ASIDE)
+
     def _release(self, entry: Entry) -> None:
-        self._move(entry, State.RELEASED)
-        entry.released_at_s = self._clock()
+        self._enter_window(entry, State.RELEASED, self._holds.hold_s(entry.pod.namespace))
         self._judge(entry)
+
+    def _adopt(self, entry: Entry) -> None:
+        """A pod without a gate may have been released by another replica, or by ourselves before.
+
+        Whoever released it did so into a free place, so of more pods than the window has places
+        those that came last are the ones that kube-scheduler is at.
+        """
+        self._release(entry)
+        free = [entry for entry in self._in_window if entry.state is State.RELEASED]
+        free.sort(key=lambda entry: (entry.entered_at_s, entry.sequence))
+        surplus = len(self._in_window) - self._settings.window
+        for oldest in free[: max(surplus, 0)]:
+            self._pass(oldest)
+
+    def _enter_window(self, entry: Entry, state: State, hold_s: float) -> None:
+        self._move(entry, state)
+        entry.entered_at_s = self._clock()
+        entry.leaves_at_s = entry.entered_at_s + hold_s
 
     def _judge(self, entry: Entry) -> None:
         """A pod that kube-scheduler could not place holds up nobody, unless it is to."""
@@ -254,10 +316,15 @@ class SchedulingQueue:
         self._move(entry, State.PASSED)
 
     def _expire(self) -> None:
+        """Pods that kept their places for as long as they may leave the window."""
         now = self._clock()
-        for entry in list(self._in_window):
-            if now - entry.released_at_s >= self._settings.max_hold_s:
-                self._pass(entry)
+        for entry in [entry for entry in self._in_window if now >= entry.leaves_at_s]:
+            if entry.state is State.RELEASING:
+                self._set_aside(entry, UNANSWERED)
+                continue
+            if entry.pod.scheduled_reason in VERDICTS:
+                self._holds.ran_out(entry.pod.namespace)
+            self._pass(entry)
 
     def _bring_back(self) -> None:
         """Held pods whose time has come wait for their turn again."""
@@ -275,17 +342,19 @@ class SchedulingQueue:
         """Whether a pod without a gate, seen for the first time, was released before we came.
 
         A pod that kube-scheduler has not tried says for itself that it had a gate. Of one that it
-        could not place, a spec that was never changed says that it had none.
+        could not place, a spec that was changed says that it had one; an API before 1.33 counts no
+        changes, and the pod is not waited for.
         """
         if pod.scheduling_gates:
             return False
         if pod.scheduled_reason in VERDICTS:
-            return pod.generation != 1
+            return pod.generation > 1
         return pod.scheduled_reason == GATED
 
-    def _releasing(self, uid: str) -> Entry | None:
+    def _in_state(self, uid: str, *states: State) -> Entry | None:
+        """The known pod of this UID if it is in one of these states."""
         entry = self._known.get(uid)
-        return entry if entry is not None and entry.state is State.RELEASING else None
+        return entry if entry is not None and entry.state in states else None
 
     def _move(self, entry: Entry, state: State) -> None:
         self._leave(entry)
@@ -293,7 +362,7 @@ class SchedulingQueue:
         entry.why = ""
         if state is State.READY:
             self._ready.push(entry)
-        elif state is State.HELD:
+        elif state in {State.HELD, State.SET_ASIDE}:
             self._held.add(entry)
         elif state is not State.PASSED:
             self._in_window.add(entry)

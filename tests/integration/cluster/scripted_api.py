@@ -60,6 +60,7 @@ class ScriptedApi:
     oldest: int = 100
     history: list[tuple[int, str, Object]] = field(default_factory=list)
     silent: bool = False
+    events: list[Object] = field(default_factory=list)
     port: int = 0
 
     def __post_init__(self) -> None:
@@ -432,7 +433,13 @@ class Request(BaseHTTPRequestHandler):
         return None
 
     def answer_event(self) -> None:
-        self.send(201, json.loads(self.body))
+        events = self.server_api.events
+        if self.command == "POST":
+            events.append(json.loads(self.body))
+            self.send(201, events[-1])
+            return
+        reason = self.query["fieldSelector"].removeprefix("reason=")
+        self.send(200, {"items": [event for event in events if event["reason"] == reason]})
 
     def answer_patch(self) -> None:
         pod = self.server_api.pods.get(self.parts[5])

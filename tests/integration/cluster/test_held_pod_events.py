@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 from cluster_world import Clock, Held
-from scripted_api import ScriptedApi, lost_request, refusing
+from scripted_api import Request, ScriptedApi, lost_request, refusing
 
-from kubextend.cluster import EventRecorder
+from kubextend.cluster import EventRecorder, list_set_aside
 from kubextend.cluster.outbox import OutboxStats
+from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kubextend.cluster.client import Cluster
+    from kubextend.core import Pod
 
 
 @dataclass
@@ -64,6 +66,38 @@ def test_a_held_pod_has_an_event_that_names_who_holds_it(
         "uid": "uid-web",
     }
     assert event["regarding"] == regarding
+
+
+def test_a_pod_that_is_set_aside_has_one_event_that_says_why(
+    api: ScriptedApi, cluster: Cluster, recorder: EventRecorder, eventually: Callable[..., None]
+) -> None:
+    pod: Pod = Waiting("web")  # type: ignore[assignment]
+    recorder.set_aside(pod, "too large")
+    recorder.set_aside(pod, "too large, once more")
+    waiting(recorder, "last", "A")
+    eventually(lambda: "last" in told(api))
+    assert told(api) == ["web", "last"]
+    assert (api.events[0]["reason"], api.events[0]["type"]) == ("SetAside", "Warning")
+    assert list_set_aside(cluster) == {"uid-web": "too large"}
+
+
+def test_events_of_others_say_nothing_of_the_queue(api: ScriptedApi, cluster: Cluster) -> None:
+    forged = {"reason": "SetAside", "reportingController": "me", "regarding": {"uid": "u"}}
+    api.events.append(forged)
+    assert list_set_aside(cluster) == {}
+
+
+@pytest.mark.parametrize("answer", [[], {}, {"items": [1]}, {"items": None}])
+def test_what_is_no_list_of_events_is_an_error(
+    api: ScriptedApi, cluster: Cluster, answer: object
+) -> None:
+    def answering(request: Request) -> bool:
+        request.send(200, answer)  # type: ignore[arg-type]
+        return True
+
+    api.fail("event", answering)
+    with pytest.raises(ClusterError, match="no list of Events"):
+        list_set_aside(cluster)
 
 
 def test_there_is_one_event_a_pod_and_set_of_plugins(
@@ -135,7 +169,7 @@ def test_a_refusal_is_said_once_and_harms_nobody(
     waiting(recorder, "b", "A")
     eventually(lambda: recorder.stats.failed == 2)
     (said,) = [record.getMessage() for record in caplog.records]
-    assert said.startswith("held pods cannot be told what they wait for: POST /apis/events.k8s.io")
+    assert said.startswith("pods cannot be told what they wait for: POST /apis/events.k8s.io")
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b"])

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 from scripted_api import Request, ScriptedApi, refusing
 
 from kubextend import cli
+from kubextend.cluster import ungater as ungater_module
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,6 +100,51 @@ def test_the_queue_is_shown_to_machines(
         "why": "waits for default/stuck",
     }
     assert [entry["position"] for entry in entries] == [None, 1, 2, 3, None]
+
+
+def test_a_pod_that_is_set_aside_is_named_with_its_reason(
+    filled: ScriptedApi, kubeconfig: Path, config: Path
+) -> None:
+    filled.events.append(
+        {
+            "reason": "SetAside",
+            "reportingController": "kubextend",
+            "regarding": {"uid": filled.pods["rich"]["metadata"]["uid"]},
+            "note": "the API does not let its gate be taken off: request is too large",
+        }
+    )
+    done = run("queue", "--config", config, "--kubeconfig", kubeconfig)
+    (row,) = (line for line in done.output.splitlines() if "default/rich" in line)
+    assert row.startswith("- ")
+    assert row.endswith("the API does not let its gate be taken off: request is too large")
+    filled.fail("event", refusing(403, "Forbidden", "events is forbidden"))
+    done = run("queue", "--config", config, "--kubeconfig", kubeconfig)
+    assert done.exit_code == 0
+    assert "note: which pods are set aside is not known: " in done.output
+    assert "403 events is forbidden" in done.output
+
+
+FORGED = "x\nlease forged: me\x1b[2J\u202e"
+
+
+def test_what_pods_are_called_forges_no_lines_and_no_escapes(
+    api: ScriptedApi, kubeconfig: Path, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ungater_module, "MOST_REFUSALS", 2)
+    api.put_gated_pod("bad", [GATE, FORGED], schedulerName=FORGED)
+    api.put_gated_pod("worse", [GATE, FORGED])
+    api.fail("lease", refusing(403, "Forbidden", FORGED))
+    api.fail("patch", *[refusing(422, "Invalid", FORGED)] * 20)
+    outputs = [
+        run("queue", "--config", config, "--kubeconfig", kubeconfig).output,
+        run("ungate", "--dry-run", "--kubeconfig", kubeconfig).output,
+        run("ungate", "--kubeconfig", kubeconfig).output,
+    ]
+    api.fail("list", *[refusing(403, "Forbidden", FORGED)] * 9)
+    outputs.append(run("ungate", "--kubeconfig", kubeconfig).output)
+    for output in outputs:
+        assert output.replace("\n", "").isprintable()
+        assert "x\\nlease forged: me\\x1b[2J\\u202e" in output
 
 
 def test_who_may_not_read_the_lease_sees_the_queue_all_the_same(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import threading
 from contextlib import contextmanager
@@ -12,9 +13,10 @@ import pytest
 from cluster_world import PATIENCE_S
 from scripted_api import Request, ScriptedApi, refusing
 
-from kubextend import app, config
+from kubextend import app, config, core
 from kubextend.cluster import ungater as ungater_module
 from kubextend.plugins import IN_TREE
+from kubextend.profile.waiting_pods import WaitingPod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -247,8 +249,53 @@ def test_a_pod_that_may_not_be_patched_lets_the_others_pass(
     with running(kubeconfig) as built:
         eventually(lambda: api.released_pods() == [second])
         assert patches(api) == [first, first, second]
-        assert metric(built, "kubextend_queue_pods", state="held") == 1
+        assert metric(built, "kubextend_queue_pods", state="set_aside") == 1
         assert metric(built, "kubextend_queue_releases_total", result="refused") == 1
+
+
+@pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
+def test_a_pod_that_etcd_finds_too_large_to_patch_does_not_stop_the_queue(
+    api: ScriptedApi,
+    kubeconfig: Path,
+    eventually: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    strategy: str,
+) -> None:
+    monkeypatch.setattr(ungater_module, "MOST_REFUSALS", 2)
+    first, *others = gate_pods(api, 20)
+
+    def too_large(request: Request) -> bool:
+        message = "etcdserver: request is too large"
+        return first in request.path and refusing(500, "InternalError", message)(request)
+
+    api.fail("patch", *[too_large] * 10_000)
+    with Binding(api) as binding, running(kubeconfig, strategy=strategy, maxHold="1h") as built:
+        eventually(lambda: len(binding.order) == 19)
+        eventually(lambda: metric(built, "kubextend_queue_pods", state="set_aside") == 1)
+        eventually(lambda: api.events)
+    assert binding.order == others
+    assert api.events[0]["regarding"]["name"] == first
+    assert api.events[0]["note"].endswith("etcdserver: request is too large")
+
+
+def test_a_pod_that_permit_holds_leaves_the_window(
+    api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None]
+) -> None:
+    first, second, *_ = gate_pods(api, 3)
+
+    async def hold(built: app.App) -> None:
+        (pod,) = (pod for pod in built_pods(built) if pod.name == first)
+        built.verbs.waiting_pods.add(WaitingPod(pod, "n1", {"Gang": 60.0}))
+
+    with running(kubeconfig, maxHold="1h") as built:
+        eventually(lambda: api.released_pods() == [first])
+        asyncio.run(hold(built))
+        eventually(lambda: api.released_pods() == sorted([first, second]))
+
+
+def built_pods(built: app.App) -> list[core.Pod]:
+    assert built._queue is not None
+    return built._queue.pods.store.pods()
 
 
 def test_pods_without_the_gate_are_never_touched(

@@ -210,7 +210,6 @@ def test_each_begin_and_each_end_of_leading_is_told_once(world: World) -> None:
     assert told == [True, False, True]
 
 
-@pytest.mark.xfail(strict=True, reason="findings F5: a lapse during an attempt is never told")
 def test_a_lapse_while_a_renewal_is_slow_is_told(world: World) -> None:
     told: list[float] = []
     first = world.candidate("a", lambda: told.append(world.clock.now_s))

@@ -14,7 +14,7 @@ import pytest
 
 from kubextend.cluster import EventRecorder
 from kubextend.cluster import events as events_module
-from kubextend.cluster.events import event
+from kubextend.cluster.events import Note, event, set_aside, waiting_on_permit
 from kubextend.core import PodStore
 
 if TYPE_CHECKING:
@@ -32,8 +32,12 @@ def pod(name: str, uid: str = "u"):  # noqa: ANN201
     return PodStore().apply(b'{"type":"ADDED","object":%b}' % shown).pod
 
 
-def test_an_event_has_all_that_the_api_asks_for() -> None:
-    made = event(pod("web"), "n1", ["Gang"], NOW)
+NOTES = {"held": waiting_on_permit("n1", ["Gang"]), "set aside": set_aside("too large")}
+
+
+@pytest.mark.parametrize("note", NOTES.values(), ids=NOTES)
+def test_an_event_has_all_that_the_api_asks_for(note: Note) -> None:
+    made = event(pod("web"), note, NOW)
     assert made["eventTime"] == "2026-01-02T01:04:05.000678Z"
     assert made["metadata"]["namespace"] == made["regarding"]["namespace"] == "ml"
     assert made["type"] in {"Normal", "Warning"}
@@ -43,21 +47,23 @@ def test_an_event_has_all_that_the_api_asks_for() -> None:
 
 @pytest.mark.parametrize("name", ["web", "a" * 253, "a" * 237 + "-" * 15 + "a", "a.b-c"])
 def test_its_name_is_a_name_whatever_the_pod_is_called(name: str) -> None:
-    named = event(pod(name), "n1", ["Gang"], NOW)["metadata"]["name"]
+    named = event(pod(name), NOTES["held"], NOW)["metadata"]["name"]
     assert len(named) <= 253
     assert DNS_SUBDOMAIN.fullmatch(named)
 
 
 def test_two_moments_make_two_names() -> None:
     later = NOW + timedelta(microseconds=1)
-    names = {event(pod("a"), "n1", ["G"], at)["metadata"]["name"] for at in (NOW, later)}
+    names = {event(pod("a"), NOTES["held"], at)["metadata"]["name"] for at in (NOW, later)}
     assert len(names) == 2
-    assert event(pod("a"), "n1", ["G"], NOW) == event(pod("a"), "n1", ["G"], NOW.astimezone(UTC))
+    same = event(pod("a"), NOTES["held"], NOW.astimezone(UTC))
+    assert event(pod("a"), NOTES["held"], NOW) == same
 
 
 @pytest.mark.parametrize("plugin", ["P", "\N{SNOWMAN}"])
 def test_a_note_fits_however_many_plugins_there_are(plugin: str) -> None:
-    note = event(pod("a"), "n1", [f"{plugin}{number}" for number in range(999)], NOW)["note"]
+    held = waiting_on_permit("n1", [f"{plugin}{number}" for number in range(999)])
+    note = event(pod("a"), held, NOW)["note"]
     assert 1000 < len(note.encode()) <= 1024
 
 

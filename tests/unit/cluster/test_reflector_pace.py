@@ -167,6 +167,44 @@ def test_an_error_event_that_is_not_410_resumes_where_it_was() -> None:
     assert reflector.stats.lists == 1
 
 
+BROKEN = (0.0, [ERROR % 500])
+
+
+@pytest.mark.parametrize("broken", [BROKEN, refused(500)], ids=["an event", "an answer"])
+def test_watches_that_end_in_an_error_again_and_again_lead_to_lists_ever_more_rarely(
+    broken: object,
+) -> None:
+    steps = [LIST, broken, broken, broken, *[LIST, broken] * 5, LIST, (45.0, [NODE]), broken]
+    pauses, script, _ = pauses_of(*steps)
+    assert pauses == [0, 0.5, 1, 2, *[0, 4, 0, 8, 0, 16, 0, 30, 0, 30], 0, 0, 0.5]
+    lists = [number for number, call in enumerate(script.calls) if "watch" not in call.query]
+    assert lists == [0, 4, 6, 8, 10, 12, 14]
+
+
+@pytest.mark.parametrize("status", [403, 429, 503, 504])
+def test_what_passes_leads_to_no_list_however_often_it_comes(status: int) -> None:
+    for broken in (refused(status), (0.0, [ERROR % status])):
+        assert pauses_of(LIST, *[broken] * 20)[2].stats.lists == 1
+
+
+def test_watches_that_bring_something_before_their_error_are_resumed() -> None:
+    assert pauses_of(LIST, *[(0.0, [NODE, ERROR % 500])] * 20)[2].stats.lists == 1
+
+
+def test_a_watch_that_opens_and_brings_an_error_is_no_word_of_the_api() -> None:
+    _, _, reflector = pauses_of(LIST, BROKEN, BROKEN)
+    assert reflector.age_s() == pytest.approx(0.5 + 1.0)
+    assert reflector.last_error is not None
+
+
+def test_a_watch_that_brings_an_error_is_not_followed_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level("INFO"):
+        pauses_of(LIST, *[BROKEN] * 3, *[LIST, BROKEN] * 9)
+    assert sum("followed" in record.getMessage() for record in caplog.records) == 1
+
+
 def test_an_event_that_cannot_be_read_leads_to_a_new_list() -> None:
     pauses, script, _ = pauses_of(LIST, (0.0, [NODE, b'{"type":"ADDED"']), LIST)
     assert pauses == [0, 0.5, 0]

@@ -40,32 +40,34 @@ class Api:
 @pytest.mark.parametrize(
     ("failures", "waits", "fate"),
     [
-        ([AWAY] * 7, [0.2, 0.4, 0.8, 1.6, 3.2, 5, 5], Fate.RELEASED),
-        ([refused(429, 2.0)] * 6, [2, 2, 2, 2, 3.2, 5], Fate.RELEASED),
-        ([refused(503, 30.0), AWAY], [30, 0.4], Fate.RELEASED),
+        ([AWAY] * 6, [0.2, 0.4, 0.8, 1.6, 3.2, 5], Fate.RELEASED),
+        ([AWAY] * 9, [0.2, 0.4, 0.8, 1.6, 3.2, 5, 3.8], Fate.REFUSED),
+        ([refused(429, 2.0)] * 5, [2, 2, 2, 2, 3.2], Fate.RELEASED),
+        ([refused(503, 30.0)], [15], Fate.RELEASED),
+        ([refused(504)] * 9, [0.2, 0.4, 0.8, 1.6, 3.2, 5, 3.8], Fate.REFUSED),
         ([refused(403)] * 5, [0.2, 0.4, 0.8, 1.6, 3.2], Fate.RELEASED),
+        ([refused(500)] * 6, [0.2, 0.4, 0.8, 1.6, 3.2], Fate.REFUSED),
         ([refused(403)] * 6, [0.2, 0.4, 0.8, 1.6, 3.2], Fate.REFUSED),
         ([refused(403, 9.0), refused(404)], [9], Fate.GONE),
     ],
-    ids=["away", "too many", "starting up", "forbidden for a while", "forbidden", "gone at last"],
+    ids=[
+        "away",
+        "away for this pod",
+        "too many",
+        "starting up",
+        "no answer for this pod",
+        "forbidden for a while",
+        "too large for etcd",
+        "forbidden",
+        "gone at last",
+    ],
 )
 def test_attempts_are_made_ever_more_slowly_and_no_sooner_than_asked(
     failures: list[Exception], waits: list[float], fate: Fate
 ) -> None:
-    waited: list[float] = []
-    fates: list[Fate] = []
-
-    def told(_pod: Pod, became: Fate, _why: str) -> None:
-        fates.append(became)
-
-    api = cast("Cluster", Api(failures))
-    ungater = Ungater(api, "gate", at_once=1, may=lambda: True, told=told, wait=waited.append)
-    pod = PodStore().apply(POD).pod
-    assert pod is not None
-    ungater.release(pod)
-    ungater.finish()
-    assert waited == pytest.approx(waits)
-    assert fates == [fate]
+    world = Ungating(failures)
+    assert world.release() is fate
+    assert world.waited == pytest.approx(waits)
 
 
 def test_stop_ends_the_wait_for_the_next_attempt() -> None:
@@ -91,3 +93,53 @@ def test_stop_ends_the_wait_for_the_next_attempt() -> None:
     assert tried.wait(PATIENCE_S)
     ungater.stop()
     assert fates == [Fate.RETURNED]
+
+
+@pytest.mark.parametrize("status", [403, 422, 500])
+def test_pods_that_can_never_be_patched_hold_up_the_others_for_six_seconds_in_all(
+    status: int,
+) -> None:
+    world = Ungating([refused(status)] * 1000)
+    assert [world.release() for _ in range(50)] == [Fate.REFUSED] * 50
+    assert sum(world.waited) == pytest.approx(6.2, abs=0.3)
+    world.now_s += 300
+    world.waited.clear()
+    assert world.release() is Fate.REFUSED
+    assert sum(world.waited) == pytest.approx(6.2)
+
+
+class Ungating:
+    """An ungater of one pod at a time; time passes while it waits."""
+
+    def __init__(self, failures: list[Exception]) -> None:
+        self.now_s = 0.0
+        self.waited: list[float] = []
+        self._fates: list[Fate] = []
+        self._api = cast("Cluster", Api(failures))
+        self._told = threading.Event()
+        self._ungater = Ungater(
+            self._api,
+            "gate",
+            at_once=1,
+            may=lambda: True,
+            told=self._hear,
+            clock=lambda: self.now_s,
+            wait=self._wait,
+        )
+
+    def release(self) -> Fate:
+        """What becomes of a pod."""
+        pod = PodStore().apply(POD).pod
+        assert pod is not None
+        self._told.clear()
+        self._ungater.release(pod)
+        assert self._told.wait(30)
+        return self._fates[-1]
+
+    def _hear(self, _pod: Pod, became: Fate, _why: str) -> None:
+        self._fates.append(became)
+        self._told.set()
+
+    def _wait(self, seconds: float) -> None:
+        self.waited.append(seconds)
+        self.now_s += seconds

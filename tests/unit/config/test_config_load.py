@@ -407,6 +407,7 @@ def test_a_weight_of_0_in_kube_schedulers_file_is_1_as_kube_scheduler_reads_it(
         {"server": {"maxBodyBytes": 1024, "maxInFlightBytes": 1024}},
         {"extender": {"permitMaxWait": "1ns"}},
         {"extender": {"permitMaxWait": "15m"}},
+        {"extender": {"maxHeldPods": 1, "maxHeldPodsPerNamespace": 1}},
         {"extender": {"httpTimeout": "1ns"}},
         {"extender": {"httpTimeout": "10s"}},
         # As long as a quota of it, requests.<name>, may be.

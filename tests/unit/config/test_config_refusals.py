@@ -13,9 +13,8 @@ from kubextend.errors import ConfigError, Issue
 FILTERS = "known filter plugins: HighCommPodFilter, LabelMatch, RdmaAware, test-plugin"
 PLUGINS = f"known plugins: {', '.join(sorted(KNOWN))}"
 EXTENDER_FIELDS = (
-    "known fields: bind, httpTimeout, ignorable, managedResources, nodeCacheCapable, "
-    "permitMaxWait, tlsConfig, "
-    "urlPrefix"
+    "known fields: bind, httpTimeout, ignorable, managedResources, maxHeldPods, "
+    "maxHeldPodsPerNamespace, nodeCacheCapable, permitMaxWait, tlsConfig, urlPrefix"
 )
 ZERO_WEIGHT = "kube-scheduler reads 0 as 1; to keep a plugin from running, do not enable it"
 OPEN_HOST = (

@@ -10,6 +10,8 @@ from profile_world import request
 
 from kubextend.framework.status import Status
 from kubextend.profile import WaitingPod, WaitingPods
+from kubextend.testing import pod_manifest
+from kubextend.testing.objects import pod_of
 from skipping_loop import run as run_skipping
 from skipping_loop import skip
 
@@ -86,6 +88,68 @@ def test_a_wait_that_ends_leaves_a_newer_one_of_its_pod_where_it_is_found() -> N
         assert pods.get(of.uid) is None
         older.end()
         newer.end()
+
+    asyncio.run(run())
+
+
+class Holding:
+    """Waiting pods by name and namespace, on a loop of the test."""
+
+    def __init__(self, pods: WaitingPods) -> None:
+        self.pods = pods
+        self.told: list[str] = []
+        pods.tell(lambda waiting: self.told.append(waiting.pod.name))
+
+    def add(self, name: str, namespace: str = "a") -> WaitingPod:
+        pod = pod_of(pod_manifest(name, uid=name, namespace=namespace))
+        waiting = WaitingPod(pod, "n", {"A": 60})
+        self.pods.add(waiting)
+        return waiting
+
+
+async def reason_of(waiting: WaitingPod) -> str:
+    return (await waiting.wait()).reason
+
+
+def test_no_more_pods_are_held_than_may_be_and_the_next_is_when_one_goes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def run() -> None:
+        held = Holding(WaitingPods(60, 3, 2))
+        first = held.add("a1")
+        held.add("a2")
+        full = "2 pods of this namespace wait already, as extender.maxHeldPodsPerNamespace allows"
+        refused = held.add("a3")
+        assert await reason_of(refused) == full
+        # Its end frees no place, for it had none.
+        held.pods.remove(refused)
+        assert await reason_of(held.add("a4")) == full
+        held.add("b1", "b")
+        full = "3 pods wait already, as extender.maxHeldPods allows"
+        assert await reason_of(held.add("c1", "c")) == full
+        # A newer wait of a held pod takes its place.
+        again = held.add("a1")
+        held.pods.remove(first)
+        assert held.pods.get("a1") is again
+        held.pods.remove(again)
+        held.add("a5")
+        assert held.told == ["a1", "a2", "b1", "a1", "a5"]
+        assert len(held.pods) == 3
+
+    asyncio.run(run())
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == [
+        "pod a/a3 cannot be held"
+    ]
+
+
+def test_who_comes_while_it_is_closing_is_sent_back_and_nobody_is_told() -> None:
+    async def run() -> None:
+        held = Holding(WaitingPods())
+        before = held.add("before")
+        held.pods.close("it ends")
+        assert await reason_of(before) == "it ends"
+        assert await reason_of(held.add("after")) == "it ends"
+        assert held.told == ["before"]
 
     asyncio.run(run())
 

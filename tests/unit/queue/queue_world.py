@@ -49,6 +49,7 @@ def pod(  # noqa: PLR0913 - what the queue looks at
     node: str = "",
     deleted: bool = False,
     scheduler: str = OURS,
+    namespace: str = "default",
     labels: Mapping[str, str] | None = None,
 ) -> core.Pod:
     """A pod as the API shows it; of one name always the same pod.
@@ -64,6 +65,7 @@ def pod(  # noqa: PLR0913 - what the queue looks at
         node: where it is bound.
         deleted: whether it is being deleted.
         scheduler: whose it is.
+        namespace: of the pod.
         labels: of the pod.
     """
     gates = list(gates)
@@ -73,6 +75,7 @@ def pod(  # noqa: PLR0913 - what the queue looks at
         priority=priority,
         creation_timestamp=timestamp(second),
         scheduler_name=scheduler,
+        namespace=namespace,
         node_name=node,
         labels=labels,
         schedulingGates=[{"name": gate} for gate in gates],
@@ -105,6 +108,7 @@ class Queue:
     Attributes:
         holds: why a pod is held back, by its name.
         why_held: says so instead.
+        leads: whether this replica releases pods.
         failures: of plugins.
     """
 
@@ -113,6 +117,7 @@ class Queue:
     plugin: Any = field(default_factory=QOSSort)
     holds: dict[str, str] = field(default_factory=dict)
     why_held: Callable[[core.Pod], str] | None = None
+    leads: Callable[[], bool] = lambda: True
     clock: Clock = field(default_factory=Clock)
     failures: list[tuple[str, str, str]] = field(default_factory=list)
 
@@ -122,7 +127,11 @@ class Queue:
             Order(self.plugin, lambda *what: self.failures.append(what)),
             self.why_held or (lambda made: self.holds.get(made.name, "")),
             self.clock,
+            self._leads,
         )
+
+    def _leads(self) -> bool:
+        return self.leads()
 
     def observe(self, *pods: core.Pod) -> None:
         for made in pods:

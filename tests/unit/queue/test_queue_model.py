@@ -28,8 +28,12 @@ class Fact:
         other_gate: whether it has another one.
         held: whether its PreEnqueue plugin holds it back.
         verdict: what kube-scheduler said.
-        releasing: its gate is being taken off.
-        seen_free_s: when the queue learnt that it has no gate.
+        releasing_s: since when its gate is being taken off.
+        tried: whether the queue ever had its gate taken off.
+        aside_s: until when it is set aside.
+        refusals: how often it was set aside.
+        free: whether the queue knows that it has no gate.
+        waited_s: until when the window waits for it.
     """
 
     name: str
@@ -41,8 +45,16 @@ class Fact:
     other_gate: bool = False
     held: bool = False
     verdict: str = "SchedulingGated"
-    releasing: bool = False
-    seen_free_s: float | None = None
+    releasing_s: float | None = None
+    tried: bool = False
+    aside_s: float = 0.0
+    refusals: int = 0
+    free: bool = False
+    waited_s: float = 0.0
+
+    @property
+    def releasing(self) -> bool:
+        return self.releasing_s is not None
 
     def made(self) -> core.Pod:
         gates = [GATE] * self.gated + [OTHER_GATE] * self.other_gate
@@ -84,13 +96,47 @@ class QueueMachine(RuleBasedStateMachine):
         ).queue
         self.facts: dict[str, Fact] = {}
         self.arrivals = 0
+        self.in_vain_s: list[float] = []
 
     def holds_a_place(self, fact: Fact) -> bool:
         if fact.releasing:
             return True
-        if fact.seen_free_s is None or self.clock() - fact.seen_free_s >= HOLD_S:
-            return False
-        return self.strategy is Strategy.STRICT_FIFO or fact.verdict == "SchedulingGated"
+        judged = self.strategy is Strategy.BEST_EFFORT_FIFO and fact.verdict != "SchedulingGated"
+        return self.clock() < fact.waited_s and not judged
+
+    def hold_s(self) -> float:
+        """Half as long for each hold in vain, none of them long after the one before it."""
+        times = 0
+        for later_s, earlier_s in zip(
+            [self.clock(), *reversed(self.in_vain_s)], reversed(self.in_vain_s), strict=False
+        ):
+            if later_s - earlier_s > 10 * HOLD_S:
+                break
+            times += 1
+        return max(HOLD_S / 2**times, 1.0)
+
+    def expire(self) -> None:
+        now_s = self.clock()
+        for fact in self.facts.values():
+            if fact.releasing_s is not None and now_s - fact.releasing_s >= HOLD_S:
+                self.set_aside(fact)
+            strict = self.strategy is Strategy.STRICT_FIFO
+            if 0 < fact.waited_s <= now_s:
+                fact.waited_s = 0.0
+                if strict and fact.verdict != "SchedulingGated":
+                    self.in_vain_s.append(now_s)
+
+    def set_aside(self, fact: Fact) -> None:
+        fact.releasing_s = None
+        fact.aside_s = self.clock() + min(2.0**fact.refusals, 300.0)
+        fact.refusals += 1
+
+    def let_go(self, fact: Fact, *, ours: bool) -> None:
+        """The queue learns that a pod has no gate; only one of ours is waited for."""
+        fact.releasing_s = None
+        if not fact.free:
+            fact.free = True
+            fact.waited_s = self.clock() + self.hold_s() if ours else 0.0
 
     def expected(self) -> list[str]:
         places = self.window - sum(map(self.holds_a_place, self.facts.values()))
@@ -98,15 +144,14 @@ class QueueMachine(RuleBasedStateMachine):
             fact
             for fact in self.facts.values()
             if fact.gated and not (fact.other_gate or fact.held or fact.releasing)
+            if fact.aside_s <= self.clock()
         ]
         ready.sort(key=lambda fact: fact.key)
         return [fact.name for fact in ready[: max(places, 0)]]
 
     def show(self, fact: Fact) -> None:
         if not fact.gated and not fact.other_gate:
-            fact.releasing = False
-            if fact.seen_free_s is None:
-                fact.seen_free_s = self.clock()
+            self.let_go(fact, ours=fact.tried)
         self.queue.observe(fact.made())
 
     def named(self, data: st.DataObject, wanted: Callable[[Fact], bool]) -> Fact | None:
@@ -161,18 +206,20 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule()
     def look(self) -> None:
+        self.expire()
         expected = self.expected()
         assert [made.name for made in self.queue.due()] == expected
         for name in expected:
-            self.facts[name].releasing = True
+            self.facts[name].releasing_s = self.clock()
+            self.facts[name].tried = True
 
     @rule(data=st.data(), seen=st.booleans())
     def the_patch_succeeds(self, data: st.DataObject, seen: bool) -> None:
-        fact = self.named(data, lambda fact: fact.releasing)
+        fact = self.named(data, lambda fact: fact.gated and fact.tried and not fact.other_gate)
         if fact:
             stale = replace(fact).made()
-            fact.gated = fact.releasing = False
-            fact.seen_free_s = self.clock()
+            fact.gated = False
+            self.let_go(fact, ours=True)
             if seen:
                 self.show(fact)
             self.queue.released(f"uid-{fact.name}")
@@ -182,19 +229,33 @@ class QueueMachine(RuleBasedStateMachine):
     def the_patch_is_not_made(self, data: st.DataObject) -> None:
         fact = self.named(data, lambda fact: fact.releasing)
         if fact:
-            fact.releasing = False
+            fact.releasing_s = None
             self.queue.returned(f"uid-{fact.name}")
+
+    @rule(data=st.data())
+    def the_patch_is_refused(self, data: st.DataObject) -> None:
+        fact = self.named(data, lambda fact: fact.releasing)
+        if fact:
+            self.set_aside(fact)
+            self.queue.refused(f"uid-{fact.name}", "no")
+
+    @rule(data=st.data())
+    def permit_holds_it(self, data: st.DataObject) -> None:
+        fact = self.named(data, lambda fact: fact.free)
+        if fact:
+            fact.waited_s = 0.0
+            self.queue.held_in_permit(f"uid-{fact.name}")
 
     @rule(data=st.data(), verdict=st.sampled_from(["Unschedulable", "SchedulerError"]))
     def kube_scheduler_finds_no_node(self, data: st.DataObject, verdict: str) -> None:
-        fact = self.named(data, lambda fact: fact.seen_free_s is not None)
+        fact = self.named(data, lambda fact: fact.free)
         if fact:
             fact.verdict = verdict
             self.show(fact)
 
     @rule(data=st.data(), deleted=st.booleans())
     def it_is_bound_or_deleted(self, data: st.DataObject, deleted: bool) -> None:
-        fact = self.named(data, lambda fact: deleted or fact.seen_free_s is not None)
+        fact = self.named(data, lambda fact: deleted or fact.free)
         if fact:
             del self.facts[fact.name]
             self.queue.forget(f"uid-{fact.name}")
@@ -207,17 +268,19 @@ class QueueMachine(RuleBasedStateMachine):
     def everything_is_listed_anew(self) -> None:
         for fact in self.facts.values():
             if not fact.gated and not fact.other_gate:
-                fact.releasing = False
+                self.let_go(fact, ours=fact.tried)
         self.queue.replace([fact.made() for fact in self.facts.values()])
 
     @invariant()
     def no_pod_is_lost(self) -> None:
         counts = self.queue.counts()
         gated = sum(fact.gated for fact in self.facts.values())
-        assert counts[State.READY] + counts[State.HELD] + counts[State.RELEASING] == gated
+        waiting = (State.READY, State.HELD, State.SET_ASIDE, State.RELEASING)
+        assert sum(counts[state] for state in waiting) == gated
 
     def teardown(self) -> None:
         """In the end every pod is released, once."""
+        self.clock.pass_s(300)
         for fact in self.facts.values():
             fact.other_gate = fact.held = False
             self.show(fact)

@@ -35,6 +35,7 @@ class Running:
 
     def __post_init__(self) -> None:
         clock = self.queue.clock
+        self.queue.leads = self._leads
         self.runner = QueueRunner(self.queue.queue, self._release, self._leads, clock)
 
     def _leads(self) -> bool:
@@ -120,11 +121,10 @@ def test_the_thread_asks_whether_it_leads_before_it_releases(running: Running) -
     eventually(lambda: running.released == ["a"])
 
 
-@pytest.mark.xfail(strict=True, reason="findings F5: nothing wakes the queue after a lapse")
 def test_who_does_not_lead_looks_again_without_being_told(turned: Running) -> None:
     turned.leads = False
     turned.runner.observe(pod("a"))
-    assert turned.runner.turn(0) is not None
+    assert turned.runner.turn(0) == 1.0
 
 
 def test_a_turn_says_when_time_alone_may_release_the_next(turned: Running) -> None:

@@ -110,15 +110,101 @@ def test_no_released_pod_holds_up_the_next_for_longer_than_max_hold(strategy: St
     assert queue.due() == []
 
 
-def test_a_gate_that_somebody_else_takes_off_counts_as_released() -> None:
+@BOTH
+@pytest.mark.parametrize("reason", ["SchedulingGated", "Unschedulable"])
+def test_pods_whose_gate_somebody_else_takes_off_take_no_place_in_the_window(
+    strategy: Strategy, reason: str
+) -> None:
+    queue = Queue(strategy)
+    queue.observe(pod("a"), *(pod(f"own{number}", second=1) for number in range(11)))
+    queue.observe(*(released(f"own{number}", reason, second=1) for number in range(11)))
+    assert list(queue.queue.entries()) == [queue.entry("a")]
+    assert queue.due() == ["a"]
+
+
+def test_a_gate_that_is_off_after_we_tried_counts_as_released() -> None:
     queue = Queue()
+    queue.observe(pod("a"), pod("b", second=1))
+    assert queue.due() == ["a"]
+    queue.queue.returned("uid-a")
+    queue.observe(released("a"))
+    assert queue.state("a") is State.RELEASED
+    assert queue.due() == []
+
+
+def test_who_does_not_lead_counts_what_the_leader_releases() -> None:
+    leads = False
+    queue = Queue(leads=lambda: leads)
     queue.observe(pod("a"), pod("b", second=1), pod("c", second=2))
-    queue.observe(released("b"))
+    queue.observe(released("a"))
+    assert queue.state("a") is State.RELEASED
+    queue.observe(released("b", second=1))
+    assert (queue.state("a"), queue.state("b")) == (None, State.RELEASED)
+    leads = True
     assert queue.due() == []
     queue.queue.forget("uid-b")
+    assert queue.due() == ["c"]
+
+
+def test_after_a_restart_no_more_pods_are_waited_for_than_the_window_has_places() -> None:
+    queue = Queue(STRICT, window=2)
+    stuck = [released(f"p{number:02}", "Unschedulable", second=number) for number in range(11)]
+    queue.queue.replace([*stuck, pod("next", second=99)])
+    assert [entry.info.pod.name for entry in queue.queue.entries()] == ["p09", "p10", "next"]
+    queue.queue.forget("uid-p09")
+    assert queue.due() == ["next"]
+
+
+@BOTH
+def test_a_pod_that_permit_holds_leaves_the_window(strategy: Strategy) -> None:
+    queue = Queue(strategy)
+    queue.observe(pod("a"), pod("b", second=1), pod("c", second=2))
     assert queue.release() == ["a"]
-    queue.queue.forget("uid-a")
+    queue.queue.held_in_permit("uid-a")
+    assert queue.due() == ["b"]
+    # kube-scheduler was quicker than the answer to the patch.
+    queue.queue.held_in_permit("uid-b")
+    queue.queue.released("uid-b")
     assert queue.release() == ["c"]
+    queue.queue.held_in_permit("uid-nobody")
+
+
+def test_a_pod_that_still_waits_is_not_held_in_permit() -> None:
+    queue = Queue()
+    queue.observe(pod("a"), pod("b", second=1))
+    queue.queue.held_in_permit("uid-b")
+    assert queue.state("b") is State.READY
+
+
+def test_each_hold_in_vain_halves_the_next_one_of_the_namespace() -> None:
+    queue = Queue(STRICT)
+    names = [f"p{number}" for number in range(9)]
+    queue.observe(*(pod(name, second=number) for number, name in enumerate(names)))
+    holds = []
+    for name in names:
+        assert queue.release() == [name]
+        queue.observe(released(name, "Unschedulable"))
+        holds.append(queue.queue.next_look_s())
+        queue.clock.pass_s(holds[-1] or 0)
+    assert holds == [60, 30, 15, 7.5, 3.75, 1.875, 1, 1, 1]
+    queue.observe(pod("other", namespace="elsewhere"))
+    assert queue.release() == ["other"]
+    assert queue.queue.next_look_s() == 60
+    queue.queue.forget("uid-other")
+    queue.clock.pass_s(601)
+    queue.observe(pod("later"))
+    assert queue.release() == ["later"]
+    assert queue.queue.next_look_s() == 60
+
+
+def test_a_hold_without_a_verdict_halves_nothing() -> None:
+    """kube-scheduler is down: it has said nothing of the pods."""
+    queue = Queue(STRICT)
+    queue.observe(pod("a"), pod("b", second=1))
+    assert queue.release() == ["a"]
+    queue.clock.pass_s(60)
+    assert queue.release() == ["b"]
+    assert queue.queue.next_look_s() == 60
 
 
 def test_a_late_view_of_a_released_pod_does_not_release_it_again() -> None:
@@ -155,19 +241,71 @@ def test_a_pod_that_is_gone_before_it_could_be_released_is_forgotten() -> None:
     assert queue.release() == ["b"]
 
 
-def test_a_refused_pod_makes_room_and_is_tried_again_later() -> None:
-    queue = Queue()
+@BOTH
+def test_a_refused_pod_is_set_aside_and_tried_again_ever_more_rarely(strategy: Strategy) -> None:
+    queue = Queue(strategy)
     queue.observe(pod("a"), pod("b", second=1))
     assert queue.due() == ["a"]
     queue.queue.refused("uid-a", "the API says no")
-    assert line(queue.entry("a")) == (None, "a", State.HELD, "the API says no")
+    assert line(queue.entry("a")) == (None, "a", State.SET_ASIDE, "the API says no")
+    assert queue.queue.counts()[State.SET_ASIDE] == 1
+    assert queue.queue.counts()[State.HELD] == 0
     assert queue.release() == ["b"]
     queue.queue.forget("uid-b")
-    queue.clock.pass_s(29)
-    assert queue.due() == []
-    assert queue.queue.next_look_s() == 1.0
-    queue.clock.pass_s(1)
+    pauses = []
+    for _ in range(11):
+        pauses.append(queue.queue.next_look_s() or 0)
+        queue.clock.pass_s(pauses[-1] - 0.1)
+        # A change of the pod does not end the pause.
+        queue.observe(pod("a", labels={"changed": str(len(pauses))}))
+        assert queue.due() == []
+        queue.clock.pass_s(0.1)
+        assert queue.due() == ["a"]
+        queue.queue.refused("uid-a", "the API says no")
+    assert pauses == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
+
+
+@BOTH
+def test_no_pod_holds_up_the_next_while_its_gate_cannot_be_taken_off(strategy: Strategy) -> None:
+    queue = Queue(strategy)
+    queue.observe(pod("a"), pod("b", second=1))
     assert queue.due() == ["a"]
+    assert queue.queue.next_look_s() == 60.0
+    queue.clock.pass_s(59.9)
+    assert queue.due() == []
+    queue.clock.pass_s(0.1)
+    assert queue.due() == ["b"]
+    why = "its gate could not be taken off within maxHold"
+    assert line(queue.entry("a")) == (None, "a", State.SET_ASIDE, why)
+
+
+def test_an_answer_that_comes_after_the_pod_was_set_aside_counts() -> None:
+    queue = Queue()
+    queue.observe(pod("a"), pod("b", second=1), pod("c", second=2))
+    assert queue.due() == ["a"]
+    queue.clock.pass_s(60)
+    assert queue.release() == ["b"]
+    queue.queue.released("uid-a")
+    assert queue.state("a") is State.RELEASED
+    queue.queue.forget("uid-b")
+    assert queue.due() == []
+
+
+def test_what_is_said_of_a_refused_pod_is_short() -> None:
+    queue = Queue()
+    queue.observe(pod("a"))
+    assert queue.due() == ["a"]
+    queue.queue.refused("uid-a", "x" * 100_000)
+    assert len(queue.entry("a").why) == 300
+
+
+def test_a_pod_that_is_set_aside_and_loses_its_gate_is_passed_or_waited_for() -> None:
+    queue = Queue()
+    queue.observe(pod("a"))
+    assert queue.due() == ["a"]
+    queue.queue.refused("uid-a", "no")
+    queue.observe(pod("a", gates=["x.dev/a"]))
+    assert queue.state("a") is None
 
 
 def test_a_pod_that_nothing_was_done_about_has_its_old_turn() -> None:
@@ -302,8 +440,9 @@ def test_pods_that_are_no_part_of_the_queue_are_never_released_nor_waited_for(
         (BEST_EFFORT, "SchedulingGated", 2, True),
         (STRICT, "Unschedulable", 2, True),
         (BEST_EFFORT, "Unschedulable", 2, False),
-        # A kube-apiserver before 1.33 counts no generations: then it is waited for, to be safe.
-        (STRICT, "SchedulerError", 0, True),
+        # A kube-apiserver before 1.33 counts no generations: such a pod may never have had a gate.
+        (STRICT, "SchedulerError", 0, False),
+        (STRICT, "SchedulingGated", 0, True),
         (STRICT, "", 2, False),
     ],
 )
@@ -354,6 +493,7 @@ def test_the_queue_shows_released_then_next_then_held_pods() -> None:
     assert queue.queue.counts() == {
         State.READY: 2,
         State.HELD: 2,
+        State.SET_ASIDE: 0,
         State.RELEASING: 0,
         State.RELEASED: 2,
     }
@@ -396,6 +536,6 @@ def test_pods_that_move_while_they_are_counted_are_counted_as_they_were(
     queue.observe(pod("a"), pod("b"), pod("c"), pod("d"))
     assert queue.due() == ["a", "b", "c"]
     moves.append(lambda: queue.queue.forget("uid-b"))
-    counts = {State.READY: 1, State.HELD: 0, State.RELEASING: 3, State.RELEASED: 0}
+    counts = dict.fromkeys(State, 0) | {State.READY: 1, State.RELEASING: 3}
     assert queue.queue.counts() == counts
     assert queue.queue.counts() == counts | {State.RELEASING: 2}

@@ -1,0 +1,55 @@
+"""How long the window waits for a released pod, by its namespace.
+
+A pod that never finds a node keeps its place for as long as ``maxHold`` allows. Whoever may create
+pods could make one after the other, so each such hold halves the next one of the namespace.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["Holds"]
+
+LEAST_S: Final = 1.0
+FORGOTTEN_AFTER: Final = 10
+"""In units of the longest hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Streak:
+    times: int
+    last_at_s: float
+
+
+class Holds:
+    """The holds of all namespaces.
+
+    Args:
+        max_hold_s: the longest, and that of a namespace of which nothing is known.
+        clock: seconds that only go forward.
+    """
+
+    def __init__(self, max_hold_s: float, clock: Callable[[], float]) -> None:
+        self._max_hold_s = max_hold_s
+        self._clock = clock
+        self._streaks: dict[str, _Streak] = {}
+
+    def hold_s(self, namespace: str) -> float:
+        """How long a pod of this namespace is waited for."""
+        times = self._times(namespace)
+        return max(self._max_hold_s / 2.0 ** min(times, 64), min(self._max_hold_s, LEAST_S))
+
+    def ran_out(self, namespace: str) -> None:
+        """A pod of this namespace was waited for in vain."""
+        now_s = self._clock()
+        streak = _Streak(self._times(namespace) + 1, now_s)
+        self._streaks = {
+            name: other for name, other in self._streaks.items() if not self._is_over(other)
+        } | {namespace: streak}
+
+    def _times(self, namespace: str) -> int:
+        streak = self._streaks.get(namespace)
+        return 0 if streak is None or self._is_over(streak) else streak.times
+
+    def _is_over(self, streak: _Streak) -> bool:
+        return self._clock() - streak.last_at_s > FORGOTTEN_AFTER * self._max_hold_s
