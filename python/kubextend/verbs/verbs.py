@@ -120,7 +120,13 @@ class Verbs:
             metrics=self.metrics,
             scale=score_scale,
         )
-        self._preempt = PreemptVerb(profiles, stores, failures=failures, metrics=self.metrics)
+        self._preempt = PreemptVerb(
+            profiles,
+            stores,
+            failures=failures,
+            metrics=self.metrics,
+            timeout_s=http_timeout_s,
+        )
         self._in_time = InTime(
             self.limits,
             failures,
