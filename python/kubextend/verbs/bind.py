@@ -23,9 +23,10 @@ from kubextend.profile import (
 )
 from kubextend.profile.run import Run
 from kubextend.verbs.answer import Answer, Body, binding
-from kubextend.verbs.attempts import Attempts
+from kubextend.verbs.attempts import Attempt, Attempts
 from kubextend.verbs.failures import Failures, sentence
 from kubextend.verbs.parked import ParkedPods
+from kubextend.verbs.readiness import Readiness
 from kubextend.verbs.rejected_permits import RejectedPermits
 from kubextend.verbs.stores import Stores
 
@@ -77,6 +78,7 @@ class BindVerb:
     Args:
         profiles: by scheduler name.
         stores: where the chosen node is looked up.
+        readiness: whether plugins may be asked.
         attempts: where filter left the CycleState.
         waiting_pods: where pods are found while Permit holds them.
         rejected_permits: told of pods that Permit rejected, since an Error cannot park them.
@@ -96,6 +98,7 @@ class BindVerb:
         profiles: Profiles,
         *,
         stores: Stores,
+        readiness: Readiness,
         attempts: Attempts,
         waiting_pods: WaitingPods,
         rejected_permits: RejectedPermits,
@@ -111,6 +114,7 @@ class BindVerb:
     ) -> None:
         self._profiles = profiles
         self._stores = stores
+        self._readiness = readiness
         self._attempts = attempts
         self._waiting_pods = waiting_pods
         self._rejected_permits = rejected_permits
@@ -143,28 +147,29 @@ class BindVerb:
             return binding(_NO_BINDER)
         try:
             with Run(self._limits.breakers):
-                status = await self._bound(args, self._binder, self._time(arrived_s))
+                return await self._decided(args, self._binder, self._time(arrived_s))
         except TimeoutError:
-            status = Status.error(_TOO_LATE)
+            return _refused(args, _TOO_LATE)
         except ClusterError as refusal:
-            status = Status.error(str(refusal) or "the Kubernetes API refused the binding")
+            return _refused(args, str(refusal) or "the Kubernetes API refused the binding")
         except PluginError as error:
             self._failures.note(error, "bind fails")
-            status = Status.error(sentence(error))
-        if not status.is_success:
-            return _refused(args, status.reason or status.code.name)
-        return binding()
+            return _refused(args, sentence(error))
 
     def _time(self, arrived_s: float | None) -> BindTime:
         return BindTime(time.monotonic() if arrived_s is None else arrived_s, self._timeout_s)
 
-    async def _bound(self, args: core.BindingArgs, binder: Binder, bind_time: BindTime) -> Status:
+    async def _decided(self, args: core.BindingArgs, binder: Binder, bind_time: BindTime) -> Answer:
+        attempt = self._attempts.take(args.pod_uid)
+        pod = await self._pod_of(args, attempt)
+        profile = None if pod is None else self._profiles.for_pod(pod)
         default_bind = partial(self._post, args, binder)
-        found = await self._profile_of(args, bind_time)
-        if found is None:
+        if pod is None or profile is None or not profile.binds_with_plugins:
             await default_bind()
-            return Status.success()
-        profile, pod, state = found
+            return binding()
+        if (refusal := self._readiness.refusal("bind", profile)) is not None:
+            return refusal
+        state = await self._state_of(attempt, profile, pod, args.node, bind_time)
         cycle = BindingCycle(
             profile.binding,
             state,
@@ -175,6 +180,11 @@ class BindVerb:
             self._limits,
             bind_time,
         )
+        status = await self._bound(profile, cycle)
+        return binding() if status.is_success else _refused(args, status.reason or status.code.name)
+
+    async def _bound(self, profile: Profile, cycle: BindingCycle) -> Status:
+        pod = cycle.pod
         try:
             status = await self._in_turn(cycle, partial(self._assumed, profile, cycle))
         finally:
@@ -192,34 +202,18 @@ class BindVerb:
         names = args.pod_namespace, args.pod_name, args.pod_uid, args.node
         await self._in_thread(partial(binder.bind, *names))
 
-    async def _profile_of(
-        self, args: core.BindingArgs, bind_time: BindTime
-    ) -> tuple[Profile, core.Pod, CycleState] | None:
-        """The pod's profile with plugins for this cycle, and the attempt that chose the node.
+    async def _pod_of(self, args: core.BindingArgs, attempt: Attempt | None) -> core.Pod | None:
+        """The pod that is to be bound; None where no profile has a part in binding.
 
-        A bind request names its pod and no more. The pod itself comes from the attempt, or else
-        from the watched pods, or else from the API.
+        A bind request names its pod and no more. The pod itself comes from the attempt that chose
+        the node, or else from the watched pods, or else from the API.
 
-        Raises:
-            ClusterError: the pod could not be read.
-            PluginError: the lost state of an attempt could not be made anew.
+        Raises: ClusterError: the pod could not be read.
         """
-        attempt = self._attempts.take(args.pod_uid)
         if not self._profiles.bind_with_plugins:
             return None
-        pod = attempt.pod if attempt is not None else await self._pod_of(args)
-        profile = self._profiles.for_pod(pod)
-        if profile is None or not (profile.binding or profile.counts_pods):
-            return None
         if attempt is not None:
-            return profile, pod, attempt.state
-        state = CycleState()
-        nodes = self._stores.nodes_named(args.node)
-        prepare = partial(profile.run_pre_filter_plugins, state, pod, nodes, self._left_out)
-        await self._limits.within_async(bind_time.plugins_left_s(), prepare)
-        return profile, pod, state
-
-    async def _pod_of(self, args: core.BindingArgs) -> core.Pod:
+            return attempt.pod
         pod = None if self._pods is None else self._pods.store.get(args.pod_uid)
         if pod is None and self._pod_reader is not None:
             get = partial(self._pod_reader.get, args.pod_namespace, args.pod_name)
@@ -228,6 +222,26 @@ class BindVerb:
             message = f"there is no pod {args.pod_namespace}/{args.pod_name} of this UID"
             raise ClusterError(message)
         return pod
+
+    async def _state_of(
+        self,
+        attempt: Attempt | None,
+        profile: Profile,
+        pod: core.Pod,
+        node: str,
+        bind_time: BindTime,
+    ) -> CycleState:
+        """The state of the attempt that chose the node; where it is lost, PreFilter makes it anew.
+
+        Raises: PluginError: PreFilter could not.
+        """
+        if attempt is not None:
+            return attempt.state
+        state = CycleState()
+        nodes = self._stores.nodes_named(node)
+        prepare = partial(profile.run_pre_filter_plugins, state, pod, nodes, self._left_out)
+        await self._limits.within_async(bind_time.plugins_left_s(), prepare)
+        return state
 
     async def _in_turn(
         self, cycle: BindingCycle, run: Callable[[], Coroutine[None, None, Status]]
@@ -283,7 +297,9 @@ class BindVerb:
     def _fits(self, profile: Profile, cycle: BindingCycle) -> Status:
         nodes = self._stores.nodes_named(cycle.node_name)
         outcome = profile.find_nodes_that_fit(CycleState(), cycle.pod, nodes, self._left_out)
-        return Status.success() if outcome.kept.any() else outcome.rejections[0].status
+        if outcome.kept.any():
+            return Status.success()
+        return next(rejection.status for rejection in outcome.rejections if rejection.nodes.any())
 
     def _left_out(self, error: PluginError) -> None:
         self._failures.note(error, "left out")

@@ -12,6 +12,7 @@ from kubextend.verbs.answer import Answer, Body, filter_error
 from kubextend.verbs.attempts import Attempt, Attempts
 from kubextend.verbs.failures import Failures, sentence
 from kubextend.verbs.parked import ParkedPods
+from kubextend.verbs.readiness import Readiness
 from kubextend.verbs.reasons import Entry, Reasons, entries_of
 from kubextend.verbs.rejected_permits import RejectedPermits
 from kubextend.verbs.stores import Stores
@@ -33,6 +34,7 @@ class FilterVerb:
     Args:
         profiles: by scheduler name.
         stores: where the nodes come from.
+        readiness: whether plugins may be asked.
         attempts: where the CycleState of this attempt is found by the verbs that follow.
         unknown: since when a name is unknown.
         parked: told of every pod that was rejected everywhere.
@@ -49,6 +51,7 @@ class FilterVerb:
         profiles: Profiles,
         stores: Stores,
         *,
+        readiness: Readiness,
         attempts: Attempts,
         unknown: UnknownNames,
         parked: ParkedPods,
@@ -62,6 +65,7 @@ class FilterVerb:
     ) -> None:
         self._profiles = profiles
         self._stores = stores
+        self._readiness = readiness
         self._attempts = attempts
         self._unknown = unknown
         self._parked = parked
@@ -92,8 +96,9 @@ class FilterVerb:
             return Answer(args.filter_answer([(args.nodes.everything(), reason, True)], self._pool))
         if profile is None or not profile.rejects:
             return Answer(args.filter_answer([], self._pool))
-        if args.names_mode and (why := self._stores.why_names_fail()):
-            return filter_error(why)
+        refusal = self._readiness.refusal("filter", profile, names_mode=args.names_mode)
+        if refusal is not None:
+            return refusal
         attempt = self._attempts.begin(args.pod)
         return self._decide(profile, args, attempt, args.nodes, changes)
 

@@ -16,6 +16,7 @@ from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
 from kubextend.verbs.answer import NO_VICTIMS, Answer, Body
 from kubextend.verbs.failures import Failures
+from kubextend.verbs.readiness import Readiness
 from kubextend.verbs.stores import Stores
 from kubextend.verbs.verdict import filter_known
 
@@ -34,6 +35,7 @@ class PreemptVerb:
     Args:
         profiles: by scheduler name.
         stores: where the candidates are looked up.
+        readiness: whether plugins may be asked.
         failures: told of every plugin that failed.
         metrics: what is counted.
         timeout_s: kube-scheduler's for this verb.
@@ -45,6 +47,7 @@ class PreemptVerb:
         profiles: Profiles,
         stores: Stores,
         *,
+        readiness: Readiness,
         failures: Failures,
         metrics: Metrics,
         timeout_s: float,
@@ -52,6 +55,7 @@ class PreemptVerb:
     ) -> None:
         self._profiles = profiles
         self._stores = stores
+        self._readiness = readiness
         self._failures = failures
         self._metrics = metrics
         self._timeout_s = timeout_s
@@ -69,8 +73,8 @@ class PreemptVerb:
         profile = self._profiles.for_pod(args.pod)
         if profile is None or not profile.rejects:
             return Answer(args.result(args.nodes.everything()))
-        if not self._stores.candidates_can_be_looked_up:
-            return NO_VICTIMS
+        if (refusal := self._readiness.refusal("preempt", profile)) is not None:
+            return refusal
         try:
             passing = self._passing(profile, args, args.pod)
         except PluginError as error:

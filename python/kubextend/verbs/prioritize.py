@@ -11,6 +11,7 @@ from kubextend.profile.run import current_run
 from kubextend.verbs.answer import NO_SCORES, Answer, Body
 from kubextend.verbs.attempts import Attempts
 from kubextend.verbs.failures import Failures
+from kubextend.verbs.readiness import Readiness
 from kubextend.verbs.stores import Stores
 
 __all__ = ["PrioritizeVerb"]
@@ -24,6 +25,7 @@ class PrioritizeVerb:
     Args:
         profiles: by scheduler name.
         stores: where the nodes come from.
+        readiness: whether plugins may be asked.
         attempts: where filter left the CycleState.
         failures: told of every plugin that failed.
         metrics: what is counted.
@@ -35,6 +37,7 @@ class PrioritizeVerb:
         profiles: Profiles,
         stores: Stores,
         *,
+        readiness: Readiness,
         attempts: Attempts,
         failures: Failures,
         metrics: Metrics,
@@ -42,6 +45,7 @@ class PrioritizeVerb:
     ) -> None:
         self._profiles = profiles
         self._stores = stores
+        self._readiness = readiness
         self._attempts = attempts
         self._failures = failures
         self._metrics = metrics
@@ -59,8 +63,9 @@ class PrioritizeVerb:
         profile = self._profiles.for_pod(args.pod)
         if profile is None or not profile.score:
             return _NOTHING_TO_ADD
-        if args.names_mode and self._stores.why_names_fail():
-            return NO_SCORES
+        refusal = self._readiness.refusal("prioritize", profile, names_mode=args.names_mode)
+        if refusal is not None:
+            return refusal
         if (run := current_run()) is not None:
             run.may_go_on_without = profile.plugin_names
         state = self._state_for(profile, args.pod, args.nodes)

@@ -8,12 +8,6 @@ from kubextend.verbs.answer import Body
 
 __all__ = ["Stores"]
 
-_NO_CACHE = (
-    "the request brings node names, but kubextend has no node cache: set nodeCacheCapable: false "
-    "in kube-scheduler's extender entry, or configure `cluster` in kubextend"
-)
-_NOT_SYNCED = "kubextend has not listed the nodes yet"
-
 
 @dataclass(frozen=True, slots=True)
 class Stores:
@@ -45,17 +39,6 @@ class Stores:
         """Nodes by name: watched ones, or else those that full-mode requests brought."""
         store = self.request if self._watched_store is None else self._watched_store
         return store.select(names)
-
-    def why_names_fail(self) -> str:
-        """Why names cannot be looked up at present; empty where they can."""
-        if self.watched is None:
-            return _NO_CACHE
-        return "" if self.watched.synced else _NOT_SYNCED
-
-    @property
-    def candidates_can_be_looked_up(self) -> bool:
-        """Whether preemption candidates are found: in the watched store, else the request one."""
-        return self.watched is None or self.watched.synced
 
     @property
     def _watched_store(self) -> core.NodeStore | None:

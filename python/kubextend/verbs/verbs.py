@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Literal
 
@@ -21,6 +21,7 @@ from kubextend.verbs.in_time import InTime
 from kubextend.verbs.parked import ParkedPods
 from kubextend.verbs.preempt import PreemptVerb
 from kubextend.verbs.prioritize import PrioritizeVerb
+from kubextend.verbs.readiness import Readiness
 from kubextend.verbs.reasons import Reasons
 from kubextend.verbs.rejected_permits import RejectedPermits
 from kubextend.verbs.stores import Stores
@@ -51,6 +52,7 @@ class Verbs:
         rejected_permits: the activator that plugins are given: what they wake is tried again. By
             default one of the verbs' own, which no plugin reaches.
         limits: threads and breakers of the plugins; None: of these verbs alone.
+        not_started: names of the plugins whose ``start`` has not succeeded yet.
         http_timeout_s: when kube-scheduler gives up on a quick verb; its own default by default.
         bind_timeout_s: the same for bind; None: nobody waits.
         in_thread: runs a call that waits for the Kubernetes API.
@@ -74,6 +76,7 @@ class Verbs:
         waiting_pods: WaitingPods | None = None,
         rejected_permits: RejectedPermits | None = None,
         limits: PluginLimits | None = None,
+        not_started: Callable[[], Iterable[str]] = tuple,
         http_timeout_s: float = 5.0,
         bind_timeout_s: float | None = None,
         in_thread: InThread = asyncio.to_thread,
@@ -98,9 +101,11 @@ class Verbs:
         self._rejected_permits = rejected_permits
         attempts = Attempts()
         stores = Stores(request_store, watched)
+        self.readiness = Readiness(watched, pods, not_started)
         self._filter = FilterVerb(
             profiles,
             stores,
+            readiness=self.readiness,
             attempts=attempts,
             unknown=UnknownNames(clock),
             parked=self._parked,
@@ -115,6 +120,7 @@ class Verbs:
         self._prioritize = PrioritizeVerb(
             profiles,
             stores,
+            readiness=self.readiness,
             attempts=attempts,
             failures=failures,
             metrics=self.metrics,
@@ -123,6 +129,7 @@ class Verbs:
         self._preempt = PreemptVerb(
             profiles,
             stores,
+            readiness=self.readiness,
             failures=failures,
             metrics=self.metrics,
             timeout_s=http_timeout_s,
@@ -138,6 +145,7 @@ class Verbs:
         self._bind = BindVerb(
             profiles,
             stores=stores,
+            readiness=self.readiness,
             attempts=attempts,
             waiting_pods=self.waiting_pods,
             rejected_permits=self._rejected_permits,

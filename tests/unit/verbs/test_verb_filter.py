@@ -163,7 +163,7 @@ ERRORS = [
     ("no pod, full", None, full_request([node("a")], None), "the request has no Pod"),
     ("no cache", None, names_request(["a"]), "nodeCacheCapable: false"),
     ("no cache", None, names_request(["a"]), "configure `cluster`"),
-    ("not synced", Watched(synced=False), names_request(["a"]), "not listed the nodes yet"),
+    ("not synced", Watched(synced=False), names_request(["a"]), "the nodes are not listed yet"),
 ]
 
 
@@ -237,7 +237,7 @@ def test_where_errors_are_ignored_unknown_names_do_not_open_the_nodes_that_were_
 def test_before_the_first_sync_it_is_an_error_even_where_errors_are_ignored() -> None:
     # As while kubextend is away: nothing is known that could be rejected, and nobody would wake.
     verbs = verbs_of([Needs()], watched=Watched(synced=False), ignorable=True)
-    assert "not listed the nodes yet" in answer(verbs, names_request(["a"]))["Error"]
+    assert "the nodes are not listed yet" in answer(verbs, names_request(["a"]))["Error"]
 
 
 def test_a_name_first_seen_where_others_passed_has_used_its_ten_seconds() -> None:

@@ -32,6 +32,7 @@ from kubextend.profile import Profile, Profiles, WaitingPods
 from kubextend.verbs import Verbs
 from kubextend.verbs.failures import Failures
 from kubextend.verbs.preempt import PreemptVerb
+from kubextend.verbs.readiness import Readiness
 from kubextend.verbs.stores import Stores
 
 EMPTY = b'{"NodeNameToMetaVictims":{}}'
@@ -186,9 +187,11 @@ def test_candidates_whose_turn_comes_too_late_are_not_offered(
     handle = Handle(waiting_pods=WaitingPods(), pods=Pods(store))
     names = ["a", "b", "c", "d"]
     profile = Profile("default-scheduler", filter=[Looks()], pods=store.snapshot)
+    nodes = Watched().listing(*map(node, names))
     verb = PreemptVerb(
         Profiles.of([profile]),
-        Stores(core.NodeStore(), Watched().listing(*map(node, names))),
+        Stores(core.NodeStore(), nodes),
+        readiness=Readiness(nodes, None),
         failures=Failures(Metrics()),
         metrics=Metrics(),
         timeout_s=4.0,
