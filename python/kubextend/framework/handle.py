@@ -60,8 +60,17 @@ class PodReader(Protocol):
 class Binder(Protocol):
     """Writes the Binding of a pod."""
 
-    def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+    def bind(
+        self, namespace: str, name: str, uid: str, node: str, *, timeout_s: float | None = None
+    ) -> None:
         """The pod is bound to the node afterwards, by this call or by an earlier one.
+
+        Args:
+            namespace: of the pod.
+            name: of the pod.
+            uid: of the pod.
+            node: where it goes.
+            timeout_s: how long that may take; None: as long as the binder allows.
 
         Raises: ClusterError: it is not, and why.
         """

@@ -102,15 +102,22 @@ class BindTime:
         return self._until(_AFTER_CLEANUP)
 
     def plugins_left_s(self) -> float | None:
-        """Seconds until then."""
-        until_s = self.plugins_until_s
-        return None if until_s is None else until_s - time.monotonic()
+        """Seconds that any one plugin has left; None: any number."""
+        return _seconds_to(self.plugins_until_s)
+
+    def all_left_s(self) -> float | None:
+        """Seconds that the whole cycle has left; None: any number."""
+        return _seconds_to(self.all_until_s)
 
     def _until(self, left_over: tuple[float, float]) -> float | None:
         if self.timeout_s is None:
             return None
         share, most_s = left_over
         return self.arrived_s + self.timeout_s - min(self.timeout_s * share, most_s)
+
+
+def _seconds_to(until_s: float | None) -> float | None:
+    return None if until_s is None else until_s - time.monotonic()
 
 
 @dataclass(slots=True)

@@ -29,6 +29,7 @@ from kubextend.verbs.parked import ParkedPods
 from kubextend.verbs.readiness import Readiness
 from kubextend.verbs.rejected_permits import RejectedPermits
 from kubextend.verbs.stores import Stores
+from kubextend.verbs.unknown_schedulers import UnknownSchedulers
 
 __all__ = ["BindVerb", "InThread"]
 
@@ -78,6 +79,7 @@ class BindVerb:
     Args:
         profiles: by scheduler name.
         stores: where the chosen node is looked up.
+        unknown_schedulers: told of pods that no plugin is for.
         readiness: whether plugins may be asked.
         attempts: where filter left the CycleState.
         waiting_pods: where pods are found while Permit holds them.
@@ -99,6 +101,7 @@ class BindVerb:
         *,
         stores: Stores,
         readiness: Readiness,
+        unknown_schedulers: UnknownSchedulers,
         attempts: Attempts,
         waiting_pods: WaitingPods,
         rejected_permits: RejectedPermits,
@@ -115,6 +118,7 @@ class BindVerb:
         self._profiles = profiles
         self._stores = stores
         self._readiness = readiness
+        self._unknown_schedulers = unknown_schedulers
         self._attempts = attempts
         self._waiting_pods = waiting_pods
         self._rejected_permits = rejected_permits
@@ -163,10 +167,14 @@ class BindVerb:
         attempt = self._attempts.take(args.pod_uid)
         pod = await self._pod_of(args, attempt)
         profile = None if pod is None else self._profiles.for_pod(pod)
-        default_bind = partial(self._post, args, binder)
-        if pod is None or profile is None or not profile.binds_with_plugins:
+        default_bind = partial(self._post, args, binder, bind_time)
+        if pod is None:
             await default_bind()
             return binding()
+        if profile is None or not profile.binds_with_plugins:
+            return self._unknown_schedulers.passes(
+                pod, await self._bound_without_plugins(pod, args.node, default_bind)
+            )
         if (refusal := self._readiness.refusal("bind", profile)) is not None:
             return refusal
         state = await self._state_of(attempt, profile, pod, args.node, bind_time)
@@ -183,6 +191,24 @@ class BindVerb:
         status = await self._bound(profile, cycle)
         return binding() if status.is_success else _refused(args, status.reason or status.code.name)
 
+    async def _bound_without_plugins(
+        self, pod: core.Pod, node: str, default_bind: Callable[[], Coroutine[None, None, None]]
+    ) -> Answer:
+        """No plugin has a part in it, but plugins of other pods count this one from now on."""
+        if self._pods is None:
+            await default_bind()
+            return binding()
+        bound = False
+        self._pods.store.assume(pod, node)
+        try:
+            await default_bind()
+            bound = True
+        finally:
+            if not bound:
+                self._pods.store.forget(pod.uid)
+                self._parked.expect_change()
+        return binding()
+
     async def _bound(self, profile: Profile, cycle: BindingCycle) -> Status:
         pod = cycle.pod
         try:
@@ -198,9 +224,14 @@ class BindVerb:
             self._rejected_permits.forget(pod.uid)
         return status
 
-    async def _post(self, args: core.BindingArgs, binder: Binder) -> None:
-        names = args.pod_namespace, args.pod_name, args.pod_uid, args.node
-        await self._in_thread(partial(binder.bind, *names))
+    async def _post(self, args: core.BindingArgs, binder: Binder, bind_time: BindTime) -> None:
+        """Raises TimeoutError: there is no time left; nothing was written."""
+        post = partial(binder.bind, args.pod_namespace, args.pod_name, args.pod_uid, args.node)
+        if (left_s := bind_time.all_left_s()) is not None:
+            if left_s <= 0:
+                raise TimeoutError
+            post = partial(post, timeout_s=left_s)
+        await self._in_thread(post)
 
     async def _pod_of(self, args: core.BindingArgs, attempt: Attempt | None) -> core.Pod | None:
         """The pod that is to be bound; None where no profile has a part in binding.

@@ -18,6 +18,7 @@ from kubextend.verbs.answer import NO_VICTIMS, Answer, Body
 from kubextend.verbs.failures import Failures
 from kubextend.verbs.readiness import Readiness
 from kubextend.verbs.stores import Stores
+from kubextend.verbs.unknown_schedulers import UnknownSchedulers
 from kubextend.verbs.verdict import filter_known
 
 __all__ = ["PreemptVerb"]
@@ -36,6 +37,7 @@ class PreemptVerb:
         profiles: by scheduler name.
         stores: where the candidates are looked up.
         readiness: whether plugins may be asked.
+        unknown_schedulers: told of pods that no plugin is for.
         failures: told of every plugin that failed.
         metrics: what is counted.
         timeout_s: kube-scheduler's for this verb.
@@ -48,6 +50,7 @@ class PreemptVerb:
         stores: Stores,
         *,
         readiness: Readiness,
+        unknown_schedulers: UnknownSchedulers,
         failures: Failures,
         metrics: Metrics,
         timeout_s: float,
@@ -56,6 +59,7 @@ class PreemptVerb:
         self._profiles = profiles
         self._stores = stores
         self._readiness = readiness
+        self._unknown_schedulers = unknown_schedulers
         self._failures = failures
         self._metrics = metrics
         self._timeout_s = timeout_s
@@ -72,7 +76,9 @@ class PreemptVerb:
         self._metrics.nodes("preempt").observe(len(args.nodes))
         profile = self._profiles.for_pod(args.pod)
         if profile is None or not profile.rejects:
-            return Answer(args.result(args.nodes.everything()))
+            return self._unknown_schedulers.passes(
+                args.pod, Answer(args.result(args.nodes.everything()))
+            )
         if (refusal := self._readiness.refusal("preempt", profile)) is not None:
             return refusal
         try:

@@ -26,6 +26,7 @@ from kubextend.verbs.reasons import Reasons
 from kubextend.verbs.rejected_permits import RejectedPermits
 from kubextend.verbs.stores import Stores
 from kubextend.verbs.unknown import UnknownNames
+from kubextend.verbs.unknown_schedulers import UnknownSchedulers
 from kubextend.verbs.verdict import looking_again
 
 __all__ = ["Verbs"]
@@ -101,6 +102,7 @@ class Verbs:
         self._rejected_permits = rejected_permits
         attempts = Attempts()
         stores = Stores(request_store, watched)
+        unknown_schedulers = UnknownSchedulers(profiles)
         self.readiness = Readiness(watched, pods, not_started)
         self._filter = FilterVerb(
             profiles,
@@ -108,6 +110,7 @@ class Verbs:
             readiness=self.readiness,
             attempts=attempts,
             unknown=UnknownNames(clock),
+            unknown_schedulers=unknown_schedulers,
             parked=self._parked,
             reasons=self._reasons,
             rejected_permits=self._rejected_permits,
@@ -122,6 +125,7 @@ class Verbs:
             stores,
             readiness=self.readiness,
             attempts=attempts,
+            unknown_schedulers=unknown_schedulers,
             failures=failures,
             metrics=self.metrics,
             scale=score_scale,
@@ -130,6 +134,7 @@ class Verbs:
             profiles,
             stores,
             readiness=self.readiness,
+            unknown_schedulers=unknown_schedulers,
             failures=failures,
             metrics=self.metrics,
             timeout_s=http_timeout_s,
@@ -146,6 +151,7 @@ class Verbs:
             profiles,
             stores=stores,
             readiness=self.readiness,
+            unknown_schedulers=unknown_schedulers,
             attempts=attempts,
             waiting_pods=self.waiting_pods,
             rejected_permits=self._rejected_permits,

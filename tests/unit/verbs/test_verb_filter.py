@@ -1,4 +1,5 @@
 import json
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -88,6 +89,55 @@ def test_a_node_that_filters_keep_and_nobody_knows_yet_is_waited_for() -> None:
     assert told == []
     assert answer(verbs, names_request(["bad"]))["FailedNodes"] == {"bad": "its name"}
     assert told == ["pod"]
+
+
+@dataclass
+class Told(RejectsNamed):
+    """Writes down the pods that it is told fit nowhere."""
+
+    told: list[str] = field(default_factory=list)
+
+    def post_filter(self, _state: object, pod: core.Pod, _rejections: object) -> None:
+        self.told.append(pod.name)
+
+
+def verbs_told(plugin: Told, **joined: Any) -> Verbs:
+    profile = Profile("default-scheduler", filter=[plugin], post_filter=[plugin])
+    watched = Watched().listing(node("bad"), node("worse"))
+    store = core.NodeStore()
+    return Verbs(Profiles.of([profile]), request_store=store, watched=watched, **joined)
+
+
+def test_post_filter_is_not_told_of_a_node_that_will_be_known_though_errors_are_ignored() -> None:
+    plugin = Told(["bad"])
+    verbs = verbs_told(plugin, ignorable=True)
+    assert set(rejected(answer(verbs, names_request(["bad", "new"])))) == {"bad", "new"}
+    assert plugin.told == []
+
+
+@pytest.mark.parametrize("kept_by_filters", [True, False])
+def test_post_filter_is_not_told_where_the_answer_is_an_error(kept_by_filters: bool) -> None:
+    plugin = Told(["bad"] if kept_by_filters else ["bad", "new"])
+    assert answer(verbs_told(plugin), names_request(["bad", "new"]))["Error"]
+    assert plugin.told == []
+
+
+def test_the_nominated_node_alone_is_no_reason_to_say_that_the_pod_fits_nowhere() -> None:
+    activator, plugin = Activator(), Told(["bad", "worse"])
+    verbs = verbs_told(plugin, activator=activator)
+    asked = pod() | {"status": {"nominatedNodeName": "bad"}}
+    assert answer(verbs, names_request(["bad"], asked))["FailedNodes"] == {"bad": "its name"}
+    assert plugin.told == []
+    # It is not parked yet, so there is nothing to wake.
+    plugin.names = []
+    verbs.nodes_changed()
+    assert activator.woken == []
+    plugin.names = ["bad", "worse"]
+    answer(verbs, names_request(["bad", "worse"], asked))
+    assert plugin.told == ["pod"]
+    plugin.names = []
+    verbs.nodes_changed()
+    assert activator.woken == ["pod"]
 
 
 def test_names_mode_keeps_names_and_lists_every_other_one() -> None:

@@ -34,6 +34,7 @@ from kubextend.verbs.failures import Failures
 from kubextend.verbs.preempt import PreemptVerb
 from kubextend.verbs.readiness import Readiness
 from kubextend.verbs.stores import Stores
+from kubextend.verbs.unknown_schedulers import UnknownSchedulers
 
 EMPTY = b'{"NodeNameToMetaVictims":{}}'
 VICTIMS = {"good": ["u1", "u2"], "plain": ["u3"], "unknown": ["u4"]}
@@ -192,6 +193,7 @@ def test_candidates_whose_turn_comes_too_late_are_not_offered(
         Profiles.of([profile]),
         Stores(core.NodeStore(), nodes),
         readiness=Readiness(nodes, None),
+        unknown_schedulers=UnknownSchedulers(Profiles.of([profile])),
         failures=Failures(Metrics()),
         metrics=Metrics(),
         timeout_s=4.0,
