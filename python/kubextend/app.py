@@ -82,6 +82,8 @@ class _ClusterSide:
         config: ExtenderConfiguration,
         waiting_pods: WaitingPods,
         on_change: Callable[[], object],
+        on_node_deleted: Callable[[str], object],
+        on_nodes_listed: Callable[[], object],
     ) -> "_ClusterSide | None":
         """Made from the credentials that the configuration points to; no call is made yet.
 
@@ -101,11 +103,17 @@ class _ClusterSide:
                 core.PodStore(),
                 on_change,
                 awaited=lambda: [waiting.pod.uid for waiting in waiting_pods],
-                on_deleted=lambda uid: waiting_pods.reject(uid, "", "the pod is deleted"),
+                on_deleted=lambda uid: waiting_pods.send_back(uid, "the pod is deleted"),
             )
         return cls(
             api,
-            cluster.Reflector(api, core.NodeStore(), on_change),
+            cluster.follow_nodes(
+                api,
+                core.NodeStore(),
+                on_change,
+                on_deleted=on_node_deleted,
+                on_listed=on_nodes_listed,
+            ),
             pods,
             cluster.PodReader(api),
             cluster.Binder(api),
@@ -223,7 +231,13 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
     def not_started() -> frozenset[str]:
         return starts.names()
 
-    side = _ClusterSide.of(config, waiting_pods, on_change)
+    def on_node_deleted(name: str) -> None:
+        verbs.node_deleted(name)
+
+    def on_nodes_listed() -> None:
+        verbs.nodes_listed()
+
+    side = _ClusterSide.of(config, waiting_pods, on_change, on_node_deleted, on_nodes_listed)
     verbs = build_verbs(
         config,
         plugins,

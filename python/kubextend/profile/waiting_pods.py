@@ -83,6 +83,10 @@ class WaitingPod:
         del plugin
         return self._decide(Status.unschedulable(reason))
 
+    def send_back(self, reason: str) -> bool:
+        """An Error, as no plugin rejects it; False where it was decided before."""
+        return self._decide(Status.error(reason))
+
     def wait(self) -> Awaitable[Status]:
         """What becomes of it."""
         return self._answer
@@ -137,7 +141,7 @@ class WaitingPods:
         """It is found from now on."""
         self._pods[waiting.pod.uid] = waiting
         if self._closed:
-            waiting.reject("", self._closed)
+            waiting.send_back(self._closed)
         else:
             self._told(waiting)
 
@@ -148,7 +152,7 @@ class WaitingPods:
         """
         self._closed = reason
         for waiting in self:
-            waiting.reject("", reason)
+            waiting.send_back(reason)
 
     def remove(self, waiting: WaitingPod) -> None:
         """It is found no longer; another wait of the same pod is left alone."""
@@ -158,6 +162,11 @@ class WaitingPods:
     def get(self, uid: str) -> WaitingPod | None:
         """The held pod of this UID."""
         return self._pods.get(uid)
+
+    def send_back(self, uid: str, reason: str) -> bool:
+        """The pod is sent back if it is held, and not as rejected by a plugin; whether it was."""
+        waiting = self.get(uid)
+        return waiting is not None and waiting.send_back(reason)
 
     def reject(self, uid: str, plugin: str, reason: str) -> bool:
         """The pod is sent back if it is held; whether it was."""

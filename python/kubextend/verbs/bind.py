@@ -24,6 +24,7 @@ from kubextend.profile import (
 from kubextend.profile.run import Run
 from kubextend.verbs.answer import Answer, Body, binding
 from kubextend.verbs.attempts import Attempt, Attempts
+from kubextend.verbs.chosen_node import DELETED, why_not_on
 from kubextend.verbs.failures import Failures, sentence
 from kubextend.verbs.parked import ParkedPods
 from kubextend.verbs.readiness import Readiness
@@ -187,6 +188,7 @@ class BindVerb:
             default_bind,
             self._limits,
             bind_time,
+            partial(self._why_not_on, args.node, pod),
         )
         status = await self._bound(profile, cycle)
         return binding() if status.is_success else _refused(args, status.reason or status.code.name)
@@ -232,6 +234,24 @@ class BindVerb:
                 raise TimeoutError
             post = partial(post, timeout_s=left_s)
         await self._in_thread(post)
+
+    def node_deleted(self, name: str) -> None:
+        """No pod is bound to it any more, and those that Permit holds are sent back; any thread."""
+        for under_way in list(self._under_way.values()):
+            if under_way.cycle.node_name == name:
+                under_way.cycle.lose_node(DELETED)
+
+    def nodes_listed(self) -> None:
+        """What a list does not show was deleted; from any thread."""
+        for under_way in list(self._under_way.values()):
+            if self._stores.watched_node(under_way.cycle.node_name) is None:
+                under_way.cycle.lose_node(DELETED)
+
+    def _why_not_on(self, node: str, pod: core.Pod) -> str:
+        if self._stores.watched is None:
+            # What full-mode requests brought is as old as they are.
+            return ""
+        return why_not_on(self._stores.watched_node(node), pod)
 
     async def _pod_of(self, args: core.BindingArgs, attempt: Attempt | None) -> core.Pod | None:
         """The pod that is to be bound; None where no profile has a part in binding.

@@ -40,6 +40,11 @@ class Stores:
         store = self.request if self._watched_store is None else self._watched_store
         return store.select(names)
 
+    def watched_node(self, name: str) -> core.NodeInfo | None:
+        """A node as the watch shows it now; None where it shows none of this name."""
+        store = self._watched_store
+        return None if store is None else store.get(name)
+
     @property
     def _watched_store(self) -> core.NodeStore | None:
         return None if self.watched is None else self.watched.store

@@ -18,7 +18,7 @@ from kubextend.verbs.bind import BindVerb, InThread
 from kubextend.verbs.failures import Failures
 from kubextend.verbs.filter import FilterVerb
 from kubextend.verbs.in_time import InTime
-from kubextend.verbs.parked import ParkedPods
+from kubextend.verbs.parked import ParkedPods, parked_before
 from kubextend.verbs.preempt import PreemptVerb
 from kubextend.verbs.prioritize import PrioritizeVerb
 from kubextend.verbs.readiness import Readiness
@@ -96,6 +96,7 @@ class Verbs:
         )
         self.waiting_pods = WaitingPods() if waiting_pods is None else waiting_pods
         self._activator = activator
+        self._pods = None if activator is None else pods
         self._reasons = Reasons(clock)
         if rejected_permits is None:
             rejected_permits = RejectedPermits(activator, clock=clock)
@@ -260,13 +261,29 @@ class Verbs:
         """Pods whose time has come are activated; call it about once a second, from a thread.
 
         They are those that Permit rejected a while ago, those whose reasons changed while
-        kube-scheduler was told the old ones, and those that were rejected for what a pod had
-        reserved that is not bound after all. Runs filters.
+        kube-scheduler was told the old ones, those that were rejected for what a pod had reserved
+        that is not bound after all, and once those that were parked before this process knew any
+        pod. Runs filters.
         """
         self._parked.look_if_expected()
-        pods = [*self._rejected_permits.due(), *self._reasons.due()]
+        pods = [*self._rejected_permits.due(), *self._reasons.due(), *self._parked_before()]
         if pods and self._activator is not None:
             self._activator.activate(pods)
+
+    def node_deleted(self, name: str) -> None:
+        """Pods on their way to this node are not bound; from any thread, never blocks."""
+        self._bind.node_deleted(name)
+
+    def nodes_listed(self) -> None:
+        """A whole list of nodes is in; from any thread, never blocks."""
+        self._bind.nodes_listed()
+
+    def _parked_before(self) -> list[core.Pod]:
+        """Once, as soon as they can be judged."""
+        if self._pods is None or any(why() for why in self.readiness.conditions.values()):
+            return []
+        pods, self._pods = self._pods, None
+        return parked_before(pods, self.profiles)
 
     def _counted(self, verb: Verb, answer: Callable[[Body], Answer], body: Body) -> Body:
         try:
