@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,7 +27,7 @@ from kubextend.framework.handle import (
 )
 from kubextend.framework.registry import RegisteredPlugin
 from kubextend.metrics import Metrics
-from kubextend.profile import BindingPlugins, Profile, Profiles, WaitingPods
+from kubextend.profile import BindingPlugins, PluginStarts, Profile, Profiles, WaitingPods
 from kubextend.profile.isolation import IsolatedPlugin
 from kubextend.queue_side import QueueSide
 from kubextend.server import (
@@ -47,6 +47,7 @@ from kubextend.server import (
 )
 from kubextend.verbs import Verbs
 from kubextend.verbs.bind import InThread
+from kubextend.verbs.readiness import NODES_LISTED, PODS_LISTED, Readiness
 from kubextend.verbs.rejected_permits import RejectedPermits
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class _ClusterSide:
         config: ExtenderConfiguration,
         waiting_pods: WaitingPods,
         on_change: Callable[[], object],
+        on_node_deleted: Callable[[str], object],
+        on_nodes_listed: Callable[[], object],
     ) -> "_ClusterSide | None":
         """Made from the credentials that the configuration points to; no call is made yet.
 
@@ -100,11 +103,17 @@ class _ClusterSide:
                 core.PodStore(max_pod_bytes=cluster.MAX_POD_BYTES),
                 on_change,
                 awaited=lambda: [waiting.pod.uid for waiting in waiting_pods],
-                on_deleted=lambda uid: waiting_pods.reject(uid, "", "the pod is deleted"),
+                on_deleted=lambda uid: waiting_pods.send_back(uid, "the pod is deleted"),
             )
         return cls(
             api,
-            cluster.Reflector(api, core.NodeStore(), on_change),
+            cluster.follow_nodes(
+                api,
+                core.NodeStore(),
+                on_change,
+                on_deleted=on_node_deleted,
+                on_listed=on_nodes_listed,
+            ),
             pods,
             cluster.PodReader(api),
             cluster.Binder(api),
@@ -134,13 +143,26 @@ class _ClusterSide:
         metrics.watch_activations(lambda: self.activator.stats)
         metrics.watch_events(lambda: self.events.stats)
 
-    def checks(self) -> list[Check]:
-        """What readiness depends on."""
-        checks = [Check("node-sync", lambda: _why_not_synced("nodes", self.nodes))]
-        pods = self.pods
-        if pods is not None:
-            checks.append(Check("pod-sync", lambda: _why_not_synced("pods", pods)))
-        return checks
+    def last_errors(self) -> dict[str, Callable[[], str | None]]:
+        """Why the API cannot be followed at present, by the condition that this concerns."""
+        errors = {NODES_LISTED: lambda: self.nodes.last_error}
+        if (pods := self.pods) is not None:
+            errors[PODS_LISTED] = lambda: pods.last_error
+        return errors
+
+
+def _readiness_checks(readiness: Readiness, side: _ClusterSide | None) -> list[Check]:
+    """The conditions under which verbs decide, with what is known of the causes."""
+    errors = {} if side is None else side.last_errors()
+    return [
+        Check(name, partial(_with_cause, why_not, errors.get(name, lambda: None)))
+        for name, why_not in readiness.conditions.items()
+    ]
+
+
+def _with_cause(why_not: Callable[[], str], error: Callable[[], str | None]) -> str:
+    why, cause = why_not(), error()
+    return f"{why}: {cause}" if why and cause else why
 
 
 def _why_not_synced(noun: str, reflector: cluster.Reflector[Any]) -> str:
@@ -165,6 +187,7 @@ class App:
     verbs: Verbs
     health: Health
     metrics: Metrics
+    _starts: PluginStarts = field(repr=False)
     _cluster: _ClusterSide | None = field(repr=False)
     _queue: QueueSide | None = field(repr=False)
 
@@ -172,8 +195,7 @@ class App:
         """The API is followed from now on, whether it is there or not, and plugins are at work."""
         if self._cluster is not None:
             self._cluster.start()
-        for plugin in self.verbs.profiles.plugins:
-            _call_if_there(plugin, "start")
+        self._starts.try_due()
         if self._queue is not None:
             self._queue.start()
 
@@ -181,21 +203,9 @@ class App:
         """Nothing talks to the API any more, and no plugin works in the background."""
         if self._queue is not None:
             self._queue.stop()
-        for plugin in self.verbs.profiles.plugins:
-            _call_if_there(plugin, "stop")
+        self._starts.stop()
         if self._cluster is not None:
             self._cluster.stop()
-
-
-def _call_if_there(plugin: object, method: str) -> None:
-    """A plugin with work in the background has ``start`` and ``stop``; its failure is logged."""
-    call = getattr(plugin, method, None)
-    if call is None:
-        return
-    try:
-        call()
-    except Exception:
-        _LOGGER.exception("%s of plugin %s failed", method, getattr(plugin, "name", plugin))
 
 
 def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App:
@@ -218,7 +228,16 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
     def on_change() -> None:
         verbs.nodes_changed()
 
-    side = _ClusterSide.of(config, waiting_pods, on_change)
+    def not_started() -> frozenset[str]:
+        return starts.names()
+
+    def on_node_deleted(name: str) -> None:
+        verbs.node_deleted(name)
+
+    def on_nodes_listed() -> None:
+        verbs.nodes_listed()
+
+    side = _ClusterSide.of(config, waiting_pods, on_change, on_node_deleted, on_nodes_listed)
     verbs = build_verbs(
         config,
         plugins,
@@ -230,11 +249,15 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
         kubernetes_client=side.api.api_client if side else None,
         metrics=metrics,
         waiting_pods=waiting_pods,
+        not_started=not_started,
         in_thread=workers.wait_for,
         pool=pool,
     )
+    starts = PluginStarts(
+        verbs.profiles.plugins, lambda name: metrics.plugin_failures(name, "Start").inc()
+    )
     queue = None
-    checks = side.checks() if side else []
+    checks = _readiness_checks(verbs.readiness, side)
     alive = [Check("plugins", verbs.limits.breakers.why_not_alive)]
     if side is not None and config.queues:
         queue = QueueSide.of(config, verbs.profiles, side.api, metrics, side.events)
@@ -251,7 +274,7 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
     @asynccontextmanager
     async def running() -> AsyncIterator[None]:
         await asyncio.to_thread(app.start)
-        waking = asyncio.create_task(_wake_due(verbs))
+        waking = asyncio.create_task(_each_second(starts.try_due, verbs.wake_due))
         try:
             yield
         finally:
@@ -269,7 +292,7 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
         running=running,
         pool=pool,
     )
-    app = App(asgi, verbs, health, metrics, side, queue)
+    app = App(asgi, verbs, health, metrics, starts, side, queue)
     return app
 
 
@@ -285,6 +308,7 @@ def build_verbs(  # noqa: PLR0913  one argument for each thing they are joined t
     kubernetes_client: Any = None,
     metrics: Metrics | None = None,
     waiting_pods: WaitingPods | None = None,
+    not_started: Callable[[], Iterable[str]] = tuple,
     in_thread: InThread = asyncio.to_thread,
     pool: core.BodyPool | None = None,
 ) -> Verbs:
@@ -302,6 +326,7 @@ def build_verbs(  # noqa: PLR0913  one argument for each thing they are joined t
         kubernetes_client: for plugins.
         metrics: what is counted; None: into metrics of their own.
         waiting_pods: where pods are found while Permit holds them.
+        not_started: names of the plugins whose ``start`` has not succeeded yet.
         in_thread: runs a call that waits for the Kubernetes API.
         pool: gives the memory of large answers; None: they are ``bytes`` like any other.
     """
@@ -334,6 +359,7 @@ def build_verbs(  # noqa: PLR0913  one argument for each thing they are joined t
         score_scale=config.score_scale,
         metrics=metrics,
         waiting_pods=waiting_pods,
+        not_started=not_started,
         http_timeout_s=config.extender.http_timeout.seconds,
         bind_timeout_s=config.extender.bind_timeout.seconds,
         in_thread=in_thread,
@@ -341,14 +367,15 @@ def build_verbs(  # noqa: PLR0913  one argument for each thing they are joined t
     )
 
 
-async def _wake_due(verbs: Verbs) -> None:
-    """Pods whose remembered answer has had its time are asked about again."""
+async def _each_second(*work: Callable[[], object]) -> None:
+    """What is due is done, each on a thread; what fails is done again a second later."""
     while True:
         await asyncio.sleep(1)
-        try:
-            await asyncio.to_thread(verbs.wake_due)
-        except Exception:
-            _LOGGER.exception("waking pods failed")
+        for each in work:
+            try:
+                await asyncio.to_thread(each)
+            except Exception:
+                _LOGGER.exception("what is due each second failed")
 
 
 def create_app(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> Starlette:

@@ -209,7 +209,8 @@ class Metrics:
         self.registry.register(self._reflectors)
         self._requests = Counter(
             "kubextend_verb_requests",
-            "Verb calls by how they ended: ok, error (answered with Error), bad_request, failed.",
+            "Verb calls by how they ended: ok, error (answered with Error), unknown_scheduler (no "
+            "profile is for the pod), bad_request, failed.",
             ("verb", "result"),
             registry=self.registry,
         )

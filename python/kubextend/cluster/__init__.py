@@ -14,6 +14,7 @@ from kubextend.cluster.binder import Binder
 from kubextend.cluster.call import RefusedError, UnreachableError
 from kubextend.cluster.election import Election, LeaseName, lease_holder
 from kubextend.cluster.events import EventRecorder, list_set_aside
+from kubextend.cluster.nodes import follow_nodes
 from kubextend.cluster.pending_pods import follow_pending_pods, list_pending_pods
 from kubextend.cluster.pods import MAX_POD_BYTES, PodReader, follow_pods
 from kubextend.cluster.reflector import Reflector
@@ -36,6 +37,7 @@ __all__ = [
     "Ungater",
     "UnreachableError",
     "connect",
+    "follow_nodes",
     "follow_pending_pods",
     "follow_pods",
     "lease_holder",

@@ -18,16 +18,24 @@ class CycleState:
         skip_filter_plugins: names of plugins whose PreFilter answered Skip.
         skip_score_plugins: names of plugins whose PreScore answered Skip.
         pods_left: in preempt, the pods on nodes once the victims are gone; None: as they are now.
+        asked_for_pods: whether a plugin asked for the pods of all nodes in this attempt.
     Source: kubernetes v1.36 pkg/scheduler/framework/cycle_state.go
     """
 
-    __slots__ = ("_values", "pods_left", "skip_filter_plugins", "skip_score_plugins")
+    __slots__ = (
+        "_values",
+        "asked_for_pods",
+        "pods_left",
+        "skip_filter_plugins",
+        "skip_score_plugins",
+    )
 
     def __init__(self) -> None:
         self._values: dict[str, object] = {}
         self.skip_filter_plugins = _NONE
         self.skip_score_plugins = _NONE
         self.pods_left: core.PodSnapshot | None = None
+        self.asked_for_pods = False
 
     def read(self, key: str) -> object:
         """The value written under a key.

@@ -60,8 +60,17 @@ class PodReader(Protocol):
 class Binder(Protocol):
     """Writes the Binding of a pod."""
 
-    def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+    def bind(
+        self, namespace: str, name: str, uid: str, node: str, *, timeout_s: float | None = None
+    ) -> None:
         """The pod is bound to the node afterwards, by this call or by an earlier one.
+
+        Args:
+            namespace: of the pod.
+            name: of the pod.
+            uid: of the pod.
+            node: where it goes.
+            timeout_s: how long that may take; None: as long as the binder allows.
 
         Raises: ClusterError: it is not, and why.
         """
@@ -158,11 +167,13 @@ class Handle:
         """The pods on nodes as they are now, assumed ones among them; None if not watched.
 
         Args:
-            state: of the attempt that asks. A filter should give it: in preempt it is about nodes
-                from which the victims are gone.
+            state: of the attempt that asks. A filter should give it: in preempt a candidate is
+                judged on the cluster from which its victims, and no others, are gone.
         """
-        if state is not None and state.pods_left is not None:
-            return state.pods_left
+        if state is not None:
+            state.asked_for_pods = True
+            if state.pods_left is not None:
+                return state.pods_left
         return None if self._pods is None else self._pods.store.snapshot()
 
     def pending_pods(self) -> list[core.Pod]:
@@ -171,17 +182,35 @@ class Handle:
             return []
         return [pod for pod in self._pods.store.pods() if not pod.node_name]
 
-    def labelled_pods(self, namespace: str, label: str, value: str) -> list[core.Pod]:
+    def labelled_pods(
+        self, namespace: str, label: str, value: str, state: CycleState | None = None
+    ) -> list[core.Pod]:
         """The pods of a namespace that have a label of this value.
 
         One that is only assumed on a node names that node, like one that is bound. Empty where pods
         are not watched.
+
+        Args:
+            namespace: theirs.
+            label: its key.
+            value: its value.
+            state: of the attempt that asks, as for ``pods``: in preempt the victims are gone.
         """
         if self._pods is None:
             return []
-        return self._pods.store.with_label(namespace, label, value)
+        pods = self._pods.store.with_label(namespace, label, value)
+        if state is None:
+            return pods
+        state.asked_for_pods = True
+        left = state.pods_left
+        return pods if left is None else [pod for pod in pods if _stays(pod, left)]
 
     def activate(self, pods: Iterable[core.Pod]) -> None:
         """kube-scheduler asks about these pods again soon, if they are parked."""
         if self._activator is not None:
             self._activator.activate(pods)
+
+
+def _stays(pod: core.Pod, left: core.PodSnapshot) -> bool:
+    """Whether a pod is on no node, or among those that are left on its node."""
+    return not pod.node_name or any(pod.uid == each.uid for each in left.pods_on(pod.node_name))

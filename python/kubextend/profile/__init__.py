@@ -3,6 +3,7 @@
 from kubextend.framework.plugin import Scores
 from kubextend.profile.binding import BindingCycle, BindingPlugins, BindTime
 from kubextend.profile.limits import PluginLimits
+from kubextend.profile.plugin_starts import PluginStarts
 from kubextend.profile.profile import FilterOutcome, Profile, Profiles
 from kubextend.profile.waiting_pods import WaitingPod, WaitingPods
 
@@ -12,6 +13,7 @@ __all__ = [
     "BindingPlugins",
     "FilterOutcome",
     "PluginLimits",
+    "PluginStarts",
     "Profile",
     "Profiles",
     "Scores",

@@ -102,15 +102,22 @@ class BindTime:
         return self._until(_AFTER_CLEANUP)
 
     def plugins_left_s(self) -> float | None:
-        """Seconds until then."""
-        until_s = self.plugins_until_s
-        return None if until_s is None else until_s - time.monotonic()
+        """Seconds that any one plugin has left; None: any number."""
+        return _seconds_to(self.plugins_until_s)
+
+    def all_left_s(self) -> float | None:
+        """Seconds that the whole cycle has left; None: any number."""
+        return _seconds_to(self.all_until_s)
 
     def _until(self, left_over: tuple[float, float]) -> float | None:
         if self.timeout_s is None:
             return None
         share, most_s = left_over
         return self.arrived_s + self.timeout_s - min(self.timeout_s * share, most_s)
+
+
+def _seconds_to(until_s: float | None) -> float | None:
+    return None if until_s is None else until_s - time.monotonic()
 
 
 @dataclass(slots=True)
@@ -124,6 +131,8 @@ class BindingCycle:
         default_bind: binds where no plugin does; raises what cannot be done.
         limits: the threads of its plugins.
         time: how long it may take.
+        why_not_there: why the pod must not be bound to the node any more, asked before PreBind and
+            again before Bind; empty where it may.
         permit_rejected: afterwards, whether it was Permit that rejected the pod.
         bound: whether the pod is bound, whatever else becomes of the cycle.
     """
@@ -136,9 +145,11 @@ class BindingCycle:
     default_bind: Callable[[], Awaitable[None]]
     limits: PluginLimits
     time: BindTime = field(default_factory=BindTime)
+    why_not_there: Callable[[], str] = lambda: ""
     permit_rejected: bool = field(default=False, init=False)
     bound: bool = field(default=False, init=False)
     _reserved: bool = field(default=False, init=False)
+    _lost: str = field(default="", init=False)
 
     async def run(self) -> Status:
         """Success: the pod is bound. Anything else: it is not, and nothing stays reserved.
@@ -161,15 +172,23 @@ class BindingCycle:
             await _to_the_end(self._post_bind())
         return status
 
+    def lose_node(self, why: str) -> None:
+        """The pod is not bound, whatever is known of the node later on; from any thread."""
+        self._lost = why
+        waiting = self.waiting_pods.get(self.pod.uid)
+        if waiting is not None and waiting.node_name == self.node_name:
+            waiting.send_back(why)
+
     async def _until_bound(self) -> Status:
         status = await self._reserve()
         if status.is_success:
             status = await self._permit()
-            self.permit_rejected = not status.is_success
-        if status.is_success:
-            status = await self._pre_bind()
-        if status.is_success:
-            status = await self._bind()
+            self.permit_rejected = status.is_rejected
+        for step in (self._pre_bind, self._bind):
+            if status.is_success and (why := self._lost or self.why_not_there()):
+                status = Status.error(why)
+            if status.is_success:
+                status = await step()
         return status
 
     async def _reserve(self) -> Status:
@@ -198,6 +217,8 @@ class BindingCycle:
             run.end_probes()
         waiting = WaitingPod(self.pod, self.node_name, waits_s)
         self.waiting_pods.add(waiting)
+        if self._lost:
+            waiting.send_back(self._lost)
         try:
             return await waiting.wait()
         finally:

@@ -142,6 +142,18 @@ class Profile:
         )
 
     @property
+    def binds_with_plugins(self) -> bool:
+        """Whether a plugin has a part in binding, be it a filter that looks once more."""
+        return bool(self.binding) or self.counts_pods
+
+    @cached_property
+    def needs_pods(self) -> bool:
+        """Whether any of its plugins looks at pods."""
+        return self.counts_pods or any(
+            getattr(plugin, "needs_pods", False) for plugin in self.plugins
+        )
+
+    @property
     def plugins_in_python(self) -> bool:
         """Whether any of its plugins runs code of the interpreter."""
         return self.filters_in_python or self.scores_in_python or bool(self.binding)
@@ -366,8 +378,7 @@ class Profiles:
     @property
     def bind_with_plugins(self) -> bool:
         """Whether any profile has a part in binding."""
-        profiles = self.by_scheduler_name.values()
-        return any(profile.binding or profile.counts_pods for profile in profiles)
+        return any(profile.binds_with_plugins for profile in self.by_scheduler_name.values())
 
     def for_pod(self, pod: core.Pod) -> Profile | None:
         """The profile of the pod's schedulerName; None where it is not ours to judge."""

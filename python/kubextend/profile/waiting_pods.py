@@ -88,6 +88,10 @@ class WaitingPod:
         del plugin
         return self._decide(Status.unschedulable(reason))
 
+    def send_back(self, reason: str) -> bool:
+        """An Error, as no plugin rejects it; False where it was decided before."""
+        return self._decide(Status.error(reason))
+
     def wait(self) -> Awaitable[Status]:
         """What becomes of it."""
         return self._answer
@@ -163,7 +167,7 @@ class WaitingPods:
             self._by_namespace[pod.namespace] += 1
         self._pods[pod.uid] = waiting
         if self._closed:
-            waiting.reject("", self._closed)
+            waiting.send_back(self._closed)
             return
         for listener in self._listeners:
             listener(waiting)
@@ -175,7 +179,7 @@ class WaitingPods:
         """
         self._closed = reason
         for waiting in self:
-            waiting.reject("", reason)
+            waiting.send_back(reason)
 
     def remove(self, waiting: WaitingPod) -> None:
         """It is found no longer; another wait of the same pod is left alone."""
@@ -191,6 +195,11 @@ class WaitingPods:
     def get(self, uid: str) -> WaitingPod | None:
         """The held pod of this UID."""
         return self._pods.get(uid)
+
+    def send_back(self, uid: str, reason: str) -> bool:
+        """The pod is sent back if it is held, and not as rejected by a plugin; whether it was."""
+        waiting = self.get(uid)
+        return waiting is not None and waiting.send_back(reason)
 
     def reject(self, uid: str, plugin: str, reason: str) -> bool:
         """The pod is sent back if it is held; whether it was."""

@@ -51,7 +51,9 @@ PluginLike: TypeAlias = Any
 
 
 class _Binder(Protocol):
-    def bind(self, namespace: str, name: str, uid: str, node: str) -> None: ...
+    def bind(
+        self, namespace: str, name: str, uid: str, node: str, *, timeout_s: float | None = None
+    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,12 @@ __all__ = [
     "binding",
     "failure",
     "filter_error",
+    "unable",
 ]
 
 QuickVerb: TypeAlias = Literal["filter", "prioritize", "preempt"]
 Verb: TypeAlias = QuickVerb | Literal["bind"]
+Result: TypeAlias = Literal["ok", "error", "unknown_scheduler"]
 # Of a request or of an answer: a large one may be in memory that is used again.
 Body: TypeAlias = bytes | core.BodyBuffer
 
@@ -32,11 +34,12 @@ class Answer(NamedTuple):
 
     Attributes:
         body: the JSON.
-        result: ``ok``, or ``error`` where the verb could not do its work.
+        result: ``ok``, or ``error`` where the verb could not do its work; ``unknown_scheduler``
+            where no profile is for the pod.
     """
 
     body: Body
-    result: Literal["ok", "error"] = "ok"
+    result: Result = "ok"
 
 
 # The list has no room for an error, and kube-scheduler adds nothing for a host it does not name.
@@ -72,15 +75,20 @@ def binding(error: str = "") -> Answer:
 
 def failure(verb: Verb) -> Body:
     """What a verb answers when kubextend itself failed in the middle of it."""
+    return unable(verb, _INTERNAL).body
+
+
+def unable(verb: Verb, why: str) -> Answer:
+    """What a verb answers where it decides nothing, so that no pod is placed or evicted for it."""
     match verb:
         case "filter":
-            return filter_error(_INTERNAL).body
+            return filter_error(why)
         case "prioritize":
-            return NO_SCORES.body
+            return NO_SCORES
         case "preempt":
-            return NO_VICTIMS.body
+            return NO_VICTIMS
         case "bind":
-            return binding(_INTERNAL).body
+            return binding(why)
 
 
 def _encodable(text: str) -> str:

@@ -23,11 +23,14 @@ from kubextend.profile import (
 )
 from kubextend.profile.run import Run
 from kubextend.verbs.answer import Answer, Body, binding
-from kubextend.verbs.attempts import Attempts
+from kubextend.verbs.attempts import Attempt, Attempts
+from kubextend.verbs.chosen_node import DELETED, why_not_on
 from kubextend.verbs.failures import Failures, sentence
 from kubextend.verbs.parked import ParkedPods
+from kubextend.verbs.readiness import Readiness
 from kubextend.verbs.rejected_permits import RejectedPermits
 from kubextend.verbs.stores import Stores
+from kubextend.verbs.unknown_schedulers import UnknownSchedulers
 
 __all__ = ["BindVerb", "InThread"]
 
@@ -77,6 +80,8 @@ class BindVerb:
     Args:
         profiles: by scheduler name.
         stores: where the chosen node is looked up.
+        unknown_schedulers: told of pods that no plugin is for.
+        readiness: whether plugins may be asked.
         attempts: where filter left the CycleState.
         waiting_pods: where pods are found while Permit holds them.
         rejected_permits: told of pods that Permit rejected, since an Error cannot park them.
@@ -96,6 +101,8 @@ class BindVerb:
         profiles: Profiles,
         *,
         stores: Stores,
+        readiness: Readiness,
+        unknown_schedulers: UnknownSchedulers,
         attempts: Attempts,
         waiting_pods: WaitingPods,
         rejected_permits: RejectedPermits,
@@ -111,6 +118,8 @@ class BindVerb:
     ) -> None:
         self._profiles = profiles
         self._stores = stores
+        self._readiness = readiness
+        self._unknown_schedulers = unknown_schedulers
         self._attempts = attempts
         self._waiting_pods = waiting_pods
         self._rejected_permits = rejected_permits
@@ -143,28 +152,33 @@ class BindVerb:
             return binding(_NO_BINDER)
         try:
             with Run(self._limits.breakers):
-                status = await self._bound(args, self._binder, self._time(arrived_s))
+                return await self._decided(args, self._binder, self._time(arrived_s))
         except TimeoutError:
-            status = Status.error(_TOO_LATE)
+            return _refused(args, _TOO_LATE)
         except ClusterError as refusal:
-            status = Status.error(str(refusal) or "the Kubernetes API refused the binding")
+            return _refused(args, str(refusal) or "the Kubernetes API refused the binding")
         except PluginError as error:
             self._failures.note(error, "bind fails")
-            status = Status.error(sentence(error))
-        if not status.is_success:
-            return _refused(args, status.reason or status.code.name)
-        return binding()
+            return _refused(args, sentence(error))
 
     def _time(self, arrived_s: float | None) -> BindTime:
         return BindTime(time.monotonic() if arrived_s is None else arrived_s, self._timeout_s)
 
-    async def _bound(self, args: core.BindingArgs, binder: Binder, bind_time: BindTime) -> Status:
-        default_bind = partial(self._post, args, binder)
-        found = await self._profile_of(args, bind_time)
-        if found is None:
+    async def _decided(self, args: core.BindingArgs, binder: Binder, bind_time: BindTime) -> Answer:
+        attempt = self._attempts.take(args.pod_uid)
+        pod = await self._pod_of(args, attempt)
+        profile = None if pod is None else self._profiles.for_pod(pod)
+        default_bind = partial(self._post, args, binder, bind_time)
+        if pod is None:
             await default_bind()
-            return Status.success()
-        profile, pod, state = found
+            return binding()
+        if profile is None or not profile.binds_with_plugins:
+            return self._unknown_schedulers.passes(
+                pod, await self._bound_without_plugins(pod, args.node, default_bind)
+            )
+        if (refusal := self._readiness.refusal("bind", profile)) is not None:
+            return refusal
+        state = await self._state_of(attempt, profile, pod, args.node, bind_time)
         cycle = BindingCycle(
             profile.binding,
             state,
@@ -174,7 +188,31 @@ class BindVerb:
             default_bind,
             self._limits,
             bind_time,
+            partial(self._why_not_on, args.node, pod),
         )
+        status = await self._bound(profile, cycle)
+        return binding() if status.is_success else _refused(args, status.reason or status.code.name)
+
+    async def _bound_without_plugins(
+        self, pod: core.Pod, node: str, default_bind: Callable[[], Coroutine[None, None, None]]
+    ) -> Answer:
+        """No plugin has a part in it, but plugins of other pods count this one from now on."""
+        if self._pods is None:
+            await default_bind()
+            return binding()
+        bound = False
+        self._pods.store.assume(pod, node)
+        try:
+            await default_bind()
+            bound = True
+        finally:
+            if not bound:
+                self._pods.store.forget(pod.uid)
+                self._parked.expect_change()
+        return binding()
+
+    async def _bound(self, profile: Profile, cycle: BindingCycle) -> Status:
+        pod = cycle.pod
         try:
             status = await self._in_turn(cycle, partial(self._assumed, profile, cycle))
         finally:
@@ -188,38 +226,45 @@ class BindVerb:
             self._rejected_permits.forget(pod.uid)
         return status
 
-    async def _post(self, args: core.BindingArgs, binder: Binder) -> None:
-        names = args.pod_namespace, args.pod_name, args.pod_uid, args.node
-        await self._in_thread(partial(binder.bind, *names))
+    async def _post(self, args: core.BindingArgs, binder: Binder, bind_time: BindTime) -> None:
+        """Raises TimeoutError: there is no time left; nothing was written."""
+        post = partial(binder.bind, args.pod_namespace, args.pod_name, args.pod_uid, args.node)
+        if (left_s := bind_time.all_left_s()) is not None:
+            if left_s <= 0:
+                raise TimeoutError
+            post = partial(post, timeout_s=left_s)
+        await self._in_thread(post)
 
-    async def _profile_of(
-        self, args: core.BindingArgs, bind_time: BindTime
-    ) -> tuple[Profile, core.Pod, CycleState] | None:
-        """The pod's profile with plugins for this cycle, and the attempt that chose the node.
+    def node_deleted(self, name: str) -> None:
+        """No pod is bound to it any more, and those that Permit holds are sent back; any thread."""
+        for under_way in list(self._under_way.values()):
+            if under_way.cycle.node_name == name:
+                under_way.cycle.lose_node(DELETED)
 
-        A bind request names its pod and no more. The pod itself comes from the attempt, or else
-        from the watched pods, or else from the API.
+    def nodes_listed(self) -> None:
+        """What a list does not show was deleted; from any thread."""
+        for under_way in list(self._under_way.values()):
+            if self._stores.watched_node(under_way.cycle.node_name) is None:
+                under_way.cycle.lose_node(DELETED)
 
-        Raises:
-            ClusterError: the pod could not be read.
-            PluginError: the lost state of an attempt could not be made anew.
+    def _why_not_on(self, node: str, pod: core.Pod) -> str:
+        if self._stores.watched is None:
+            # What full-mode requests brought is as old as they are.
+            return ""
+        return why_not_on(self._stores.watched_node(node), pod)
+
+    async def _pod_of(self, args: core.BindingArgs, attempt: Attempt | None) -> core.Pod | None:
+        """The pod that is to be bound; None where no profile has a part in binding.
+
+        A bind request names its pod and no more. The pod itself comes from the attempt that chose
+        the node, or else from the watched pods, or else from the API.
+
+        Raises: ClusterError: the pod could not be read.
         """
-        attempt = self._attempts.take(args.pod_uid)
         if not self._profiles.bind_with_plugins:
             return None
-        pod = attempt.pod if attempt is not None else await self._pod_of(args)
-        profile = self._profiles.for_pod(pod)
-        if profile is None or not (profile.binding or profile.counts_pods):
-            return None
         if attempt is not None:
-            return profile, pod, attempt.state
-        state = CycleState()
-        nodes = self._stores.nodes_named(args.node)
-        prepare = partial(profile.run_pre_filter_plugins, state, pod, nodes, self._left_out)
-        await self._limits.within_async(bind_time.plugins_left_s(), prepare)
-        return profile, pod, state
-
-    async def _pod_of(self, args: core.BindingArgs) -> core.Pod:
+            return attempt.pod
         pod = None if self._pods is None else self._pods.store.get(args.pod_uid)
         if (pod is None or pod.truncated) and self._pod_reader is not None:
             get = partial(self._pod_reader.get, args.pod_namespace, args.pod_name)
@@ -228,6 +273,26 @@ class BindVerb:
             message = f"there is no pod {args.pod_namespace}/{args.pod_name} of this UID"
             raise ClusterError(message)
         return pod
+
+    async def _state_of(
+        self,
+        attempt: Attempt | None,
+        profile: Profile,
+        pod: core.Pod,
+        node: str,
+        bind_time: BindTime,
+    ) -> CycleState:
+        """The state of the attempt that chose the node; where it is lost, PreFilter makes it anew.
+
+        Raises: PluginError: PreFilter could not.
+        """
+        if attempt is not None:
+            return attempt.state
+        state = CycleState()
+        nodes = self._stores.nodes_named(node)
+        prepare = partial(profile.run_pre_filter_plugins, state, pod, nodes, self._left_out)
+        await self._limits.within_async(bind_time.plugins_left_s(), prepare)
+        return state
 
     async def _in_turn(
         self, cycle: BindingCycle, run: Callable[[], Coroutine[None, None, Status]]
@@ -283,7 +348,9 @@ class BindVerb:
     def _fits(self, profile: Profile, cycle: BindingCycle) -> Status:
         nodes = self._stores.nodes_named(cycle.node_name)
         outcome = profile.find_nodes_that_fit(CycleState(), cycle.pod, nodes, self._left_out)
-        return Status.success() if outcome.kept.any() else outcome.rejections[0].status
+        if outcome.kept.any():
+            return Status.success()
+        return next(rejection.status for rejection in outcome.rejections if rejection.nodes.any())
 
     def _left_out(self, error: PluginError) -> None:
         self._failures.note(error, "left out")

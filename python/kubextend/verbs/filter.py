@@ -12,10 +12,12 @@ from kubextend.verbs.answer import Answer, Body, filter_error
 from kubextend.verbs.attempts import Attempt, Attempts
 from kubextend.verbs.failures import Failures, sentence
 from kubextend.verbs.parked import ParkedPods
+from kubextend.verbs.readiness import Readiness
 from kubextend.verbs.reasons import Entry, Reasons, entries_of
 from kubextend.verbs.rejected_permits import RejectedPermits
 from kubextend.verbs.stores import Stores
 from kubextend.verbs.unknown import UnknownNames
+from kubextend.verbs.unknown_schedulers import UnknownSchedulers
 from kubextend.verbs.verdict import LookAgain, filter_known
 
 __all__ = ["FilterVerb"]
@@ -33,8 +35,10 @@ class FilterVerb:
     Args:
         profiles: by scheduler name.
         stores: where the nodes come from.
+        readiness: whether plugins may be asked.
         attempts: where the CycleState of this attempt is found by the verbs that follow.
         unknown: since when a name is unknown.
+        unknown_schedulers: told of pods that no plugin is for.
         parked: told of every pod that was rejected everywhere.
         reasons: keeps what such a pod is told from changing all the time.
         rejected_permits: pods that are not to be tried, since Permit rejected them.
@@ -49,8 +53,10 @@ class FilterVerb:
         profiles: Profiles,
         stores: Stores,
         *,
+        readiness: Readiness,
         attempts: Attempts,
         unknown: UnknownNames,
+        unknown_schedulers: UnknownSchedulers,
         parked: ParkedPods,
         reasons: Reasons,
         rejected_permits: RejectedPermits,
@@ -62,8 +68,10 @@ class FilterVerb:
     ) -> None:
         self._profiles = profiles
         self._stores = stores
+        self._readiness = readiness
         self._attempts = attempts
         self._unknown = unknown
+        self._unknown_schedulers = unknown_schedulers
         self._parked = parked
         self._reasons = reasons
         self._rejected_permits = rejected_permits
@@ -91,9 +99,12 @@ class FilterVerb:
             reason = said.reason or _NOT_PERMITTED
             return Answer(args.filter_answer([(args.nodes.everything(), reason, True)], self._pool))
         if profile is None or not profile.rejects:
-            return Answer(args.filter_answer([], self._pool))
-        if args.names_mode and (why := self._stores.why_names_fail()):
-            return filter_error(why)
+            return self._unknown_schedulers.passes(
+                args.pod, Answer(args.filter_answer([], self._pool))
+            )
+        refusal = self._readiness.refusal("filter", profile, names_mode=args.names_mode)
+        if refusal is not None:
+            return refusal
         attempt = self._attempts.begin(args.pod)
         return self._decide(profile, args, attempt, args.nodes, changes)
 
@@ -110,8 +121,16 @@ class FilterVerb:
             passing, outcome = filter_known(
                 profile, attempt.state, attempt.pod, nodes, self._left_out
             )
-            # Only here: looking at a pod again for another reason is no attempt that failed.
-            if len(nodes) and not outcome.kept.any():
+            unknown = ~nodes.known
+            undecided = unknown.any() and self._too_new(nodes, unknown) and not passing.any()
+            # An Error that is ignored places the pod on any node, those that filters rejected just
+            # now among them. A rejection is taken back too: the pod is woken with the new node.
+            if undecided and not self._ignorable:
+                self._attempts.drop(attempt)
+                return filter_error(_NOT_SEEN_YET)
+            # kube-scheduler asks about all nodes in the attempt in which it rejects this one.
+            goes_on = len(nodes) == 1 and nodes.names == [attempt.pod.nominated_node_name]
+            if len(nodes) and not outcome.kept.any() and not goes_on:
                 profile.run_post_filter_plugins(
                     attempt.state, attempt.pod, outcome.rejections, self._left_out
                 )
@@ -122,23 +141,19 @@ class FilterVerb:
         except (KeyboardInterrupt, AbandonedError):
             raise
         except BaseException:
+            self._attempts.drop(attempt)
             # A panic of the core: not even that may place a pod on an ignored Error.
             _LOGGER.exception("filter failed")
             return self._failed("kubextend failed internally", args, nodes)
-        unknown = ~nodes.known
-        undecided = unknown.any() and self._too_new(nodes, unknown) and not passing.any()
-        # An Error that is ignored places the pod on any node, those that filters rejected just now
-        # among them. A rejection is taken back too: the pod is woken once the new node is known.
-        if undecided and not self._ignorable:
-            return filter_error(_NOT_SEEN_YET)
         entries = entries_of(unknown, outcome.rejections)
         if passing.any():
             self._parked.forget(attempt.pod)
             self._reasons.passed(attempt.pod.uid)
         else:
             self._attempts.drop(attempt)
-            entries = self._told(profile, args, attempt.pod, nodes, entries)
-            if args.names_mode:
+            if not goes_on:
+                entries = self._told(profile, args, attempt.pod, nodes, entries)
+            if args.names_mode and not goes_on:
                 self._parked.remember(profile, attempt.pod, nodes, changes)
         return Answer(args.filter_answer(entries, self._pool))
 

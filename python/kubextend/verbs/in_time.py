@@ -15,7 +15,7 @@ from kubextend.errors import PluginError
 from kubextend.metrics import Metrics
 from kubextend.profile.limits import LimitedCall, PluginLimits
 from kubextend.profile.run import Run
-from kubextend.verbs.answer import NO_SCORES, NO_VICTIMS, REJECTS_ALL, Body, QuickVerb, filter_error
+from kubextend.verbs.answer import REJECTS_ALL, Body, QuickVerb, unable
 from kubextend.verbs.failures import Failures, sentence
 
 __all__ = ["InTime"]
@@ -130,10 +130,6 @@ class InTime:
     def _instead(self, verb: QuickVerb, run: Run, why: str) -> Body:
         if run.answer_instead is not None:
             return run.answer_instead(why)
-        match verb:
-            case "filter":
-                return (REJECTS_ALL if self._ignorable else filter_error(why)).body
-            case "prioritize":
-                return NO_SCORES.body
-            case "preempt":
-                return NO_VICTIMS.body
+        if verb == "filter" and self._ignorable:
+            return REJECTS_ALL.body
+        return unable(verb, why).body

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from kubextend import core
 from kubextend.errors import PluginError
-from kubextend.framework.handle import Activator
+from kubextend.framework.handle import Activator, PodSource
 from kubextend.metrics import Metrics
-from kubextend.profile import Profile
+from kubextend.profile import Profile, Profiles
 from kubextend.verbs.verdict import LookAgain, filter_anew
 
-__all__ = ["ParkedPods"]
+__all__ = ["ParkedPods", "parked_before"]
 
 _WINDOW_S = 10.0
 # Each pod keeps the node rows of its request alive, and is looked at again at every change.
@@ -154,6 +154,22 @@ class ParkedPods:
                 return False
             del self._pods[rejected.key]
             return True
+
+
+def parked_before(pods: PodSource, profiles: Profiles) -> list[core.Pod]:
+    """Pods that are parked, maybe since a kubextend rejected them that has ended since.
+
+    kube-scheduler says of a parked pod that it is unschedulable. Whatever the other process would
+    have woken them for went with it.
+    """
+    return [
+        pod
+        for pod in pods.store.pods()
+        if not pod.node_name
+        and pod.scheduled_reason == "Unschedulable"
+        and (profile := profiles.for_pod(pod)) is not None
+        and (profile.rejects or profile.binding.permit)
+    ]
 
 
 def _key(pod: core.Pod) -> _Key:

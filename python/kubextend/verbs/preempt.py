@@ -4,37 +4,66 @@ kube-scheduler tries its victims against its in-tree filters only. A candidate t
 have its pods evicted for nothing, over and over.
 """
 
+import time
+from collections.abc import Callable, Iterator
+
+import orjson
+
+from kubextend import core
 from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.metrics import Metrics
-from kubextend.profile import Profiles
+from kubextend.profile import Profile, Profiles
 from kubextend.verbs.answer import NO_VICTIMS, Answer, Body
 from kubextend.verbs.failures import Failures
+from kubextend.verbs.readiness import Readiness
 from kubextend.verbs.stores import Stores
+from kubextend.verbs.unknown_schedulers import UnknownSchedulers
 from kubextend.verbs.verdict import filter_known
 
 __all__ = ["PreemptVerb"]
 
 
 class PreemptVerb:
-    """Runs the filters of the pod's profile over every candidate, in an attempt of its own.
+    """Runs the filters of the pod's profile over every candidate, in attempts of their own.
 
-    They see the nodes as they would be: without the victims.
+    The filters judge each candidate on the cluster from which the victims of that candidate alone
+    are gone, as kube-scheduler evicts the pods of one node. While filters look at no node but the
+    one that they judge, the victims of the others change nothing, and one attempt is enough.
+    Otherwise each candidate has an attempt of its own; those whose turn does not come within half
+    of the timeout are not offered, as kube-scheduler needs one candidate and not all of them.
 
     Args:
         profiles: by scheduler name.
         stores: where the candidates are looked up.
+        readiness: whether plugins may be asked.
+        unknown_schedulers: told of pods that no plugin is for.
         failures: told of every plugin that failed.
         metrics: what is counted.
+        timeout_s: kube-scheduler's for this verb.
+        clock: seconds that only go forward.
     """
 
-    def __init__(
-        self, profiles: Profiles, stores: Stores, *, failures: Failures, metrics: Metrics
+    def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
+        self,
+        profiles: Profiles,
+        stores: Stores,
+        *,
+        readiness: Readiness,
+        unknown_schedulers: UnknownSchedulers,
+        failures: Failures,
+        metrics: Metrics,
+        timeout_s: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._profiles = profiles
         self._stores = stores
+        self._readiness = readiness
+        self._unknown_schedulers = unknown_schedulers
         self._failures = failures
         self._metrics = metrics
+        self._timeout_s = timeout_s
+        self._clock = clock
 
     def __call__(self, body: Body) -> Answer:
         """ExtenderPreemptionResult; empty on any failure, which ends the preemption.
@@ -47,15 +76,48 @@ class PreemptVerb:
         self._metrics.nodes("preempt").observe(len(args.nodes))
         profile = self._profiles.for_pod(args.pod)
         if profile is None or not profile.rejects:
-            return Answer(args.result(args.nodes.everything()))
-        if not self._stores.candidates_can_be_looked_up:
-            return NO_VICTIMS
-        state = CycleState()
-        if (pods := profile.pods()) is not None:
-            state.pods_left = args.pods_left(pods)
+            return self._unknown_schedulers.passes(
+                args.pod, Answer(args.result(args.nodes.everything()))
+            )
+        if (refusal := self._readiness.refusal("preempt", profile)) is not None:
+            return refusal
         try:
-            passing, _ = filter_known(profile, state, args.pod, args.nodes)
+            passing = self._passing(profile, args, args.pod)
         except PluginError as error:
             self._failures.note(error, "no preemption")
             return NO_VICTIMS
         return Answer(args.result(passing))
+
+    def _passing(self, profile: Profile, args: core.PreemptionArgs, pod: core.Pod) -> core.Mask:
+        """The candidates that the filters let the pod onto once their victims are gone.
+
+        Raises: PluginError: a filter failed.
+        """
+        until_s = self._clock() + self._timeout_s / 2
+        pods = profile.pods()
+        passing, across_nodes = _judged(profile, args, pod, pods)
+        if not across_nodes or len(args.nodes) < 2:  # noqa: PLR2004  alone already
+            return passing
+        return core.Mask(
+            self._clock() < until_s
+            and _judged(profile, self._stores.read_preemption_args(body), pod, pods)[0].any()
+            for body in _one_by_one(args)
+        )
+
+
+def _judged(
+    profile: Profile, args: core.PreemptionArgs, pod: core.Pod, pods: core.PodSnapshot | None
+) -> tuple[core.Mask, bool]:
+    """The candidates that pass without all their victims, and whether a filter saw other nodes."""
+    state = CycleState()
+    if pods is not None:
+        state.pods_left = args.pods_left(pods)
+    passing, _ = filter_known(profile, state, pod, args.nodes)
+    return passing, pods is not None and state.asked_for_pods
+
+
+def _one_by_one(args: core.PreemptionArgs) -> Iterator[bytes]:
+    """A request for each candidate, in their order."""
+    for name, (uids, _) in zip(args.nodes.names, args.victims, strict=True):
+        victims = {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0}
+        yield orjson.dumps({"NodeNameToMetaVictims": {name: victims}})

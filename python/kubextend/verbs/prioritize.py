@@ -11,7 +11,9 @@ from kubextend.profile.run import current_run
 from kubextend.verbs.answer import NO_SCORES, Answer, Body
 from kubextend.verbs.attempts import Attempts
 from kubextend.verbs.failures import Failures
+from kubextend.verbs.readiness import Readiness
 from kubextend.verbs.stores import Stores
+from kubextend.verbs.unknown_schedulers import UnknownSchedulers
 
 __all__ = ["PrioritizeVerb"]
 
@@ -24,7 +26,9 @@ class PrioritizeVerb:
     Args:
         profiles: by scheduler name.
         stores: where the nodes come from.
+        readiness: whether plugins may be asked.
         attempts: where filter left the CycleState.
+        unknown_schedulers: told of pods that no plugin is for.
         failures: told of every plugin that failed.
         metrics: what is counted.
         scale: how the sum is brought to the wire, as ``core.weigh`` has it.
@@ -35,14 +39,18 @@ class PrioritizeVerb:
         profiles: Profiles,
         stores: Stores,
         *,
+        readiness: Readiness,
         attempts: Attempts,
+        unknown_schedulers: UnknownSchedulers,
         failures: Failures,
         metrics: Metrics,
         scale: Literal["additive", "strict10"],
     ) -> None:
         self._profiles = profiles
         self._stores = stores
+        self._readiness = readiness
         self._attempts = attempts
+        self._unknown_schedulers = unknown_schedulers
         self._failures = failures
         self._metrics = metrics
         self._scale = scale
@@ -58,9 +66,10 @@ class PrioritizeVerb:
         self._metrics.nodes("prioritize").observe(len(args.nodes))
         profile = self._profiles.for_pod(args.pod)
         if profile is None or not profile.score:
-            return _NOTHING_TO_ADD
-        if args.names_mode and self._stores.why_names_fail():
-            return NO_SCORES
+            return self._unknown_schedulers.passes(args.pod, _NOTHING_TO_ADD)
+        refusal = self._readiness.refusal("prioritize", profile, names_mode=args.names_mode)
+        if refusal is not None:
+            return refusal
         if (run := current_run()) is not None:
             run.may_go_on_without = profile.plugin_names
         state = self._state_for(profile, args.pod, args.nodes)
@@ -108,11 +117,15 @@ class PrioritizeVerb:
         return scored, failed
 
     def _state_for(self, profile: Profile, pod: core.Pod, nodes: core.Nodes) -> CycleState:
-        """What filter left; where it is lost, as after a restart, PreFilter makes it anew."""
+        """What filter left for the verbs that follow.
+
+        Where no filter begins the attempts of the profile, each call begins one; where the attempt
+        is lost, as after a restart, PreFilter makes its state anew.
+        """
         attempt = self._attempts.find(pod.uid)
-        if attempt is not None:
+        if attempt is not None and profile.rejects:
             return attempt.state
-        state = CycleState()
+        state = self._attempts.begin(pod).state
         try:
             profile.run_pre_filter_plugins(state, pod, nodes, self._failed)
         except PluginError as error:

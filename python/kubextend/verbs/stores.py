@@ -8,12 +8,6 @@ from kubextend.verbs.answer import Body
 
 __all__ = ["Stores"]
 
-_NO_CACHE = (
-    "the request brings node names, but kubextend has no node cache: set nodeCacheCapable: false "
-    "in kube-scheduler's extender entry, or configure `cluster` in kubextend"
-)
-_NOT_SYNCED = "kubextend has not listed the nodes yet"
-
 
 @dataclass(frozen=True, slots=True)
 class Stores:
@@ -46,16 +40,10 @@ class Stores:
         store = self.request if self._watched_store is None else self._watched_store
         return store.select(names)
 
-    def why_names_fail(self) -> str:
-        """Why names cannot be looked up at present; empty where they can."""
-        if self.watched is None:
-            return _NO_CACHE
-        return "" if self.watched.synced else _NOT_SYNCED
-
-    @property
-    def candidates_can_be_looked_up(self) -> bool:
-        """Whether preemption candidates are found: in the watched store, else the request one."""
-        return self.watched is None or self.watched.synced
+    def watched_node(self, name: str) -> core.NodeInfo | None:
+        """A node as the watch shows it now; None where it shows none of this name."""
+        store = self._watched_store
+        return None if store is None else store.get(name)
 
     @property
     def _watched_store(self) -> core.NodeStore | None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Literal
 
@@ -18,13 +18,15 @@ from kubextend.verbs.bind import BindVerb, InThread
 from kubextend.verbs.failures import Failures
 from kubextend.verbs.filter import FilterVerb
 from kubextend.verbs.in_time import InTime
-from kubextend.verbs.parked import ParkedPods
+from kubextend.verbs.parked import ParkedPods, parked_before
 from kubextend.verbs.preempt import PreemptVerb
 from kubextend.verbs.prioritize import PrioritizeVerb
+from kubextend.verbs.readiness import Readiness
 from kubextend.verbs.reasons import Reasons
 from kubextend.verbs.rejected_permits import RejectedPermits
 from kubextend.verbs.stores import Stores
 from kubextend.verbs.unknown import UnknownNames
+from kubextend.verbs.unknown_schedulers import UnknownSchedulers
 from kubextend.verbs.verdict import looking_again
 
 __all__ = ["Verbs"]
@@ -51,6 +53,7 @@ class Verbs:
         rejected_permits: the activator that plugins are given: what they wake is tried again. By
             default one of the verbs' own, which no plugin reaches.
         limits: threads and breakers of the plugins; None: of these verbs alone.
+        not_started: names of the plugins whose ``start`` has not succeeded yet.
         http_timeout_s: when kube-scheduler gives up on a quick verb; its own default by default.
         bind_timeout_s: the same for bind; None: nobody waits.
         in_thread: runs a call that waits for the Kubernetes API.
@@ -74,6 +77,7 @@ class Verbs:
         waiting_pods: WaitingPods | None = None,
         rejected_permits: RejectedPermits | None = None,
         limits: PluginLimits | None = None,
+        not_started: Callable[[], Iterable[str]] = tuple,
         http_timeout_s: float = 5.0,
         bind_timeout_s: float | None = None,
         in_thread: InThread = asyncio.to_thread,
@@ -92,17 +96,22 @@ class Verbs:
         )
         self.waiting_pods = WaitingPods() if waiting_pods is None else waiting_pods
         self._activator = activator
+        self._pods = None if activator is None else pods
         self._reasons = Reasons(clock)
         if rejected_permits is None:
             rejected_permits = RejectedPermits(activator, clock=clock)
         self._rejected_permits = rejected_permits
         attempts = Attempts()
         stores = Stores(request_store, watched)
+        unknown_schedulers = UnknownSchedulers(profiles)
+        self.readiness = Readiness(watched, pods, not_started)
         self._filter = FilterVerb(
             profiles,
             stores,
+            readiness=self.readiness,
             attempts=attempts,
             unknown=UnknownNames(clock),
+            unknown_schedulers=unknown_schedulers,
             parked=self._parked,
             reasons=self._reasons,
             rejected_permits=self._rejected_permits,
@@ -115,12 +124,22 @@ class Verbs:
         self._prioritize = PrioritizeVerb(
             profiles,
             stores,
+            readiness=self.readiness,
             attempts=attempts,
+            unknown_schedulers=unknown_schedulers,
             failures=failures,
             metrics=self.metrics,
             scale=score_scale,
         )
-        self._preempt = PreemptVerb(profiles, stores, failures=failures, metrics=self.metrics)
+        self._preempt = PreemptVerb(
+            profiles,
+            stores,
+            readiness=self.readiness,
+            unknown_schedulers=unknown_schedulers,
+            failures=failures,
+            metrics=self.metrics,
+            timeout_s=http_timeout_s,
+        )
         self._in_time = InTime(
             self.limits,
             failures,
@@ -132,6 +151,8 @@ class Verbs:
         self._bind = BindVerb(
             profiles,
             stores=stores,
+            readiness=self.readiness,
+            unknown_schedulers=unknown_schedulers,
             attempts=attempts,
             waiting_pods=self.waiting_pods,
             rejected_permits=self._rejected_permits,
@@ -240,13 +261,29 @@ class Verbs:
         """Pods whose time has come are activated; call it about once a second, from a thread.
 
         They are those that Permit rejected a while ago, those whose reasons changed while
-        kube-scheduler was told the old ones, and those that were rejected for what a pod had
-        reserved that is not bound after all. Runs filters.
+        kube-scheduler was told the old ones, those that were rejected for what a pod had reserved
+        that is not bound after all, and once those that were parked before this process knew any
+        pod. Runs filters.
         """
         self._parked.look_if_expected()
-        pods = [*self._rejected_permits.due(), *self._reasons.due()]
+        pods = [*self._rejected_permits.due(), *self._reasons.due(), *self._parked_before()]
         if pods and self._activator is not None:
             self._activator.activate(pods)
+
+    def node_deleted(self, name: str) -> None:
+        """Pods on their way to this node are not bound; from any thread, never blocks."""
+        self._bind.node_deleted(name)
+
+    def nodes_listed(self) -> None:
+        """A whole list of nodes is in; from any thread, never blocks."""
+        self._bind.nodes_listed()
+
+    def _parked_before(self) -> list[core.Pod]:
+        """Once, as soon as they can be judged."""
+        if self._pods is None or any(why() for why in self.readiness.conditions.values()):
+            return []
+        pods, self._pods = self._pods, None
+        return parked_before(pods, self.profiles)
 
     def _counted(self, verb: Verb, answer: Callable[[Body], Answer], body: Body) -> Body:
         try:

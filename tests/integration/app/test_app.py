@@ -109,7 +109,7 @@ def test_with_the_api_down_we_are_alive_and_not_ready_and_names_get_errors(
     assert ready.status_code == 503
     assert "[-]node-sync failed: the nodes are not listed yet" in ready.text
     names, full = names_and_full("filter")
-    assert "not listed the nodes yet" in json.loads(down.verbs.filter(names))["Error"]
+    assert "the nodes are not listed yet" in json.loads(down.verbs.filter(names))["Error"]
     assert json.loads(down.verbs.filter(full))["Error"] == ""
     assert down.verbs.prioritize(names) == b"[]"
     for body in names_and_full("preempt"):
@@ -119,6 +119,53 @@ def test_with_the_api_down_we_are_alive_and_not_ready_and_names_get_errors(
     assert "kubextend_node_snapshot_synced 0.0" in text
     # Of what never was there is no age, and 0 would say that it is fresh.
     assert "\nkubextend_node_snapshot_age_seconds " not in text
+
+
+class StartsLater:
+    """Looks at nothing before it has started; its first start fails."""
+
+    name = "StartsLater"
+    attempts = 0
+
+    def start(self) -> None:
+        self.attempts += 1
+        if self.attempts == 1:
+            message = "the backend is away"
+            raise OSError(message)
+
+    def filter(self, *_: Any) -> None:
+        assert self.attempts > 1
+
+
+def test_a_plugin_that_has_not_started_makes_us_unready_until_it_has() -> None:
+    known = {"StartsLater": StartsLater}
+    tree = {
+        "apiVersion": "kubextend.dev/v1alpha1",
+        "kind": "ExtenderConfiguration",
+        "profiles": [profile(filter=[{"name": "StartsLater"}])],
+    }
+    built = app.build(config.parse(tree, known=known_plugins(known, [])), known)
+    _, full = names_and_full("filter")
+    built.start()
+    assert "[-]plugins-started failed: not started yet: StartsLater" in get(built, "/readyz").text
+    assert "not started yet" in json.loads(built.verbs.filter(full))["Error"]
+    failures = {"plugin": "StartsLater", "extension_point": "Start"}
+    name = "kubextend_plugin_failures_total"
+    assert built.metrics.registry.get_sample_value(name, failures) == 1
+
+    async def served() -> None:
+        async with built.asgi.router.lifespan_context(built.asgi), asyncio.timeout(PATIENT_S):
+            while get_status(built):  # noqa: ASYNC110  nothing tells when it has
+                await asyncio.sleep(0.01)
+
+    asyncio.run(served())
+    assert json.loads(built.verbs.filter(full))["Error"] == ""
+
+
+def get_status(built: app.App) -> str:
+    """Why it is not ready; empty where it is."""
+    status, text = built.health.readyz(verbose=False)
+    return "" if status == 200 else text
 
 
 def test_credentials_that_are_not_there_are_an_error_at_once(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from verb_world import Activator, Binder, Clock, Watched, names_request, node, p
 from kubextend import core
 from kubextend.errors import ClusterError
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.plugin import Rejection
+from kubextend.framework.plugin import PreFilterResult, Rejection
 from kubextend.framework.status import Status
 from kubextend.profile import BindingPlugins, PluginLimits, Profile, Profiles
 from kubextend.server.workers import Workers
@@ -282,7 +282,7 @@ class SlowBinder:
         self.asked, self.go = threading.Event(), threading.Event()
         self.nodes: list[str] = []
 
-    def bind(self, *names: str) -> None:
+    def bind(self, *names: str, **_: Any) -> None:
         self.nodes.append(names[-1])
         if len(self.nodes) > 1:
             message = "bound already"
@@ -435,7 +435,93 @@ def test_a_bind_leaves_nothing_of_its_attempt_to_the_next_one() -> None:
     assert plugin.asked == 2
 
 
-@pytest.mark.xfail(strict=True, reason="findings S17: what is left of the time is not looked at")
+@pytest.mark.parametrize(("timeout_s", "left_s"), [(600.0, 525.0), (40.0, -35.0), (None, None)])
+def test_the_binding_may_take_what_is_left_of_the_time(
+    timeout_s: float | None, left_s: float | None
+) -> None:
+    world = World({}, joined={"bind_timeout_s": timeout_s})
+    asyncio.run(world.bind("one", arrived_s=time.monotonic() - 60))
+    if left_s is None or left_s < 0:
+        assert world.binder.timeouts_s == ([None] if left_s is None else [])
+    else:
+        (given_s,) = world.binder.timeouts_s
+        # 600 s, less 60 that have passed and 15 for what comes after; the call itself takes some.
+        assert left_s - 60 < given_s <= left_s
+
+
+class Breaks:
+    """The API of whoever binds raises."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def bind(self, *_: Any, **__: Any) -> None:
+        raise self._error
+
+
+def a_second_profile(world: World, pods: Pods) -> World:
+    """Its verbs bind the pods of ``default-scheduler`` with a plugin, of ``plain`` without any."""
+    counting = Profile("default-scheduler", pods=pods.store.snapshot, counts_pods=True)
+    world.verbs = Verbs(
+        Profiles.of([counting, Profile("plain")]),
+        request_store=core.NodeStore(),
+        watched=Watched().listing(node("n")),
+        pods=pods,
+        binder=world.binder,
+        activator=world.activator,
+        in_thread=Workers().wait_for,
+    )
+    return world
+
+
+@pytest.mark.parametrize("scheduler", ["plain", "nobody"])
+def test_a_pod_without_plugins_counts_on_its_node_from_its_binding_on(scheduler: str) -> None:
+    pods = Pods()
+    pods.store.apply(watch_event("ADDED", pod("one", scheduler=scheduler)))
+    world = a_second_profile(World({}), pods)
+    assert asyncio.run(world.bind("one")) == ""
+    assert pods.assumed() == ["one"]
+
+
+def test_a_pod_without_plugins_that_is_not_bound_leaves_its_room_to_others() -> None:
+    pods = Pods()
+    pods.store.apply(watch_event("ADDED", pod("one", scheduler="plain")))
+    world = a_second_profile(World({}, binder=Breaks(ClusterError("no"))), pods)
+    assert asyncio.run(world.bind("one")) == "no"
+    assert pods.assumed() == []
+
+
+class TwoReasons:
+    """Rejects nothing for one reason and the node for another."""
+
+    name = "TwoReasons"
+    full = False
+
+    def filter_nodes(self, _state: CycleState, _pod: core.Pod, nodes: core.Nodes) -> Any:
+        if not self.full:
+            return []
+        return [
+            Rejection(nodes.nothing(), Status.unschedulable("nobody's reason")),
+            Rejection(nodes.everything(), Status.unschedulable("the node is full")),
+        ]
+
+
+class Narrows:
+    """Leaves all nodes, by name."""
+
+    name = "Narrows"
+
+    def pre_filter(self, _state: CycleState, _pod: core.Pod, nodes: core.Nodes) -> PreFilterResult:
+        return PreFilterResult(frozenset(nodes.names))
+
+
+def test_the_second_look_tells_the_reason_of_the_node_and_not_of_another() -> None:
+    plugin = TwoReasons()
+    world = World({"pre_filter": [Narrows()], "filter": [plugin], "counts_pods": True})
+    plugin.full = True
+    assert asyncio.run(world.bind("one")) == "the node is full"
+
+
 def test_a_bind_whose_time_is_over_when_it_begins_posts_no_binding() -> None:
     world = World({}, joined={"bind_timeout_s": 600.0})
     assert asyncio.run(world.bind("one", arrived_s=time.monotonic() - 660))

@@ -1,4 +1,5 @@
 import json
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -90,6 +91,55 @@ def test_a_node_that_filters_keep_and_nobody_knows_yet_is_waited_for() -> None:
     assert told == ["pod"]
 
 
+@dataclass
+class Told(RejectsNamed):
+    """Writes down the pods that it is told fit nowhere."""
+
+    told: list[str] = field(default_factory=list)
+
+    def post_filter(self, _state: object, pod: core.Pod, _rejections: object) -> None:
+        self.told.append(pod.name)
+
+
+def verbs_told(plugin: Told, **joined: Any) -> Verbs:
+    profile = Profile("default-scheduler", filter=[plugin], post_filter=[plugin])
+    watched = Watched().listing(node("bad"), node("worse"))
+    store = core.NodeStore()
+    return Verbs(Profiles.of([profile]), request_store=store, watched=watched, **joined)
+
+
+def test_post_filter_is_not_told_of_a_node_that_will_be_known_though_errors_are_ignored() -> None:
+    plugin = Told(["bad"])
+    verbs = verbs_told(plugin, ignorable=True)
+    assert set(rejected(answer(verbs, names_request(["bad", "new"])))) == {"bad", "new"}
+    assert plugin.told == []
+
+
+@pytest.mark.parametrize("kept_by_filters", [True, False])
+def test_post_filter_is_not_told_where_the_answer_is_an_error(kept_by_filters: bool) -> None:
+    plugin = Told(["bad"] if kept_by_filters else ["bad", "new"])
+    assert answer(verbs_told(plugin), names_request(["bad", "new"]))["Error"]
+    assert plugin.told == []
+
+
+def test_the_nominated_node_alone_is_no_reason_to_say_that_the_pod_fits_nowhere() -> None:
+    activator, plugin = Activator(), Told(["bad", "worse"])
+    verbs = verbs_told(plugin, activator=activator)
+    asked = pod() | {"status": {"nominatedNodeName": "bad"}}
+    assert answer(verbs, names_request(["bad"], asked))["FailedNodes"] == {"bad": "its name"}
+    assert plugin.told == []
+    # It is not parked yet, so there is nothing to wake.
+    plugin.names = []
+    verbs.nodes_changed()
+    assert activator.woken == []
+    plugin.names = ["bad", "worse"]
+    answer(verbs, names_request(["bad", "worse"], asked))
+    assert plugin.told == ["pod"]
+    plugin.names = []
+    verbs.nodes_changed()
+    assert activator.woken == ["pod"]
+
+
 def test_names_mode_keeps_names_and_lists_every_other_one() -> None:
     watched = Watched().listing(node("good", RDMA), node("bad"))
     result = answer(verbs_of([Needs()], watched=watched), names_request(["bad", "good"]))
@@ -163,7 +213,7 @@ ERRORS = [
     ("no pod, full", None, full_request([node("a")], None), "the request has no Pod"),
     ("no cache", None, names_request(["a"]), "nodeCacheCapable: false"),
     ("no cache", None, names_request(["a"]), "configure `cluster`"),
-    ("not synced", Watched(synced=False), names_request(["a"]), "not listed the nodes yet"),
+    ("not synced", Watched(synced=False), names_request(["a"]), "the nodes are not listed yet"),
 ]
 
 
@@ -237,7 +287,7 @@ def test_where_errors_are_ignored_unknown_names_do_not_open_the_nodes_that_were_
 def test_before_the_first_sync_it_is_an_error_even_where_errors_are_ignored() -> None:
     # As while kubextend is away: nothing is known that could be rejected, and nobody would wake.
     verbs = verbs_of([Needs()], watched=Watched(synced=False), ignorable=True)
-    assert "not listed the nodes yet" in answer(verbs, names_request(["a"]))["Error"]
+    assert "the nodes are not listed yet" in answer(verbs, names_request(["a"]))["Error"]
 
 
 def test_a_name_first_seen_where_others_passed_has_used_its_ten_seconds() -> None:

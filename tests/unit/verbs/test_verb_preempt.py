@@ -6,6 +6,7 @@ import pytest
 from verb_world import (
     RDMA,
     Breaks,
+    Clock,
     Needs,
     RejectsNamed,
     Watched,
@@ -26,8 +27,14 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
+from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles, WaitingPods
 from kubextend.verbs import Verbs
+from kubextend.verbs.failures import Failures
+from kubextend.verbs.preempt import PreemptVerb
+from kubextend.verbs.readiness import Readiness
+from kubextend.verbs.stores import Stores
+from kubextend.verbs.unknown_schedulers import UnknownSchedulers
 
 EMPTY = b'{"NodeNameToMetaVictims":{}}'
 VICTIMS = {"good": ["u1", "u2"], "plain": ["u3"], "unknown": ["u4"]}
@@ -163,6 +170,37 @@ def test_filters_see_the_candidates_without_their_victims(grain: str) -> None:
     full = {"NodeNames": None, "Error": ""}
     asked = json.loads(verbs.filter(names_request(["good", "plain"])))
     assert {key: asked[key] or full[key] for key in full} == full
+
+
+@pytest.mark.parametrize(("seconds_each", "offered"), [(0.0, 4), (0.5, 3), (1.0, 1), (2.0, 0)])
+def test_candidates_whose_turn_comes_too_late_are_not_offered(
+    seconds_each: float, offered: int
+) -> None:
+    class Looks:
+        name = "Looks"
+
+        def filter_nodes(self, state: CycleState, *_: Any) -> list[Rejection]:
+            handle.pods(state)
+            clock.now_s += seconds_each
+            return []
+
+    clock, store = Clock(), core.PodStore()
+    handle = Handle(waiting_pods=WaitingPods(), pods=Pods(store))
+    names = ["a", "b", "c", "d"]
+    profile = Profile("default-scheduler", filter=[Looks()], pods=store.snapshot)
+    nodes = Watched().listing(*map(node, names))
+    verb = PreemptVerb(
+        Profiles.of([profile]),
+        Stores(core.NodeStore(), nodes),
+        readiness=Readiness(nodes, None),
+        unknown_schedulers=UnknownSchedulers(Profiles.of([profile])),
+        failures=Failures(Metrics()),
+        metrics=Metrics(),
+        timeout_s=4.0,
+        clock=clock,
+    )
+    answer = verb(preempt_request({name: [f"u-{name}"] for name in names})).body
+    assert list(json.loads(bytes(answer))["NodeNameToMetaVictims"]) == names[:offered]
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"NodeNameToMetaVictims":3}'])

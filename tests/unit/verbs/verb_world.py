@@ -106,8 +106,12 @@ class Watched:
 class Binder:
     error: BaseException | None = None
     bound: list[tuple[str, str, str, str]] = field(default_factory=list)
+    timeouts_s: list[float | None] = field(default_factory=list)
 
-    def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+    def bind(
+        self, namespace: str, name: str, uid: str, node: str, *, timeout_s: float | None = None
+    ) -> None:
+        self.timeouts_s.append(timeout_s)
         if self.error is not None:
             raise self.error
         self.bound.append((namespace, name, uid, node))

@@ -1,0 +1,102 @@
+"""May a verb decide now? One question, asked before any plugin runs, with one answer for each verb.
+
+``/readyz?verbose`` lists the same conditions under the same names.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from kubextend.framework.handle import NodeSource, PodSource
+from kubextend.profile import Profile
+from kubextend.verbs.answer import Answer, Verb, unable
+
+__all__ = ["NODES_LISTED", "PLUGINS_STARTED", "PODS_LISTED", "Readiness"]
+
+_LOGGER = logging.getLogger(__name__)
+
+NODES_LISTED = "node-sync"
+PODS_LISTED = "pod-sync"
+PLUGINS_STARTED = "plugins-started"
+
+_NO_CACHE = (
+    "the request brings node names, but kubextend has no node cache: set nodeCacheCapable: false "
+    "in kube-scheduler's extender entry, or configure `cluster` in kubextend"
+)
+# These name their nodes in both modes, and look them up among the watched ones.
+_NAMES_ALONE = frozenset({"preempt", "bind"})
+
+
+class Readiness:
+    """What has to be known before plugins are asked.
+
+    Args:
+        watched: the watched nodes; None without access to an API.
+        pods: the watched pods; None where none are.
+        not_started: the names of plugins whose ``start`` has not succeeded yet.
+    """
+
+    def __init__(
+        self,
+        watched: NodeSource | None,
+        pods: PodSource | None,
+        not_started: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
+        self._watched = watched
+        self._pods = pods
+        self._not_started = not_started
+        self._logged: dict[str, str] = {}
+
+    @property
+    def conditions(self) -> Mapping[str, Callable[[], str]]:
+        """What is missing by name of the condition; empty where nothing is."""
+        conditions = {PLUGINS_STARTED: lambda: _not_started(sorted(self._not_started()))}
+        if self._watched is not None:
+            conditions[NODES_LISTED] = self._why_no_nodes
+        if self._pods is not None:
+            conditions[PODS_LISTED] = self._why_no_pods
+        return conditions
+
+    def refusal(self, verb: Verb, profile: Profile, *, names_mode: bool = False) -> Answer | None:
+        """What the verb answers in place of a decision; None: it may decide.
+
+        Args:
+            verb: which one.
+            profile: whose plugins would be asked.
+            names_mode: the request brought the names of nodes in place of nodes.
+        """
+        if names_mode and self._watched is None:
+            return unable(verb, _NO_CACHE)
+        why = self._why_not(verb, profile, names_mode=names_mode)
+        self._log(verb, profile.scheduler_name, why)
+        return unable(verb, f"kubextend is not ready: {why}") if why else None
+
+    def _why_not(self, verb: Verb, profile: Profile, *, names_mode: bool) -> str:
+        """The first condition that is missing; one that the profile needs not is not asked."""
+        needs_pods = profile.needs_pods
+        if (names_mode or needs_pods or verb in _NAMES_ALONE) and (why := self._why_no_nodes()):
+            return why
+        if needs_pods and (why := self._why_no_pods()):
+            return why
+        return _not_started(sorted(profile.plugin_names.intersection(self._not_started())))
+
+    def _why_no_nodes(self) -> str:
+        listed = self._watched is None or self._watched.synced
+        return "" if listed else "the nodes are not listed yet"
+
+    def _why_no_pods(self) -> str:
+        return "" if self._pods is None or self._pods.synced else "the pods are not listed yet"
+
+    def _log(self, verb: Verb, scheduler_name: str, why: str) -> None:
+        """One line for each thing that is missing, not one for each pod."""
+        if why == self._logged.get(scheduler_name, ""):
+            return
+        self._logged[scheduler_name] = why
+        if why:
+            _LOGGER.warning("%s decides nothing for profile %s: %s", verb, scheduler_name, why)
+        else:
+            _LOGGER.info("%s decides for profile %s", verb, scheduler_name)
+
+
+def _not_started(names: Iterable[str]) -> str:
+    listed = ", ".join(names)
+    return f"not started yet: {listed}" if listed else ""

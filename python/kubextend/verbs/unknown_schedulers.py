@@ -1,0 +1,64 @@
+"""Pods whose schedulerName has no profile: passed through as documented, counted, named once.
+
+kube-scheduler asks an extender about the pods of all its profiles. One that is not configured here
+may be left out on purpose, or be a name that was changed on one side alone.
+"""
+
+import logging
+import threading
+from collections import OrderedDict
+
+from kubextend import core
+from kubextend.profile import Profiles
+from kubextend.verbs.answer import Answer
+
+__all__ = ["UnknownSchedulers"]
+
+_LOGGER = logging.getLogger(__name__)
+_LIMIT = 64
+
+
+class UnknownSchedulers:
+    """Warns of each name once, as long as it is remembered; safe to use from many threads.
+
+    Args:
+        profiles: those that there are.
+        limit: names remembered; beyond it the one seen least recently is forgotten.
+    """
+
+    def __init__(self, profiles: Profiles, limit: int = _LIMIT) -> None:
+        self._profiles = profiles
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._names: OrderedDict[str, None] = OrderedDict()
+
+    def passes(self, pod: core.Pod, answer: Answer) -> Answer:
+        """The answer to a request about a pod that no plugin is for, with how it counts."""
+        if self._profiles.for_pod(pod) is not None:
+            return answer
+        self._warn(pod)
+        return answer._replace(result="unknown_scheduler")
+
+    def __len__(self) -> int:
+        """How many names are remembered."""
+        return len(self._names)
+
+    def _warn(self, pod: core.Pod) -> None:
+        name = pod.scheduler_name
+        with self._lock:
+            known = name in self._names
+            self._names[name] = None
+            self._names.move_to_end(name)
+            if len(self._names) > self._limit:
+                self._names.popitem(last=False)
+        if not known:
+            _LOGGER.warning(
+                "pod %s/%s has schedulerName %s, for which there is no profile: such pods pass "
+                "through untouched; configured are %s. If that is meant, list the name under "
+                "`profiles` without plugins",
+                pod.namespace,
+                pod.name,
+                name,
+                ", ".join(sorted(self._profiles.by_scheduler_name)) or "none",
+                extra={"scheduler_name": name},
+            )

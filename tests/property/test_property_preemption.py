@@ -1,0 +1,187 @@
+"""preempt on random clusters: a candidate is offered exactly where its victims alone help.
+
+Two plugins count pods of an app: one on each node, one in each zone, which sees every node. The
+model counts over tuples, and each verdict is tried out: the victims of one candidate leave a copy
+of the cluster, and filter is asked about that node.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from kubextend import core, testing
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import Handle
+from kubextend.framework.plugin import Rejection
+from kubextend.framework.status import Status
+
+CLUSTERS = 300
+ZONE = "zone"
+FULL = Status.unschedulable("enough pods of this app")
+APPS = ("web", "db", "none")
+
+
+@dataclass(frozen=True)
+class Placed:
+    name: str
+    app: str
+    node: str
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Nodes with their zones, placed pods, how many of an app may be together, and candidates."""
+
+    zones: Mapping[str, str]
+    placed: Sequence[Placed]
+    most_in_zone: int
+    most_on_node: int
+    victims: Mapping[str, Sequence[str]]
+
+    def without(self, names: Sequence[str]) -> "Cluster":
+        return replace(self, placed=[pod for pod in self.placed if pod.name not in names])
+
+    def lets_in(self, app: str, node: str) -> bool:
+        """Whether one more pod of an app may run on a node: the model."""
+        same = [pod for pod in self.placed if pod.app == app]
+        in_zone = [pod for pod in same if self.zones[pod.node] == self.zones[node]]
+        on_node = [pod for pod in same if pod.node == node]
+        return len(in_zone) < self.most_in_zone and len(on_node) < self.most_on_node
+
+
+def random_cluster(rng: random.Random) -> Cluster:
+    zones = {f"n{number}": rng.choice("abc") for number in range(rng.randint(1, 8))}
+    names = list(zones)
+    placed = [
+        Placed(f"p{number}", rng.choice(APPS), rng.choice(names))
+        for number in range(rng.randint(0, 20))
+    ]
+    victims = {}
+    for node in rng.sample(names, rng.randint(1, len(names))):
+        there = [pod.name for pod in placed if pod.node == node]
+        if there:
+            victims[node] = rng.sample(there, rng.randint(1, len(there)))
+    return Cluster(zones, placed, rng.randint(1, 4), rng.randint(1, 3), victims)
+
+
+def uid_of(name: str) -> str:
+    return f"uid-of-{name}"
+
+
+def uids(names: Sequence[str]) -> list[str]:
+    return [uid_of(name) for name in names]
+
+
+class AcrossNodes:
+    """At most so many pods of an app in a zone, counted over all watched nodes."""
+
+    name = "AcrossNodes"
+    needs_pods = True
+
+    def __init__(self, handle: Handle, most: int, *, by_label: bool) -> None:
+        self._handle = handle
+        self._most = most
+        self._by_label = by_label
+
+    def same(self, state: CycleState, pod: core.Pod, names: Sequence[str]) -> list[core.Pod]:
+        if self._by_label:
+            return self._handle.labelled_pods("default", "app", pod.labels["app"], state)
+        pods = self._handle.pods(state)
+        assert pods is not None
+        there = (each for name in names for each in pods.pods_on(name))
+        return [each for each in there if each.labels == pod.labels]
+
+    def filter_nodes(
+        self, state: CycleState, pod: core.Pod, nodes: core.Nodes
+    ) -> Sequence[Rejection]:
+        every = self._handle.nodes()
+        assert every is not None
+        zones = dict(zip(every.names, every.labels(ZONE), strict=True))
+        counts = Counter(zones[each.node_name] for each in self.same(state, pod, every.names))
+        full = [counts[zone] >= self._most for zone in nodes.labels(ZONE)]
+        return [Rejection(core.Mask(full), FULL)]
+
+
+class OnNode:
+    """At most so many pods of an app on a node, counted in the view of that node."""
+
+    name = "OnNode"
+    needs_pods = True
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.asked_about: list[str] = []
+
+    def filter(self, _state: CycleState, pod: core.Pod, node: core.NodeInfo) -> Status | None:
+        self.asked_about.append(node.name)
+        same = [each for each in node.pods if each.labels == pod.labels]
+        return FULL if len(same) >= self._most else None
+
+
+class Counting(testing.Runner):
+    """Both plugins over a cluster; the plugin that sees other nodes may be left out."""
+
+    def __init__(
+        self, cluster: Cluster, *, across_nodes: bool = True, by_label: bool = False
+    ) -> None:
+        self.on_node = OnNode(cluster.most_on_node)
+        super().__init__(
+            self.on_node,
+            nodes={node: {ZONE: zone} for node, zone in cluster.zones.items()},
+            pods=[
+                testing.make_pod(
+                    pod.name, uid=uid_of(pod.name), labels={"app": pod.app}, node_name=pod.node
+                )
+                for pod in cluster.placed
+            ],
+        )
+        if across_nodes:
+            filters: Any = self.verbs.profiles.by_scheduler_name["default-scheduler"].filter
+            filters.append(AcrossNodes(self.handle, cluster.most_in_zone, by_label=by_label))
+
+
+def incoming(app: str) -> core.Pod:
+    return testing.make_pod("incoming", labels={"app": app})
+
+
+@pytest.mark.parametrize("by_label", [False, True])
+@pytest.mark.parametrize("hundred", range(CLUSTERS // 100))
+def test_a_candidate_is_offered_exactly_where_its_own_victims_let_the_pod_in(
+    hundred: int, by_label: bool
+) -> None:
+    offered = refused = 0
+    for seed in range(hundred * 100, hundred * 100 + 100):
+        rng = random.Random(seed)
+        cluster, app = random_cluster(rng), rng.choice(APPS)
+        victims = {node: uids(names) for node, names in cluster.victims.items()}
+        answer = Counting(cluster, by_label=by_label).preempt(incoming(app), victims)
+        for node, names in cluster.victims.items():
+            left = cluster.without(names)
+            helps = left.lets_in(app, node)
+            assert bool(Counting(left).filter(incoming(app), [node]).kept) is helps, (seed, node)
+            assert (node in answer) is helps, (seed, node)
+            offered += helps
+            refused += not helps
+        assert all(answer[node] == victims[node] for node in answer)
+    assert offered > 50
+    assert refused > 50
+
+
+def test_a_candidate_whose_victims_help_another_node_alone_is_not_offered() -> None:
+    placed = [Placed("web", "web", "a1"), Placed("low", "none", "a2")]
+    cluster = Cluster({"a1": "a", "a2": "a", "b1": "b"}, placed, 1, 9, {})
+    victims = {"a1": uids(["web"]), "a2": uids(["low"])}
+    assert Counting(cluster).preempt(incoming("web"), victims) == {"a1": uids(["web"])}
+
+
+def test_where_no_filter_sees_another_node_all_candidates_are_judged_in_one_attempt() -> None:
+    placed = [Placed(f"p{number}", "web", f"n{number}") for number in range(3)]
+    cluster = Cluster({f"n{number}": "a" for number in range(3)}, placed, 9, 1, {})
+    victims = {pod.node: uids([pod.name]) for pod in placed}
+    runner = Counting(cluster, across_nodes=False)
+    assert runner.preempt(incoming("web"), victims) == victims
+    assert sorted(runner.on_node.asked_about) == ["n0", "n1", "n2"]
