@@ -106,6 +106,9 @@ class HeldPods(Protocol):
     def reject(self, uid: str, plugin: str, reason: str) -> bool:
         """The pod is sent back if it is held; whether it was."""
 
+    def gives_up(self, uid: str) -> bool:
+        """Whether the pod's binding cycle failed and not every Unreserve has run."""
+
     def __iter__(self) -> Iterator[HeldPod]:
         """Those that are held at this moment."""
 
@@ -180,6 +183,12 @@ class Handle:
         if self._pods is None:
             return []
         return self._pods.store.with_label(namespace, label, value)
+
+    def assumed_pods(self) -> frozenset[str]:
+        """UIDs of the pods on their way to a node, until the watch shows them bound."""
+        if self._pods is None:
+            return frozenset()
+        return frozenset(pod.uid for pod, _ in self._pods.store.assumed())
 
     def activate(self, pods: Iterable[core.Pod]) -> None:
         """kube-scheduler asks about these pods again soon, if they are parked."""

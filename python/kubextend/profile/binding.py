@@ -152,11 +152,11 @@ class BindingCycle:
             async with seconds_until(self.time.all_until_s):
                 status = await self._until_bound()
         except BaseException:
-            await _to_the_end(self._unreserve())
+            await self._give_up()
             raise
         self.bound = status.is_success
         if not self.bound:
-            await _to_the_end(self._unreserve())
+            await self._give_up()
         elif self.plugins.post_bind:
             await _to_the_end(self._post_bind())
         return status
@@ -223,6 +223,10 @@ class BindingCycle:
     async def _post_bind(self) -> None:
         for plugin in self.plugins.post_bind:
             await self._for_information(plugin, "PostBind", plugin.post_bind)
+
+    async def _give_up(self) -> None:
+        with self.waiting_pods.unreserving(self.pod.uid):
+            await _to_the_end(self._unreserve())
 
     async def _unreserve(self) -> None:
         """All of them in reverse order, also those whose Reserve was not reached."""
