@@ -53,13 +53,25 @@ class PluginError(KubextendError):
         plugin: its name.
         extension_point: the framework's name of the method, such as ``Filter``.
         message: what happened.
+        pod: namespace and name of the pod that the plugin was asked about; empty where unknown.
+        uid: that pod's UID.
+        profile: that pod's schedulerName.
+        node: the node that the plugin was asked about; empty where it was asked about many.
     """
 
     def __init__(self, plugin: str, extension_point: str, message: str) -> None:
         self.plugin = plugin
         self.extension_point = extension_point
         self.message = message
+        self.pod = self.uid = self.profile = self.node = ""
         super().__init__(f'running "{plugin}" {extension_point} plugin: {message}')
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Those of the above that are known, as the facts of a log line."""
+        names = ("plugin", "extension_point", "pod", "uid", "profile", "node")
+        known = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in known.items() if value}
 
 
 class ClusterError(KubextendError):

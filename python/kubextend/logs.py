@@ -7,10 +7,22 @@ calls ``configure``.
 import json
 import logging
 import sys
+import threading
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["FORMATS", "LEVELS", "Format", "Level", "configure", "current", "printable"]
+__all__ = [
+    "FORMATS",
+    "LEVELS",
+    "AtMost",
+    "Format",
+    "Level",
+    "configure",
+    "current",
+    "printable",
+]
 
 Format: TypeAlias = Literal["text", "json"]
 Level: TypeAlias = Literal["debug", "info", "warning", "error"]
@@ -59,6 +71,40 @@ def printable(text: str) -> str:
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
+
+
+class AtMost(logging.Filter):
+    """Lets only so many lines a second pass; the next line says how many did not.
+
+    Args:
+        lines: how many.
+        clock: seconds that only go forward.
+    """
+
+    def __init__(self, lines: int, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._lines = lines
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._until_s = float("-inf")
+        self._passed = 0
+        self._left_out = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line is written."""
+        now_s = self._clock()
+        with self._lock:
+            if now_s >= self._until_s:
+                self._until_s = now_s + 1
+                self._passed = 0
+            if self._passed >= self._lines:
+                self._left_out += 1
+                return False
+            self._passed += 1
+            left_out, self._left_out = self._left_out, 0
+        if left_out:
+            record.lines_left_out = left_out
+        return True
 
 
 class _JsonLines(logging.Formatter):

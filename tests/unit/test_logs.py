@@ -90,3 +90,15 @@ def test_configuring_twice_writes_each_line_once(capsys: pytest.CaptureFixture[s
 def test_another_process_can_be_told_to_log_alike(level: logs.Level, fmt: logs.Format) -> None:
     logs.configure(level, fmt)
     assert logs.current() == (level, fmt)
+
+
+def test_a_flood_of_lines_is_bounded_and_the_next_line_says_how_many_are_missing() -> None:
+    now_s = [0.0]
+    at_most = logs.AtMost(3, clock=lambda: now_s[0])
+    records = [logging.makeLogRecord({"msg": str(number)}) for number in range(12)]
+    passed = [record.msg for record in records[:10] if at_most.filter(record)]
+    assert passed == ["0", "1", "2"]
+    now_s[0] = 1.0
+    assert [at_most.filter(record) for record in records[10:]] == [True, True]
+    assert vars(records[10])["lines_left_out"] == 7
+    assert not hasattr(records[11], "lines_left_out")

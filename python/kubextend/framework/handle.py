@@ -115,6 +115,9 @@ class HeldPods(Protocol):
     def reject(self, uid: str, plugin: str, reason: str) -> bool:
         """The pod is sent back if it is held; whether it was."""
 
+    def gives_up(self, uid: str) -> bool:
+        """Whether the pod's binding cycle failed and not every Unreserve has run."""
+
     def __iter__(self) -> Iterator[HeldPod]:
         """Those that are held at this moment."""
 
@@ -204,6 +207,12 @@ class Handle:
         state.asked_for_pods = True
         left = state.pods_left
         return pods if left is None else [pod for pod in pods if _stays(pod, left)]
+
+    def assumed_pods(self) -> frozenset[str]:
+        """UIDs of the pods on their way to a node, until the watch shows them bound."""
+        if self._pods is None:
+            return frozenset()
+        return frozenset(pod.uid for pod, _ in self._pods.store.assumed())
 
     def activate(self, pods: Iterable[core.Pod]) -> None:
         """kube-scheduler asks about these pods again soon, if they are parked."""

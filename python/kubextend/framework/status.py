@@ -3,7 +3,7 @@
 Source: kube-scheduler v0.36 framework/interface.go
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Self
 
@@ -33,12 +33,12 @@ class Status:
         code: what is said.
         reason: goes out to kube-scheduler, which counts equal ones together; keep it short and
             stable, without numbers that change.
-        detail: for the log and for explanations; may vary.
+        detail: for the log and for explanations; may vary, and makes no status a different one.
     """
 
     code: Code
     reason: str = ""
-    detail: str = ""
+    detail: str = field(default="", compare=False)
 
     @classmethod
     def success(cls) -> Self:

@@ -10,7 +10,7 @@ import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -29,6 +29,14 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
 # A gap of a tenth may close by itself: such a group is not given up for one of its pods.
 _SMALL_GAP = 0.1
 _SETTLE_AGAIN_S = 0.2
+# kube-scheduler's own limit: no Permit plugin keeps a pod for longer.
+_LONGEST_PERMIT_S = 900.0
+_LONGEST_BACKOFF_S = 60.0
+# Listing a group of 3,200 pods takes 4 ms, and kube-scheduler asks about each of them.
+_LISTED_PER_S = 5000
+_WOKEN_PER_S = 100
+# A group of any size is awake again within ten seconds, well before its first pod times out.
+_WAKE_WITHIN_S = 10
 _GROUPS = 4096
 _TURNED_AWAY = 4096
 
@@ -50,7 +58,8 @@ class CoschedulingArgs(BaseModel):
             a group say the same.
         permit_waiting_time_seconds: how long a pod is held. Longer than the configuration lets a
             Permit wait last has no effect.
-        pod_group_backoff_seconds: for how long no pod of a rejected group is looked at.
+        pod_group_backoff_seconds: for how long no pod of a rejected group is looked at. Each
+            rejection in a row doubles the time, up to a minute.
     """
 
     model_config = ConfigDict(
@@ -62,7 +71,7 @@ class CoschedulingArgs(BaseModel):
         default="pod-group.scheduling.sigs.k8s.io/min-available", min_length=1
     )
     permit_waiting_time_seconds: int = Field(default=60, ge=1, le=900)
-    # Rejected pods are tried again after 10 s, and what they find must not be a backoff.
+    # Pods rejected after Permit are tried again after 10 s: the first backoff is over by then.
     pod_group_backoff_seconds: float = Field(default=3.0, ge=0, le=9)
 
 
@@ -75,20 +84,60 @@ class _Gang:
 
 
 @dataclass(slots=True)
+class _Told:
+    """A pod that was told to wait.
+
+    Attributes:
+        until_s: no Permit plugin keeps the pod for longer, on the clock of the event loop.
+        decide: what was decided before the pod was held; None: nothing yet.
+    """
+
+    until_s: float
+    decide: Callable[[HeldPod], None] | None = None
+
+
+@dataclass(slots=True)
+class _Roster:
+    """The pods of a group as they were listed.
+
+    Attributes:
+        there: UIDs of those that are there to stay and not gated, and of those asked about since.
+        bound: UIDs of those that the watch shows on a node.
+        until_s: when the list is too old.
+    """
+
+    there: set[str]
+    bound: set[str]
+    until_s: float
+
+
+@dataclass(slots=True)
 class _Group:
     """What happened to the pods of a group.
 
     Attributes:
+        permitted: UIDs of those that came as far as Permit, and did not fail since.
         waiting: by UID, those that were told to wait and neither allowed nor rejected since.
         turned_away: those that were rejected for the group's sake, which nothing else wakes.
+        probe: the pod that is tried when the backoff ends; the others follow when a pod of the
+            group comes as far as Permit.
+        wake_all: a pod came as far as Permit since the group was given up last.
+        given_up: how often in a row the group was given up.
         denied_until_s: the end of the backoff.
         met_before: pods may have been turned away by a process before this one.
     """
 
-    waiting: dict[str, core.Pod] = field(default_factory=dict)
+    permitted: set[str] = field(default_factory=set)
+    waiting: dict[str, _Told] = field(default_factory=dict)
     turned_away: OrderedDict[str, core.Pod] = field(default_factory=OrderedDict)
+    probe: core.Pod | None = None
+    wake_all: bool = False
+    given_up: int = 0
     denied_until_s: float = float("-inf")
     met_before: bool = True
+    roster: _Roster | None = None
+    settle_timer: asyncio.TimerHandle | None = None
+    wake_timer: asyncio.TimerHandle | None = None
 
 
 class Coscheduling:
@@ -128,12 +177,16 @@ class Coscheduling:
         group = self._group(gang.key)
         if self._clock() < group.denied_until_s:
             self._turn_away(group, pod)
+            with self._lock:
+                group.probe = group.probe or pod
             return Status.unresolvable(_DENIED)
-        there = {each.uid for each in self._members(gang.key) if not each.scheduling_gates}
-        there.add(pod.uid)
-        if len(there) < gang.min_available:
+        there = self._roster(gang.key, group).there
+        with self._lock:
+            there.add(pod.uid)
+            number = len(there)
+        if number < gang.min_available:
             self._turn_away(group, pod)
-            return Status.unresolvable(_TOO_FEW, f"{len(there)} of {gang.min_available}")
+            return Status.unresolvable(_TOO_FEW, f"{number} of {gang.min_available}")
         return None
 
     def post_filter(
@@ -144,16 +197,16 @@ class Coscheduling:
         gang = self._gang_of(pod)
         if gang is None or gang.min_available is None:
             return Status.unschedulable("the pod belongs to no pod group")
-        missing = gang.min_available - len(self._placed(gang.key))
+        group = self._group(gang.key)
+        missing = gang.min_available - self._counted(gang.key, group)
         if missing <= gang.min_available * _SMALL_GAP:
             return Status.unschedulable("the pod group may still become complete")
-        group = self._group(gang.key)
         if group.waiting and self._loop is not None:
             self._loop.call_soon_threadsafe(self._give_up, group)
         return Status.unschedulable(_GIVEN_UP, f"{missing} of {gang.min_available} are missing")
 
-    def reserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
-        """Nothing: the ledger of assumed pods has what is needed."""
+    async def reserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
+        """Nothing: a pod counts from Permit on, when every Reserve has let it pass."""
 
     async def unreserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
         """With one of its pods the whole group is sent back."""
@@ -162,9 +215,17 @@ class Coscheduling:
         if gang is None:
             return
         group = self._group(gang.key)
+        group.permitted.discard(pod.uid)
         group.waiting.pop(pod.uid, None)
         self._turn_away(group, pod)
         self._give_up(group)
+
+    async def post_bind(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
+        """The pod waits no longer, whoever let it in."""
+        del state, node_name
+        gang = self._gang_of(pod)
+        if gang is not None:
+            self._group(gang.key).waiting.pop(pod.uid, None)
 
     async def permit(
         self, state: CycleState, pod: core.Pod, node_name: str
@@ -180,13 +241,16 @@ class Coscheduling:
         group = self._group(gang.key)
         with self._lock:
             group.turned_away.pop(pod.uid, None)
-        placed = self._placed(gang.key) | {pod.uid}
-        if len(placed) >= gang.min_available:
-            self._settle(group, list(group.waiting), self._allow)
-            return Status.success()
-        group.waiting[pod.uid] = pod
+        group.permitted.add(pod.uid)
         self._wake_later(gang.key, group)
-        detail = f"{len(placed)} of {gang.min_available}"
+        if self._is_complete(gang.key, gang.min_available, group):
+            group.given_up = 0
+            self._settle(group, self._allow)
+            return Status.success()
+        number = self._counted(gang.key, group)
+        now_s = asyncio.get_running_loop().time()
+        group.waiting[pod.uid] = _Told(now_s + _LONGEST_PERMIT_S)
+        detail = f"{number} of {gang.min_available}"
         return Status.wait(_WAITING, detail), float(self._args.permit_waiting_time_seconds)
 
     def _gang_of(self, pod: core.Pod) -> _Gang | None:
@@ -218,9 +282,41 @@ class Coscheduling:
         pods = self._handle.labelled_pods(namespace, self._args.pod_group_label, name)
         return [pod for pod in pods if pod.deletion_timestamp is None]
 
-    def _placed(self, key: _Key) -> set[str]:
-        """UIDs of those that run or are about to: bound, held, or between the two."""
-        return {pod.uid for pod in self._members(key) if pod.node_name}
+    def _counted(self, key: _Key, group: _Group) -> int:
+        """How many pods run, or came as far as Permit and did not fail since: at most."""
+        bound = self._roster(key, group).bound
+        return len(group.permitted) + len(bound - group.permitted)
+
+    def _is_complete(self, key: _Key, min_available: int, group: _Group) -> bool:
+        """Whether that many pods run or are about to, whatever was deleted or rejected since."""
+        if self._counted(key, group) < min_available:
+            return False
+        if group.waiting:
+            group.roster = self._listed(key, group)
+        gives_up = self._handle.waiting_pods.gives_up
+        about_to = {uid for uid in group.permitted if not gives_up(uid)}
+        return len(about_to | self._roster(key, group).bound) >= min_available
+
+    def _roster(self, key: _Key, group: _Group) -> _Roster:
+        """The group's pods as they were listed a moment ago: the larger the group, the longer."""
+        roster = group.roster
+        if roster is None or self._clock() >= roster.until_s:
+            roster = group.roster = self._listed(key, group)
+        return roster
+
+    def _listed(self, key: _Key, group: _Group) -> _Roster:
+        """The group's pods as they are now; those that are gone are permitted no longer."""
+        permitted = set(group.permitted)
+        members = self._members(key)
+        assumed = self._handle.assumed_pods()
+        uids = {pod.uid for pod in members}
+        # A pod may come as far as Permit on the event loop while a thread lists.
+        group.permitted -= permitted - uids
+        return _Roster(
+            there={pod.uid for pod in members if not pod.scheduling_gates},
+            bound={pod.uid for pod in members if pod.node_name and pod.uid not in assumed},
+            until_s=self._clock() + len(members) / _LISTED_PER_S,
+        )
 
     def _turn_away(self, group: _Group, pod: core.Pod) -> None:
         with self._lock:
@@ -230,8 +326,17 @@ class Coscheduling:
 
     def _give_up(self, group: _Group) -> None:
         """Rejects all pods of a group that are held; on the event loop."""
-        group.denied_until_s = self._clock() + self._args.pod_group_backoff_seconds
-        self._settle(group, list(group.waiting), self._reject)
+        group.wake_all = False
+        now_s = self._clock()
+        if now_s >= group.denied_until_s:
+            backoff_s = self._args.pod_group_backoff_seconds * 2.0 ** min(group.given_up, 10)
+            backoff_s = min(backoff_s, _LONGEST_BACKOFF_S)
+            group.given_up += 1
+            group.denied_until_s = now_s + backoff_s
+            if group.wake_timer is not None:
+                group.wake_timer.cancel()
+            self._wake_in(backoff_s, group)
+        self._settle(group, self._reject)
 
     def _allow(self, held: HeldPod) -> None:
         held.allow(self.name)
@@ -239,26 +344,39 @@ class Coscheduling:
     def _reject(self, held: HeldPod) -> None:
         held.reject(self.name, _GIVEN_UP)
 
-    def _settle(
-        self, group: _Group, uids: Iterable[str], decide: Callable[[HeldPod], None]
-    ) -> None:
-        """Decides for pods that were told to wait; on the event loop.
+    def _settle(self, group: _Group, decide: Callable[[HeldPod], None]) -> None:
+        """Decides for the pods that were told to wait; on the event loop."""
+        for told in group.waiting.values():
+            told.decide = decide
+        self._carry_out(group)
+
+    def _carry_out(self, group: _Group) -> None:
+        """What was decided is done for each pod that is held.
 
         A pod is held only after every Permit plugin has been asked about it, so it may come later.
+        One that is assumed no longer is bound or gone.
         """
+        loop = asyncio.get_running_loop()
+        if group.settle_timer is not None:
+            group.settle_timer.cancel()
+            group.settle_timer = None
         late = []
-        for uid in uids:
-            if uid not in group.waiting:
+        for uid, told in list(group.waiting.items()):
+            if told.decide is None:
                 continue
             held = self._handle.waiting_pods.get(uid)
             if held is None:
                 late.append(uid)
             else:
                 del group.waiting[uid]
-                decide(held)
-        if late:
-            loop = asyncio.get_running_loop()
-            loop.call_later(_SETTLE_AGAIN_S, self._settle, group, late, decide)
+                told.decide(held)
+        assumed = self._handle.assumed_pods() if late else frozenset()
+        for uid in late:
+            if uid not in assumed or loop.time() >= group.waiting[uid].until_s:
+                del group.waiting[uid]
+            elif group.settle_timer is None:
+                again = loop.call_later(_SETTLE_AGAIN_S, self._carry_out, group)
+                group.settle_timer = again
 
     def _wake_later(self, key: _Key, group: _Group) -> None:
         """Activates those that were turned away, once they would not be turned away again."""
@@ -266,21 +384,40 @@ class Coscheduling:
             group.met_before = False
             for older in filter(self._is_older, self._members(key)):
                 self._turn_away(group, older)
-        if not group.turned_away:
-            return
-        backoff_s = group.denied_until_s - self._clock()
-        if backoff_s > 0:
-            asyncio.get_running_loop().call_later(backoff_s, self._wake, group)
-        else:
-            self._wake(group)
+        group.wake_all = True
+        if group.wake_timer is None:
+            self._wake_in(group.denied_until_s - self._clock(), group)
 
     def _is_older(self, pod: core.Pod) -> bool:
         """Whether a process before this one may have turned it away."""
         return not pod.node_name and pod.creation_timestamp < self._began
 
+    def _wake_in(self, seconds: float, group: _Group) -> None:
+        if seconds > 0:
+            loop = asyncio.get_running_loop()
+            group.wake_timer = loop.call_later(seconds, self._wake, group)
+        else:
+            self._wake(group)
+
     def _wake(self, group: _Group) -> None:
+        """Activates some of those that were turned away, and the rest in the seconds after."""
+        group.wake_timer = None
         with self._lock:
-            pods = [pod for uid, pod in group.turned_away.items() if uid not in group.waiting]
-            group.turned_away.clear()
+            pods = self._to_wake(group)
         if pods:
             self._handle.activate(pods)
+        if group.wake_all and group.turned_away:
+            self._wake_in(1.0, group)
+
+    def _to_wake(self, group: _Group) -> list[core.Pod]:
+        probe, group.probe = group.probe, None
+        if not group.wake_all:
+            # Nobody came as far as Permit: one pod finds out whether that is still so.
+            if probe is None or group.turned_away.pop(probe.uid, None) is None:
+                return []
+            return [probe]
+        for uid in group.permitted & group.turned_away.keys():
+            del group.turned_away[uid]
+        size = len(group.turned_away)
+        number = min(size, max(_WOKEN_PER_S, -(-size // _WAKE_WITHIN_S)))
+        return [group.turned_away.popitem(last=False)[1] for _ in range(number)]

@@ -27,7 +27,16 @@ from kubextend.framework.plugin import (
     ReservePlugin,
 )
 from kubextend.framework.status import Code, Status
-from kubextend.profile.guard import error_of, guarded, guarded_async, seconds_until, status_of
+from kubextend.profile.guard import (
+    about,
+    answered,
+    detailed,
+    error_of,
+    guarded,
+    guarded_async,
+    seconds_until,
+    status_of,
+)
 from kubextend.profile.limits import PluginLimits
 from kubextend.profile.run import current_run
 from kubextend.profile.waiting_pods import WaitingPod, WaitingPods
@@ -163,11 +172,11 @@ class BindingCycle:
             async with seconds_until(self.time.all_until_s):
                 status = await self._until_bound()
         except BaseException:
-            await _to_the_end(self._unreserve())
+            await self._give_up()
             raise
         self.bound = status.is_success
         if not self.bound:
-            await _to_the_end(self._unreserve())
+            await self._give_up()
         elif self.plugins.post_bind:
             await _to_the_end(self._post_bind())
         return status
@@ -196,25 +205,26 @@ class BindingCycle:
         for plugin in self.plugins.reserve:
             status = await self._status(plugin, "Reserve", plugin.reserve)
             if not status.is_success:
-                return _rejected(plugin, "Reserve", status)
+                return self._rejected(plugin, "Reserve", status)
         return Status.success()
 
     async def _permit(self) -> Status:
         waits_s: dict[str, float] = {}
         for plugin in self.plugins.permit:
             answer = await self._call(plugin, "Permit", plugin.permit)
-            said, wait_s = guarded(plugin, "Permit", partial(_permitted, answer))
-            status = status_of(plugin, "Permit", said)
+            permitted = partial(_permitted, answer)
+            said, wait_s = guarded(plugin, "Permit", permitted, self.pod)
+            status = self._said(plugin, "Permit", said)
             if status.code is Code.WAIT:
                 waits_s[plugin.name] = min(max(wait_s, 0.0), self.waiting_pods.max_wait_s)
             elif not status.is_success:
-                return _rejected(plugin, "Permit", status)
+                return self._rejected(plugin, "Permit", status)
         return await self._wait(waits_s) if waits_s else Status.success()
 
     async def _wait(self, waits_s: dict[str, float]) -> Status:
         if (run := current_run()) is not None:
             # The pods that this one waits for have to get through the same plugins.
-            run.end_probes()
+            run.went_well()
         waiting = WaitingPod(self.pod, self.node_name, waits_s)
         self.waiting_pods.add(waiting)
         if self._lost:
@@ -229,7 +239,7 @@ class BindingCycle:
         for plugin in self.plugins.pre_bind:
             status = await self._status(plugin, "PreBind", plugin.pre_bind)
             if not status.is_success:
-                return _rejected(plugin, "PreBind", status)
+                return self._rejected(plugin, "PreBind", status)
         return Status.success()
 
     async def _bind(self) -> Status:
@@ -237,13 +247,17 @@ class BindingCycle:
             status = await self._status(plugin, "Bind", plugin.bind)
             if status.code is Code.SKIP:
                 continue
-            return status if status.is_success else _rejected(plugin, "Bind", status)
+            return status if status.is_success else self._rejected(plugin, "Bind", status)
         await self.default_bind()
         return Status.success()
 
     async def _post_bind(self) -> None:
         for plugin in self.plugins.post_bind:
             await self._for_information(plugin, "PostBind", plugin.post_bind)
+
+    async def _give_up(self) -> None:
+        with self.waiting_pods.unreserving(self.pod.uid):
+            await _to_the_end(self._unreserve())
 
     async def _unreserve(self) -> None:
         """All of them in reverse order, also those whose Reserve was not reached."""
@@ -258,10 +272,29 @@ class BindingCycle:
         try:
             await self._call(plugin, point, method, late=True)
         except PluginError as error:
-            _LOGGER.exception("%s", error)  # noqa: TRY401  the sentence names the plugin
+            # The sentence names the plugin.
+            _LOGGER.exception("%s", error, extra=error.facts)  # noqa: TRY401
 
     async def _status(self, plugin: Plugin, point: str, method: Callable[..., Any]) -> Status:
-        return status_of(plugin, point, await self._call(plugin, point, method))
+        return self._said(plugin, point, await self._call(plugin, point, method))
+
+    def _said(self, plugin: Plugin, point: str, answer: object) -> Status:
+        try:
+            status = status_of(plugin, point, answer, self.pod)
+        except PluginError as error:
+            error.node = self.node_name
+            raise
+        detailed(plugin, point, self.pod, status, f"node {self.node_name}")
+        return status
+
+    def _rejected(self, plugin: Plugin, point: str, status: Status) -> Status:
+        """A rejection as it is; anything else is the plugin's failure.
+
+        Raises: PluginError: it is none.
+        """
+        if status.is_rejected:
+            return status
+        raise about(error_of(plugin, point, status), self.pod, self.node_name)
 
     async def _call(
         self, plugin: Plugin, point: str, method: Callable[..., Any], *, late: bool = False
@@ -270,9 +303,24 @@ class BindingCycle:
         call = partial(method, self.state, self.pod, self.node_name)
         if not inspect.iscoroutinefunction(method):
             call = partial(self.limits.binding_call, plugin.name, deadline_s, call, cleanup=late)
-        return await guarded_async(
-            plugin, point, call, deadline_s=deadline_s, cleanup=point == "Unreserve"
-        )
+        try:
+            return await guarded_async(
+                plugin,
+                point,
+                partial(_awaited, call),
+                pod=self.pod,
+                deadline_s=deadline_s,
+                cleanup=point == "Unreserve",
+            )
+        except PluginError as error:
+            error.node = self.node_name
+            raise
+
+
+async def _awaited(call: Callable[[], Awaitable[Any]]) -> Any:
+    """The answer; where a decorator hides that a method is async, the thread brings a coroutine."""
+    answer = await call()
+    return await answer if inspect.isawaitable(answer) else answer
 
 
 async def _to_the_end(work: Coroutine[None, None, None]) -> None:
@@ -297,23 +345,17 @@ async def _to_the_end(work: Coroutine[None, None, None]) -> None:
 def _permitted(answer: object) -> tuple[object, float]:
     """What Permit said, and for how many seconds the pod may be held.
 
-    Raises: ValueError: a tuple that is not of these two.
+    Raises: TypeError, ValueError: a tuple that is not of these two.
     """
     if not isinstance(answer, tuple):
         # Without a timeout it fires at once, as a timeout of zero does in the scheduler.
         return answer, 0.0
-    said, wait_s = answer
+    match answer:
+        case [Status() | None as said, int() | float() as wait_s]:
+            pass
+        case _:
+            raise answered(answer, "a Status, None or (Status.wait(), seconds)")
     if math.isnan(wait_s):
         message = "a timeout of NaN seconds"
         raise ValueError(message)
     return said, float(wait_s)
-
-
-def _rejected(plugin: Plugin, point: str, status: Status) -> Status:
-    """A rejection as it is; anything else is the plugin's failure.
-
-    Raises: PluginError: it is none.
-    """
-    if status.is_rejected:
-        return status
-    raise error_of(plugin, point, status)

@@ -7,7 +7,6 @@ same for all of them.
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -17,7 +16,8 @@ __all__ = ["Admission", "Breakers", "PluginHealth"]
 
 _LOGGER = logging.getLogger(__name__)
 
-MOST_FAILURES: Final = 3
+MOST_FAILING_PODS: Final = 3
+MOST_KNOWN_PODS: Final = 100
 FAILURE_WINDOW_S: Final = 10.0
 OPEN_S: Final = 30.0
 MOST_STUCK_THREADS: Final = 2
@@ -47,7 +47,17 @@ class PluginHealth:
 
 @dataclass(slots=True)
 class _Breaker:
-    failures_s: deque[float] = field(default_factory=deque)
+    """What is known of one plugin.
+
+    Attributes:
+        failing: by extension point, the UIDs of pods that it failed for with no success since, and
+            when it did.
+        opened_for: UIDs of the pods that it failed for when it opened.
+        open_until_s: when it may be called again; None: at any time.
+    """
+
+    failing: dict[str, dict[str, float]] = field(default_factory=dict)
+    opened_for: set[str] = field(default_factory=set)
     open_until_s: float | None = None
     probing: bool = False
     stuck_threads: int = 0
@@ -87,22 +97,35 @@ class Breakers:
             breaker.probing = True
             return Admission.PROBE
 
-    def failed(self, plugin: str) -> None:
-        """A call of it failed: the third time in ten seconds, or as a probe, it opens."""
+    def failed(self, plugin: str, extension_point: str, uid: str) -> None:
+        """The plugin failed for a pod: as a probe, or for the third pod in ten seconds, it opens.
+
+        One pod that a plugin cannot judge is tried again and again, and must not stop the others.
+        """
         now = self._clock()
         with self._lock:
             breaker = self._breakers.setdefault(plugin, _Breaker())
-            failures_s = breaker.failures_s
-            failures_s.append(now)
-            while now - failures_s[0] > FAILURE_WINDOW_S:
-                failures_s.popleft()
-            if breaker.probing or len(failures_s) >= MOST_FAILURES:
-                self._open(plugin, breaker, "it keeps failing")
+            pods = breaker.failing.setdefault(extension_point, {})
+            pods[uid] = now
+            for old in [uid for uid, at_s in pods.items() if now - at_s > FAILURE_WINDOW_S]:
+                del pods[old]
+            if breaker.probing and uid in breaker.opened_for:
+                breaker.probing = False
+            elif breaker.probing or len(pods) >= MOST_FAILING_PODS:
+                self._open(plugin, breaker, "it keeps failing", set(pods))
+
+    def succeeded(self, plugin: str, extension_point: str) -> None:
+        """A call of the plugin went well: failures before it were those of single pods."""
+        breaker = self._breakers.get(plugin)
+        if breaker is not None and breaker.failing:
+            with self._lock:
+                breaker.failing.pop(extension_point, None)
 
     def hung(self, plugin: str) -> None:
         """A call of it was given up: it opens at once."""
         with self._lock:
-            self._open(plugin, self._breakers.setdefault(plugin, _Breaker()), "a call of it hung")
+            breaker = self._breakers.setdefault(plugin, _Breaker())
+            self._open(plugin, breaker, "a call of it hung", set())
 
     def recovered(self, plugin: str) -> None:
         """A probe came back well: it closes."""
@@ -145,8 +168,10 @@ class Breakers:
         ]
         return "; ".join(stuck)
 
-    def _open(self, plugin: str, breaker: _Breaker, why: str) -> None:
+    def _open(self, plugin: str, breaker: _Breaker, why: str, pods: set[str]) -> None:
+        known = len(breaker.opened_for) < MOST_KNOWN_PODS and breaker.probing
+        breaker.opened_for = pods | (breaker.opened_for if known else set())
         breaker.probing = False
-        breaker.failures_s.clear()
+        breaker.failing.clear()
         breaker.open_until_s = self._clock() + OPEN_S
         _LOGGER.error('plugin "%s" is not called for %g s: %s', plugin, OPEN_S, why)

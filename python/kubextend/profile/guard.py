@@ -1,19 +1,27 @@
 """The boundary between a profile and what somebody's plugin does."""
 
 import asyncio
+import inspect
+import logging
 import time
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from kubextend import core
 from kubextend.errors import PluginError
 from kubextend.framework.plugin import Plugin
 from kubextend.framework.status import Code, Status
+from kubextend.logs import AtMost
 from kubextend.profile.run import AbandonedError, Run, current_run
 
 __all__ = [
     "AnsweredError",
+    "AtNodeError",
+    "about",
+    "answered",
     "check_reason",
+    "detailed",
     "error_of",
     "guarded",
     "guarded_async",
@@ -21,7 +29,23 @@ __all__ = [
     "status_of",
 ]
 
+_DETAILS = logging.getLogger(f"{__name__}.details")
+_DETAILS.addFilter(AtMost(10))
+
 _Answer = TypeVar("_Answer")
+_LONGEST_SHOWN: Final = 80
+
+
+class AtNodeError(Exception):
+    """A plugin raised when it was asked about one node; the cause is what it raised.
+
+    Attributes:
+        node: its name.
+    """
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        super().__init__(node)
 
 
 class AnsweredError(PluginError):
@@ -32,8 +56,16 @@ class AnsweredError(PluginError):
     """
 
 
-def guarded(plugin: Plugin, point: str, call: Callable[[], _Answer]) -> _Answer:
+def guarded(
+    plugin: Plugin, point: str, call: Callable[[], _Answer], pod: core.Pod | None = None
+) -> _Answer:
     """What the call answers; whatever a plugin raises, a panic or SystemExit too, is its error.
+
+    Args:
+        plugin: whose call it is.
+        point: where.
+        call: makes it.
+        pod: whom it is about.
 
     Raises:
         PluginError: it raised, or its breaker is open.
@@ -41,19 +73,21 @@ def guarded(plugin: Plugin, point: str, call: Callable[[], _Answer]) -> _Answer:
     """
     run = current_run()
     if run is None:
-        return _called(None, plugin, point, call)
+        return _called(None, plugin, point, call, pod)
+    run.pod = pod
     run.begin_call(plugin.name, point)
     try:
-        return _called(run, plugin, point, call)
+        return _called(run, plugin, point, call, pod)
     finally:
         run.end_call()
 
 
-async def guarded_async(
+async def guarded_async(  # noqa: PLR0913  a call and how long it may take
     plugin: Plugin,
     point: str,
     call: Callable[[], Awaitable[_Answer]],
     *,
+    pod: core.Pod | None = None,
     deadline_s: float | None,
     cleanup: bool = False,
 ) -> _Answer:
@@ -66,6 +100,7 @@ async def guarded_async(
         plugin: whose call it is.
         point: where.
         call: begins it.
+        pod: whom it is about.
         deadline_s: until when it is waited for, on the clock of ``time.monotonic``; None: for ever.
         cleanup: it is called even where its breaker is open.
 
@@ -86,16 +121,17 @@ async def guarded_async(
         if time_out.expired():
             if run is not None:
                 run.hung(plugin.name)
-            raise PluginError(plugin.name, point, "has not answered in time") from error
+            late = PluginError(plugin.name, point, "has not answered in time")
+            raise about(late, pod) from error
         if isinstance(error, CancelledError) and _times_cancelled() > cancelled_before:
             raise
-        raise _failed(run, plugin, point, error) from error
+        raise _failed(run, plugin, point, error, pod) from _cause(error)
     finally:
         if run is not None:
             run.end_call()
 
 
-def status_of(plugin: Plugin, point: str, answer: object) -> Status:
+def status_of(plugin: Plugin, point: str, answer: object, pod: core.Pod | None = None) -> Status:
     """What a method that answers a Status or nothing said.
 
     Raises: PluginError: it answered something else.
@@ -103,16 +139,57 @@ def status_of(plugin: Plugin, point: str, answer: object) -> Status:
     if answer is None:
         return Status.success()
     if isinstance(answer, Status):
-        guarded(plugin, point, lambda: check_reason(answer))
+        guarded(plugin, point, lambda: check_reason(answer), pod)
         return answer
-    message = f"answered {type(answer).__name__} where a Status or None is expected"
-    return guarded(plugin, point, lambda: _raise(message))
+    return guarded(plugin, point, lambda: _raise(answered(answer, "a Status or None")), pod)
 
 
-def error_of(plugin: Plugin, point: str, status: Status) -> PluginError:
+def answered(answer: object, expected: str) -> TypeError:
+    """What to raise where a plugin answered something else."""
+    if inspect.iscoroutine(answer):
+        answer.close()
+        hint = "; only reserve, unreserve, permit, preBind, bind and postBind may be async"
+        return TypeError(f"answered a coroutine where {expected} is expected{hint}")
+    shown = type(answer).__name__
+    if isinstance(answer, bool | int | float | str | bytes):
+        shown = f"{shown} {answer!r:.{_LONGEST_SHOWN}}"
+    return TypeError(f"answered {shown} where {expected} is expected")
+
+
+def detailed(plugin: Plugin, point: str, pod: core.Pod, status: Status, about: str) -> None:
+    """The detail of a status is in the log: of one status in a call, and of ten in a second.
+
+    Args:
+        plugin: who said it.
+        point: where.
+        pod: of whom.
+        status: what was said.
+        about: the node, or how many nodes.
+    """
+    if status.detail and _DETAILS.isEnabledFor(logging.INFO):
+        facts = {"plugin": plugin.name, "extension_point": point, "uid": pod.uid}
+        _DETAILS.info(
+            "pod %s/%s, %s: %s (%.300s)",
+            *(pod.namespace, pod.name, about, status.reason or status.code.name, status.detail),
+            extra=facts,
+        )
+
+
+def error_of(
+    plugin: Plugin, point: str, status: Status, pod: core.Pod | None = None
+) -> PluginError:
     """The error that a Status is which is no success, no rejection, and nothing allowed there."""
     kind = AnsweredError if status.code is Code.ERROR else PluginError
-    return kind(plugin.name, point, status.reason or status.code.name)
+    return about(kind(plugin.name, point, status.reason or status.code.name), pod)
+
+
+def about(error: PluginError, pod: core.Pod | None, node: str = "") -> PluginError:
+    """The error, which says from now on whom the plugin was asked about."""
+    if pod is not None:
+        error.pod, error.uid = f"{pod.namespace}/{pod.name}", pod.uid
+        error.profile = pod.scheduler_name
+    error.node = error.node or node
+    return error
 
 
 def seconds_until(deadline_s: float | None) -> asyncio.Timeout:
@@ -128,24 +205,44 @@ def check_reason(status: Status) -> None:
     status.reason.encode()
 
 
-def _called(run: Run | None, plugin: Plugin, point: str, call: Callable[[], _Answer]) -> _Answer:
+def _called(
+    run: Run | None,
+    plugin: Plugin,
+    point: str,
+    call: Callable[[], _Answer],
+    pod: core.Pod | None,
+) -> _Answer:
     try:
         return call()
-    except (KeyboardInterrupt, AnsweredError, AbandonedError):
+    except AnsweredError as error:
+        about(error, pod)
         raise
-    except PluginError as error:
-        # What the runner says of its answer.
-        if run is not None:
-            run.failed(plugin.name)
-        raise PluginError(plugin.name, point, error.message) from error
-    except BaseException as error:
-        raise _failed(run, plugin, point, error) from error
+    except (KeyboardInterrupt, AbandonedError):
+        raise
+    except BaseException as error:  # noqa: BLE001  raised again, with the cause
+        raise _failed(run, plugin, point, error, pod) from _cause(error)
 
 
-def _failed(run: Run | None, plugin: Plugin, point: str, error: BaseException) -> PluginError:
+def _failed(
+    run: Run | None, plugin: Plugin, point: str, error: BaseException, pod: core.Pod | None
+) -> PluginError:
+    """What to raise where the plugin raised."""
     if run is not None:
-        run.failed(plugin.name)
-    return PluginError(plugin.name, point, f"{type(error).__name__}: {error}")
+        run.failed(plugin.name, point, "" if pod is None else pod.uid)
+    cause = _cause(error)
+    # A PluginError is what the runner says of an answer.
+    if isinstance(cause, PluginError):
+        message = cause.message
+    else:
+        message = f"{type(cause).__name__}: {cause}"
+    node = error.node if isinstance(error, AtNodeError) else ""
+    return about(PluginError(plugin.name, point, message), pod, node)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What the plugin raised itself."""
+    cause = error.__cause__ if isinstance(error, AtNodeError) else None
+    return error if cause is None else cause
 
 
 def _times_cancelled() -> int:
@@ -154,5 +251,5 @@ def _times_cancelled() -> int:
     return 0 if task is None else task.cancelling()
 
 
-def _raise(message: str) -> Status:
-    raise TypeError(message)
+def _raise(error: TypeError) -> Status:
+    raise error

@@ -15,6 +15,7 @@ from typing import Final, Generic, TypeVar
 
 from kubextend.errors import PluginError
 from kubextend.profile.breaker import Breakers
+from kubextend.profile.guard import about
 from kubextend.profile.run import PluginCall, Run
 from kubextend.profile.threads import Threads
 
@@ -178,7 +179,9 @@ class LimitedCall(Generic[_T]):
             _LOGGER.error("no answer in time, and no plugin took most of it")
             return TimeoutError("kubextend has not answered in time")
         self._breakers.hung(slowest.plugin)
-        return HungError(slowest)
+        hung = HungError(slowest)
+        about(hung, self.run.pod)
+        return hung
 
 
 def _told_of(future: Future[_T]) -> asyncio.Future[None]:

@@ -1,6 +1,9 @@
 """The per-node grain of filter and score, brought to the form that takes all nodes at once."""
 
+import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
@@ -13,9 +16,11 @@ from kubextend.framework.plugin import (
     Scores,
 )
 from kubextend.framework.status import Status
+from kubextend.profile.guard import AtNodeError, answered
 
 __all__ = ["FilterNodes", "ScoreNodes", "filter_nodes_of", "score_nodes_of"]
 
+_Answer = TypeVar("_Answer")
 Pods = Callable[[], core.PodSnapshot | None]
 FilterNodes = Callable[[CycleState, core.Pod, core.Nodes, core.Mask], Sequence[Rejection]]
 """Takes also the nodes that are still kept: the verdict on others does not count."""
@@ -40,11 +45,13 @@ def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> F
         now = pods() if state.pods_left is None else state.pods_left
         infos = nodes.infos(now)
         if kept.count() == len(infos):
-            return _gathered([judge(state, pod, node) for node in infos])
+            return _gathered(_each(partial(judge, state, pod), infos), infos)
+        rows = kept.indices()
+        said = _each(partial(judge, state, pod), [infos[row] for row in rows])
         statuses: list[Status | None] = [None] * len(infos)
-        for row in kept.indices():
-            statuses[row] = judge(state, pod, infos[row])
-        return _gathered(statuses)
+        for row, status in zip(rows, said, strict=True):
+            statuses[row] = status
+        return _gathered(statuses, infos)
 
     return filter_nodes
 
@@ -58,18 +65,46 @@ def score_nodes_of(plugin: ScorePlugin | PerNodeScorePlugin, pods: Pods) -> Scor
 
     def score_nodes(state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
         judge = per_node.score
-        return [judge(state, pod, node) for node in nodes.infos(pods())]
+        return _each(partial(judge, state, pod), nodes.infos(pods()))
 
     return score_nodes
 
 
-def _gathered(statuses: Sequence[Status | None]) -> list[Rejection]:
-    """Equal statuses together, in the order in which they came up first."""
+def _each(ask: Callable[[core.NodeInfo], _Answer], infos: Sequence[core.NodeInfo]) -> list[_Answer]:
+    """What is answered of each node, in order.
+
+    Raises: AtNodeError: the plugin raised, and of which node.
+    """
+    left = iter(infos)
+    try:
+        return [ask(node) for node in left]
+    except Exception as error:
+        row = len(infos) - len(list(left)) - 1
+        raise AtNodeError(infos[row].name) from error
+
+
+def _gathered(statuses: Sequence[Status | None], infos: Sequence[core.NodeInfo]) -> list[Rejection]:
+    """Equal statuses together, in the order in which they came up first.
+
+    Raises: AtNodeError: something else than a Status or None was answered, and of which node.
+    """
     if statuses.count(None) == len(statuses):
         return []
-    different = dict.fromkeys(status for status in statuses if status is not None)
+    # One bit for each node, as Mask packs them.
+    bits: dict[Status, bytearray] = {}
+    for row, said in enumerate(statuses):
+        if said is None:
+            continue
+        if not isinstance(said, Status):
+            for coroutine in filter(inspect.iscoroutine, statuses[row + 1 :]):
+                coroutine.close()
+            raise AtNodeError(infos[row].name) from answered(said, "a Status or None")
+        packed = bits.get(said)
+        if packed is None:
+            packed = bits[said] = bytearray(-(-len(statuses) // 8))
+        packed[row >> 3] |= 1 << (row & 7)
     return [
-        Rejection(core.Mask([said == status for said in statuses]), status)
-        for status in different
+        Rejection(core.Mask.unpack(bytes(packed), len(statuses)), status)
+        for status, packed in bits.items()
         if not status.is_success
     ]

@@ -3,7 +3,6 @@
 Knows no verb and no bytes: nodes in, verdicts and scores out.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -30,7 +29,15 @@ from kubextend.framework.plugin import (
 )
 from kubextend.framework.status import Code, Status
 from kubextend.profile.binding import BindingPlugins
-from kubextend.profile.guard import check_reason, error_of, guarded, status_of
+from kubextend.profile.guard import (
+    AtNodeError,
+    answered,
+    check_reason,
+    detailed,
+    error_of,
+    guarded,
+    status_of,
+)
 from kubextend.profile.per_node import FilterNodes, ScoreNodes, filter_nodes_of, score_nodes_of
 
 __all__ = [
@@ -41,8 +48,6 @@ __all__ = [
     "post_filtered",
     "pre_filtered",
 ]
-
-_LOGGER = logging.getLogger(__name__)
 
 MIN_NODE_SCORE = 0
 MAX_NODE_SCORE = 100
@@ -273,11 +278,14 @@ class Profile:
                 continue
             rejected_by = partial(_rejected_by, plugin, filter_nodes, state, pod, nodes, kept)
             try:
-                newly = guarded(plugin, "Filter", rejected_by)
+                newly = guarded(plugin, "Filter", rejected_by, pod)
             except PluginError as error:
                 self._leave_out(error, left_out)
                 continue
             for rejection in newly:
+                if rejection.status.detail:
+                    number = f"{rejection.nodes.count()} nodes"
+                    detailed(plugin, "Filter", pod, rejection.status, number)
                 rejections.append(rejection)
                 kept = kept & ~rejection.nodes
         return FilterOutcome(kept, rejections)
@@ -301,14 +309,7 @@ class Profile:
             except PluginError as error:
                 self._leave_out(error, left_out)
                 continue
-            _LOGGER.info(
-                "pod %s/%s fits nowhere; %s: %s %s",
-                pod.namespace,
-                pod.name,
-                plugin.name,
-                said.reason or said.code.name,
-                said.detail,
-            )
+            detailed(plugin, "PostFilter", pod, said, "which fits nowhere")
             if said.is_success or said.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 return said
             if said.reason:
@@ -324,11 +325,11 @@ class Profile:
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunPreScorePlugins
         """
         call = partial(plugin.pre_score, state, pod, nodes)
-        said = status_of(plugin, "PreScore", guarded(plugin, "PreScore", call))
+        said = status_of(plugin, "PreScore", guarded(plugin, "PreScore", call, pod), pod)
         if said.code is Code.SKIP:
             state.skip_score_plugins |= {plugin.name}
         elif not said.is_success:
-            raise error_of(plugin, "PreScore", said)
+            raise error_of(plugin, "PreScore", said, pod)
 
     def run_score_plugin(
         self,
@@ -345,12 +346,12 @@ class Profile:
         """
         score_nodes = self._scores[id(plugin)]
         point = "Score"
-        scores = guarded(plugin, point, partial(score_nodes, state, pod, nodes))
+        scores = guarded(plugin, point, partial(score_nodes, state, pod, nodes), pod)
         normalize = getattr(plugin, "normalize_score", None)
         if normalize is not None:
             point = "NormalizeScore"
-            scores = guarded(plugin, point, partial(normalize, state, pod, scores))
-        return guarded(plugin, point, lambda: _checked(scores, len(nodes)))
+            scores = guarded(plugin, point, partial(normalize, state, pod, scores), pod)
+        return guarded(plugin, point, lambda: _checked(scores, nodes), pod)
 
     def _leave_out(self, error: PluginError, left_out: LeftOut | None) -> None:
         """Raises the error, unless its plugin may be left out."""
@@ -397,16 +398,19 @@ def pre_filtered(
         answer = plugin.pre_filter(state, pod, nodes)
         if isinstance(answer, PreFilterResult):
             return _sound(answer), None
-        if isinstance(answer, tuple):
-            result, status = answer
-            return _sound(result or PreFilterResult()), status
-        return PreFilterResult(), answer
+        match answer:
+            case Status() | None:
+                return PreFilterResult(), answer
+            case [PreFilterResult() | None as result, Status() | None as status]:
+                return _sound(result or PreFilterResult()), status
+        raise answered(answer, "a Status, a PreFilterResult, both or None")
 
-    result, said = guarded(plugin, "PreFilter", call)
-    status = status_of(plugin, "PreFilter", said)
+    result, said = guarded(plugin, "PreFilter", call, pod)
+    status = status_of(plugin, "PreFilter", said, pod)
     if status.code in _PRE_FILTER_CODES:
+        detailed(plugin, "PreFilter", pod, status, "all nodes")
         return result, status
-    raise error_of(plugin, "PreFilter", status)
+    raise error_of(plugin, "PreFilter", status, pod)
 
 
 def _sound(result: PreFilterResult) -> PreFilterResult:
@@ -431,10 +435,10 @@ def post_filtered(
     Raises: PluginError: it raised, or answered what it may not.
     """
     call = partial(plugin.post_filter, state, pod, rejections)
-    said = status_of(plugin, "PostFilter", guarded(plugin, "PostFilter", call))
+    said = status_of(plugin, "PostFilter", guarded(plugin, "PostFilter", call, pod), pod)
     if said.is_success or said.is_rejected:
         return said
-    raise error_of(plugin, "PostFilter", said)
+    raise error_of(plugin, "PostFilter", said, pod)
 
 
 def _nothing_left(plugins: Sequence[str]) -> str:
@@ -465,7 +469,14 @@ def _rejected_by(  # noqa: PLR0913, PLR0917  a call of the plugin and what is le
 ) -> list[Rejection]:
     """What a plugin newly rejects of the nodes that are still kept; each node in one entry."""
     rejections = []
-    for rejection in filter_nodes(state, pod, nodes, kept):
+    said = filter_nodes(state, pod, nodes, kept)
+    if not isinstance(said, Iterable):
+        raise answered(said, "a sequence of Rejection")
+    for rejection in said:
+        if not isinstance(rejection, Rejection):
+            raise answered(rejection, "a Rejection")
+        if not isinstance(rejection.status, Status):
+            raise answered(rejection.status, "a Status")
         if not rejection.status.is_rejected:
             raise error_of(plugin, "Filter", rejection.status)
         check_reason(rejection.status)
@@ -476,9 +487,22 @@ def _rejected_by(  # noqa: PLR0913, PLR0917  a call of the plugin and what is le
     return rejections
 
 
-def _checked(scores: Scores, nodes: int) -> Scores:
-    checked = core.checked_scores(scores, MIN_NODE_SCORE, MAX_NODE_SCORE)
-    if len(checked) != nodes:
-        message = f"{len(checked)} scores for {nodes} nodes"
+def _checked(scores: Scores, nodes: core.Nodes) -> Scores:
+    try:
+        checked = core.checked_scores(scores, MIN_NODE_SCORE, MAX_NODE_SCORE)
+    except TypeError:
+        _check_types(scores, nodes)
+        raise
+    if len(checked) != len(nodes):
+        message = f"{len(checked)} scores for {len(nodes)} nodes"
         raise ValueError(message)
     return checked
+
+
+def _check_types(scores: object, nodes: core.Nodes) -> None:
+    """Raises what is wrong with scores that are no integers, and of which node."""
+    if not isinstance(scores, Sequence):
+        raise answered(scores, "a sequence of int")
+    for name, score in zip(nodes.names, scores, strict=False):
+        if not isinstance(score, int):
+            raise AtNodeError(name) from answered(score, "an int")

@@ -49,18 +49,21 @@ class Run:
 
     Attributes:
         may_go_on_without: names of the plugins that the verb can answer without.
+        pod: whom the latest call is about.
         answer_instead: what the verb answers, with a text that says why, where it has no answer;
             None until it knows the request.
     """
 
     def __init__(self, breakers: Breakers, clock: Callable[[], float] = time.monotonic) -> None:
         self.may_go_on_without = _NONE
+        self.pod: core.Pod | None = None
         self.answer_instead: Callable[[str], bytes | core.BodyBuffer] | None = None
         self._breakers = breakers
         self._clock = clock
         self._began_s = clock()
         self._admissions: dict[str, Admission] = {}
         self._spent_s: dict[PluginCall, float] = {}
+        self._failed: set[PluginCall] = set()
         self._current: tuple[PluginCall, float] | None = None
         self._end_call: Callable[[], object] | None = None
         self._abandoned = False
@@ -83,11 +86,15 @@ class Run:
     def __exit__(self, *_: object) -> None:
         """No plugin is called any more as part of this run."""
         _RUN.reset(self._token)
-        self.end_probes()
+        self.went_well()
         self._admissions.clear()
 
-    def end_probes(self) -> None:
-        """Plugins whose breaker was half open, and that did not fail, have recovered."""
+    def went_well(self) -> None:
+        """Plugins that did not fail until now work; those whose breaker was half open recovered."""
+        if self._abandoned:
+            return
+        for call in self._spent_s.keys() - self._failed:
+            self._breakers.succeeded(call.plugin, call.extension_point)
         for plugin, admission in self._admissions.items():
             if admission is Admission.PROBE:
                 self._breakers.recovered(plugin)
@@ -137,12 +144,13 @@ class Run:
         finally:
             self._end_call = None
 
-    def failed(self, plugin: str) -> None:
-        """It raised, or answered what it may not."""
+    def failed(self, plugin: str, extension_point: str, uid: str) -> None:
+        """The plugin raised, or answered what it may not, about the pod of this UID."""
         if self._abandoned:
             return
         self._admissions.pop(plugin, None)
-        self._breakers.failed(plugin)
+        self._failed.add(PluginCall(plugin, extension_point))
+        self._breakers.failed(plugin, extension_point, uid)
 
     def hung(self, plugin: str) -> None:
         """It was waited for in vain."""

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from kubextend import core
@@ -40,6 +41,7 @@ class WaitingPod:
         "_lock",
         "_loop",
         "_pending",
+        "_rejected",
         "_waits_s",
         "node_name",
         "pod",
@@ -55,6 +57,7 @@ class WaitingPod:
         self._answer: asyncio.Future[Status] = self._loop.create_future()
         self._lock = threading.Lock()
         self._decided = False
+        self._rejected = False
         self._pending = {
             name: self._loop.call_later(wait_s, self._timed_out, name, wait_s)
             for name, wait_s in waits_s.items()
@@ -65,6 +68,11 @@ class WaitingPod:
         """Which plugins still hold it."""
         with self._lock:
             return tuple(self._pending)
+
+    @property
+    def rejected(self) -> bool:
+        """Whether it is sent back, or nobody waits for it any more."""
+        return self._rejected or self._answer.cancelled()
 
     @property
     def deadline_s(self) -> float | None:
@@ -113,6 +121,7 @@ class WaitingPod:
             if self._decided:
                 return False
             self._decided = True
+            self._rejected = not status.is_success
             timers = list(self._pending.values())
             self._pending.clear()
         self._loop.call_soon_threadsafe(self._resolve, status, timers)
@@ -150,6 +159,7 @@ class WaitingPods:
         self._by_namespace = Counter[str]()
         self._is_full = False
         self._listeners: list[Callable[[WaitingPod], object]] = []
+        self._unreserving: set[str] = set()
         self._closed = ""
 
     def tell(self, listener: Callable[[WaitingPod], object]) -> None:
@@ -205,6 +215,20 @@ class WaitingPods:
         """The pod is sent back if it is held; whether it was."""
         waiting = self.get(uid)
         return waiting is not None and waiting.reject(plugin, reason)
+
+    @contextmanager
+    def unreserving(self, uid: str) -> Iterator[None]:
+        """The pod's binding cycle failed; its Unreserve runs until the end of this."""
+        self._unreserving.add(uid)
+        try:
+            yield
+        finally:
+            self._unreserving.discard(uid)
+
+    def gives_up(self, uid: str) -> bool:
+        """Whether the pod's binding cycle failed and not every Unreserve has run."""
+        held = self._pods.get(uid)
+        return uid in self._unreserving or (held is not None and held.rejected)
 
     def __iter__(self) -> Iterator[WaitingPod]:
         """Those that are held at this moment."""

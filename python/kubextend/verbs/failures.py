@@ -29,7 +29,7 @@ class Failures:
             _LOGGER.debug("%s: %s", consequence, error)
             return
         self._metrics.plugin_failures(error.plugin, error.extension_point).inc()
-        _LOGGER.error("%s: %s", consequence, error, exc_info=error)
+        _LOGGER.error("%s: %s", consequence, error, exc_info=error, extra=error.facts)
 
 
 def sentence(error: PluginError) -> str:

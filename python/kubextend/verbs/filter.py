@@ -6,7 +6,7 @@ from functools import partial
 from kubextend import core
 from kubextend.errors import PluginError
 from kubextend.metrics import Metrics
-from kubextend.profile import Profile, Profiles
+from kubextend.profile import FilterOutcome, Profile, Profiles
 from kubextend.profile.run import AbandonedError, current_run
 from kubextend.verbs.answer import Answer, Body, filter_error
 from kubextend.verbs.attempts import Attempt, Attempts
@@ -131,9 +131,7 @@ class FilterVerb:
             # kube-scheduler asks about all nodes in the attempt in which it rejects this one.
             goes_on = len(nodes) == 1 and nodes.names == [attempt.pod.nominated_node_name]
             if len(nodes) and not outcome.kept.any() and not goes_on:
-                profile.run_post_filter_plugins(
-                    attempt.state, attempt.pod, outcome.rejections, self._left_out
-                )
+                self._post_filter(profile, attempt, outcome)
         except PluginError as error:
             self._attempts.drop(attempt)
             self._failures.note(error, "filter fails")
@@ -156,6 +154,18 @@ class FilterVerb:
             if args.names_mode and not goes_on:
                 self._parked.remember(profile, attempt.pod, nodes, changes)
         return Answer(args.filter_answer(entries, self._pool))
+
+    def _post_filter(self, profile: Profile, attempt: Attempt, outcome: FilterOutcome) -> None:
+        """PostFilter is told; where it fails the pod stays unschedulable, as in kube-scheduler.
+
+        Source: kubernetes v1.36 pkg/scheduler/schedule_one.go schedulingCycle
+        """
+        try:
+            profile.run_post_filter_plugins(
+                attempt.state, attempt.pod, outcome.rejections, self._left_out
+            )
+        except PluginError as error:
+            self._failures.note(error, "the pod stays unschedulable")
 
     def _told(
         self,

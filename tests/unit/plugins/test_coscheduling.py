@@ -1,6 +1,7 @@
 """Gangs: who is rejected, held, let in and sent back."""
 
 import asyncio
+import itertools
 import json
 import threading
 from collections.abc import Iterable, Sequence
@@ -95,16 +96,28 @@ class World:
         nodes = core.NodeStore().nodes()
         return self.plugin.pre_filter(CycleState(), read(shown), nodes) or Status.success()
 
-    def binding(self, shown: Json, *others: Any) -> "asyncio.Task[Status]":
-        return asyncio.ensure_future(self._bound(read(shown), others))
+    def binding(
+        self, shown: Json, *others: Any, reserve: Sequence[Any] = (), post_bind: bool = True
+    ) -> "asyncio.Task[Status]":
+        """The cycle of a pod, with other Permit and Reserve plugins behind this one."""
+        bound = self._bound(read(shown), others, reserve, [self.plugin] if post_bind else [])
+        return asyncio.ensure_future(bound)
 
-    async def _bound(self, of: core.Pod, others: Sequence[Any]) -> Status:
+    async def _bound(
+        self,
+        of: core.Pod,
+        others: Sequence[Any],
+        reserve: Sequence[Any],
+        post_bind: Sequence[Any],
+    ) -> Status:
         async def bind() -> None:
             self.bound.append(of.name)
 
         self.store.assume(of, "n")
         plugins = BindingPlugins(
-            reserve=[self.plugin, self], permit=[self.plugin, *others], bind=[], post_bind=[]
+            reserve=[self.plugin, self, *reserve],
+            permit=[self.plugin, *others],
+            post_bind=post_bind,
         )
         cycle = BindingCycle(plugins, CycleState(), of, "n", self.waiting, bind, self.limits)
         status = await cycle.run()
@@ -122,6 +135,7 @@ class World:
 
 
 ABC = (pod("a"), pod("b"), pod("c"))
+GONE = "2026-01-01T00:00:00Z"
 GATED = {"schedulingGates": [{"name": "example.com/gate"}]}
 
 # (what the case shows, the watched pods, the pod, what PreFilter says)
@@ -287,6 +301,7 @@ def test_those_that_timed_out_are_activated_after_the_backoff() -> None:
         world.waiting.reject("a", "test", "no")
         await cycle
         world.now_s += 1
+        await skip(1)
         again = world.binding(ABC[1])
         await until(lambda: len(world.waiting) == 1)
         assert world.activator.woken == []
@@ -322,11 +337,12 @@ class Slow:
 
     def __init__(self) -> None:
         self.asked, self.go = asyncio.Event(), asyncio.Event()
+        self.answer = Status.success()
 
     async def permit(self, _state: CycleState, _pod: core.Pod, _node: str) -> Status:
         self.asked.set()
         await self.go.wait()
-        return Status.success()
+        return self.answer
 
 
 def test_a_pod_that_another_permit_plugin_keeps_busy_is_let_in_as_well() -> None:
@@ -470,5 +486,244 @@ def test_the_groups_remembered_are_bounded_but_never_lose_a_waiting_one() -> Non
         assert len(world.plugin._groups) <= 4096
         rest = [world.binding(shown) for shown in ABC[1:]]
         assert all(status.is_success for status in await asyncio.gather(held, *rest))
+
+    run(scenario())
+
+
+class Quota:
+    """A Reserve plugin that takes its time and refuses one pod."""
+
+    name = "Quota"
+
+    def __init__(self, refused: str) -> None:
+        self.refused = self.slow_to_give_up = refused
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+        self.gives_up, self.given_up = asyncio.Event(), asyncio.Event()
+
+    async def reserve(self, _state: CycleState, pod: core.Pod, _node: str) -> Status | None:
+        if pod.name != self.refused:
+            return None
+        self.asked.set()
+        await self.go.wait()
+        return Status.unschedulable("over quota")
+
+    async def unreserve(self, _state: CycleState, pod: core.Pod, _node: str) -> None:
+        if pod.name == self.slow_to_give_up:
+            self.gives_up.set()
+            await self.given_up.wait()
+
+
+def test_a_pod_that_another_plugin_may_still_refuse_to_reserve_does_not_complete_its_group() -> (
+    None
+):
+    async def scenario() -> None:
+        world = World(*ABC)
+        quota = Quota("b")
+        held = world.binding(ABC[0])
+        refused = world.binding(ABC[1], reserve=[quota])
+        await quota.asked.wait()
+        last = world.binding(ABC[2])
+        await until(lambda: len(world.waiting) == 2)
+        quota.given_up.set()
+        quota.go.set()
+        reasons = [status.reason for status in await asyncio.gather(held, refused, last)]
+        assert reasons == [GIVEN_UP, "over quota", GIVEN_UP]
+        assert world.bound == []
+
+    run(scenario())
+
+
+def test_a_pod_whose_unreserve_runs_does_not_complete_its_group() -> None:
+    async def scenario() -> None:
+        world = World(*ABC)
+        quota = Quota("")
+        quota.slow_to_give_up = "a"
+        held = world.binding(ABC[1])
+        await until(lambda: world.waiting.get("b"))
+        slow = Slow()
+        failing = world.binding(ABC[0], slow, reserve=[quota])
+        await slow.asked.wait()
+        slow.answer = Status.unschedulable("no licence")
+        slow.go.set()
+        await quota.gives_up.wait()
+        last = world.binding(ABC[2])
+        await until(lambda: world.waiting.get("c"))
+        quota.given_up.set()
+        reasons = [status.reason for status in await asyncio.gather(failing, held, last)]
+        assert reasons == ["no licence", GIVEN_UP, GIVEN_UP]
+        assert world.bound == []
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("how", ["rejected", "cancelled"])
+def test_a_pod_that_was_sent_back_in_this_moment_does_not_complete_its_group(how: str) -> None:
+    async def scenario() -> None:
+        world = World(*ABC)
+        first = [world.binding(shown) for shown in ABC[:2]]
+        await until(lambda: len(world.waiting) == 2)
+        if how == "rejected":
+            world.waiting.reject("a", "test", "the pod was deleted")
+        else:
+            first[0].cancel()
+        # Asked before the cycle of the first one has gone on.
+        said = await world.plugin.permit(CycleState(), read(ABC[2]), "n")
+        assert isinstance(said, tuple)
+        assert said[0].code is Code.WAIT
+        await asyncio.wait(first)
+        assert world.bound == []
+
+    run(scenario())
+
+
+def test_a_pod_that_is_being_deleted_does_not_complete_its_group() -> None:
+    async def scenario() -> None:
+        running = [pod(name, minimum="4", node="n") for name in "xy"]
+        world = World(*running)
+        held = world.binding(pod("a", minimum="4"))
+        await until(lambda: len(world.waiting) == 1)
+        world.watch(running[0], pod("y", minimum="4", node="n", deletionTimestamp=GONE))
+        last = world.binding(pod("b", minimum="4"))
+        await until(lambda: len(world.waiting) == 2)
+        assert world.bound == []
+        for task in (held, last):
+            task.cancel()
+        await asyncio.wait([held, last])
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_pod_that_an_operator_lets_in_leaves_nothing_behind(told: bool) -> None:
+    """Whether or not the profile has the plugin's PostBind."""
+
+    async def scenario() -> None:
+        world = World(*ABC)
+        alone = world.binding(ABC[0], post_bind=told)
+        await until(lambda: len(world.waiting) == 1)
+        held = world.waiting.get("a")
+        assert held is not None
+        assert held.allow("Coscheduling")
+        assert (await alone).is_success
+        world.watch(pod("a", node="n"), *ABC[1:])
+        world.store.forget("a")
+        others = [world.binding(shown) for shown in ABC[1:]]
+        assert all(status.is_success for status in await asyncio.gather(*others))
+        for _ in range(3):
+            await skip(1)
+        (group,) = world.plugin._groups.values()
+        assert not group.waiting
+        assert group.settle_timer is None
+
+    run(scenario())
+
+
+def test_a_pod_turned_away_from_a_group_that_is_complete_without_it_is_activated() -> None:
+    async def scenario() -> None:
+        gang = [pod(name, minimum="1") for name in "abc"]
+        world = World(*gang, podGroupBackoffSeconds=3)
+        failing = world.binding(gang[0], reserve=[quota := Quota("a")])
+        quota.go.set()
+        quota.given_up.set()
+        await failing
+        assert world.pre_filter(gang[1]).reason == DENIED
+        assert world.pre_filter(gang[2]).reason == DENIED
+        # Its attempt began before the group was given up.
+        assert (await world.binding(gang[0])).is_success
+        assert world.activator.woken == []
+        world.now_s += 3
+        await skip(3)
+        assert world.activator.woken == ["b", "c"]
+
+    run(scenario())
+
+
+def test_when_the_backoff_ends_one_pod_tries_for_those_that_were_denied() -> None:
+    async def scenario() -> None:
+        world = World(*ABC)
+        quota = Quota("a")
+        quota.go.set()
+        quota.given_up.set()
+        await world.binding(ABC[0], reserve=[quota])
+        for shown in ABC:
+            assert world.pre_filter(shown).reason == DENIED
+        world.now_s += 3
+        await skip(3)
+        assert world.activator.woken == ["a"]
+        await skip(60)
+        assert world.activator.woken == ["a"]
+
+    run(scenario())
+
+
+def test_each_rejection_in_a_row_doubles_the_backoff_up_to_a_minute() -> None:
+    async def scenario() -> None:
+        world = World(*ABC)
+        lasted_s = []
+        for _ in range(7):
+            quota = Quota("a")
+            quota.go.set()
+            quota.given_up.set()
+            await world.binding(ABC[0], reserve=[quota])
+            before_s = world.now_s
+            while world.pre_filter(ABC[1]).reason == DENIED:
+                world.now_s += 1
+            lasted_s.append(world.now_s - before_s)
+        assert lasted_s == [3, 6, 12, 24, 48, 60, 60]
+        assert all(status.is_success for status in await asyncio.gather(*map(world.binding, ABC)))
+        await world.binding(ABC[0], reserve=[quota])
+        world.now_s += 2
+        assert world.pre_filter(ABC[1]).reason == DENIED
+        world.now_s += 1
+        assert world.pre_filter(ABC[1]).is_success
+
+    run(scenario())
+
+
+def test_a_large_group_is_activated_over_ten_seconds() -> None:
+    async def scenario() -> None:
+        world = World(pod("p0", minimum="2000"), podGroupBackoffSeconds=0)
+        gang = [pod(f"p{number}", minimum="2000") for number in range(2000)]
+        for shown in gang[:1999]:
+            assert world.pre_filter(shown).reason == TOO_FEW
+        world.watch(*gang)
+        assert world.pre_filter(gang[1999]).is_success
+        last = world.binding(gang[1999])
+        await until(lambda: len(world.waiting) == 1)
+        woken = [len(world.activator.woken)]
+        for _ in range(25):
+            await skip(1)
+            woken.append(len(world.activator.woken))
+        most = max(after - before for before, after in itertools.pairwise(woken))
+        assert woken[0] == 200
+        assert most <= 200
+        assert woken[-1] == 1999
+        last.cancel()
+        await asyncio.wait([last])
+
+    run(scenario())
+
+
+def test_a_large_group_is_not_listed_for_each_of_its_pods(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        gang = [pod(f"p{number}", minimum="1000") for number in range(1000)]
+        world = World(*gang)
+        listed = []
+        members = world.plugin._members
+
+        def counted(key: tuple[str, str]) -> list[core.Pod]:
+            listed.append(key)
+            return members(key)
+
+        monkeypatch.setattr(world.plugin, "_members", counted)
+        assert all(world.pre_filter(shown).is_success for shown in gang)
+        cycles = [world.binding(shown) for shown in gang]
+        assert all(status.is_success for status in await asyncio.gather(*cycles))
+        assert len(listed) <= 4
+        world.now_s += 0.2
+        world.watch(gang[0])
+        assert world.pre_filter(gang[0]).reason == TOO_FEW
 
     run(scenario())

@@ -1,6 +1,7 @@
 """The binding cycle: order, codes, waits, and what is undone."""
 
 import asyncio
+import functools
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -435,3 +436,42 @@ def test_two_hundred_waiting_pods_hold_no_thread_each() -> None:
         return threads
 
     assert asyncio.run(scenario()) < 40
+
+
+def logged(method: Callable[..., Any]) -> Callable[..., Any]:
+    """What many plugins wrap their methods in: nobody sees that they are async."""
+
+    @functools.wraps(method)
+    def wrapper(*arguments: Any) -> Any:
+        return method(*arguments)
+
+    return wrapper
+
+
+def test_an_async_method_behind_a_decorator_is_awaited_at_every_point() -> None:
+    diary: list[str] = []
+
+    class Decorated:
+        name = "Decorated"
+
+    def saying(name: str, answer: Any) -> Callable[..., Any]:
+        async def method(*_: Any) -> Any:
+            await asyncio.sleep(0)
+            diary.append(name)
+            return answer
+
+        return logged(method)
+
+    plugin: Any = Decorated()
+    plugin.reserve = saying("reserve", None)
+    plugin.unreserve = saying("unreserve", None)
+    plugin.permit = saying("permit", (Status.success(), 1.0))
+    plugin.pre_bind = saying("pre_bind", None)
+    plugin.bind = saying("bind", Status.success())
+    plugin.post_bind = saying("post_bind", None)
+    assert asyncio.run(cycle(diary, plugin).run()).is_success
+    assert diary == ["reserve", "permit", "pre_bind", "bind", "post_bind"]
+    diary.clear()
+    plugin.pre_bind = saying("pre_bind", Status.unschedulable("no"))
+    assert not asyncio.run(cycle(diary, plugin).run()).is_success
+    assert diary == ["reserve", "permit", "pre_bind", "unreserve"]

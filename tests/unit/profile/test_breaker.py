@@ -1,5 +1,7 @@
 """When a plugin is left uncalled, for how long, and what ends it."""
 
+import itertools
+
 import pytest
 
 from kubextend.profile.breaker import Admission, Breakers
@@ -16,12 +18,31 @@ class Clock:
 
 
 Step = tuple[float, str]
-# Seconds that pass, then what happens to the plugin; at the end, what its next call gets.
+# Seconds that pass, then what happens to the plugin, each time with another pod where nothing else
+# is said; at the end, what its next call gets.
 HISTORIES: dict[str, tuple[list[Step], Admission]] = {
     "nothing ever happened": ([], CALL),
     "two failures": ([(0, "failed"), (1, "failed")], CALL),
     "three failures within ten seconds": ([(0, "failed"), (5, "failed"), (5, "failed")], REFUSED),
     "three failures in more": ([(0, "failed"), (5, "failed"), (5.1, "failed")], CALL),
+    "one pod fails again and again": ([(1, "failed for a")] * 9, CALL),
+    "two pods fail again and again": ([(1, "failed for a"), (1, "failed for b")] * 4, CALL),
+    "another pod passes between failures": (
+        [(0, "failed"), (0, "failed"), (0, "succeeded"), (0, "failed"), (0, "failed")],
+        CALL,
+    ),
+    "a pod passes at another extension point": (
+        [(0, "failed"), (0, "failed"), (0, "scored"), (0, "failed")],
+        REFUSED,
+    ),
+    "a probe fails with a pod for which it opened": (
+        [(0, "failed for a"), (0, "failed"), (0, "failed"), (30, "probe"), (0, "failed for a")],
+        PROBE,
+    ),
+    "a probe fails with the pod that failed as the last probe": (
+        [(0, "hung"), (30, "probe"), (0, "failed for a"), (30, "probe"), (0, "failed for a")],
+        PROBE,
+    ),
     "one hang": ([(0, "hung")], REFUSED),
     "one hang, almost thirty seconds ago": ([(0, "hung"), (29.9, "")], REFUSED),
     "one hang, thirty seconds ago": ([(0, "hung"), (30, "")], PROBE),
@@ -49,10 +70,15 @@ def test_what_happened_decides_whether_the_plugin_is_called(history: str) -> Non
     steps, expected = HISTORIES[history]
     clock = Clock()
     breakers = Breakers(clock)
+    uids = map(str, itertools.count())
     events = {
         "": lambda _plugin: None,
         "probe": breakers.admit,
-        "failed": breakers.failed,
+        "failed": lambda plugin: breakers.failed(plugin, "Filter", next(uids)),
+        "failed for a": lambda plugin: breakers.failed(plugin, "Filter", "a"),
+        "failed for b": lambda plugin: breakers.failed(plugin, "Filter", "b"),
+        "succeeded": lambda plugin: breakers.succeeded(plugin, "Filter"),
+        "scored": lambda plugin: breakers.succeeded(plugin, "Score"),
         "hung": breakers.hung,
         "recovered": breakers.recovered,
         "unprobed": breakers.unprobed,

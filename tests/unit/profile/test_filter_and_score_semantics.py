@@ -216,3 +216,37 @@ def test_a_per_node_filter_that_answers_no_status_has_failed(answer: object) -> 
     profile = Profile("s", filter=[Said("A", [], filter=answer)])
     with pytest.raises(PluginError, match='running "A" Filter plugin'):
         profile.find_nodes_that_fit(state(), pod, nodes)
+
+
+def test_statuses_that_differ_in_their_detail_are_one_rejection() -> None:
+    names = [f"n{number}" for number in range(70)]
+    pod, nodes = request(*names)
+
+    class Room:
+        name = "Room"
+
+        def filter(self, _state: object, _pod: object, node: core.NodeInfo) -> Status | None:
+            number = int(node.name[1:])
+            if number % 3 == 0:
+                return None
+            return Status.unschedulable(f"no room {number % 3}", f"{number} of 99")
+
+    outcome = Profile("s", filter=[Room()]).find_nodes_that_fit(state(), pod, nodes)
+    assert [each.status.reason for each in outcome.rejections] == ["no room 1", "no room 2"]
+    assert [each.nodes.indices() for each in outcome.rejections] == [
+        [row for row in range(70) if row % 3 == left] for left in (1, 2)
+    ]
+    assert outcome.kept.indices() == list(range(0, 70, 3))
+
+
+def test_a_detail_is_logged_once_for_all_the_nodes_that_have_its_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pod, nodes = request("x", "y")
+    status = Status.unschedulable("no room", "3 of 9 Gb/s")
+    plugin = Said("A", [], filter=status)
+    caplog.set_level("INFO", "kubextend")
+    Profile("s", filter=[plugin]).find_nodes_that_fit(state(), pod, nodes)
+    (record,) = [each for each in caplog.records if each.name.endswith(".details")]
+    assert record.getMessage() == "pod ml/p, 2 nodes: no room (3 of 9 Gb/s)"
+    assert vars(record)["uid"] == "u-p"

@@ -18,6 +18,7 @@ from verb_world import (
     full_request,
     names_request,
     node,
+    pod,
     preempt_request,
 )
 
@@ -238,12 +239,151 @@ def test_three_failures_open_the_breaker_and_the_policy_still_holds() -> None:
         raise RuntimeError(message)
 
     verbs = odd_verbs(Odd(fails, "filter_nodes"))
-    for _ in range(5):
-        assert seen("filter", verbs.filter(REQUEST["filter"])) == failed("Filter")
+    for number in range(5):
+        assert seen("filter", verbs.filter(of_pod(f"uid-{number}"))) == failed("Filter")
     assert len(calls) == 3
     assert counted(verbs, "kubextend_plugin_breaker_open", plugin="Odd") == 1
     assert counted(verbs, "kubextend_plugin_breaker_open", plugin="Needs") == 0
     assert counted(verbs, "kubextend_plugin_calls_refused_total", plugin="Odd") == 2
+
+
+def of_pod(uid: str) -> bytes:
+    return names_request(["good", "plain"], pod(uid))
+
+
+def test_one_pod_that_a_plugin_cannot_judge_does_not_stop_the_others() -> None:
+    def fails(_state: object, of: core.Pod, _nodes: object) -> list[Rejection]:
+        if of.name == "bad":
+            message = "team"
+            raise KeyError(message)
+        return []
+
+    verbs = odd_verbs(Odd(fails, "filter_nodes"))
+    for number in range(20):
+        assert seen("filter", verbs.filter(of_pod("bad"))) == failed("Filter")
+        if number % 5 == 4:
+            assert seen("filter", verbs.filter(of_pod(f"good-{number}"))) == LEFT_OUT["filter"]
+    assert counted(verbs, "kubextend_plugin_breaker_open", plugin="Odd") == 0
+
+
+def test_pods_that_pass_between_keep_the_breaker_closed() -> None:
+    def fails(_state: object, of: core.Pod, _nodes: object) -> list[Rejection]:
+        if of.name.startswith("bad"):
+            message = "team"
+            raise KeyError(message)
+        return []
+
+    verbs = odd_verbs(Odd(fails, "filter_nodes"))
+    for number in range(9):
+        assert seen("filter", verbs.filter(of_pod(f"bad-{number}"))) == failed("Filter")
+        assert seen("filter", verbs.filter(of_pod(f"good-{number}"))) == LEFT_OUT["filter"]
+
+
+# (method, what it answers, what the log says)
+WRONG_ANSWERS: list[tuple[str, Any, str]] = [
+    ("filter", True, "answered bool True where a Status or None is expected"),
+    ("filter", "no", "answered str 'no' where a Status or None is expected"),
+    ("filter", b"x" * 500, f"answered bytes b'{'x' * 78} where a Status or None is expected"),
+    ("filter_nodes", None, "answered NoneType where a sequence of Rejection is expected"),
+    ("filter_nodes", [True], "answered bool True where a Rejection is expected"),
+    ("filter_nodes", "no", "answered str 'n' where a Rejection is expected"),
+    ("pre_filter", False, "answered bool False where a Status, a PreFilterResult, both or None is"),
+    ("pre_filter", (1, 2, 3), "answered tuple where a Status, a PreFilterResult, both"),
+    ("score", 0.5, "answered float 0.5 where an int is expected"),
+    ("score", "50", "answered str '50' where an int is expected"),
+    ("score_nodes", None, "answered NoneType where a sequence of int is expected"),
+    ("score_nodes", [1, 0.5], "answered float 0.5 where an int is expected"),
+    ("permit", True, "answered bool True where a Status or None is expected"),
+    ("permit", (Status.wait(), "soon"), "where a Status, None or (Status.wait(), seconds) is"),
+    ("permit", (Status.wait(), 1, 2), "where a Status, None or (Status.wait(), seconds) is"),
+    ("reserve", True, "answered bool True where a Status or None is expected"),
+    ("bind", "bound", "answered str 'bound' where a Status or None is expected"),
+]
+
+
+@pytest.mark.parametrize(("method", "answer", "said"), WRONG_ANSWERS)
+def test_the_log_says_what_a_plugin_answered_and_what_it_may_answer(
+    method: str, answer: Any, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    log_of_failure(method, answers(answer))
+    (record,) = failures_in(caplog)
+    assert said in record.getMessage()
+    assert record.getMessage().startswith(("filter fails", "left out", "bind fails"))
+
+
+def log_of_failure(method: str, does: Callable[..., Any]) -> None:
+    verb = {"score": "prioritize", "score_nodes": "prioritize"}.get(method, "filter")
+    binding = method in {"reserve", "permit", "pre_bind", "bind", "post_bind"}
+    odd = Odd(does, method)
+    if binding:
+        odd.unreserve = answers(None)  # type: ignore[attr-defined]
+    verbs = odd_verbs(odd, ignored=not binding and verb == "prioritize", binder=Binder())
+    if binding:
+        of = pod("p")
+        verbs.filter(names_request(["good"], of))
+        body = {"PodName": "p", "PodNamespace": "ml", "PodUID": "uid-of-p", "Node": "good"}
+        run(verbs.bind(json.dumps(body).encode()))
+    else:
+        of = pod("p")
+        getattr(verbs, verb)(names_request(["good", "plain"], of))
+
+
+def failures_in(caplog: pytest.LogCaptureFixture) -> list[Any]:
+    return [record for record in caplog.records if record.name == "kubextend.verbs.failures"]
+
+
+@pytest.mark.parametrize("verb", ["filter", "filter_nodes", "pre_filter"])
+def test_an_async_method_that_nobody_awaits_is_named_as_one(
+    verb: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def judge(*_: Any) -> Status:
+        return Status.success()
+
+    log_of_failure(verb, judge)
+    (record,) = failures_in(caplog)
+    assert "answered a coroutine where" in record.getMessage()
+    assert "may be async" in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    ("method", "point", "on_node"),
+    [
+        ("pre_filter", "PreFilter", ""),
+        ("filter_nodes", "Filter", ""),
+        ("filter", "Filter", "good"),
+        ("pre_score", "PreScore", ""),
+        ("score", "Score", "good"),
+        ("score_nodes", "Score", ""),
+        ("reserve", "Reserve", "good"),
+        ("permit", "Permit", "good"),
+        ("pre_bind", "PreBind", "good"),
+        ("bind", "Bind", "good"),
+    ],
+)
+def test_the_log_names_the_pod_that_a_plugin_failed_for(
+    method: str, point: str, on_node: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    failing = Odd(raises(KeyError("team")), method)
+    if method == "pre_score":
+        failing.score = answers(1)  # type: ignore[attr-defined]
+        verbs = odd_verbs(failing, ignored=True)
+        verbs.prioritize(names_request(["good"], pod("p")))
+    else:
+        log_of_failure(method, raises(KeyError("team")))
+    (record,) = failures_in(caplog)
+    facts = {"plugin": "Odd", "extension_point": point, "pod": "ml/p", "uid": "uid-of-p"}
+    facts |= {"profile": "default-scheduler"} | ({"node": on_node} if on_node else {})
+    assert facts.items() <= vars(record).items()
+    assert hasattr(record, "node") == bool(on_node)
+
+
+def test_a_post_filter_that_fails_leaves_the_pod_unschedulable() -> None:
+    verbs = odd_verbs(Odd(raises(RuntimeError("down")), "post_filter"))
+    answer = json.loads(bytes(verbs.filter(names_request(["plain"]))))
+    assert answer["Error"] == ""
+    assert list(answer["FailedAndUnresolvableNodes"]) == ["plain"]
+    counted_as = {"plugin": "Odd", "extension_point": "PostFilter"}
+    assert counted(verbs, "kubextend_plugin_failures_total", **counted_as) == 1
 
 
 def test_an_error_that_a_plugin_answers_opens_no_breaker() -> None:
