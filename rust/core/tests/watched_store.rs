@@ -302,6 +302,23 @@ fn terms_on_fields_ask_for_the_names_of_the_nodes() {
 }
 
 #[test]
+fn a_name_that_was_unknown_is_known_once_the_watch_has_brought_its_node() {
+    let store = watched(&[node_json("a", &[("x", "1")], 0)]);
+    let args = read(&names_body(&["new", "a", "ghost"]), Some(&store)).unwrap();
+    let asked = args.nodes().unwrap();
+    let new = node_json("new", &[("x", "2")], 0);
+    apply(&*store, &event("ADDED", &new)).unwrap();
+    assert_eq!(asked.known(), mask([false, true, false]));
+    let latest = store.latest(asked);
+    assert_eq!(names(&latest), ["new", "a", "ghost"]);
+    assert_eq!(latest.known(), mask([true, true, false]));
+    assert_eq!(
+        label(&latest, "x"),
+        [Some("2".into()), Some("1".into()), None]
+    );
+}
+
+#[test]
 fn a_page_of_a_list_does_not_replace_the_whole() {
     let store = watched(&[node_json("a", &[], 0), node_json("b", &[], 0)]);
     let page =

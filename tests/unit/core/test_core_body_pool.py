@@ -74,6 +74,10 @@ def test_nobody_writes_to_a_buffer_that_was_read() -> None:
     assert args.nodes is not None
     assert again.nodes is not None
     assert args.nodes.names == again.nodes.names == ["n1"]
+    # Nor does one that was released open the buffer again.
+    view.release()
+    assert memoryview(buffer).readonly
+    assert core.read_args(buffer).names_mode
 
 
 def test_a_body_that_cannot_be_read_is_sealed_all_the_same() -> None:

@@ -135,6 +135,16 @@ def test_latest_looks_names_up_again_and_leaves_the_old_view_alone() -> None:
     assert nodes.latest().latest().labels("zone") == [None, "y", "z"]
 
 
+def test_latest_asks_the_watched_store_where_requests_fill_another() -> None:
+    store, watched = core.NodeStore(), world.watched(world.node("a", {"zone": "x"}))
+    core.read_args(world.full([world.node("a", {"zone": "of a request"})]), store)
+    nodes = core.read_args(world.names(["a", "new"]), store, watched=watched).nodes
+    assert nodes is not None
+    watched.apply(world.event("ADDED", world.node("new", {"zone": "z"})))
+    assert nodes.labels("zone") == ["x", None]
+    assert nodes.latest().labels("zone") == ["x", "z"]
+
+
 def test_the_nodes_of_a_full_request_are_their_own_latest() -> None:
     store, watched = core.NodeStore(), world.watched(world.node("a", {"zone": "watched"}))
     body = world.full([world.node("a", {"zone": "x"}), world.node("b", {"zone": "x"})])

@@ -416,6 +416,25 @@ mod tests {
         assert_eq!(Quantity::parse(&suffix), Err(QuantityError::Suffix));
     }
 
+    #[test]
+    fn parts_of_a_unit_are_added_to_whole_ones_and_to_each_other() {
+        for (a, b, sum) in [
+            ("1", "500m", "1500m"),
+            ("1", "2", "3"),
+            ("500m", "500m", "1"),
+            ("999999999n", "1n", "1"),
+            ("1", "-1n", "999999999n"),
+            ("-1", "500m", "-500m"),
+            ("0", "1n", "1n"),
+            ("9223372036854775807", "1", "9223372036854775807"),
+            ("9223372036854775806", "1500m", "9223372036854775807"),
+            ("-9223372036854775807", "-1n", "-9223372036854775807"),
+        ] {
+            let (a, b, sum) = (parsed(a), parsed(b), parsed(sum));
+            assert_eq!((a + b, b + a), (sum, sum));
+        }
+    }
+
     /// The rounded-up nanos of `digits` * 10^-`places` * 2^`exponent`, by plain big numbers.
     fn slow_nanos(digits: u64, places: u32, exponent: u32) -> i128 {
         let scaled = u128::from(digits) << exponent;
