@@ -133,6 +133,10 @@ class _ClusterSide:
         self.activator.stop()
         self.events.stop()
 
+    def kubernetes_client(self) -> object:
+        """The official client under the present credentials."""
+        return self.api.api_client
+
     def tell(self, metrics: Metrics) -> None:
         """What it does can be read at every scrape."""
         metrics.watch_store("watched", self.nodes.store.stats)
@@ -246,7 +250,7 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
         pod_reader=side.pod_reader if side else None,
         binder=side.binder if side else None,
         activator=side.activator if side else None,
-        kubernetes_client=side.api.api_client if side else None,
+        kubernetes_client=side.kubernetes_client if side else None,
         metrics=metrics,
         waiting_pods=waiting_pods,
         not_started=not_started,
@@ -305,7 +309,7 @@ def build_verbs(  # noqa: PLR0913  one argument for each thing they are joined t
     pod_reader: PodReader | None = None,
     binder: Binder | None = None,
     activator: Activator | None = None,
-    kubernetes_client: Any = None,
+    kubernetes_client: Callable[[], Any] | None = None,
     metrics: Metrics | None = None,
     waiting_pods: WaitingPods | None = None,
     not_started: Callable[[], Iterable[str]] = tuple,
@@ -323,7 +327,7 @@ def build_verbs(  # noqa: PLR0913  one argument for each thing they are joined t
         pod_reader: reads a pod that nobody else knows when it is to be bound.
         binder: binds pods; None: bind answers an Error.
         activator: wakes pods that kube-scheduler has parked; None: nobody does.
-        kubernetes_client: for plugins.
+        kubernetes_client: answers the official client for plugins.
         metrics: what is counted; None: into metrics of their own.
         waiting_pods: where pods are found while Permit holds them.
         not_started: names of the plugins whose ``start`` has not succeeded yet.

@@ -5,13 +5,15 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 
 from .controlplane import ControlPlane
-from .kubeapi import POOL_LABEL, STRATEGIC, Api, NodePool, Object, condition, node, pod
+from .kubeapi import MERGE, POOL_LABEL, STRATEGIC, Api, NodePool, Object, condition, node, pod
 from .manifests import DEPLOY, QUEUE_SORT
 from .queue_policies import GATE, SCHEDULER, gates, install_queue
 from .queue_stack import LEASE, TAKE_OVER_S, QueueStack, forget_lease, queue_scheduler, sorted_by
@@ -313,6 +315,64 @@ def create_with_head(pods: QueuedPods) -> dict[str, Object]:
     """Create pods of which the first in order fits nowhere."""
     head = queued_pod("head", "nowhere", qos="Guaranteed", priority_class=HIGH)
     return pods.create([head, *(queued_pod(f"fits-{i}", pods.pool) for i in range(5))])
+
+
+# What kube-apiserver noted of who wrote which field is forgotten, and so the pod is smaller.
+NOBODY_WROTE: Object = {"managedFields": [{}]}
+
+
+@contextmanager
+def unpatchable(api: Api, pods: QueuedPods, name: str) -> Iterator[None]:
+    """Have a pod that goes first, as large as etcd takes it: a patch makes it too large.
+
+    So would its deletion, but for what it is rid of before.
+    """
+    create_unpatchable(api, pods, name)
+    yield
+    lighter = {"metadata": {"annotations": {"ballast": None}, **NOBODY_WROTE}}
+    api.call("PATCH", f"/api/v1/namespaces/{pods.namespace}/pods/{name}", lighter, MERGE)
+
+
+def create_unpatchable(api: Api, pods: QueuedPods, name: str) -> None:
+    made = queued_pod(name, pods.pool, qos="Guaranteed")
+    made["metadata"] |= {"annotations": {"ballast": "z" * 2000}, **NOBODY_WROTE}
+    for size in range(1_570_000, 1_568_000, -50):
+        made["spec"]["containers"][0]["args"] = ["y" * size]
+        with suppress(httpx.HTTPStatusError):
+            api.call("POST", f"/api/v1/namespaces/{pods.namespace}/pods", made)
+            return
+    message = "etcd takes no pod of that size"
+    raise AssertionError(message)
+
+
+@pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
+def test_a_pod_that_cannot_be_patched_is_set_aside_and_named(
+    strategy: str,
+    control_plane: ControlPlane,
+    room: NodePool,
+    new_pods: NewPods,
+    new_queue: NewQueue,
+) -> None:
+    pods = new_pods(room)
+    name = "x" * 253
+    oversized = unpatchable(control_plane.api, pods, name)
+    with oversized, new_queue(strategy=strategy, maxHold="600s") as queue:
+        until(lambda: queue.counts().total("kubextend_queue_pods", state="set_aside") == 1, "aside")
+        pods.create(queued_pod(f"neighbour-{i}", room.name) for i in range(5))
+        pods.until_placed(5)
+        assert pods.gated() == {name}
+        kubeconfig = control_plane.kubeconfig("admin")
+        until(
+            lambda: is_shown(queue, kubeconfig, name, "etcdserver: request is too large"),
+            "it is named with the reason",
+        )
+
+
+def is_shown(queue: QueueStack, kubeconfig: Path, name: str, why: str) -> bool:
+    """Whether the command says of a pod why it is not released."""
+    shown = run_kubextend("queue", "--config", queue.config, "--kubeconfig", kubeconfig)
+    (row,) = (line for line in shown.splitlines() if name in line)
+    return row.endswith(why)
 
 
 def test_strict_fifo_waits_for_a_head_that_fits_nowhere(

@@ -38,16 +38,17 @@ NO_POD = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,applicati
 """Nothing of the answer is read, so it need not hold the pod."""
 CALL_S = 5.0
 FIRST_PAUSE_S = 0.2
-PAUSE_S = 5.0
+PAUSE_S = 2.0
+"""Short, as a pod that waits for its next attempt keeps others waiting once the API is back."""
 PATIENCE_S = 15.0
 """A lease cannot be renewed either while the API is away, so after 10 s this replica leads no more:
 what lasts longer is about the pod."""
 MOST_REFUSALS = 6
 """An API server that has just started forbids what it allows a second later, and other writers of a
-pod pass, so refusals are final after six seconds. At the first, later pods would go first."""
+pod pass, so refusals are final after five seconds. At the first, later pods would go first."""
 REFUSALS_FORGOTTEN_S = 300.0
 """Somebody may make many pods that can never be patched: the queue waits for all of them together
-six seconds in so long."""
+five seconds in so long."""
 API_WIDE = frozenset({TOO_MANY_REQUESTS, 502, 503, 504})
 """Overload, or nothing behind a gateway; a 500 may be about the one pod, as where etcd finds it too
 large."""

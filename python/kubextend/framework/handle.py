@@ -130,7 +130,8 @@ class Handle:
         pods: watched pods; None unless an enabled plugin needs them.
         waiting_pods: the pods that Permit holds.
         activator: wakes parked pods; None without access to an API.
-        kubernetes_client: an ``ApiClient`` of the official client; None without access to an API.
+        kubernetes_client: answers an ``ApiClient`` of the official client under the present
+            credentials; None without access to an API.
         configuration: the whole typed configuration.
         metrics: a ``prometheus_client.CollectorRegistry`` for the plugin's own metrics.
     """
@@ -142,17 +143,17 @@ class Handle:
         nodes: NodeSource | None = None,
         pods: PodSource | None = None,
         activator: Activator | None = None,
-        kubernetes_client: Any = None,
+        kubernetes_client: Callable[[], Any] | None = None,
         configuration: Any = None,
         metrics: Any = None,
     ) -> None:
         self.waiting_pods = waiting_pods
-        self.kubernetes_client = kubernetes_client
         self.configuration = configuration
         self.metrics = metrics
         self._nodes = nodes
         self._pods = pods
         self._activator = activator
+        self._kubernetes_client = kubernetes_client
         self._shared: dict[type[Any], Any] = {}
 
     def shared(self, kind: type[_Shared], make: Callable[[], _Shared]) -> _Shared:
@@ -161,6 +162,14 @@ class Handle:
             self._shared[kind] = make()
         shared: _Shared = self._shared[kind]
         return shared
+
+    @property
+    def kubernetes_client(self) -> Any:
+        """An ``ApiClient`` of the official client; None without access to an API.
+
+        It is another one once the credentials were renewed, so ask for it at each use.
+        """
+        return None if self._kubernetes_client is None else self._kubernetes_client()
 
     def nodes(self) -> core.Nodes | None:
         """Every watched node as it is now; None where nodes are not watched."""

@@ -89,7 +89,7 @@ def make_handle(  # noqa: PLR0913  one keyword for each thing a plugin may reach
         nodes=ListedNodes(node_store(manifests_of_nodes(nodes))),
         pods=ListedPods(pod_store(pod_manifest_of(pod) for pod in pods)),
         activator=Activations() if activator is None else activator,
-        kubernetes_client=kubernetes_client,
+        kubernetes_client=lambda: kubernetes_client,
         configuration=configuration,
         metrics=CollectorRegistry(),
     )

@@ -141,7 +141,7 @@ class Runner:
             nodes=self._nodes,
             pods=self._pods,
             activator=self.activations,
-            kubernetes_client=kubernetes_client,
+            kubernetes_client=lambda: kubernetes_client,
         )
         self.plugins = [
             made(plugin, (args or {}).get(plugin.name), self.handle) for plugin in plugins
