@@ -261,6 +261,7 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
         verbs,
         health,
         path=config.server.path,
+        served=config.verbs,
         limits=Limits(config.server.max_body_bytes, config.server.max_in_flight_bytes),
         more_routes=_waiting_pod_routes(config, waiting_pods, metrics),
         workers=workers,

@@ -60,8 +60,17 @@ class PodReader(Protocol):
 class Binder(Protocol):
     """Writes the Binding of a pod."""
 
-    def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+    def bind(
+        self, namespace: str, name: str, uid: str, node: str, *, timeout_s: float | None = None
+    ) -> None:
         """The pod is bound to the node afterwards, by this call or by an earlier one.
+
+        Args:
+            namespace: of the pod.
+            name: of the pod.
+            uid: of the pod; another pod of the same name is left alone.
+            node: where it goes.
+            timeout_s: nothing is written any more after that; None: nobody waits.
 
         Raises: ClusterError: it is not, and why.
         """

@@ -106,6 +106,11 @@ class BindTime:
         until_s = self.plugins_until_s
         return None if until_s is None else until_s - time.monotonic()
 
+    def all_left_s(self) -> float | None:
+        """Seconds until the end of the whole cycle."""
+        until_s = self.all_until_s
+        return None if until_s is None else until_s - time.monotonic()
+
     def _until(self, left_over: tuple[float, float]) -> float | None:
         if self.timeout_s is None:
             return None

@@ -51,9 +51,11 @@ class Bindings:
 
     nodes: dict[str, str] = field(default_factory=dict)
 
-    def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+    def bind(
+        self, namespace: str, name: str, uid: str, node: str, *, timeout_s: float | None = None
+    ) -> None:
         """The pod counts as bound."""
-        del namespace, name
+        del namespace, name, timeout_s
         self.nodes[uid] = node
 
 

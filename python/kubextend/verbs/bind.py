@@ -159,7 +159,7 @@ class BindVerb:
         return BindTime(time.monotonic() if arrived_s is None else arrived_s, self._timeout_s)
 
     async def _bound(self, args: core.BindingArgs, binder: Binder, bind_time: BindTime) -> Status:
-        default_bind = partial(self._post, args, binder)
+        default_bind = partial(self._post, args, binder, bind_time)
         found = await self._profile_of(args, bind_time)
         if found is None:
             await default_bind()
@@ -188,9 +188,23 @@ class BindVerb:
             self._rejected_permits.forget(pod.uid)
         return status
 
-    async def _post(self, args: core.BindingArgs, binder: Binder) -> None:
-        names = args.pod_namespace, args.pod_name, args.pod_uid, args.node
-        await self._in_thread(partial(binder.bind, *names))
+    async def _post(self, args: core.BindingArgs, binder: Binder, bind_time: BindTime) -> None:
+        """The pod is bound.
+
+        Raises:
+            ClusterError: it is not.
+            TimeoutError: kube-scheduler has given up, or soon will, and may place the pod anew.
+        """
+
+        def write() -> None:
+            # A thread may have become free late.
+            left_s = bind_time.all_left_s()
+            if left_s is not None and left_s <= 0:
+                raise TimeoutError
+            names = args.pod_namespace, args.pod_name, args.pod_uid, args.node
+            binder.bind(*names, timeout_s=left_s)
+
+        await self._in_thread(write)
 
     async def _profile_of(
         self, args: core.BindingArgs, bind_time: BindTime

@@ -17,6 +17,8 @@ from kubextend.profile.waiting_pods import WaitingPod
 
 WIRE = Path(__file__).parents[2] / "data" / "wire"
 PATIENT_S = 60
+JSON = {"content-type": "application/json"}
+LIKES_RDMA = {"name": "LabelMatch", "args": {"scores": [{"nodeSelector": "rdma", "score": 9}]}}
 LABEL = "node.kubernetes.io/rdma-enabled"
 
 
@@ -27,9 +29,10 @@ def parsed(**tree: Any) -> ExtenderConfiguration:
     )
 
 
-def profile(**points: list[dict[str, Any]]) -> dict[str, Any]:
+def profile(args: dict[str, Any] | None = None, **points: list[dict[str, Any]]) -> dict[str, Any]:
     plugins = {point: {"enabled": enabled} for point, enabled in points.items()}
-    return {"schedulerName": "default-scheduler", "plugins": plugins}
+    configs = {} if args is None else {"pluginConfig": [args]}
+    return {"schedulerName": "default-scheduler", "plugins": plugins} | configs
 
 
 def closed_port() -> int:
@@ -201,11 +204,47 @@ def test_serving_the_application_starts_and_stops_the_node_watch(kubeconfig: Pat
     assert not own.is_alive()
 
 
+@pytest.mark.parametrize(
+    ("tree", "served"),
+    [
+        ({"profiles": [profile(filter=[{"name": "HighCommPodFilter"}])]}, {"filter", "preempt"}),
+        ({"profiles": [profile(score=[{"name": "LabelMatch"}], args=LIKES_RDMA)]}, {"prioritize"}),
+        (
+            {
+                "profiles": [profile(score=[{"name": "LabelMatch"}], args=LIKES_RDMA)],
+                "extender": {"bind": True},
+            },
+            {"prioritize", "bind"},
+        ),
+    ],
+    ids=["a filter", "a score", "a score and bind"],
+)
+def test_only_the_verbs_of_the_configuration_are_served(
+    tree: dict[str, Any], served: set[str], kubeconfig: Path
+) -> None:
+    configured = parsed(cluster={"kubeconfig": str(kubeconfig)}, **tree)
+    assert set(configured.verbs) == served
+    built = app.build(configured)
+
+    async def statuses() -> dict[str, int]:
+        transport = httpx.ASGITransport(app=built.asgi)
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            return {
+                verb: (await client.post(f"/{verb}", content=b"{", headers=JSON)).status_code
+                for verb in ("filter", "preempt", "prioritize", "bind")
+            }
+
+    # A served verb reads the body, and finds it bad.
+    assert asyncio.run(statuses()) == {
+        verb: 400 if verb in served else 404 for verb in ("filter", "preempt", "prioritize", "bind")
+    }
+
+
 def test_waiting_pods_are_served_only_where_the_configuration_says_to_whom(
     tmp_path: Path,
 ) -> None:
     token = tmp_path / "token"
-    token.write_text("s3cret")
+    token.write_text("s3cret-and-long-enough")
     filtering = [profile(filter=[{"name": "HighCommPodFilter"}])]
     server = {"path": "/v1", "waitingPods": {"tokenFile": str(token)}}
     configured = parsed(server=server, profiles=filtering)

@@ -161,7 +161,7 @@ def test_a_port_that_is_taken_is_one_line_on_stderr() -> None:
 
 def test_waiting_pods_are_kept_off_the_health_port(tmp_path: Path) -> None:
     token = tmp_path / "token"
-    token.write_text("s3cret\n")
+    token.write_text("s3cret-and-long-enough\n")
     probes = free_port()
     configured = tmp_path / "kubextend.yaml"
     configured.write_text(
@@ -170,7 +170,7 @@ def test_waiting_pods_are_kept_off_the_health_port(tmp_path: Path) -> None:
         f"         waitingPods: {{tokenFile: {token}}}}}\n"
         "profiles: [{plugins: {filter: {enabled: [{name: HighCommPodFilter}]}}}]\n"
     )
-    bearer = {"authorization": "Bearer s3cret"}
+    bearer = {"authorization": "Bearer s3cret-and-long-enough"}
     with kubextend("--config", str(configured)) as (_, url):
         answer = httpx.get(f"{url}waiting-pods", headers=bearer)
         assert (answer.status_code, answer.json()) == (200, {"items": []})

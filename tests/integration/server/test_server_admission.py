@@ -111,7 +111,7 @@ class StuckApi:
         self.asked = 0
         self.answers = threading.Event()
 
-    def bind(self, *_: str) -> None:
+    def bind(self, *_: str, timeout_s: float | None = None) -> None:
         self.asked += 1
         self.answers.wait(timeout=PATIENT_S)
 

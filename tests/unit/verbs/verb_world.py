@@ -107,7 +107,9 @@ class Binder:
     error: BaseException | None = None
     bound: list[tuple[str, str, str, str]] = field(default_factory=list)
 
-    def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+    def bind(
+        self, namespace: str, name: str, uid: str, node: str, *, timeout_s: float | None = None
+    ) -> None:
         if self.error is not None:
             raise self.error
         self.bound.append((namespace, name, uid, node))
