@@ -27,7 +27,7 @@ from kubextend.framework.handle import (
 )
 from kubextend.framework.registry import RegisteredPlugin
 from kubextend.metrics import Metrics
-from kubextend.profile import BindingPlugins, Profile, Profiles, WaitingPods
+from kubextend.profile import BindingPlugins, PluginStarts, Profile, Profiles, WaitingPods
 from kubextend.profile.isolation import IsolatedPlugin
 from kubextend.queue_side import QueueSide
 from kubextend.server import (
@@ -47,6 +47,7 @@ from kubextend.server import (
 )
 from kubextend.verbs import Verbs
 from kubextend.verbs.bind import InThread
+from kubextend.verbs.failures import Failures
 from kubextend.verbs.rejected_permits import RejectedPermits
 
 if TYPE_CHECKING:
@@ -59,6 +60,9 @@ _LOGGER = logging.getLogger(__name__)
 # A plugin that computes holds the interpreter so long before health and other verbs get a turn. At
 # Python's 5 ms one busy thread brings their p99 to 28 ms, at this to 4.
 _SWITCH_INTERVAL_S = 1e-4
+
+# kubelet, Prometheus and some people; the descriptors are for the verbs.
+_MOST_PROBES = 64
 
 _Plugins = Mapping[str, Any]
 
@@ -165,37 +169,40 @@ class App:
     verbs: Verbs
     health: Health
     metrics: Metrics
+    _starts: PluginStarts = field(repr=False)
     _cluster: _ClusterSide | None = field(repr=False)
     _queue: QueueSide | None = field(repr=False)
 
-    def start(self) -> None:
-        """The API is followed from now on, whether it is there or not, and plugins are at work."""
+    def follow(self) -> None:
+        """The API is followed from now on, whether it is there or not."""
         if self._cluster is not None:
             self._cluster.start()
-        for plugin in self.verbs.profiles.plugins:
-            _call_if_there(plugin, "start")
+
+    async def start(self) -> None:
+        """Plugins are at work, however long that takes, and then the queue releases pods."""
+        await self._starts.run()
         if self._queue is not None:
-            self._queue.start()
+            await asyncio.to_thread(self._queue.start)
 
     def stop(self) -> None:
         """Nothing talks to the API any more, and no plugin works in the background."""
         if self._queue is not None:
             self._queue.stop()
         for plugin in self.verbs.profiles.plugins:
-            _call_if_there(plugin, "stop")
+            _stop(plugin)
         if self._cluster is not None:
             self._cluster.stop()
 
 
-def _call_if_there(plugin: object, method: str) -> None:
-    """A plugin with work in the background has ``start`` and ``stop``; its failure is logged."""
-    call = getattr(plugin, method, None)
-    if call is None:
+def _stop(plugin: object) -> None:
+    """A plugin with work in the background has a ``stop``; its failure is logged."""
+    stop = getattr(plugin, "stop", None)
+    if stop is None:
         return
     try:
-        call()
+        stop()
     except Exception:
-        _LOGGER.exception("%s of plugin %s failed", method, getattr(plugin, "name", plugin))
+        _LOGGER.exception("stop of plugin %s failed", getattr(plugin, "name", plugin))
 
 
 def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App:
@@ -234,7 +241,8 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
         pool=pool,
     )
     queue = None
-    checks = side.checks() if side else []
+    starts = PluginStarts(verbs.profiles.plugins, verbs.limits, Failures(metrics).note)
+    checks = [Check("started", starts.why_not), *(side.checks() if side else [])]
     alive = [Check("plugins", verbs.limits.breakers.why_not_alive)]
     if side is not None and config.queues:
         queue = QueueSide.of(config, verbs.profiles, side.api, metrics)
@@ -248,12 +256,15 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
 
     @asynccontextmanager
     async def running() -> AsyncIterator[None]:
-        await asyncio.to_thread(app.start)
-        waking = asyncio.create_task(_wake_due(verbs))
+        await asyncio.to_thread(app.follow)
+        # A plugin that does not start must not keep probes and signals waiting.
+        tasks = [asyncio.create_task(work) for work in (app.start(), _wake_due(verbs))]
         try:
             yield
         finally:
-            waking.cancel()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             health.shut_down()
             await asyncio.to_thread(app.stop)
 
@@ -262,13 +273,14 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
         health,
         path=config.server.path,
         served=config.verbs,
+        why_not=starts.why_not,
         limits=Limits(config.server.max_body_bytes, config.server.max_in_flight_bytes),
         more_routes=_waiting_pod_routes(config, waiting_pods, metrics),
         workers=workers,
         running=running,
         pool=pool,
     )
-    app = App(asgi, verbs, health, metrics, side, queue)
+    app = App(asgi, verbs, health, metrics, starts, side, queue)
     return app
 
 
@@ -387,7 +399,13 @@ def serve(
     probes = None
     if server.health_port is not None:
         probe_app = health_application(app.health, app.metrics)
-        probes = Listener(probe_app, server.health_host or server.host, server.health_port)
+        probes = Listener(
+            probe_app,
+            server.health_host or server.host,
+            server.health_port,
+            most_connections=_MOST_PROBES,
+            name="health port",
+        )
 
     def started(urls: list[str]) -> None:
         (announce or _print_url)(f"{urls[0]}{server.path}")

@@ -4,6 +4,7 @@ from kubextend.framework.plugin import Scores
 from kubextend.profile.binding import BindingCycle, BindingPlugins, BindTime
 from kubextend.profile.limits import PluginLimits
 from kubextend.profile.profile import FilterOutcome, Profile, Profiles
+from kubextend.profile.starts import PluginStarts
 from kubextend.profile.waiting_pods import WaitingPod, WaitingPods
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "BindingPlugins",
     "FilterOutcome",
     "PluginLimits",
+    "PluginStarts",
     "Profile",
     "Profiles",
     "Scores",

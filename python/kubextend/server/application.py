@@ -49,6 +49,7 @@ def application(  # noqa: PLR0913  one argument for each thing it is joined to
     *,
     path: str = "/",
     served: Iterable[Verb] = VERBS,
+    why_not: Callable[[], str] = lambda: "",
     limits: Limits = Limits(),
     more_routes: Iterable[Route] = (),
     workers: Workers | None = None,
@@ -62,6 +63,7 @@ def application(  # noqa: PLR0913  one argument for each thing it is joined to
         health: what readiness depends on.
         path: the prefix of the verbs.
         served: the verbs that have a path: those that the configuration needs.
+        why_not: what the verbs still wait for; until it is empty they answer 503.
         limits: what a request may cost.
         more_routes: what else is served beside the verbs.
         workers: threads that wait for the Kubernetes API; ended with the application.
@@ -73,7 +75,9 @@ def application(  # noqa: PLR0913  one argument for each thing it is joined to
     verbs.metrics.in_flight.set_function(lambda: admission.in_flight_bytes)
 
     endpoints = {
-        f"{path.rstrip('/')}/{verb}": VerbEndpoint(verb, verbs, bodies=bodies, admission=admission)
+        f"{path.rstrip('/')}/{verb}": VerbEndpoint(
+            verb, verbs, bodies=bodies, admission=admission, why_not=why_not
+        )
         for verb in served
     }
 

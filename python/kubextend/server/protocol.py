@@ -56,6 +56,8 @@ class BoundedProtocol(HttpToolsProtocol):
         deadlines: how long a client may take.
         ending: whether connections are to end with their next answer.
         on_refused: called with the status of a request that no application sees.
+        most_connections: that the listener may have; one more is closed at once.
+        on_full: called then.
         kwargs: uvicorn's.
 
     Attributes:
@@ -77,6 +79,8 @@ class BoundedProtocol(HttpToolsProtocol):
         "_in_body",
         "_in_head",
         "_last_words",
+        "_most_connections",
+        "_on_full",
         "_on_refused",
         "_reading",
         "_whole_body",
@@ -90,6 +94,8 @@ class BoundedProtocol(HttpToolsProtocol):
         deadlines: Deadlines,
         ending: Callable[[], bool],
         on_refused: Callable[[int], None],
+        most_connections: int,
+        on_full: Callable[[], object],
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
@@ -99,6 +105,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._deadlines = deadlines
         self._ending = ending
         self._on_refused = on_refused
+        self._most_connections = most_connections
+        self._on_full = on_full
         self._in_head = False
         self._in_body = False
         self._field_bytes = 0
@@ -120,6 +128,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self.flow = _Flow(transport, self.pipeline)
         self._active_s = self.loop.time()
         self._wait_while_idle(self.timeout_keep_alive)
+        if len(self.connections) > self._most_connections:
+            self._deaf = True
+            self._on_full()
+            transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody is waited for any more, and whoever wants to know is told."""

@@ -33,10 +33,17 @@ class VerbEndpoint:
         verbs: all of them.
         bodies: how a body is read.
         admission: what is in flight, of all verbs.
+        why_not: why no verb answers yet; empty once they do.
     """
 
     def __init__(
-        self, verb: Verb, verbs: Verbs, *, bodies: BodyReader, admission: Admission
+        self,
+        verb: Verb,
+        verbs: Verbs,
+        *,
+        bodies: BodyReader,
+        admission: Admission,
+        why_not: Callable[[], str],
     ) -> None:
         self._verb: Verb = verb
         self._verbs = verbs
@@ -45,6 +52,7 @@ class VerbEndpoint:
         self._duration = verbs.metrics.duration(verb)
         self._bodies = bodies
         self._admission = admission
+        self._why_not = why_not
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The request is answered; a client that went away in the middle is not."""
@@ -52,11 +60,12 @@ class VerbEndpoint:
         arrived_s = time.monotonic()
         share = Share(self._admission)
         try:
+            self._check_ready()
             body = await self._bodies.read(scope, receive, share)
             if self._verb == "bind":
                 # Permit may hold it for minutes, and by then nothing is left of its body.
                 share.give_back()
-            answer = await self._run(body, scope, receive, arrived_s)
+            answer = await self._run(body, scope, receive, arrived_s, share)
         except ClientDisconnect:
             return
         except asyncio.CancelledError:
@@ -79,11 +88,23 @@ class VerbEndpoint:
             return None
         return partial(self._answer_at_once, partial(self._verbs.run, verb))
 
+    def _check_ready(self) -> None:
+        """This verb may answer.
+
+        Raises: RefusedError: 503, an error like any other to kube-scheduler, which tries again.
+        """
+        if why := self._why_not():
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, f"kubextend is not ready: {why}")
+
     def _answer_at_once(self, run: Callable[[bytes], Body], body: bytes) -> ShortAnswer:
         self._body_bytes.observe(len(body))
         started_s = time.perf_counter()
         try:
+            self._check_ready()
             return ShortAnswer(HTTPStatus.OK, run(body))
+        except RefusedError as refused:
+            self._metrics.refused(str(refused.status)).inc()
+            return ShortAnswer(HTTPStatus(refused.status), error_body(refused.message))
         except WireError as error:
             self._metrics.refused(str(int(HTTPStatus.BAD_REQUEST))).inc()
             return ShortAnswer(HTTPStatus.BAD_REQUEST, error_body(str(error)))
@@ -93,7 +114,9 @@ class VerbEndpoint:
         finally:
             self._duration.observe(time.perf_counter() - started_s)
 
-    async def _run(self, body: Body, scope: Scope, receive: Receive, arrived_s: float) -> Body:
+    async def _run(
+        self, body: Body, scope: Scope, receive: Receive, arrived_s: float, share: Share
+    ) -> Body:
         verb, verbs = self._verb, self._verbs
         self._body_bytes.observe(len(body))
         started_s = time.perf_counter()
@@ -104,7 +127,7 @@ class VerbEndpoint:
             elif verbs.is_brief(verb, len(body)):
                 return verbs.run(verb, body)
             else:
-                work = verbs.in_time(verb, body, arrived_s)
+                work = verbs.in_time(verb, body, arrived_s, share.keep_until)
             return await while_wanted(work, scope, receive)
         except WireError as error:
             raise RefusedError(HTTPStatus.BAD_REQUEST, str(error), unread=False) from error

@@ -66,7 +66,8 @@ def down(kubeconfig: Path) -> Iterator[app.App]:
             profiles=[profile(filter=[{"name": "HighCommPodFilter"}])],
         )
     )
-    built.start()
+    built.follow()
+    asyncio.run(built.start())
     yield built
     built.stop()
 

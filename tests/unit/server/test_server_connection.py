@@ -20,6 +20,7 @@ from connection_world import (
 )
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.server import ServerState
 
 from kubextend.server import Deadlines
 from kubextend.server.connection import connection_of
@@ -109,6 +110,29 @@ def test_keep_alive_closes_no_connection_in_the_middle_of_a_request(
         return wire.received
 
     assert on_turned_clock(scenario()).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_connection_beyond_those_that_a_listener_may_have_is_closed_at_once() -> None:
+    async def scenario() -> None:
+        told: list[str] = []
+        listener = ServerState()
+        first, second, third = (
+            connected(
+                Echo(), state=listener, most_connections=2, on_full=lambda: told.append("full")
+            )
+            for _ in range(3)
+        )
+        await settled()
+        await third.send(get("/livez"))
+        assert (third.closed, third.received, told) == (True, b"", ["full"])
+        await first.leave()
+        await second.send(get("/livez"))
+        assert second.received.endswith(says(Echo.of("/livez")))
+        fourth = connected(Echo(), state=listener, most_connections=2)
+        await fourth.send(get("/livez"))
+        assert fourth.received.endswith(says(Echo.of("/livez")))
+
+    on_turned_clock(scenario())
 
 
 # A client that is slow to ask.
@@ -481,14 +505,18 @@ def test_a_connection_ends_with_the_answer_to_an_upgrade(rest: bytes, apart: boo
 
     async def scenario() -> None:
         app = Held()
-        wire = connected(app)
+        refused: list[int] = []
+        wire = connected(app, refused=refused)
         smuggled = [b"GET /b HTTP/1.1\r\nX: ", get("/c")]
         await wire.send(get("/first"), upgrade + b"\r\n" + body + (b"" if apart else smuggled[0]))
         await wire.send(*smuggled)
-        for path in ("/first", "/a", "/b", "/c"):
+        app.go["/first"].set()
+        await settled()
+        await wire.send(b"\x00", get("/c"))
+        for path in ("/a", "/b", "/c"):
             app.go[path].set()
         await settled()
-        assert app.asked == ["/first", "/a"]
+        assert (app.asked, refused) == (["/first", "/a"], [])
         assert wire.received.count(b"HTTP/1.1 200 ") == 2
         assert wire.received.count(b"connection: close") == 1
         assert wire.closed
