@@ -47,7 +47,8 @@ from kubextend.server import (
 )
 from kubextend.verbs import Verbs
 from kubextend.verbs.bind import InThread
-from kubextend.verbs.readiness import NODES_LISTED, PODS_LISTED, Readiness
+from kubextend.verbs.failures import Failures
+from kubextend.verbs.readiness import NODES_LISTED, PLUGINS_STARTED, PODS_LISTED, Readiness
 from kubextend.verbs.rejected_permits import RejectedPermits
 
 if TYPE_CHECKING:
@@ -60,6 +61,9 @@ _LOGGER = logging.getLogger(__name__)
 # A plugin that computes holds the interpreter so long before health and other verbs get a turn. At
 # Python's 5 ms one busy thread brings their p99 to 28 ms, at this to 4.
 _SWITCH_INTERVAL_S = 1e-4
+
+# kubelet, Prometheus and some people; the descriptors are for the verbs.
+_MOST_PROBES = 64
 
 _Plugins = Mapping[str, Any]
 
@@ -155,9 +159,12 @@ class _ClusterSide:
         return errors
 
 
-def _readiness_checks(readiness: Readiness, side: _ClusterSide | None) -> list[Check]:
+def _readiness_checks(
+    readiness: Readiness, starts: PluginStarts, side: _ClusterSide | None
+) -> list[Check]:
     """The conditions under which verbs decide, with what is known of the causes."""
-    errors = {} if side is None else side.last_errors()
+    errors: dict[str, Callable[[], str | None]] = {} if side is None else side.last_errors()
+    errors[PLUGINS_STARTED] = starts.why_not
     return [
         Check(name, partial(_with_cause, why_not, errors.get(name, lambda: None)))
         for name, why_not in readiness.conditions.items()
@@ -195,21 +202,36 @@ class App:
     _cluster: _ClusterSide | None = field(repr=False)
     _queue: QueueSide | None = field(repr=False)
 
-    def start(self) -> None:
-        """The API is followed from now on, whether it is there or not, and plugins are at work."""
+    def follow(self) -> None:
+        """The API is followed from now on, whether it is there or not."""
         if self._cluster is not None:
             self._cluster.start()
-        self._starts.try_due()
+
+    async def start(self) -> None:
+        """Plugins are at work, however long that takes, and then the queue releases pods."""
+        await self._starts.run()
         if self._queue is not None:
-            self._queue.start()
+            await asyncio.to_thread(self._queue.start)
 
     def stop(self) -> None:
         """Nothing talks to the API any more, and no plugin works in the background."""
         if self._queue is not None:
             self._queue.stop()
-        self._starts.stop()
+        for plugin in self.verbs.profiles.plugins:
+            _stop(plugin)
         if self._cluster is not None:
             self._cluster.stop()
+
+
+def _stop(plugin: object) -> None:
+    """A plugin with work in the background has a ``stop``; its failure is logged."""
+    stop = getattr(plugin, "stop", None)
+    if stop is None:
+        return
+    try:
+        stop()
+    except Exception:
+        _LOGGER.exception("stop of plugin %s failed", getattr(plugin, "name", plugin))
 
 
 def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App:
@@ -233,7 +255,8 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
         verbs.nodes_changed()
 
     def not_started() -> frozenset[str]:
-        return starts.names()
+        names: frozenset[str] = starts.names()
+        return names
 
     def on_node_deleted(name: str) -> None:
         verbs.node_deleted(name)
@@ -257,11 +280,9 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
         in_thread=workers.wait_for,
         pool=pool,
     )
-    starts = PluginStarts(
-        verbs.profiles.plugins, lambda name: metrics.plugin_failures(name, "Start").inc()
-    )
+    starts = PluginStarts(verbs.profiles.plugins, verbs.limits, Failures(metrics).note)
     queue = None
-    checks = _readiness_checks(verbs.readiness, side)
+    checks = _readiness_checks(verbs.readiness, starts, side)
     alive = [Check("plugins", verbs.limits.breakers.why_not_alive)]
     if side is not None and config.queues:
         queue = QueueSide.of(config, verbs.profiles, side.api, metrics, side.events)
@@ -277,12 +298,15 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
 
     @asynccontextmanager
     async def running() -> AsyncIterator[None]:
-        await asyncio.to_thread(app.start)
-        waking = asyncio.create_task(_each_second(starts.try_due, verbs.wake_due))
+        await asyncio.to_thread(app.follow)
+        # A plugin that does not start must not keep probes and signals waiting.
+        tasks = [asyncio.create_task(work) for work in (app.start(), _wake_due(verbs))]
         try:
             yield
         finally:
-            waking.cancel()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             health.shut_down()
             await asyncio.to_thread(app.stop)
 
@@ -290,6 +314,7 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
         verbs,
         health,
         path=config.server.path,
+        served=config.verbs,
         limits=Limits(config.server.max_body_bytes, config.server.max_in_flight_bytes),
         more_routes=_waiting_pod_routes(config, waiting_pods, metrics),
         workers=workers,
@@ -371,15 +396,14 @@ def build_verbs(  # noqa: PLR0913  one argument for each thing they are joined t
     )
 
 
-async def _each_second(*work: Callable[[], object]) -> None:
-    """What is due is done, each on a thread; what fails is done again a second later."""
+async def _wake_due(verbs: Verbs) -> None:
+    """Pods whose remembered answer has had its time are asked about again."""
     while True:
         await asyncio.sleep(1)
-        for each in work:
-            try:
-                await asyncio.to_thread(each)
-            except Exception:
-                _LOGGER.exception("what is due each second failed")
+        try:
+            await asyncio.to_thread(verbs.wake_due)
+        except Exception:
+            _LOGGER.exception("waking pods failed")
 
 
 def create_app(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> Starlette:
@@ -419,7 +443,13 @@ def serve(
     probes = None
     if server.health_port is not None:
         probe_app = health_application(app.health, app.metrics)
-        probes = Listener(probe_app, server.health_host or server.host, server.health_port)
+        probes = Listener(
+            probe_app,
+            server.health_host or server.host,
+            server.health_port,
+            most_connections=_MOST_PROBES,
+            name="health port",
+        )
 
     def started(urls: list[str]) -> None:
         (announce or _print_url)(f"{urls[0]}{server.path}")

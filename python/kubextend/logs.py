@@ -126,17 +126,22 @@ class _JsonLines(logging.Formatter):
 
 
 class _TextLines(logging.Formatter):
-    """``TIME LEVEL logger: message key=value``, one line but for a traceback."""
+    """``TIME LEVEL logger: message key=value``; the lines of a traceback are indented below it."""
 
     def format(self, record: logging.LogRecord) -> str:
         facts = "".join(f" {key}={_shown(value)}" for key, value in _facts(record).items())
         message = printable(record.getMessage())
         line = f"{_time(record)} {record.levelname:7} {record.name}: {message}{facts}"
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            line += _indented(self.formatException(record.exc_info))
         if record.stack_info:
-            line += "\n" + self.formatStack(record.stack_info)
+            line += _indented(self.formatStack(record.stack_info))
         return line
+
+
+def _indented(text: str) -> str:
+    """Lines that nobody takes for log lines: a message of an exception may look like one."""
+    return "".join(f"\n  {printable(line)}" for line in text.split("\n"))
 
 
 def _time(record: logging.LogRecord) -> str:

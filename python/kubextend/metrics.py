@@ -263,6 +263,17 @@ class Metrics:
             ("result",),
             registry=self.registry,
         )
+        self.certificate_not_after = Gauge(
+            "kubextend_certificate_not_after_seconds",
+            "When the certificate of the verbs' listener ends, in seconds of Unix time; 0 without.",
+            registry=self.registry,
+        )
+        self._connections_refused = Counter(
+            "kubextend_connections_refused",
+            "Connections that were closed at once, as their listener had as many as it may.",
+            ("listener",),
+            registry=self.registry,
+        )
         self.queue_wait = self._histograms(
             "kubextend_queue_wait_seconds",
             "From a pod's creation until its gate was taken off.",
@@ -280,6 +291,7 @@ class Metrics:
         self.waiting_pod_requests: Callable[[str], Counter] = cache(
             self._waiting_pod_requests.labels
         )
+        self.connections_refused: Callable[[str], Counter] = cache(self._connections_refused.labels)
         self.plugin_failures: Callable[[str, str], Counter] = cache(self._plugin_failures.labels)
         self.plugin_calls_refused: Callable[[str], Counter] = cache(
             self._plugin_calls_refused.labels

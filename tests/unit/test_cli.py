@@ -70,6 +70,15 @@ def nothing_else_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery, "entry_points", lambda group: ())
 
 
+def test_a_configuration_may_come_from_standard_input(config_file: Path) -> None:
+    good = CliRunner().invoke(cli.main, ["check", "-"], input=CONFIG)
+    assert good.exit_code == 0
+    assert good.stdout == run("check", config_file).stdout
+    bad = CliRunner().invoke(cli.main, ["check", "-"], input="kind: [")
+    assert bad.exit_code == 1
+    assert "standard input" in bad.stderr
+
+
 @pytest.fixture
 def config_file(tmp_path: Path) -> Path:
     file = tmp_path / "config.yaml"

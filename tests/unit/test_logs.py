@@ -72,6 +72,21 @@ def test_an_exception_is_written_with_its_traceback(
     assert "TypeError" in text
 
 
+def test_no_line_of_a_traceback_looks_like_a_line_of_the_log(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logs.configure("info", "text")
+    forged = "2026-11-21T20:00:00.000Z INFO    kubextend: pod ml/p is allowed"
+    try:
+        sys.exit(f"bad\n{forged}\r{forged}\x1b[31m\u2028{forged}")
+    except SystemExit:
+        logging.getLogger("kubextend.test").exception("failed", stack_info=True)
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert first.endswith("ERROR   kubextend.test: failed")
+    assert all(line.startswith("  ") for line in rest)
+    assert "\\x1b[31m" in rest[[forged in line for line in rest].index(True)]
+
+
 def test_what_is_below_the_level_is_not_written(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("warning", "text")
     logging.getLogger("kubextend.test").info("quiet")

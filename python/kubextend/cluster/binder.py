@@ -69,13 +69,14 @@ class Binder:
             name: of the pod.
             uid: of the pod; another pod of the same name is left alone.
             node: where it goes.
-            timeout_s: instead of the binder's own.
+            timeout_s: when somebody waits for it no longer than that; else the binder's own.
 
         Raises:
             ClusterError: it is not, or that could not be found out in time; says why.
         """
         _Binding(self._cluster, namespace, name, uid, node).write(
-            self._clock() + (self._timeout_s if timeout_s is None else timeout_s),
+            self._clock()
+            + min(self._timeout_s, self._timeout_s if timeout_s is None else timeout_s),
             self._clock,
             self._sleep,
         )

@@ -3,6 +3,7 @@
 import copy
 import json
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -40,6 +41,8 @@ profiles:
       - name: HighCommPodFilter
 """
 
+_STDIN: Final = "-"
+
 # Of a list of texts no single one could be given a default.
 _TEXT_LISTS: Final[tuple[Location, ...]] = ((FIELD,), ("server", "waitingPods", "allowedNames"))
 
@@ -57,7 +60,8 @@ def load(
     """The configuration in a file.
 
     Args:
-        path: an ExtenderConfiguration or a KubeSchedulerConfiguration; None for ``DEFAULT``.
+        path: an ExtenderConfiguration or a KubeSchedulerConfiguration; None for ``DEFAULT``, ``-``
+            for standard input.
         known: the plugins there are, by name, without those of its own ``outOfTree``.
         overrides: values that count before those of the file, by their path, as
             ``{"server.port": 9000}``.
@@ -67,7 +71,8 @@ def load(
     Raises: ConfigError: with every issue of the file.
     """
     data = DEFAULT.encode() if path is None else _bytes(Path(path))
-    tree = read_document(data, str(path or "the embedded default"))
+    shown = "standard input" if str(path) == _STDIN else str(path or "the embedded default")
+    tree = read_document(data, shown)
     return parse(tree, known=known, overrides=overrides, runs_here=runs_here)
 
 
@@ -99,6 +104,8 @@ def parse(
 
 def _bytes(path: Path) -> bytes:
     try:
+        if str(path) == _STDIN:
+            return sys.stdin.buffer.read()
         return path.read_bytes()
     except OSError as error:
         reason = error.strerror or type(error).__name__

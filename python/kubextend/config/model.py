@@ -461,7 +461,7 @@ class ExtenderConfiguration(_Model):
 
     @property
     def verbs(self) -> tuple[Verb, ...]:
-        """The verbs that kube-scheduler has a reason to call."""
+        """The verbs that kube-scheduler is told of, and the only ones that are served."""
         verbs: list[Verb] = []
         if self._any_at(_FILTER_POINTS):
             verbs.append("filter")

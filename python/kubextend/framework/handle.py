@@ -68,9 +68,9 @@ class Binder(Protocol):
         Args:
             namespace: of the pod.
             name: of the pod.
-            uid: of the pod.
+            uid: of the pod; another pod of the same name is left alone.
             node: where it goes.
-            timeout_s: how long that may take; None: as long as the binder allows.
+            timeout_s: nothing is written any more after that; None: nobody waits.
 
         Raises: ClusterError: it is not, and why.
         """

@@ -3,8 +3,8 @@
 from kubextend.framework.plugin import Scores
 from kubextend.profile.binding import BindingCycle, BindingPlugins, BindTime
 from kubextend.profile.limits import PluginLimits
-from kubextend.profile.plugin_starts import PluginStarts
 from kubextend.profile.profile import FilterOutcome, Profile, Profiles
+from kubextend.profile.starts import PluginStarts
 from kubextend.profile.waiting_pods import WaitingPod, WaitingPods
 
 __all__ = [

@@ -165,7 +165,7 @@ class LimitedCall(Generic[_T]):
 
     def withdraw(self) -> None:
         """Nobody wants the answer: work that has not begun does not begin."""
-        self.job.future.cancel()
+        self.job.withdraw()
 
     def given_up(self) -> HungError | TimeoutError:
         """What to raise: the plugin that took most of the time, if one did, is left uncalled."""

@@ -28,7 +28,7 @@ class Job(Generic[_T]):
     """One call on its way through a thread.
 
     Attributes:
-        future: its result; never done where the job is given up.
+        future: its result; that of a job that was given up comes whenever its work ends after all.
     """
 
     def __init__(self, work: Callable[[], _T]) -> None:
@@ -37,6 +37,11 @@ class Job(Generic[_T]):
         self._context: Context = copy_context()
         self._phase = _Phase.QUEUED
         self._on_return: Callable[[], object] = _nothing
+
+    def withdraw(self) -> None:
+        """Work that has not begun never begins, and what it holds is let go of."""
+        if self.future.cancel():
+            self._work = _nothing  # type: ignore[assignment]
 
     def _run(self) -> Callable[[], object]:
         """The work is done; what the future is then to be told."""
@@ -94,7 +99,7 @@ class Threads:
         """
         with self._lock:
             if job._phase is _Phase.QUEUED:  # noqa: SLF001  of the same file
-                job.future.cancel()
+                job.withdraw()
                 job._phase = _Phase.DONE  # noqa: SLF001
             if job._phase is not _Phase.RUNNING:  # noqa: SLF001
                 return False
@@ -141,8 +146,7 @@ class Threads:
             stays = not given_up and self._stays()
         if given_up:
             job._on_return()  # noqa: SLF001
-        else:
-            tell()
+        tell()
         return stays
 
     def _stays(self) -> bool:

@@ -1,5 +1,6 @@
 """Who may decide on waiting pods: client certificates by their names, and bearer tokens."""
 
+import asyncio
 import hmac
 import logging
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ __all__ = ["Access", "TokenFile"]
 _LOGGER = logging.getLogger(__name__)
 
 _MOST_FILE_BYTES: Final = 64 * 1024
+# Of random letters and digits these hold 95 bits.
+_LEAST_TOKEN_CHARS: Final = 16
 
 
 class TokenFile:
@@ -28,7 +31,7 @@ class TokenFile:
     Args:
         path: of the file.
 
-    Raises: KubextendError: it cannot be read, or holds no token.
+    Raises: KubextendError: it cannot be read, or holds anything but tokens.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,7 +40,10 @@ class TokenFile:
         self._tokens()
 
     def holds(self, token: bytes) -> bool:
-        """Whether it is one of them; the time that takes says nothing about how near it was."""
+        """Whether it is one of them; the time that takes says nothing about how near it was.
+
+        Reads the file, and so blocks as long as its disk does.
+        """
         try:
             tokens = self._tokens()
         except KubextendError as error:
@@ -51,15 +57,32 @@ class TokenFile:
     def _tokens(self) -> list[bytes]:
         try:
             with self._path.open("rb") as file:
-                lines = file.read(_MOST_FILE_BYTES).splitlines()
+                content = file.read(_MOST_FILE_BYTES + 1)
         except OSError as error:
             message = f"token file {self._path} cannot be read: {error.strerror or error}"
             raise KubextendError(message) from error
-        tokens = [token for line in lines if (token := line.strip())]
-        if not tokens:
-            message = f"token file {self._path} holds no token"
+        lines = [line.strip() for line in content.splitlines()]
+        if complaint := _complaint(content, lines):
+            message = f"token file {self._path} {complaint}"
             raise KubextendError(message)
-        return tokens
+        return [line for line in lines if line]
+
+
+def _complaint(content: bytes, lines: list[bytes]) -> str:
+    """Why these are no tokens; empty where they are. No token is shown."""
+    if len(content) > _MOST_FILE_BYTES:
+        return f"is larger than {_MOST_FILE_BYTES} bytes"
+    if not any(lines):
+        return "holds no token"
+    for number, line in enumerate(lines, 1):
+        if line.startswith(b"#"):
+            return f"has a comment in line {number}: write one token a line and nothing else"
+        if line and len(line) < _LEAST_TOKEN_CHARS:
+            return (
+                f"has a token of {len(line)} characters in line {number}: "
+                f"use at least {_LEAST_TOKEN_CHARS}, such as `openssl rand -hex 32` writes"
+            )
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +97,7 @@ class Access:
     names: frozenset[str] = frozenset()
     tokens: TokenFile | None = None
 
-    def caller(self, scope: Scope) -> str:
+    async def caller(self, scope: Scope) -> str:
         """Who has sent this request, for the log.
 
         Raises: RefusedError: 401 where a token is missing or wrong, 403 where the certificate is of
@@ -85,7 +108,7 @@ class Access:
             return min(known)
         token = _bearer_token(scope)
         if self.tokens is not None and token is not None:
-            if self.tokens.holds(token):
+            if await asyncio.to_thread(self.tokens.holds, token):
                 return "a bearer token"
             raise RefusedError(401, "Authorization: this bearer token is not known")
         if self.tokens is not None and not names:

@@ -1,6 +1,9 @@
 """How many bytes of requests are held at the same time, so that a burst cannot take all memory."""
 
-from typing import Final
+import asyncio
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, Final
 
 from kubextend.server.reply import RefusedError
 
@@ -45,17 +48,19 @@ class Admission:
 
 
 class Share:
-    """What one request has of the bytes in flight.
+    """What one request has of the bytes in flight; nobody's once all that hold it let go.
 
     Args:
         admission: where they are counted.
     """
 
-    __slots__ = ("_admission", "_bytes")
+    __slots__ = ("_admission", "_bytes", "_held", "_holders")
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
         self._bytes = 0
+        self._held = True
+        self._holders = 1
 
     def take(self, size: int) -> None:
         """So many bytes more.
@@ -65,7 +70,26 @@ class Share:
         self._admission.take(size)
         self._bytes += size
 
+    def keep_until(self, done: Future[Any]) -> None:
+        """Something else holds the bytes too until this is done, in whatever thread that is."""
+        loop = asyncio.get_running_loop()
+        self._holders += 1
+
+        def tell(_done: Future[Any]) -> None:
+            # A thread may come back after the loop has ended.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._let_go)
+
+        done.add_done_callback(tell)
+
     def give_back(self) -> None:
-        """All of it, if anything is left; nothing is held for this request any more."""
-        self._admission.give_back(self._bytes)
-        self._bytes = 0
+        """The request itself holds nothing any more; told again, nothing changes."""
+        if self._held:
+            self._held = False
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._holders -= 1
+        if self._holders == 0:
+            self._admission.give_back(self._bytes)
+            self._bytes = 0

@@ -26,7 +26,8 @@ from kubextend.verbs.answer import Verb
 
 __all__ = ["Application", "Limits", "application", "health_application"]
 
-_VERBS: Final[tuple[Verb, ...]] = ("filter", "prioritize", "preempt", "bind")
+VERBS: Final[tuple[Verb, ...]] = ("filter", "prioritize", "preempt", "bind")
+"""All there are; a configuration may need fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ def application(  # noqa: PLR0913  one argument for each thing it is joined to
     health: Health,
     *,
     path: str = "/",
+    served: Iterable[Verb] = VERBS,
     limits: Limits = Limits(),
     more_routes: Iterable[Route] = (),
     workers: Workers | None = None,
@@ -59,6 +61,7 @@ def application(  # noqa: PLR0913  one argument for each thing it is joined to
         verbs: bytes in, bytes out.
         health: what readiness depends on.
         path: the prefix of the verbs.
+        served: the verbs that have a path: those that the configuration needs.
         limits: what a request may cost.
         more_routes: what else is served beside the verbs.
         workers: threads that wait for the Kubernetes API; ended with the application.
@@ -71,7 +74,7 @@ def application(  # noqa: PLR0913  one argument for each thing it is joined to
 
     endpoints = {
         f"{path.rstrip('/')}/{verb}": VerbEndpoint(verb, verbs, bodies=bodies, admission=admission)
-        for verb in _VERBS
+        for verb in served
     }
 
     @asynccontextmanager

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -11,6 +12,8 @@ from starlette.routing import Route
 from kubextend.metrics import Metrics
 
 __all__ = ["Check", "Health", "health_routes"]
+
+_LEAST_RENDER_GAP_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +77,10 @@ def health_routes(health: Health, metrics: Metrics) -> list[Route]:
         status, text = health.readyz(verbose="verbose" in request.query_params)
         return PlainTextResponse(text, status)
 
+    page = _MetricsPage(metrics)
+
     async def show_metrics(_request: Request) -> Response:
-        # A hundred histograms take 20 ms to render.
-        text, content_type = await asyncio.to_thread(metrics.render)
+        text, content_type = await page.fresh()
         return Response(text, headers={"content-type": content_type})
 
     return [
@@ -84,6 +88,38 @@ def health_routes(health: Health, metrics: Metrics) -> list[Route]:
         Route("/readyz", readyz),
         Route("/metrics", show_metrics),
     ]
+
+
+class _MetricsPage:
+    """The text of all metrics, rendered at most once a second however many ask for it.
+
+    A hundred histograms take 20 ms to render, in which verbs share the interpreter with it. A
+    scrape that comes too early waits for the next text, so that none is older than its request.
+
+    Args:
+        metrics: what is rendered.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._next: asyncio.Task[tuple[bytes, str]] | None = None
+        self._not_before_s = 0.0
+
+    async def fresh(self) -> tuple[bytes, str]:
+        """Text and content type."""
+        if self._next is None:
+            self._next = asyncio.create_task(self._rendered())
+        # Another scrape may wait for it too.
+        return await asyncio.shield(self._next)
+
+    async def _rendered(self) -> tuple[bytes, str]:
+        loop = asyncio.get_running_loop()
+        try:
+            await asyncio.sleep(self._not_before_s - loop.time())
+        finally:
+            self._next = None
+        self._not_before_s = loop.time() + _LEAST_RENDER_GAP_S
+        return await asyncio.to_thread(self._metrics.render)
 
 
 def _report(endpoint: str, checks: Sequence[Check], *, verbose: bool) -> tuple[int, str]:

@@ -29,11 +29,21 @@ from kubextend.server.whole_body import WholeBody
 __all__ = ["BoundedProtocol"]
 
 _MOST_HEAD_BYTES = 64 * 1024
+# Python keeps about this much for each field of a head besides its bytes.
+_FIELD_BYTES = 200
+# As Go's server counts what is in a chunked body besides its data.
+_MOST_FRAMING_BYTES = 64 * 1024
+_CHUNK_FRAMING_BYTES = 16
+_FRAMING_PER_BODY_BYTE = 2
 _MOST_WAITING = 100
 _MOST_DROPPED_BYTES = 16 * 1024 * 1024
 _HEAD_TOO_LARGE = f"the request's head is larger than {_MOST_HEAD_BYTES} bytes"
 _HEAD_TOO_SLOW = "the request's head took too long"
 _BODY_TOO_SLOW = "the request's body took too long"
+_TOO_MUCH_FRAMING = (
+    f"the request's body has more than {_MOST_FRAMING_BYTES} bytes of trailers and chunk framing"
+)
+_NOT_HTTP = "what was sent is no valid HTTP request"
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -46,6 +56,8 @@ class BoundedProtocol(HttpToolsProtocol):
         deadlines: how long a client may take.
         ending: whether connections are to end with their next answer.
         on_refused: called with the status of a request that no application sees.
+        most_connections: that the listener may have; one more is closed at once.
+        on_full: called then.
         kwargs: uvicorn's.
 
     Attributes:
@@ -57,15 +69,18 @@ class BoundedProtocol(HttpToolsProtocol):
     __slots__ = (
         "_active_s",
         "_answering",
-        "_begun",
         "_body_bytes",
         "_deadlines",
         "_deaf",
         "_dropped_bytes",
         "_ending",
-        "_head_bytes",
+        "_field_bytes",
+        "_framing_bytes",
         "_in_body",
         "_in_head",
+        "_last_words",
+        "_most_connections",
+        "_on_full",
         "_on_refused",
         "_reading",
         "_whole_body",
@@ -79,6 +94,8 @@ class BoundedProtocol(HttpToolsProtocol):
         deadlines: Deadlines,
         ending: Callable[[], bool],
         on_refused: Callable[[int], None],
+        most_connections: int,
+        on_full: Callable[[], object],
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
@@ -88,13 +105,16 @@ class BoundedProtocol(HttpToolsProtocol):
         self._deadlines = deadlines
         self._ending = ending
         self._on_refused = on_refused
+        self._most_connections = most_connections
+        self._on_full = on_full
         self._in_head = False
         self._in_body = False
-        self._begun = 0
-        self._head_bytes = 0
+        self._field_bytes = 0
+        self._framing_bytes = 0
         self._body_bytes = 0
         self._dropped_bytes = 0
         self._deaf = False
+        self._last_words = b""
         self._active_s = 0.0
         self._whole_body: WholeBody | None = None
         self._reading: Patience | None = None
@@ -108,6 +128,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self.flow = _Flow(transport, self.pipeline)
         self._active_s = self.loop.time()
         self._wait_while_idle(self.timeout_keep_alive)
+        if len(self.connections) > self._most_connections:
+            self._deaf = True
+            self._on_full()
+            transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody is waited for any more, and whoever wants to know is told."""
@@ -146,40 +170,51 @@ class BoundedProtocol(HttpToolsProtocol):
             self.flow.resume_reading()
 
     def data_received(self, data: bytes) -> None:
-        """The bytes are parsed; a head that is still not whole and too large ends it all."""
+        """The bytes are parsed; a head or a framing of a body that is too large ends it all."""
         if self._deaf:
             return
-        self._begun = 1 if self._in_body else 0
-        super().data_received(data)
-        if self._in_head:
-            # Of a head behind other requests nobody knows where in the data it began.
-            self._head_bytes += len(data) if self._begun <= 1 else 0
-            if self._head_bytes > _MOST_HEAD_BYTES:
-                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _HEAD_TOO_LARGE)
-                return
-        if self._reading is None and (self._in_head or self._in_body):
+        self._active_s = self.loop.time()
+        self._framing_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            # What follows is in another protocol, or in ours: nobody can tell.
+            self._deaf = True
+            return
+        except httptools.HttpParserError:
+            if not self._deaf:
+                self._refuse(HTTPStatus.BAD_REQUEST, _NOT_HTTP)
+            return
+        if self._framing_bytes and not self._in_body:
+            # Empty lines may stand before a request, and count as a part of its head.
+            self._in_head = True
+        if self._framing_bytes > _MOST_FRAMING_BYTES:
+            message = _HEAD_TOO_LARGE if self._in_head else _TOO_MUCH_FRAMING
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, message)
+        elif self._reading is None and (self._in_head or self._in_body):
             self._wait_for_the_rest()
 
     def on_message_begin(self) -> None:
         """A request line has begun."""
         self._in_head = True
-        self._begun += 1
-        self._head_bytes = self._body_bytes = self._dropped_bytes = 0
+        self._field_bytes = self._body_bytes = self._dropped_bytes = 0
         super().on_message_begin()
         self.scope[CONNECTION] = self  # type: ignore[typeddict-unknown-key]
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A field of the head is kept; a trailer is not, since no verb reads any."""
+        if self._in_head:
+            self._field_bytes += len(name) + len(value) + _FIELD_BYTES
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """The head is whole."""
         self._head_is_whole()
-        if len(self.pipeline) >= _MOST_WAITING:
-            # The parser goes on to the end of what it was given, unless it is stopped.
-            message = f"more than {_MOST_WAITING} requests before the first was answered"
-            raise httptools.HttpParserError(message)
         super().on_headers_complete()
         self.cycle.message_event = _Event(self.loop)  # type: ignore[assignment]
         # The application may drop those of the scope.
         self.headers = []
-        if self._ending():
+        if self._ending() or self.parser.should_upgrade():
             self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
@@ -188,6 +223,8 @@ class BoundedProtocol(HttpToolsProtocol):
         Hanging up at once could take the refusal from the client along with the connection.
         """
         self._body_bytes += len(body)
+        allowed = len(body) * (1 + _FRAMING_PER_BODY_BYTE) + _CHUNK_FRAMING_BYTES
+        self._framing_bytes = max(0, self._framing_bytes - allowed)
         if self.cycle.response_complete:
             self._dropped_bytes += len(body)
             if self._dropped_bytes > _MOST_DROPPED_BYTES:
@@ -219,13 +256,15 @@ class BoundedProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def on_response_complete(self) -> None:
-        """The next request that waits is begun; else the connection is idle."""
+        """The next request that waits is begun, or the one that was refused behind it hears so."""
         self.server_state.total_requests += 1
         self._active_s = self.loop.time()
         if self.transport.is_closing():
             return
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
+        elif self._last_words:
+            self._hang_up(self._last_words)
         self.flow.resume_reading()
 
     def timeout_keep_alive_handler(self) -> None:
@@ -238,10 +277,6 @@ class BoundedProtocol(HttpToolsProtocol):
         else:
             self.transport.close()
 
-    def _unset_keepalive_if_required(self) -> None:
-        # One timer a connection looks when the last byte came: one a request would cost more.
-        self._active_s = self.loop.time()
-
     def _wait_while_idle(self, seconds: float) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(
             seconds, self.timeout_keep_alive_handler
@@ -250,10 +285,6 @@ class BoundedProtocol(HttpToolsProtocol):
     def _is_busy(self) -> bool:
         answering = self.cycle is not None and not self.cycle.response_complete
         return answering or self._in_head or self._in_body
-
-    def send_400_response(self, msg: str) -> None:
-        """What came is no request."""
-        self._refuse(HTTPStatus.BAD_REQUEST, msg)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answering = cycle
@@ -291,11 +322,24 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.set_protocol(self)
 
     def _head_is_whole(self) -> None:
+        """The body is next.
+
+        Raises: httptools.HttpParserError: the request is refused, and nothing more is parsed.
+        """
+        if self._field_bytes + len(self.url) > _MOST_HEAD_BYTES:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _HEAD_TOO_LARGE)
+            raise httptools.HttpParserError
+        if len(self.pipeline) >= _MOST_WAITING:
+            message = f"more than {_MOST_WAITING} requests before the first was answered"
+            self._refuse(HTTPStatus.BAD_REQUEST, message)
+            raise httptools.HttpParserError
+        self._framing_bytes = 0
         self._in_head = False
         self._in_body = True
         self._stop_reading_patience()
 
     def _body_came(self) -> None:
+        self._framing_bytes = 0
         self._in_body = False
         self._stop_reading_patience()
 
@@ -343,15 +387,48 @@ class BoundedProtocol(HttpToolsProtocol):
         return self._in_head or self.cycle.response_started or bool(self.pipeline)
 
     def _refuse(self, status: HTTPStatus, message: str) -> None:
-        self._in_head = False
+        """The request that is being read is refused in its turn, and nothing is read after it."""
+        self._deaf = True
+        self._stop_reading_patience()
         self._on_refused(status)
+        if self._in_body and self._is_answered_in_part():
+            return
         body = orjson.dumps({"Error": message})
-        self.transport.write(
+        words = (
             b"%b"
             b"content-type: application/json\r\n"
             b"content-length: %d\r\n"
             b"connection: close\r\n\r\n%b" % (STATUS_LINE[status], len(body), body)
         )
+        if self._in_body and self.pipeline:
+            # The newest is the one that is refused.
+            del self.pipeline[0]
+        elif self._in_body:
+            self._forget_answer()
+        if self._answering is not None and not self._answering.response_complete:
+            self._last_words = words
+        else:
+            self._hang_up(words)
+
+    def _is_answered_in_part(self) -> bool:
+        """Whether the request that is being read has (some of) its answer; no more will follow."""
+        if self.pipeline or self._answering is None or not self._answering.response_started:
+            return False
+        if self._answering.response_complete:
+            self.transport.close()
+        else:
+            self.transport.abort()
+        return True
+
+    def _forget_answer(self) -> None:
+        """The application writes nothing any more, and hears that its client is gone."""
+        if self._answering is not None:
+            self._answering.disconnected = True
+            self._answering.message_event.set()
+            self._answering = None
+
+    def _hang_up(self, words: bytes) -> None:
+        self.transport.write(words)
         self.transport.close()
 
     def _stop_reading_patience(self) -> None:

@@ -2,12 +2,16 @@
 
 import asyncio
 import contextlib
+import errno
 import gc
+import logging
+import os
+import resource
 import signal
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
@@ -29,6 +33,12 @@ _BACKLOG = 2048
 # Kubernetes kills a container 30 s after it told it to end; the drain delay is part of these.
 _GRACE_S = 25
 _LAST_WORDS_S = 1
+_FULL_GAP_S = 10.0
+_DESCRIPTORS_LOOK_S = 5.0
+# More than any listener may have connections.
+_MOST_DESCRIPTORS = 65_536
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +53,8 @@ class Listener:
             does not repeat a POST that hits a connection closed in that moment.
         tls: None for plain HTTP.
         deadlines: how long clients may take.
+        most_connections: that are open at the same time; one more is closed at once.
+        name: what metrics and log lines call it.
     """
 
     app: Starlette
@@ -51,6 +63,8 @@ class Listener:
     keep_alive_s: int = 120
     tls: TlsFiles | None = None
     deadlines: Deadlines = field(default_factory=Deadlines)
+    most_connections: int = 4096
+    name: str = "verbs"
 
     def url(self, port: int) -> str:
         """Where a client finds it, given the port that it really has."""
@@ -90,6 +104,7 @@ class Service:
         self._drain_s = drain_s
         self._tls_look_s = tls_look_s
         self._draining = False
+        self._full_again_s = 0.0
         self._servers: list[_Server] = []
 
     def run(self) -> None:
@@ -97,6 +112,7 @@ class Service:
 
         Raises: KubextendError: an address cannot be had, or a TLS file is no good.
         """
+        raise_descriptor_limit()
         with contextlib.ExitStack() as sockets:
             self._servers = [
                 self._server(listener, sockets.enter_context(_bound_socket(listener)))
@@ -139,22 +155,49 @@ class Service:
             deadlines=listener.deadlines,
             ending=lambda: self._draining,
             on_refused=lambda status: self._metrics.refused(str(int(status))).inc(),
+            most_connections=listener.most_connections,
+            on_full=partial(self._note_full, listener),
         )
         tls = None
         if listener.tls is not None:
-            tls = TlsReloader(listener.tls, self._metrics.certificate_reload)
+            tls = reloader = TlsReloader(listener.tls, self._metrics.certificate_reload)
+            self._metrics.certificate_not_after.set_function(lambda: reloader.not_after_s)
         return _Server(
             listener, bound, protocol, tls, grace_s=max(1, _GRACE_S - int(self._drain_s))
         )
 
+    def _note_full(self, listener: Listener) -> None:
+        self._metrics.connections_refused(listener.name).inc()
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._full_again_s:
+            self._full_again_s = now_s + _FULL_GAP_S
+            _LOGGER.error(
+                "a connection to the %s was closed: %d are open already, and no more may be",
+                listener.name,
+                listener.most_connections,
+            )
+
+    def _look_at_certificates(self) -> None:
+        """Certificates that were replaced are loaded now, and not only at the next look."""
+        _LOGGER.info("SIGHUP: the certificates are read again; for a new configuration restart")
+        for server in self._servers:
+            if server.tls is not None:
+                asyncio.get_running_loop().run_in_executor(None, server.tls.look)
+
     async def _serve(self) -> None:
         main, *probes = self._servers
-        with _on_signals(self.drain, self.stop):
+        handlers = {
+            signal.SIGTERM: self.drain,
+            signal.SIGINT: self.stop,
+            signal.SIGHUP: self._look_at_certificates,
+        }
+        with _on_signals(handlers):
             async with asyncio.TaskGroup() as group:
                 for server in probes:
                     group.create_task(server.run_on_socket())
                 group.create_task(self._announce_when_started())
-                watching = [
+                watching = [group.create_task(_watch_descriptors(_DESCRIPTORS_LOOK_S))]
+                watching += [
                     group.create_task(server.tls.watch(self._tls_look_s))
                     for server in self._servers
                     if server.tls is not None
@@ -270,16 +313,39 @@ def _bound_socket(listener: Listener) -> socket.socket:
 
 
 @contextlib.contextmanager
-def _on_signals(on_term: Callable[[], None], on_interrupt: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT call these, where Python lets them: on the main thread."""
+def _on_signals(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterator[None]:
+    """These signals call these, where Python lets them: on the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, on_term)
-    loop.add_signal_handler(signal.SIGINT, on_interrupt)
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
     try:
         yield
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in handlers:
             loop.remove_signal_handler(number)
+
+
+def raise_descriptor_limit() -> None:
+    """The process may open as many files as whoever started it lets it: each held pod is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+async def _watch_descriptors(every_s: float) -> None:
+    """Nothing else tells that none is left: uvloop drops connections then without a word."""
+    while True:
+        await asyncio.sleep(every_s)
+        try:
+            os.close(os.open(os.devnull, os.O_RDONLY))
+        except OSError as error:
+            if error.errno not in {errno.EMFILE, errno.ENFILE}:
+                raise
+            limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            _LOGGER.error(  # noqa: TRY400  expected
+                "no file descriptor is left of %d (ulimit -n): connections are dropped", limit
+            )

@@ -76,9 +76,9 @@ class ShortcutProtocol(BoundedProtocol):
         """The head is whole, and says which way the request goes."""
         shortcut = self._shortcuts.get(self.url)
         if shortcut is not None and self._is_plain() and self._is_free():
+            self._head_is_whole()
             self._shortcut = shortcut
             self._piece = b""
-            self._head_is_whole()
         else:
             super().on_headers_complete()
 

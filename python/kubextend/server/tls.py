@@ -43,8 +43,10 @@ class TlsFiles:
             self._require_client_certificates(context, self.client_ca_file)
         return context
 
-    def check_dates(self) -> None:
-        """The certificate serves today: a handshake in memory, with nobody but itself to trust.
+    def not_after_s(self) -> float:
+        """Until when the certificate serves, in seconds of Unix time; it does today.
+
+        Asked of a handshake in memory, with nobody but the certificate itself to trust.
 
         Raises: KubextendError: it has expired, or is not valid yet, or not for servers.
         """
@@ -53,10 +55,11 @@ class TlsFiles:
         client.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
         client.load_verify_locations(self.cert_file)
         try:
-            _shake_hands(self._own_context(), client)
+            certificate = _shake_hands(self._own_context(), client)
         except ssl.SSLCertVerificationError as error:
             message = f"TLS certificate {self.cert_file}: {error.verify_message}"
             raise KubextendError(message) from error
+        return ssl.cert_time_to_seconds(certificate["notAfter"])
 
     def fingerprint(self) -> bytes:
         """Another one for other contents.
@@ -109,8 +112,10 @@ class TlsReloader:
 
     Attributes:
         context: for the listener.
+        not_after_s: when its certificate ends, in seconds of Unix time.
 
-    Raises: KubextendError: a file cannot be read, or is not what it should be.
+    Raises: KubextendError: a file cannot be read, or is not what it should be, or the certificate
+        has expired: no client would accept it.
     """
 
     def __init__(self, files: TlsFiles, on_reload: Callable[[bool], None]) -> None:
@@ -118,6 +123,7 @@ class TlsReloader:
         self._on_reload = on_reload
         self._seen: bytes | str = files.fingerprint()
         self.context = _CurrentContext.first(files.context())
+        self.not_after_s = files.not_after_s()
 
     async def watch(self, every_s: float) -> None:
         """Looks after the files until it is cancelled."""
@@ -141,12 +147,13 @@ class TlsReloader:
         try:
             self._files.fingerprint()
             context = self._files.context()
-            self._files.check_dates()
+            not_after_s = self._files.not_after_s()
         except (KubextendError, OSError) as error:
             _LOGGER.error("the old TLS certificate stays in use: %s", error)  # noqa: TRY400  expected
             self._on_reload(False)
             return
         self.context.current = context
+        self.not_after_s = not_after_s
         _LOGGER.info("TLS certificate %s was loaded again", self._files.cert_file)
         self._on_reload(True)
 
@@ -166,8 +173,8 @@ class _CurrentContext(ssl.SSLContext):
         return self.current.wrap_bio(*args, **kwargs)
 
 
-def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
-    """The client has accepted the server's certificate.
+def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> Any:
+    """The server's certificate as ``ssl.SSLSocket.getpeercert`` has it; the client accepts it.
 
     Raises: ssl.SSLCertVerificationError: it has not.
     """
@@ -180,7 +187,7 @@ def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
         except ssl.SSLWantReadError:
             pass
         else:
-            return
+            return asking.getpeercert()
         try:
             answering.do_handshake()
         except ssl.SSLWantReadError:

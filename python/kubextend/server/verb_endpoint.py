@@ -36,7 +36,12 @@ class VerbEndpoint:
     """
 
     def __init__(
-        self, verb: Verb, verbs: Verbs, *, bodies: BodyReader, admission: Admission
+        self,
+        verb: Verb,
+        verbs: Verbs,
+        *,
+        bodies: BodyReader,
+        admission: Admission,
     ) -> None:
         self._verb: Verb = verb
         self._verbs = verbs
@@ -56,7 +61,7 @@ class VerbEndpoint:
             if self._verb == "bind":
                 # Permit may hold it for minutes, and by then nothing is left of its body.
                 share.give_back()
-            answer = await self._run(body, scope, receive, arrived_s)
+            answer = await self._run(body, scope, receive, arrived_s, share)
         except ClientDisconnect:
             return
         except asyncio.CancelledError:
@@ -84,6 +89,9 @@ class VerbEndpoint:
         started_s = time.perf_counter()
         try:
             return ShortAnswer(HTTPStatus.OK, run(body))
+        except RefusedError as refused:
+            self._metrics.refused(str(refused.status)).inc()
+            return ShortAnswer(HTTPStatus(refused.status), error_body(refused.message))
         except WireError as error:
             self._metrics.refused(str(int(HTTPStatus.BAD_REQUEST))).inc()
             return ShortAnswer(HTTPStatus.BAD_REQUEST, error_body(str(error)))
@@ -93,7 +101,9 @@ class VerbEndpoint:
         finally:
             self._duration.observe(time.perf_counter() - started_s)
 
-    async def _run(self, body: Body, scope: Scope, receive: Receive, arrived_s: float) -> Body:
+    async def _run(
+        self, body: Body, scope: Scope, receive: Receive, arrived_s: float, share: Share
+    ) -> Body:
         verb, verbs = self._verb, self._verbs
         self._body_bytes.observe(len(body))
         started_s = time.perf_counter()
@@ -104,7 +114,7 @@ class VerbEndpoint:
             elif verbs.is_brief(verb, len(body)):
                 return verbs.run(verb, body)
             else:
-                work = verbs.in_time(verb, body, arrived_s)
+                work = verbs.in_time(verb, body, arrived_s, share.keep_until)
             return await while_wanted(work, scope, receive)
         except WireError as error:
             raise RefusedError(HTTPStatus.BAD_REQUEST, str(error), unread=False) from error

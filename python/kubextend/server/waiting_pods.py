@@ -71,7 +71,7 @@ class _Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            who = self._access.caller(scope)
+            who = await self._access.caller(scope)
             body = await _body(scope, receive)
             uid = scope["path_params"].get("uid", "")
             answer = self._action(self._waiting_pods, who, uid, body)

@@ -11,11 +11,11 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from kubextend import core
 from kubextend.errors import PluginError
-from kubextend.framework.handle import Handle, HeldPod
+from kubextend.framework.handle import Binder, Handle, HeldPod
 from kubextend.framework.plugin import METHODS_OF_POINT
 from kubextend.framework.registry import RegisteredPlugin
 from kubextend.profile import BindingPlugins, Profile, Profiles, WaitingPods
@@ -48,12 +48,6 @@ _POLL_S = 0.001
 
 PluginLike: TypeAlias = Any
 """A plugin, or its class, which is then made with its Args and a Handle."""
-
-
-class _Binder(Protocol):
-    def bind(
-        self, namespace: str, name: str, uid: str, node: str, *, timeout_s: float | None = None
-    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +121,7 @@ class Runner:
         args: Mapping[str, Mapping[str, Any]] | None = None,
         weights: Mapping[str, int] | None = None,
         kubernetes_client: Any = None,
-        binder: _Binder | None = None,
+        binder: Binder | None = None,
     ) -> None:
         manifests = manifests_of_nodes(nodes)
         self.node_names = [manifest["metadata"]["name"] for manifest in manifests]

@@ -227,13 +227,22 @@ class BindVerb:
         return status
 
     async def _post(self, args: core.BindingArgs, binder: Binder, bind_time: BindTime) -> None:
-        """Raises TimeoutError: there is no time left; nothing was written."""
-        post = partial(binder.bind, args.pod_namespace, args.pod_name, args.pod_uid, args.node)
-        if (left_s := bind_time.all_left_s()) is not None:
-            if left_s <= 0:
+        """The pod is bound.
+
+        Raises:
+            ClusterError: it is not.
+            TimeoutError: kube-scheduler has given up, or soon will, and may place the pod anew.
+        """
+
+        def write() -> None:
+            # A thread may have become free late.
+            left_s = bind_time.all_left_s()
+            if left_s is not None and left_s <= 0:
                 raise TimeoutError
-            post = partial(post, timeout_s=left_s)
-        await self._in_thread(post)
+            names = args.pod_namespace, args.pod_name, args.pod_uid, args.node
+            binder.bind(*names, timeout_s=left_s)
+
+        await self._in_thread(write)
 
     def node_deleted(self, name: str) -> None:
         """No pod is bound to it any more, and those that Permit holds are sent back; any thread."""

@@ -8,8 +8,9 @@ that one is given up earlier, and the verb is run again without it in the time t
 import asyncio
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from kubextend.errors import PluginError
 from kubextend.metrics import Metrics
@@ -18,11 +19,15 @@ from kubextend.profile.run import Run
 from kubextend.verbs.answer import REJECTS_ALL, Body, QuickVerb, unable
 from kubextend.verbs.failures import Failures, sentence
 
-__all__ = ["InTime"]
+__all__ = ["InTime", "OnJob"]
 
 _SHARE: Final = 0.80
 _FIRST_TRY_SHARE: Final = 0.60
 _TOO_LATE = "kubextend has not answered in time"
+
+
+OnJob: TypeAlias = Callable[[Future[Any]], object]
+"""Told of a future that is done once a thread has let go of the request, wanted or not."""
 
 
 @dataclass(slots=True, eq=False)
@@ -32,6 +37,7 @@ class _Asked:
     verb: QuickVerb
     work: Callable[[], Body]
     arrived_s: float
+    on_job: OnJob
     call: LimitedCall[Body] | None = None
     wanted: bool = True
 
@@ -72,17 +78,24 @@ class InTime:
         self._clock = clock
         self._watching: set[asyncio.Task[Body]] = set()
 
-    async def answer(self, verb: QuickVerb, work: Callable[[], Body], arrived_s: float) -> Body:
+    async def answer(
+        self,
+        verb: QuickVerb,
+        work: Callable[[], Body],
+        arrived_s: float,
+        on_job: OnJob = lambda _: None,
+    ) -> Body:
         """What the verb answers, or what stands for it when the time is over.
 
         Args:
             verb: which one.
             work: runs it.
             arrived_s: when the request came, on the clock.
+            on_job: told of each thread's work for it.
 
         Raises: WireError: the body cannot be read.
         """
-        asked = _Asked(verb, work, arrived_s)
+        asked = _Asked(verb, work, arrived_s, on_job)
         watching = asyncio.ensure_future(self._watched(asked))
         self._watching.add(watching)
         watching.add_done_callback(self._watched_to_the_end)
@@ -114,6 +127,7 @@ class InTime:
 
     def _begun(self, asked: _Asked) -> LimitedCall[Body]:
         asked.call = self._limits.start(asked.work)
+        asked.on_job(asked.call.job.future)
         return asked.call
 
     def _left_s(self, asked: _Asked, share: float) -> float:

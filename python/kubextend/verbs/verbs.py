@@ -17,7 +17,7 @@ from kubextend.verbs.attempts import Attempts
 from kubextend.verbs.bind import BindVerb, InThread
 from kubextend.verbs.failures import Failures
 from kubextend.verbs.filter import FilterVerb
-from kubextend.verbs.in_time import InTime
+from kubextend.verbs.in_time import InTime, OnJob
 from kubextend.verbs.parked import ParkedPods, parked_before
 from kubextend.verbs.preempt import PreemptVerb
 from kubextend.verbs.prioritize import PrioritizeVerb
@@ -238,17 +238,21 @@ class Verbs:
             in_python = any(profile.filters_in_python for profile in profiles)
         return not in_python and size <= _BRIEF_BYTES
 
-    async def in_time(self, verb: QuickVerb, body: Body, arrived_s: float) -> Body:
+    async def in_time(
+        self, verb: QuickVerb, body: Body, arrived_s: float, on_job: OnJob = lambda _: None
+    ) -> Body:
         """What the verb answers, from a thread, and in any case before kube-scheduler gives up.
 
         Args:
             verb: which one.
             body: the request's.
             arrived_s: when it came, on the clock of these verbs.
+            on_job: told of each thread's work on the body.
 
         Raises: WireError: the body cannot be read.
         """
-        return await self._in_time.answer(verb, partial(self.run, verb, body), arrived_s)
+        work = partial(self.run, verb, body)
+        return await self._in_time.answer(verb, work, arrived_s, on_job)
 
     def nodes_changed(self) -> None:
         """Something that plugins read changed on watched nodes; from any thread.

@@ -23,6 +23,8 @@ from skipping_loop import run, skip
 
 WIRE = Path(__file__).parents[2] / "data" / "wire"
 PATIENT_S = 60
+JSON = {"content-type": "application/json"}
+LIKES_RDMA = {"name": "LabelMatch", "args": {"scores": [{"nodeSelector": "rdma", "score": 9}]}}
 LABEL = "node.kubernetes.io/rdma-enabled"
 
 
@@ -33,9 +35,10 @@ def parsed(known: Any = IN_TREE, **tree: Any) -> ExtenderConfiguration:
     )
 
 
-def profile(**points: list[dict[str, Any]]) -> dict[str, Any]:
+def profile(args: dict[str, Any] | None = None, **points: list[dict[str, Any]]) -> dict[str, Any]:
     plugins = {point: {"enabled": enabled} for point, enabled in points.items()}
-    return {"schedulerName": "default-scheduler", "plugins": plugins}
+    configs = {} if args is None else {"pluginConfig": [args]}
+    return {"schedulerName": "default-scheduler", "plugins": plugins} | configs
 
 
 def closed_port() -> int:
@@ -69,7 +72,8 @@ def down(kubeconfig: Path) -> Iterator[app.App]:
             profiles=[profile(filter=[{"name": "HighCommPodFilter"}])],
         )
     )
-    built.start()
+    built.follow()
+    asyncio.run(built.start())
     yield built
     built.stop()
 
@@ -363,11 +367,47 @@ def test_a_pod_that_a_plugin_wakes_is_tried_again_though_permit_rejected_it() ->
     assert rejected() is None
 
 
+@pytest.mark.parametrize(
+    ("tree", "served"),
+    [
+        ({"profiles": [profile(filter=[{"name": "HighCommPodFilter"}])]}, {"filter", "preempt"}),
+        ({"profiles": [profile(score=[{"name": "LabelMatch"}], args=LIKES_RDMA)]}, {"prioritize"}),
+        (
+            {
+                "profiles": [profile(score=[{"name": "LabelMatch"}], args=LIKES_RDMA)],
+                "extender": {"bind": True},
+            },
+            {"prioritize", "bind"},
+        ),
+    ],
+    ids=["a filter", "a score", "a score and bind"],
+)
+def test_only_the_verbs_of_the_configuration_are_served(
+    tree: dict[str, Any], served: set[str], kubeconfig: Path
+) -> None:
+    configured = parsed(cluster={"kubeconfig": str(kubeconfig)}, **tree)
+    assert set(configured.verbs) == served
+    built = app.build(configured)
+
+    async def statuses() -> dict[str, int]:
+        transport = httpx.ASGITransport(app=built.asgi)
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            return {
+                verb: (await client.post(f"/{verb}", content=b"{", headers=JSON)).status_code
+                for verb in ("filter", "preempt", "prioritize", "bind")
+            }
+
+    # A served verb reads the body, and finds it bad.
+    assert asyncio.run(statuses()) == {
+        verb: 400 if verb in served else 404 for verb in ("filter", "preempt", "prioritize", "bind")
+    }
+
+
 def test_waiting_pods_are_served_only_where_the_configuration_says_to_whom(
     tmp_path: Path,
 ) -> None:
     token = tmp_path / "token"
-    token.write_text("s3cret")
+    token.write_text("s3cret-and-long-enough")
     filtering = [profile(filter=[{"name": "HighCommPodFilter"}])]
     server = {"path": "/v1", "waitingPods": {"tokenFile": str(token)}}
     configured = parsed(server=server, profiles=filtering)

@@ -3,6 +3,7 @@ import json
 import os
 import random
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -88,6 +89,75 @@ def test_a_signal_ends_it_with_zero_and_without_a_traceback(number: signal.Signa
     assert "Traceback" not in stderr
 
 
+STARTS_LATE = """
+from pathlib import Path
+from kubextend.framework.plugin import Rejection
+
+
+class StartsLate:
+    name = "StartsLate"
+
+    def start(self):
+        folder = Path(__file__).parent
+        if not (folder / "starts").exists():
+            raise ConnectionError("its database is away")
+        while not (folder / "started").exists():
+            pass
+
+    def filter_nodes(self, state, pod, nodes):
+        return []
+"""
+
+
+@pytest.mark.parametrize("hangs", [False, True], ids=["raises", "hangs"])
+def test_while_a_plugin_does_not_start_it_is_not_ready_and_a_signal_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hangs: bool
+) -> None:
+    (tmp_path / "starts_late.py").write_text(STARTS_LATE)
+    if hangs:
+        (tmp_path / "starts").touch()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    configured = tmp_path / "kubextend.yaml"
+    configured.write_text(
+        "apiVersion: kubextend.dev/v1alpha1\nkind: ExtenderConfiguration\n"
+        "outOfTree: [starts_late:StartsLate]\n"
+        f"server: {{port: {free_port()}}}\n"
+        "profiles: [{plugins: {filter: {enabled: [{name: StartsLate}]}}}]\n"
+    )
+    why = "has not started yet" if hangs else "ConnectionError: its database is away"
+    with kubextend("--config", str(configured)) as (process, url), httpx.Client() as client:
+        eventually(lambda: why in client.get(f"{url}readyz").text)
+        assert client.get(f"{url}livez").status_code == 200
+        assert '[-]started failed: plugin "StartsLate"' in client.get(f"{url}readyz").text
+        refused = client.post(f"{url}filter", content=body_of("filter"), headers=JSON)
+        assert refused.status_code == 503
+        assert why in refused.json()["Error"]
+        code, _, stderr = end(process, signal.SIGTERM)
+    assert code == 0
+    assert ("its database is away" in stderr) is not hangs
+
+
+def test_a_hangup_ends_nothing() -> None:
+    with kubextend("--port", str(free_port())) as (process, url), httpx.Client() as client:
+        for _ in range(3):
+            process.send_signal(signal.SIGHUP)
+            assert client.get(f"{url}livez").status_code == 200
+        code, _, stderr = end(process, signal.SIGTERM)
+    assert code == 0
+    assert "SIGHUP: the certificates are read again" in stderr
+
+
+def test_as_many_files_may_be_open_as_whoever_starts_it_allows() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        with kubextend("--port", str(free_port())) as (process, _):
+            now, _ = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert now == min(hard, 65_536) if hard >= 0 else 65_536
+
+
 def test_a_request_in_flight_is_answered_before_the_end(tmp_path: Path) -> None:
     probes = free_port()
     configured = tmp_path / "kubextend.yaml"
@@ -161,7 +231,7 @@ def test_a_port_that_is_taken_is_one_line_on_stderr() -> None:
 
 def test_waiting_pods_are_kept_off_the_health_port(tmp_path: Path) -> None:
     token = tmp_path / "token"
-    token.write_text("s3cret\n")
+    token.write_text("s3cret-and-long-enough\n")
     probes = free_port()
     configured = tmp_path / "kubextend.yaml"
     configured.write_text(
@@ -170,7 +240,7 @@ def test_waiting_pods_are_kept_off_the_health_port(tmp_path: Path) -> None:
         f"         waitingPods: {{tokenFile: {token}}}}}\n"
         "profiles: [{plugins: {filter: {enabled: [{name: HighCommPodFilter}]}}}]\n"
     )
-    bearer = {"authorization": "Bearer s3cret"}
+    bearer = {"authorization": "Bearer s3cret-and-long-enough"}
     with kubextend("--config", str(configured)) as (_, url):
         answer = httpx.get(f"{url}waiting-pods", headers=bearer)
         assert (answer.status_code, answer.json()) == (200, {"items": []})

@@ -49,7 +49,8 @@ def configured(kubeconfig: Path, **queue: Any) -> ExtenderConfiguration:
 @contextmanager
 def running(kubeconfig: Path, **queue: Any) -> Iterator[app.App]:
     built = app.build(configured(kubeconfig, **queue))
-    built.start()
+    built.follow()
+    asyncio.run(built.start())
     try:
         yield built
     finally:
@@ -210,7 +211,8 @@ def test_only_one_replica_releases_and_the_other_takes_over_at_once(
 ) -> None:
     first, second, *_ = gate_pods(api, 3)
     leaving = app.build(configured(kubeconfig))
-    leaving.start()
+    leaving.follow()
+    asyncio.run(leaving.start())
     eventually(lambda: api.released_pods() == [first])
     with running(kubeconfig) as following:
         eventually(lambda: metric(following, "kubextend_queue_pods", state="released") == 1)

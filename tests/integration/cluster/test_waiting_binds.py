@@ -91,11 +91,13 @@ class Server:
         self.binds.append(connection)
 
     def waiting(self) -> list[str]:
-        answer = self.http.get("/waiting-pods", headers={"authorization": "Bearer s3cret"})
+        answer = self.http.get(
+            "/waiting-pods", headers={"authorization": "Bearer s3cret-and-long-enough"}
+        )
         return [item["uid"] for item in answer.json()["items"]]
 
     def allow(self, uid: str) -> int:
-        headers = {"authorization": "Bearer s3cret"}
+        headers = {"authorization": "Bearer s3cret-and-long-enough"}
         return self.http.post(f"/waiting-pods/{uid}/allow", headers=headers).status_code
 
     def until_waiting(self, count: int) -> None:
@@ -125,7 +127,7 @@ def serving(folder: Path, kubeconfig: Path) -> Iterator[Server]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
     (folder / "holds.py").write_text(PLUGIN)
-    (folder / "token").write_text("s3cret")
+    (folder / "token").write_text("s3cret-and-long-enough")
     configuration = folder / "kubextend.yaml"
     configuration.write_text(CONFIGURATION.format(port=port, folder=folder, kubeconfig=kubeconfig))
     paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]

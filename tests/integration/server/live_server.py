@@ -82,7 +82,9 @@ class Bindings:
     def __init__(self) -> None:
         self.made: list[tuple[str, str, str, str]] = []
 
-    def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+    def bind(
+        self, namespace: str, name: str, uid: str, node: str, *, timeout_s: float | None = None
+    ) -> None:
         if name == "dies":
             raise DiesError
         self.made.append((namespace, name, uid, node))

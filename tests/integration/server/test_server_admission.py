@@ -19,7 +19,7 @@ from live_server import (
 )
 
 from kubextend import core
-from kubextend.profile import Profiles
+from kubextend.profile import Profile, Profiles
 from kubextend.server import Limits
 from kubextend.verbs import Verbs
 
@@ -104,6 +104,54 @@ def test_who_waits_for_leave_to_send_is_refused_without_it() -> None:
         assert second.is_closed()
 
 
+class Slow:
+    """A filter that goes on when it is told to.
+
+    Attributes:
+        begun: how many calls.
+    """
+
+    name = "Slow"
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.go_on = threading.Event()
+
+    def filter_nodes(self, *_: object) -> list[object]:
+        self.begun += 1
+        assert self.go_on.wait(PATIENT_S)
+        return []
+
+
+def test_bodies_of_clients_that_left_count_as_long_as_a_thread_holds_them() -> None:
+    slow = Slow()
+    verbs = Verbs(
+        Profiles.of([Profile("default-scheduler", filter=[slow])]),
+        request_store=core.NodeStore(),
+        http_timeout_s=PATIENT_S,
+    )
+    body = body_of(LARGE)
+    threads, queued = 8, 4
+    limits = Limits(in_flight_bytes=(threads + queued) * len(body))
+    with serving(verbs, limits=limits) as url, Connection(url) as other:
+        clients = [Connection(url) for _ in range(threads + queued)]
+        for client in clients:
+            client.send(head("POST", "/filter", **{"Content-Length": str(len(body))}), body)
+        eventually(lambda: slow.begun == threads)
+        eventually(lambda: in_flight(verbs) == (threads + queued) * len(body))
+        assert other.post("/filter", body).status == 503
+        for client in clients:
+            client.close()
+        # Those that have not begun never will.
+        eventually(lambda: in_flight(verbs) == threads * len(body))
+        assert other.get("/livez").status == 200
+        assert in_flight(verbs) == threads * len(body)
+        slow.go_on.set()
+        eventually(lambda: in_flight(verbs) == 0)
+        assert other.post("/filter", body).status == 200
+    assert slow.begun == threads + 1
+
+
 class StuckApi:
     """A binder whose API answers when it is told to."""
 
@@ -111,7 +159,7 @@ class StuckApi:
         self.asked = 0
         self.answers = threading.Event()
 
-    def bind(self, *_: str) -> None:
+    def bind(self, *_: str, timeout_s: float | None = None) -> None:
         self.asked += 1
         self.answers.wait(timeout=PATIENT_S)
 

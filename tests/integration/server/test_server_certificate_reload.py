@@ -5,6 +5,7 @@ import os
 import shutil
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,7 +17,9 @@ from cryptography import x509
 from live_server import Connection, eventually, request, running, some_verbs
 from server_certificates import Authority, Pair
 
-from kubextend.server import TlsFiles
+from kubextend.errors import KubextendError
+from kubextend.metrics import Metrics
+from kubextend.server import Health, Listener, Service, TlsFiles, health_application
 from kubextend.verbs import Verbs
 
 LOOK_S = 0.05
@@ -217,3 +220,31 @@ def test_another_ca_for_clients_is_taken_over(
         assert served(url, new) == pair
         with pytest.raises((ssl.SSLError, ConnectionError, EOFError)):
             served(url, old)
+
+
+def test_a_certificate_that_has_ended_is_refused_at_the_start(authority: Authority) -> None:
+    ended = authority.sign("ended", lasts=timedelta(minutes=-1))
+    files = TlsFiles(ended.cert_file, ended.key_file)
+    service = Service(
+        Listener(health_application(Health(), Metrics()), "127.0.0.1", 0, tls=files), Health()
+    )
+    with pytest.raises(KubextendError, match=f"{ended.cert_file}: certificate has expired"):
+        service.run()
+
+
+def test_metrics_say_when_the_certificate_ends(mounted: Mounted, authority: Authority) -> None:
+    verbs = some_verbs()
+
+    def days() -> float:
+        name = "kubextend_certificate_not_after_seconds"
+        ends_s = verbs.metrics.registry.get_sample_value(name) or 0.0
+        return (ends_s - time.time()) / 86_400
+
+    with serving(mounted.files, verbs) as (_, look):
+        assert days() == pytest.approx(1, abs=0.1)
+        mounted.swap(authority.sign("longer", lasts=timedelta(days=9)))
+        look()
+        assert days() == pytest.approx(9, abs=0.1)
+        mounted.swap(authority.sign("ended", lasts=timedelta(minutes=-1)))
+        look()
+        assert days() == pytest.approx(9, abs=0.1)

@@ -47,7 +47,7 @@ class SlowApi:
     def waiting(self) -> int:
         return self._barrier.n_waiting
 
-    def bind(self, *_: str) -> None:
+    def bind(self, *_: str, timeout_s: float | None = None) -> None:
         self._barrier.wait(timeout=PATIENT_S)
 
 
@@ -78,7 +78,7 @@ class StuckApi:
         self.asked: list[str] = []
         self.answers = threading.Event()
 
-    def bind(self, _namespace: str, name: str, *_: str) -> None:
+    def bind(self, _namespace: str, name: str, *_: str, timeout_s: float | None = None) -> None:
         self.asked.append(name)
         self.answers.wait(timeout=PATIENT_S)
 

@@ -4,6 +4,7 @@ import contextlib
 import json
 import logging
 import ssl
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 from live_server import (
+    PATIENT_S,
     Answer,
     Bindings,
     Connection,
@@ -33,7 +35,7 @@ from kubextend.profile import BindingPlugins, Profile, Profiles
 from kubextend.server import Access, TlsFiles, TokenFile, waiting_pod_routes
 from kubextend.verbs import Verbs
 
-TOKEN = "s3cret-token"
+TOKEN = "s3cret-and-long-enough"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 WAIT_S = 60
 
@@ -410,20 +412,21 @@ def test_tokens_rotate_while_the_server_runs(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "token"
-    path.write_text("old\n")
+    old, new = "old-and-long-enough", "new-and-long-enough"
+    path.write_text(f"{old}\n")
     with world(Access(tokens=TokenFile(path))) as made:
 
         def accepted() -> list[str]:
-            tokens = ("old", "new", "")
+            tokens = (old, new, "")
             return [
                 token for token in tokens if made.get(Authorization=f"Bearer {token}").status == 200
             ]
 
-        assert accepted() == ["old"]
-        path.write_text("new\r\n\nold\n")
-        assert accepted() == ["old", "new"]
-        path.write_text("new")
-        assert accepted() == ["new"]
+        assert accepted() == [old]
+        path.write_text(f"{new}\r\n\n{old}\n")
+        assert accepted() == [old, new]
+        path.write_text(new)
+        assert accepted() == [new]
         caplog.clear()
         path.write_text("\n")
         assert accepted() == []
@@ -433,8 +436,8 @@ def test_tokens_rotate_while_the_server_runs(
         path.unlink()
         assert accepted() == []
         assert len(caplog.records) == 1
-        path.write_text("old")
-        assert accepted() == ["old"]
+        path.write_text(old)
+        assert accepted() == [old]
 
 
 @pytest.mark.parametrize("content", [None, b"", b" \n\n"])
@@ -444,6 +447,56 @@ def test_a_token_file_of_no_use_is_named_at_once(content: bytes | None, tmp_path
         path.write_bytes(content)
     with pytest.raises(KubextendError, match=str(path)):
         TokenFile(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"# rotated by alice\n" + TOKEN.encode(), "has a comment in line 1"),
+        (TOKEN.encode() + b"\n\n  #old\n", "has a comment in line 3"),
+        (b"s3cret\n" + TOKEN.encode(), "has a token of 6 characters in line 1"),
+        (b"x" * 15, "has a token of 15 characters in line 1"),
+        # What a reader of 64 KiB would cut to one letter.
+        (b"x" * 65_534 + b"\n" + TOKEN.encode(), "is larger than 65536 bytes"),
+    ],
+)
+def test_a_file_with_anything_but_tokens_is_refused_and_lets_nobody_in(
+    content: bytes, says: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "token"
+    path.write_bytes(content)
+    with pytest.raises(KubextendError, match=says):
+        TokenFile(path)
+    path.write_text(TOKEN)
+    tokens = TokenFile(path)
+    path.write_bytes(content)
+    lines = {line.strip() for line in content.splitlines()} | {content[65_535:65_536], b""}
+    assert not any(tokens.holds(line) for line in lines)
+    assert says in caplog.text
+
+
+def test_a_token_of_16_characters_is_long_enough(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("x" * 16)
+    assert TokenFile(path).holds(b"x" * 16)
+
+
+def test_a_token_file_that_hangs_holds_up_nobody_else(tmp_path: Path) -> None:
+    class Hangs(TokenFile):
+        def holds(self, token: bytes) -> bool:
+            asked.set()
+            return go_on.wait(PATIENT_S) and super().holds(token)
+
+    asked, go_on = threading.Event(), threading.Event()
+    path = tmp_path / "token"
+    path.write_text(TOKEN)
+    with world(Access(tokens=Hangs(path))) as made, Connection(made.url) as hanging:
+        hanging.send(head("GET", "/waiting-pods", **BEARER))
+        assert asked.wait(PATIENT_S)
+        with Connection(made.url) as other:
+            assert other.get("/livez").status == 200
+        go_on.set()
+        assert hanging.answer().status == 200
 
 
 # Who may: certificates.

@@ -47,9 +47,10 @@ class Api:
         self.now_s += call.timeout_s
         raise UnreachableError(call, "timed out")
 
-    def bind(self, timeout_s: float) -> None:
-        binder = Binder(cast("Cluster", self), clock=self.clock, sleep=self.sleep)
-        binder.bind("default", "web", "u", "node-1", timeout_s=timeout_s)
+    def bind(self, timeout_s: float, wanted_s: float | None = None) -> None:
+        api = cast("Cluster", self)
+        binder = Binder(api, timeout_s=timeout_s, clock=self.clock, sleep=self.sleep)
+        binder.bind("default", "web", "u", "node-1", timeout_s=wanted_s)
 
 
 @pytest.mark.parametrize("timeout_s", [0.6, 3.0, 20.0, 60.0])
@@ -75,6 +76,16 @@ def test_an_api_that_refuses_for_now_is_given_up_at_the_deadline(
         api.bind(timeout_s)
     assert caught.value.status == refusal[0]
     assert api.now_s < 100.0 + timeout_s
+
+
+@pytest.mark.parametrize(("wanted_s", "ends_s"), [(None, 20.0), (600.0, 20.0), (3.0, 3.0)])
+def test_a_binder_gives_up_when_its_caller_does_and_no_later_than_it_would_by_itself(
+    wanted_s: float | None, ends_s: float
+) -> None:
+    api = Api((503, 0.25))
+    with pytest.raises(ClusterError, match="not now"):
+        api.bind(20.0, wanted_s)
+    assert 100.0 + ends_s - 0.25 <= api.now_s <= 100.0 + ends_s
 
 
 def test_refusals_are_waited_out_as_long_as_they_ask_and_less_and_less_often_where_not() -> None:

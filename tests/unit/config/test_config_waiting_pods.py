@@ -16,7 +16,7 @@ GANG = [{"plugins": {"permit": {"enabled": [{"name": "Gang"}]}}}]
 def file(tmp_path: Path) -> str:
     """A file that has something in it."""
     path = tmp_path / "file"
-    path.write_text("s3cret\n")
+    path.write_text("s3cret-and-long-enough\n")
     return str(path)
 
 
@@ -83,11 +83,11 @@ def test_what_is_no_name_is_said_once(refusal: Refusal) -> None:
 
 
 def test_an_unknown_field_is_refused(refusal: Refusal) -> None:
-    assert refusal(held({"token": "s3cret"})) == (
+    assert refusal(held({"token": "s3cret-and-long-enough"})) == (
         Issue(
             "server.waitingPods.token",
             'unknown field "token"',
-            "s3cret",
+            "s3cret-and-long-enough",
             "did you mean tokenFile? known fields: allowedNames, tokenFile",
         ),
     )

@@ -1,5 +1,6 @@
 """``isolation: process``, from the configuration to the answer of a verb."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -101,7 +102,8 @@ def test_a_configured_plugin_answers_from_its_process() -> None:
     (plugin,) = built.verbs.profiles.plugins
     assert isinstance(plugin, IsolatedPlugin)
     assert pid_of(plugin)
-    built.start()
+    built.follow()
+    asyncio.run(built.start())
     nodes = [node("n0"), node("n1", "b"), node("n2", "b", unschedulable=True)]
     answer = json.loads(built.verbs.filter(full(nodes)))
     assert [item["metadata"]["name"] for item in answer["Nodes"]["items"]] == ["n1"]

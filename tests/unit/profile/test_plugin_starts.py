@@ -1,69 +1,111 @@
-"""``start`` of plugins is called until it succeeds."""
+"""Plugins that work in the background: started, tried again, waited for, told of."""
 
-from dataclasses import dataclass, field
+import asyncio
+import threading
+from typing import Any
 
-from kubextend.profile import PluginStarts
+from kubextend.errors import PluginError
+from kubextend.profile import PluginLimits, PluginStarts
+
+SOON_S = 60.0
+MOST_PAUSES = 6
 
 
-class Clock:
-    now_s = 0.0
+class Starting:
+    """Fails as often as it is told to, and starts after that."""
 
-    def __call__(self) -> float:
-        return self.now_s
-
-
-@dataclass
-class Starts:
-    """Raises as often as it is told to."""
-
-    failures: int = 0
-    name: str = "Starts"
-    calls: list[str] = field(default_factory=list)
+    def __init__(self, name: str, failures: int = 0) -> None:
+        self.name = name
+        self.failures = failures
+        self.calls = 0
 
     def start(self) -> None:
-        self.calls.append("start")
-        if self.failures:
-            self.failures -= 1
-            raise OSError
-
-    def stop(self) -> None:
-        self.calls.append("stop")
-        raise OSError
+        self.calls += 1
+        if self.calls <= self.failures:
+            message = f"not yet: {self.calls}"
+            raise RuntimeError(message)
 
 
-class Plain:
+class Background:
+    """Has nothing to start."""
+
     name = "Plain"
 
 
-def test_a_plugin_has_started_once_its_start_has_come_back() -> None:
-    plugin = Starts()
-    starts = PluginStarts([plugin, Plain()])
-    assert starts.names() == {"Starts"}
-    starts.try_due()
-    starts.try_due()
-    assert starts.names() == frozenset()
-    assert plugin.calls == ["start"]
+def starts_of(
+    *plugins: Any, deadline_s: float = SOON_S
+) -> tuple[PluginStarts, list[str], list[float]]:
+    """The starts, what they tell, and how long they pause."""
+    told: list[str] = []
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        told.append(starts.why_not())
+        if len(pauses) == MOST_PAUSES:
+            raise asyncio.CancelledError
+
+    def on_failure(error: PluginError, consequence: str) -> None:
+        told.append(f"{consequence}: {error}")
+
+    limits = PluginLimits(clock=lambda: sum(pauses))
+    starts = PluginStarts(plugins, limits, on_failure, deadline_s=deadline_s, sleep=sleep)
+    return starts, told, pauses
 
 
-def test_a_start_that_fails_is_counted_and_tried_again_after_a_pause_that_doubles() -> None:
-    clock, plugin, failed = Clock(), Starts(failures=9), list[str]()
-    starts = PluginStarts([plugin], failed.append, clock)
-    tried_at_s = []
-    while starts.names():
-        calls = len(plugin.calls)
-        starts.try_due()
-        if len(plugin.calls) > calls:
-            tried_at_s.append(clock.now_s)
-        clock.now_s += 1.0
-    assert tried_at_s == [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]
-    assert failed == ["Starts"] * 9
+async def given_up(starts: PluginStarts) -> None:
+    """The test has seen enough of starts that fail."""
+    await asyncio.gather(starts.run(), return_exceptions=True)
 
 
-def test_every_plugin_is_stopped_though_another_one_fails_to() -> None:
-    first, second = Starts(), Starts(failures=1)
-    starts = PluginStarts([first, second])
-    starts.try_due()
-    starts.stop()
-    assert [first.calls[-1], second.calls[-1]] == ["stop", "stop"]
-    starts.try_due()
-    assert second.calls == ["start", "stop"]
+def test_until_every_plugin_has_started_those_that_have_not_are_named() -> None:
+    starts, told, _ = starts_of(Starting("A"), Background(), Starting("B"))
+    assert starts.why_not() == ('plugin "A" has not started yet; plugin "B" has not started yet')
+    asyncio.run(starts.run())
+    assert (starts.why_not(), told) == ("", [])
+
+
+def test_a_start_that_fails_is_told_and_tried_again_with_a_doubling_pause() -> None:
+    plugin = Starting("A", failures=5)
+    starts, told, pauses = starts_of(plugin)
+    asyncio.run(starts.run())
+    assert (plugin.calls, starts.why_not()) == (6, "")
+    assert pauses == [5.0, 10.0, 20.0, 30.0, 30.0]
+    assert told[:2] == [
+        'kubextend is not ready: running "A" Start plugin: RuntimeError: not yet: 1',
+        'plugin "A" does not start: RuntimeError: not yet: 1',
+    ]
+
+
+def test_a_start_that_hangs_is_given_up_and_tried_again_when_its_breaker_allows() -> None:
+    go_on, begun = threading.Event(), threading.Event()
+
+    class Hangs(Starting):
+        def start(self) -> None:
+            begun.set()
+            assert go_on.wait(SOON_S)
+
+    starts, told, _ = starts_of(Hangs("A"), deadline_s=0.01)
+    asyncio.run(given_up(starts))
+    assert begun.is_set()
+    assert told[:2] == [
+        'kubextend is not ready: running "A" Start plugin: has not answered in time',
+        'plugin "A" does not start: has not answered in time',
+    ]
+    # While it is uncalled, why it is so stays to be read.
+    assert told[3] == told[5] == told[1]
+    go_on.set()
+
+
+def test_a_start_that_nobody_would_await_is_no_start() -> None:
+    class Later(Starting):
+        async def start(self) -> None:  # type: ignore[override]
+            self.calls += 1
+
+    plugin = Later("A")
+    starts, _, _ = starts_of(plugin)
+    asyncio.run(given_up(starts))
+    assert plugin.calls == 0
+    assert starts.why_not() == (
+        'plugin "A" does not start: TypeError: Later.start must be a plain method, not async'
+    )

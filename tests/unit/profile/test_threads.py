@@ -2,11 +2,12 @@
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
-from kubextend.profile.threads import Threads
+from kubextend.profile.threads import Job, Threads
 
 # Only a test that is about to fail waits so long.
 SOON_S = 60.0
@@ -59,7 +60,7 @@ def test_a_thread_that_is_given_up_has_its_place_taken(threads: Threads) -> None
     assert not threads.give_up(waiting)
     go.set()
     assert back.wait(SOON_S)
-    assert not stuck[0].future.done()
+    assert stuck[0].future.result(SOON_S) is None
     assert stuck[1].future.result(SOON_S) is None
     assert threads.submit(lambda: 1).future.result(SOON_S) == 1
 
@@ -71,12 +72,32 @@ def test_work_that_is_given_up_before_it_began_never_does(threads: Threads) -> N
     given_up = threads.submit(lambda: done.append("given up"))
     cancelled = threads.submit(lambda: done.append("cancelled"))
     assert not threads.give_up(given_up)
-    assert cancelled.future.cancel()
+    cancelled.withdraw()
     last = threads.submit(lambda: done.append("last"))
     go.set()
     last.future.result(SOON_S)
     assert all(job.future.result(SOON_S) for job in busy)
     assert done == ["last"]
+
+
+@pytest.mark.parametrize("how", [Threads.give_up, lambda _, job: job.withdraw()])
+def test_work_that_nobody_wants_is_let_go_of_before_a_thread_is_free(
+    threads: Threads, how: Callable[[Threads, Job[None]], object]
+) -> None:
+    class Body:
+        """Large."""
+
+    body = Body()
+    held = weakref.ref(body)
+    go = threading.Event()
+    busy = [threads.submit(lambda: go.wait(SOON_S)) for _ in range(2)]
+    queued: Job[None] = threads.submit(partial(print, body))
+    del body
+    assert held() is not None
+    how(threads, queued)
+    assert held() is None
+    go.set()
+    assert all(job.future.result(SOON_S) for job in busy)
 
 
 def test_after_stop_nothing_is_taken_and_the_threads_end() -> None:

@@ -202,12 +202,14 @@ def protocol(
     told = [] if refused is None else refused
     return kind(
         config,
-        ServerState(),
+        more.pop("state", None) or ServerState(),
         {},
         _loop=asyncio.get_running_loop(),
         deadlines=deadlines or Deadlines(),
         ending=lambda: False,
         on_refused=lambda status: told.append(int(status)),
+        most_connections=more.pop("most_connections", 1),
+        on_full=more.pop("on_full", lambda: None),
         **more,
     )
 

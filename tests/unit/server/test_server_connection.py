@@ -22,6 +22,7 @@ from connection_world import (
 )
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.server import ServerState
 
 from kubextend.server import Deadlines
 from kubextend.server.connection import connection_of
@@ -31,6 +32,8 @@ PACE = 1000
 READING_PACE = 64_000
 DEADLINES = Deadlines(head_s=10.0, body_s=30.0, answer_s=30.0, slowest_bytes=PACE)
 TOO_LATE = b"HTTP/1.1 408 "
+BAD_REQUEST = b"HTTP/1.1 400 "
+TOO_LARGE = b"HTTP/1.1 431 "
 HALF_A_HEAD = b"POST /filter HT"
 
 
@@ -49,11 +52,14 @@ class Held:
                 {
                     "type": "http.response.start",
                     "status": 200,
-                    "headers": [(b"content-length", b"10")],
+                    "headers": [(b"content-length", b"8")],
                 }
             )
         await self.go[path].wait()
-        await answer(send, Echo.of(path))
+        if path == "/begun":
+            await send({"type": "http.response.body", "body": Echo.of(path)})
+        else:
+            await answer(send, Echo.of(path))
 
 
 # Kept alive.
@@ -112,6 +118,29 @@ def test_keep_alive_closes_no_connection_in_the_middle_of_a_request(
         return wire.received
 
     assert on_turned_clock(scenario()).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_connection_beyond_those_that_a_listener_may_have_is_closed_at_once() -> None:
+    async def scenario() -> None:
+        told: list[str] = []
+        listener = ServerState()
+        first, second, third = (
+            connected(
+                Echo(), state=listener, most_connections=2, on_full=lambda: told.append("full")
+            )
+            for _ in range(3)
+        )
+        await settled()
+        await third.send(get("/livez"))
+        assert (third.closed, third.received, told) == (True, b"", ["full"])
+        await first.leave()
+        await second.send(get("/livez"))
+        assert second.received.endswith(says(Echo.of("/livez")))
+        fourth = connected(Echo(), state=listener, most_connections=2)
+        await fourth.send(get("/livez"))
+        assert fourth.received.endswith(says(Echo.of("/livez")))
+
+    on_turned_clock(scenario())
 
 
 # A client that is slow to ask.
@@ -308,11 +337,12 @@ def test_a_hundred_requests_may_wait_behind_one_and_no_more(waiting: int, served
         wire = connected(app)
         await wire.send(get("/held") + get("/waits") * waiting)
         assert app.asked == ["/held"]
-        assert wire.closed is not served
         for path in ("/held", "/waits"):
             app.go[path].set()
         await asyncio.sleep(1)
-        assert app.asked == ["/held", *(["/waits"] * waiting if served else [])]
+        assert app.asked == ["/held"] + ["/waits"] * 100
+        assert wire.received.count(b"HTTP/1.1 200 ") == 101
+        assert (BAD_REQUEST in wire.received, wire.closed) == (not served, not served)
 
     on_turned_clock(scenario())
 
@@ -396,20 +426,158 @@ def test_a_connection_ends_where_a_body_was_given_up() -> None:
     assert asked == ["/given-up"]
 
 
-@pytest.mark.xfail(strict=True, reason="findings S13: a 400 or 431 goes out of turn")
 @pytest.mark.parametrize(
-    "bad",
-    [b"garbage\r\n\r\n", b"GET / HTTP/1.1\r\nX: " + b"x" * 70_000],
-    ids=["garbage", "a head without end"],
+    ("bad", "refusal"),
+    [
+        (b"garbage\r\n\r\n", BAD_REQUEST),
+        (b"GET / HTTP/1.1\r\nX: " + b"x" * 70_000, TOO_LARGE),
+        (b"\r\n" * 40_000, TOO_LARGE),
+        (b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 2_000 + b"\r\n", TOO_LARGE),
+    ],
+    ids=["garbage", "a head without end", "empty lines without end", "a head of many fields"],
 )
-def test_what_cannot_be_read_is_not_refused_in_the_place_of_another_answer(bad: bytes) -> None:
+@pytest.mark.parametrize("path", ["/held", "/begun"])
+def test_what_cannot_be_read_is_refused_when_what_came_before_it_is_answered(
+    bad: bytes, refusal: bytes, path: str
+) -> None:
     async def scenario() -> None:
         app = Held()
         wire = connected(app)
-        await wire.send(get("/held"), bad)
-        app.go["/held"].set()
+        await wire.send(get(path))
+        begun = wire.received
+        await wire.send(bad, get("/never"))
+        assert wire.received == begun
+        app.go[path].set()
         await settled()
-        assert wire.received == b"" or wire.received.startswith(b"HTTP/1.1 200 ")
+        first, _, second = wire.received.partition(Echo.of(path))
+        assert first.startswith(b"HTTP/1.1 200 ")
+        assert second.startswith(refusal)
+        assert second.count(b"HTTP/1.1 ") == 1
+        assert (wire.closed, wire.written_in_vain, app.asked) == (True, 0, [path])
+
+    on_turned_clock(scenario())
+
+
+CHUNKED = b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "bad", [b"x\r\n", b"0\r\n" + b"a:b\r\n" * 20_000], ids=["size", "trailers"]
+)
+@pytest.mark.parametrize(
+    ("before", "app", "statuses"),
+    [
+        (b"", Echo(), [b"400", b"431"]),
+        (get("/first"), Echo(), [b"200", b"400", b"431"]),
+        (b"", refuses_at_once, [b"413"]),
+    ],
+    ids=["alone", "behind another", "answered before"],
+)
+def test_a_body_that_cannot_be_read_has_one_answer_in_its_turn(
+    bad: bytes, before: bytes, app: ASGIApp, statuses: list[bytes]
+) -> None:
+    async def scenario() -> None:
+        wire = connected(app)
+        await wire.send(before + CHUNKED, bad, get("/never"))
+        told = [part[:3] for part in wire.received.split(b"HTTP/1.1 ")[1:]]
+        other = b"431" if bad.startswith(b"x") else b"400"
+        assert told == [status for status in statuses if status != other]
+        assert (wire.closed, wire.written_in_vain) == (True, 0)
+
+    on_turned_clock(scenario())
+
+
+@pytest.mark.parametrize(
+    ("rest", "size"),
+    [
+        (b"0\r\na: b\r\nc: d\r\n\r\n", 0),
+        (b"1\r\nx\r\n" * 50_000 + b"0\r\n\r\n", 50_000),
+        (b"1000;a=b\r\n" + b"x" * 4096 + b"\r\n0\r\n\r\n", 4096),
+    ],
+    ids=["trailers", "chunks of a byte", "an extension"],
+)
+@pytest.mark.parametrize("cut", [7, 1 << 20])
+def test_a_chunked_body_may_have_some_framing(rest: bytes, size: int, cut: int) -> None:
+    async def scenario() -> None:
+        wire = connected(Echo())
+        await wire.send(CHUNKED)
+        for start in range(0, len(rest), cut * 1024):
+            await wire.send(rest[start : start + cut * 1024])
+        await wire.send(get("/next"))
+        assert wire.received.count(b"HTTP/1.1 200 ") == 2
+        assert says(Echo.of("/a", size)) in wire.received
+        assert wire.received.endswith(says(Echo.of("/next")))
+
+    on_turned_clock(scenario())
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [b"a:b\r\n" * 200, b"x" * 1000],
+    ids=["many", "one without end"],
+)
+def test_of_trailers_no_more_is_read_than_of_a_head(piece: bytes) -> None:
+    async def scenario() -> int:
+        wire = connected(Echo())
+        await wire.send(CHUNKED + b"0\r\n")
+        sent = 0
+        while not wire.closed:
+            await wire.send(piece)
+            sent += len(piece)
+        assert wire.received.startswith(TOO_LARGE)
+        return sent
+
+    assert 64 * 1024 < on_turned_clock(scenario()) <= 64 * 1024 + len(piece)
+
+
+def test_an_extension_of_a_chunk_without_end_is_refused() -> None:
+    async def scenario() -> None:
+        wire = connected(Echo())
+        await wire.send(CHUNKED + b"1;", *[b"x" * 10_000] * 7)
+        assert wire.received.startswith(TOO_LARGE)
+        assert wire.closed
+
+    on_turned_clock(scenario())
+
+
+@pytest.mark.parametrize("pause_s", [3, 60])
+def test_empty_lines_before_a_request_take_its_time(pause_s: int) -> None:
+    async def scenario() -> None:
+        wire = connected(Echo(), DEADLINES)
+        await wire.send(get("/first"))
+        answered = len(wire.received)
+        for _ in range(4):
+            await wire.send(b"\r\n")
+            await asyncio.sleep(pause_s)
+        assert wire.received[answered:].startswith(TOO_LATE)
+        assert wire.closed
+
+    on_turned_clock(scenario())
+
+
+@pytest.mark.parametrize("rest", [b"", b"Content-Length: 2\r\n"], ids=["", "with a body"])
+@pytest.mark.parametrize("apart", [False, True], ids=["in one read", "in two"])
+def test_a_connection_ends_with_the_answer_to_an_upgrade(rest: bytes, apart: bool) -> None:
+    upgrade = b"POST /a HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n" + rest
+    body = b"{}" if rest else b""
+
+    async def scenario() -> None:
+        app = Held()
+        refused: list[int] = []
+        wire = connected(app, refused=refused)
+        smuggled = [b"GET /b HTTP/1.1\r\nX: ", get("/c")]
+        await wire.send(get("/first"), upgrade + b"\r\n" + body + (b"" if apart else smuggled[0]))
+        await wire.send(*smuggled)
+        app.go["/first"].set()
+        await settled()
+        await wire.send(b"\x00", get("/c"))
+        for path in ("/a", "/b", "/c"):
+            app.go[path].set()
+        await settled()
+        assert (app.asked, refused) == (["/first", "/a"], [])
+        assert wire.received.count(b"HTTP/1.1 200 ") == 2
+        assert wire.received.count(b"connection: close") == 1
+        assert wire.closed
 
     on_turned_clock(scenario())
 

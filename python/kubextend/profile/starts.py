@@ -1,0 +1,109 @@
+"""Plugins with work in the background are started before anything is asked of them.
+
+A start that fails is tried again, with a doubling pause, until it succeeds. What it takes long for
+is told by ``why_not``. Every verb asks ``names`` before it decides.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from kubextend.errors import PluginError
+from kubextend.profile.guard import guarded
+from kubextend.profile.limits import PluginLimits
+from kubextend.profile.run import UncalledError
+
+__all__ = ["PluginStarts"]
+
+_POINT: Final = "Start"
+_DEADLINE_S: Final = 30.0
+# A breaker opens at three failures in ten seconds.
+_FIRST_PAUSE_S: Final = 5.0
+_LONGEST_PAUSE_S: Final = 30.0
+
+
+@dataclass(slots=True, eq=False)
+class _Start:
+    """A plugin that is not started yet, and why not."""
+
+    plugin: Any
+    why: str = "has not started yet"
+
+    def __str__(self) -> str:
+        return f'plugin "{self.plugin.name}" {self.why}'
+
+
+class PluginStarts:
+    """Starts the plugins that have a ``start``, beside each other.
+
+    Args:
+        plugins: of all profiles.
+        limits: the threads on which they are started.
+        on_failure: told of every start that failed, and what it means.
+        deadline_s: a start that takes longer is given up.
+        sleep: waits between two starts of a plugin.
+    """
+
+    def __init__(
+        self,
+        plugins: Iterable[Any],
+        limits: PluginLimits,
+        on_failure: Callable[[PluginError, str], object],
+        *,
+        deadline_s: float = _DEADLINE_S,
+        sleep: Callable[[float], Any] = asyncio.sleep,
+    ) -> None:
+        self._limits = limits
+        self._on_failure = on_failure
+        self._deadline_s = deadline_s
+        self._sleep = sleep
+        self._missing = [_Start(plugin) for plugin in plugins if getattr(plugin, "start", None)]
+
+    def names(self) -> frozenset[str]:
+        """The names of the plugins that have not started."""
+        return frozenset(start.plugin.name for start in list(self._missing))
+
+    def why_not(self) -> str:
+        """Which plugins have not started, and why; empty once all have."""
+        return "; ".join(map(str, self._missing))
+
+    async def run(self) -> None:
+        """Every plugin has started."""
+        async with asyncio.TaskGroup() as group:
+            for start in self._missing:
+                group.create_task(self._until_started(start))
+
+    async def _until_started(self, start: _Start) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while error := await self._failure_of(start.plugin):
+            if not isinstance(error, UncalledError):
+                start.why = f"does not start: {error.message}"
+            self._on_failure(error, "kubextend is not ready")
+            await self._sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        self._missing.remove(start)
+
+    async def _failure_of(self, plugin: Any) -> PluginError | None:
+        call = partial(guarded, plugin, _POINT, partial(_started, plugin))
+        try:
+            await self._limits.within_async(self._deadline_s, call)
+        except PluginError as error:
+            return error
+        except TimeoutError:
+            return PluginError(plugin.name, _POINT, "no thread was free for it")
+        return None
+
+
+def _started(plugin: Any) -> None:
+    """The plugin works in the background.
+
+    Raises: TypeError: nobody would await what its start answers.
+    """
+    answer = plugin.start()
+    if inspect.iscoroutine(answer):
+        answer.close()
+        message = f"{type(plugin).__name__}.start must be a plain method, not async"
+        raise TypeError(message)
