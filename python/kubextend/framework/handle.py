@@ -1,9 +1,11 @@
 """What the rest of kubextend is to plugins and verbs: the Handle, and the ports behind it."""
 
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from typing import Any, Protocol, TypeVar
 
 from kubextend import core
+from kubextend.errors import KubextendError
 from kubextend.framework.cycle_state import CycleState
 
 __all__ = [
@@ -15,6 +17,7 @@ __all__ = [
     "NodeSource",
     "PodReader",
     "PodSource",
+    "needs_pods_undeclared",
 ]
 
 _Shared = TypeVar("_Shared")
@@ -145,6 +148,17 @@ class Handle:
         self._pods = pods
         self._activator = activator
         self._shared: dict[type[Any], Any] = {}
+        self._undeclared = ""
+
+    def of(self, plugin: str, *, needs_pods: bool) -> "Handle":
+        """What one plugin may reach: pods only where its class says ``needs_pods = True``.
+
+        Pods are watched only where an enabled plugin says so; what it finds must not depend on
+        which others are enabled.
+        """
+        mine = copy(self)
+        mine._undeclared = "" if needs_pods else plugin  # noqa: SLF001  it is of this class
+        return mine
 
     def shared(self, kind: type[_Shared], make: Callable[[], _Shared]) -> _Shared:
         """One object of a kind for all plugins, made by the first that asks while it is made."""
@@ -164,12 +178,14 @@ class Handle:
             state: of the attempt that asks. A filter should give it: in preempt it is about nodes
                 from which the victims are gone.
         """
+        self._check_declared()
         if state is not None and state.pods_left is not None:
             return state.pods_left
         return None if self._pods is None else self._pods.store.snapshot()
 
     def pending_pods(self) -> list[core.Pod]:
         """Watched pods without a node; empty where pods are not watched."""
+        self._check_declared()
         if self._pods is None:
             return []
         return [pod for pod in self._pods.store.pods() if not pod.node_name]
@@ -180,12 +196,14 @@ class Handle:
         One that is only assumed on a node names that node, like one that is bound. Empty where pods
         are not watched.
         """
+        self._check_declared()
         if self._pods is None:
             return []
         return self._pods.store.with_label(namespace, label, value)
 
     def assumed_pods(self) -> frozenset[str]:
         """UIDs of the pods on their way to a node, until the watch shows them bound."""
+        self._check_declared()
         if self._pods is None:
             return frozenset()
         return frozenset(pod.uid for pod, _ in self._pods.store.assumed())
@@ -194,3 +212,12 @@ class Handle:
         """kube-scheduler asks about these pods again soon, if they are parked."""
         if self._activator is not None:
             self._activator.activate(pods)
+
+    def _check_declared(self) -> None:
+        if self._undeclared:
+            raise needs_pods_undeclared(self._undeclared)
+
+
+def needs_pods_undeclared(plugin: str) -> KubextendError:
+    """What to raise where a plugin asks for pods and does not say that it needs them."""
+    return KubextendError(f"set needs_pods = True on {plugin}: it asks for pods")
