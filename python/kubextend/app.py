@@ -17,6 +17,7 @@ from starlette.routing import Route
 from kubextend import cluster, core
 from kubextend.config import ExtenderConfiguration, ResolvedProfile
 from kubextend.discovery import known_plugins
+from kubextend.errors import KubextendError
 from kubextend.framework.handle import (
     Activator,
     Binder,
@@ -498,7 +499,13 @@ def _made(
     plugin: RegisteredPlugin, args: BaseModel | None, resolved: ResolvedProfile, handle: Handle
 ) -> Any:
     if plugin.name not in resolved.isolated:
-        return plugin.make(args, handle)
+        try:
+            return plugin.make(args, handle)
+        except Exception as error:
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            profile = f'profile "{resolved.scheduler_name}"'
+            message = f'{profile}: plugin "{plugin.name}" cannot be made: {what}'
+            raise KubextendError(message) from error
     return IsolatedPlugin.of(plugin, args, resolved.points_of(plugin.name), handle.configuration)
 
 

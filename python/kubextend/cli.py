@@ -106,7 +106,12 @@ def serve(  # noqa: PLR0913  one argument for each option
 @click.argument("file", type=click.Path(path_type=Path))
 def check(file: Path) -> None:
     """Say what FILE would run, or all that is wrong."""
-    config = _load(file, runs_here=False)
+    from kubextend import app, cluster
+
+    config, known = _load_with_plugins(file, runs_here=False)
+    # A constructor may refuse its arguments, and that must not wait for ``serve``.
+    client = None if config.cluster is None else cluster.unconnected_client()
+    app.build_verbs(config, known, kubernetes_client=client)
     for line in _summary(config):
         click.echo(line)
     for note in config.notes:

@@ -192,3 +192,57 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     result = run("new-plugin", "Mine", "--directory", tmp_path)
     assert (result.exit_code, "is not empty" in result.stderr) == (1, True)
     assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["kept"]
+
+
+MADE = """
+class Picky:
+    name = "Picky"
+    def __init__(self, handle):
+        ASKED
+    def filter(self, state, pod, node): ...
+"""
+PICKY = """
+apiVersion: kubextend.dev/v1alpha1
+kind: ExtenderConfiguration
+outOfTree: [picky:Picky]
+profiles:
+- plugins: {filter: {enabled: [{name: Picky}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ("raise ValueError('no\\n licence')", "cannot be made: ValueError: no licence"),
+        ("handle.pods()", "cannot be made: KubextendError: set needs_pods = True on Picky"),
+    ],
+)
+def test_check_makes_the_plugins(
+    asked: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "picky.py").write_text(MADE.replace("ASKED", asked))
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "kubextend.yaml"
+    file.write_text(PICKY)
+    try:
+        result = CliRunner().invoke(cli.main, ["check", str(file)])
+    finally:
+        sys.modules.pop("picky", None)
+    assert result.exit_code == 1
+    assert f'profile "default-scheduler": plugin "Picky" {says}' in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_check_makes_plugins_with_a_client_where_there_is_a_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asks = MADE.replace("ASKED", "handle.kubernetes_client.select_header_accept([])")
+    (tmp_path / "picky.py").write_text(asks)
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "kubextend.yaml"
+    file.write_text(f"{PICKY}cluster: {{}}\n")
+    try:
+        result = CliRunner().invoke(cli.main, ["check", str(file)])
+    finally:
+        sys.modules.pop("picky", None)
+    assert result.exit_code == 0, result.stderr

@@ -9,6 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kubernetes.client import ApiClient
+
 from kubextend.cluster.activator import Activator
 from kubextend.cluster.binder import Binder
 from kubextend.cluster.call import RefusedError, UnreachableError
@@ -44,6 +46,7 @@ __all__ = [
     "list_pending_pods",
     "list_set_aside",
     "own_namespace",
+    "unconnected_client",
     "ungate",
 ]
 
@@ -56,6 +59,11 @@ def own_namespace() -> str | None:
         return _NAMESPACE.read_text().strip() or None
     except OSError:
         return None
+
+
+def unconnected_client() -> ApiClient:
+    """A client for plugins that are made and never run, without credentials."""
+    return ApiClient()
 
 
 def connect(kubeconfig: str | None = None, context: str | None = None) -> Cluster:

@@ -1,9 +1,11 @@
 """What the rest of kubextend is to plugins and verbs: the Handle, and the ports behind it."""
 
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from typing import Any, Protocol, TypeVar
 
 from kubextend import core
+from kubextend.errors import KubextendError
 from kubextend.framework.cycle_state import CycleState
 
 __all__ = [
@@ -15,6 +17,7 @@ __all__ = [
     "NodeSource",
     "PodReader",
     "PodSource",
+    "needs_pods_undeclared",
 ]
 
 _Shared = TypeVar("_Shared")
@@ -155,6 +158,17 @@ class Handle:
         self._activator = activator
         self._kubernetes_client = kubernetes_client
         self._shared: dict[type[Any], Any] = {}
+        self._undeclared = ""
+
+    def of(self, plugin: str, *, needs_pods: bool) -> "Handle":
+        """What one plugin may reach: pods only where its class says ``needs_pods = True``.
+
+        Pods are watched only where an enabled plugin says so; what it finds must not depend on
+        which others are enabled.
+        """
+        mine = copy(self)
+        mine._undeclared = "" if needs_pods else plugin  # noqa: SLF001  it is of this class
+        return mine
 
     def shared(self, kind: type[_Shared], make: Callable[[], _Shared]) -> _Shared:
         """One object of a kind for all plugins, made by the first that asks while it is made."""
@@ -182,6 +196,7 @@ class Handle:
             state: of the attempt that asks. A filter should give it: in preempt a candidate is
                 judged on the cluster from which its victims, and no others, are gone.
         """
+        self._check_declared()
         if state is not None:
             state.asked_for_pods = True
             if state.pods_left is not None:
@@ -190,6 +205,7 @@ class Handle:
 
     def pending_pods(self) -> list[core.Pod]:
         """Watched pods without a node; empty where pods are not watched."""
+        self._check_declared()
         if self._pods is None:
             return []
         return [pod for pod in self._pods.store.pods() if not pod.node_name]
@@ -208,6 +224,7 @@ class Handle:
             value: its value.
             state: of the attempt that asks, as for ``pods``: in preempt the victims are gone.
         """
+        self._check_declared()
         if self._pods is None:
             return []
         pods = self._pods.store.with_label(namespace, label, value)
@@ -219,6 +236,7 @@ class Handle:
 
     def assumed_pods(self) -> frozenset[str]:
         """UIDs of the pods on their way to a node, until the watch shows them bound."""
+        self._check_declared()
         if self._pods is None:
             return frozenset()
         return frozenset(pod.uid for pod, _ in self._pods.store.assumed())
@@ -227,6 +245,15 @@ class Handle:
         """kube-scheduler asks about these pods again soon, if they are parked."""
         if self._activator is not None:
             self._activator.activate(pods)
+
+    def _check_declared(self) -> None:
+        if self._undeclared:
+            raise needs_pods_undeclared(self._undeclared)
+
+
+def needs_pods_undeclared(plugin: str) -> KubextendError:
+    """What to raise where a plugin asks for pods and does not say that it needs them."""
+    return KubextendError(f"set needs_pods = True on {plugin}: it asks for pods")
 
 
 def _stays(pod: core.Pod, left: core.PodSnapshot) -> bool:

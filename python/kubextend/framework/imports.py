@@ -14,7 +14,7 @@ from kubextend.errors import KubextendError
 from kubextend.framework.plugin import METHODS_OF_POINT
 from kubextend.framework.registry import RegisteredPlugin
 
-__all__ = ["PluginUnavailableError", "class_at"]
+__all__ = ["PluginUnavailableError", "check_methods", "class_at"]
 
 _REFERENCE = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)")
 _EXAMPLE = "such as my_package.my_module:MyPlugin"
@@ -93,14 +93,32 @@ def _check_plugin(reference: str, found: object) -> None:
         message = f"{reference} has no name"
         hint = f'give the class a name = "{found.__name__}"'
         raise PluginUnavailableError(message, hint)
-    if not _extends(found):
-        methods = ", ".join(method for each in METHODS_OF_POINT.values() for method in each)
-        message = f"{reference} extends nothing"
-        raise PluginUnavailableError(message, f"define one of: {methods}")
+    check_methods(reference, found)
     model = getattr(found, "Args", None)
     if model is not None and not (inspect.isclass(model) and issubclass(model, BaseModel)):
         message = f"{reference}: its Args are no pydantic model"
         raise PluginUnavailableError(message, "class Args(pydantic.BaseModel)")
+
+
+def check_methods(what: str, plugin_class: type[Any]) -> None:
+    """The class extends something, and no method of it is nearly one of the framework's.
+
+    Raises: PluginUnavailableError: it does not, or one is, such as ``prefilter``.
+    """
+    known = [*(method for each in METHODS_OF_POINT.values() for method in each), "normalize_score"]
+    meant = {_plain(method): method for method in known}
+    for name in dir(plugin_class):
+        method = meant.get(_plain(name), name)
+        if method != name and not hasattr(plugin_class, method):
+            message = f"{what}: {name} is no method that is called"
+            raise PluginUnavailableError(message, f"did you mean {method}?")
+    if not _extends(plugin_class):
+        message = f"{what} extends nothing"
+        raise PluginUnavailableError(message, f"define one of: {', '.join(known[:-1])}")
+
+
+def _plain(method: str) -> str:
+    return method.replace("_", "").lower().replace("normalise", "normalize")
 
 
 def _extends(plugin_class: type[Any]) -> bool:

@@ -69,7 +69,8 @@ class RegisteredPlugin:
         positional: list[BaseModel] = []
         if self.args_model is not None:
             positional.append(args if args is not None else self.args_model())
-        named = {"handle": handle} if self._takes_handle else {}
+        mine = {"handle": handle.of(self.name, needs_pods=self.needs_pods)}
+        named = mine if self._takes_handle else {}
         plugin: Plugin = self.plugin_class(*positional, **named)
         return plugin
 

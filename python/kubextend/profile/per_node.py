@@ -3,14 +3,16 @@
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import needs_pods_undeclared
 from kubextend.framework.plugin import (
     FilterPlugin,
     PerNodeFilterPlugin,
     PerNodeScorePlugin,
+    Plugin,
     Rejection,
     ScorePlugin,
     Scores,
@@ -21,6 +23,8 @@ from kubextend.profile.guard import AtNodeError, answered
 __all__ = ["FilterNodes", "ScoreNodes", "filter_nodes_of", "score_nodes_of"]
 
 _Answer = TypeVar("_Answer")
+# What the core says of ``node.pods`` on a node that was not given any.
+_PODS_NOT_KNOWN: Final = "pods are not known here"
 Pods = Callable[[], core.PodSnapshot | None]
 FilterNodes = Callable[[CycleState, core.Pod, core.Nodes, core.Mask], Sequence[Rejection]]
 """Takes also the nodes that are still kept: the verdict on others does not count."""
@@ -36,18 +40,21 @@ def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> F
     if own is not None:
         return lambda state, pod, nodes, _kept: own(state, pod, nodes)
     per_node: PerNodeFilterPlugin = plugin  # type: ignore[assignment]
+    needs_pods = getattr(plugin, "needs_pods", False)
+
+    def now(state: CycleState) -> core.PodSnapshot | None:
+        return pods() if state.pods_left is None else state.pods_left
 
     def filter_nodes(
         state: CycleState, pod: core.Pod, nodes: core.Nodes, kept: core.Mask
     ) -> list[Rejection]:
         judge = per_node.filter
         # A comprehension over views costs half of what a loop in the core that calls back does.
-        now = pods() if state.pods_left is None else state.pods_left
-        infos = nodes.infos(now)
+        infos = nodes.infos(now(state) if needs_pods else None)
         if kept.count() == len(infos):
-            return _gathered(_each(partial(judge, state, pod), infos), infos)
+            return _gathered(_each(per_node, partial(judge, state, pod), infos), infos)
         rows = kept.indices()
-        said = _each(partial(judge, state, pod), [infos[row] for row in rows])
+        said = _each(per_node, partial(judge, state, pod), [infos[row] for row in rows])
         statuses: list[Status | None] = [None] * len(infos)
         for row, status in zip(rows, said, strict=True):
             statuses[row] = status
@@ -62,15 +69,20 @@ def score_nodes_of(plugin: ScorePlugin | PerNodeScorePlugin, pods: Pods) -> Scor
     if own is not None:
         return own
     per_node: PerNodeScorePlugin = plugin  # type: ignore[assignment]
+    needs_pods = getattr(plugin, "needs_pods", False)
 
     def score_nodes(state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
         judge = per_node.score
-        return _each(partial(judge, state, pod), nodes.infos(pods()))
+        return _each(
+            per_node, partial(judge, state, pod), nodes.infos(pods() if needs_pods else None)
+        )
 
     return score_nodes
 
 
-def _each(ask: Callable[[core.NodeInfo], _Answer], infos: Sequence[core.NodeInfo]) -> list[_Answer]:
+def _each(
+    plugin: Plugin, ask: Callable[[core.NodeInfo], _Answer], infos: Sequence[core.NodeInfo]
+) -> list[_Answer]:
     """What is answered of each node, in order.
 
     Raises: AtNodeError: the plugin raised, and of which node.
@@ -80,6 +92,8 @@ def _each(ask: Callable[[core.NodeInfo], _Answer], infos: Sequence[core.NodeInfo
         return [ask(node) for node in left]
     except Exception as error:
         row = len(infos) - len(list(left)) - 1
+        if isinstance(error, RuntimeError) and str(error).startswith(_PODS_NOT_KNOWN):
+            error = needs_pods_undeclared(plugin.name)
         raise AtNodeError(infos[row].name) from error
 
 

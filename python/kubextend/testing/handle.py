@@ -40,6 +40,10 @@ class ListedPods:
     store: core.PodStore
     synced: bool = True
 
+    def get(self, namespace: str, name: str) -> core.Pod | None:
+        """The pod as the API would show it."""
+        return self.store.by_name(namespace, name)
+
 
 @dataclass(frozen=True, slots=True)
 class Bindings:

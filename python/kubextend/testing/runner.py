@@ -130,10 +130,13 @@ class Runner:
         self.bindings = Bindings()
         self.activations = Activations()
         self.waiting_pods = WaitingPods()
+        # As in production: pods are watched where a plugin says that it needs them.
+        needed = any(getattr(plugin, "needs_pods", False) for plugin in plugins)
+        watched = self._pods if needed else None
         self.handle = Handle(
             waiting_pods=self.waiting_pods,
             nodes=self._nodes,
-            pods=self._pods,
+            pods=watched,
             activator=self.activations,
             kubernetes_client=lambda: kubernetes_client,
         )
@@ -144,10 +147,11 @@ class Runner:
         # a minute has nothing to hold back in a test.
         hours = itertools.count(1)
         self.verbs = Verbs(
-            _Everyones.of([_profile(self.plugins, weights or {}, self._pods.store)]),
+            _Everyones.of([_profile(self.plugins, weights or {}, self.handle)]),
             request_store=core.NodeStore(),
             watched=self._nodes,
-            pods=self._pods,
+            pods=watched,
+            pod_reader=self._pods,
             binder=binder or self.bindings,
             activator=self.activations,
             waiting_pods=self.waiting_pods,
@@ -346,7 +350,7 @@ def _alone(
     return Runner(plugin, nodes=nodes, pods=pods, args=given, weights={name: _EXACT_WEIGHT})
 
 
-def _profile(plugins: Sequence[Any], weights: Mapping[str, int], pods: core.PodStore) -> Profile:
+def _profile(plugins: Sequence[Any], weights: Mapping[str, int], handle: Handle) -> Profile:
     def at(point: str) -> list[Any]:
         methods = METHODS_OF_POINT[point]
         return [plugin for plugin in plugins if any(hasattr(plugin, name) for name in methods)]
@@ -359,7 +363,7 @@ def _profile(plugins: Sequence[Any], weights: Mapping[str, int], pods: core.PodS
         post_filter=at("postFilter"),
         pre_score=at("preScore"),
         binding=BindingPlugins.of(at),
-        pods=pods.snapshot,
+        pods=handle.pods,
         counts_pods=any(getattr(plugin, "needs_pods", False) for plugin in plugins),
     )
 

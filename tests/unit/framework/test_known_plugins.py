@@ -147,3 +147,33 @@ def test_what_is_at_hand_is_known_to_extend_what_it_extends() -> None:
     assert KnownPlugins.of(known, "again") is known
     with pytest.raises(KeyError):
         known["Absent"]
+
+
+@pytest.mark.parametrize(
+    ("method", "meant"),
+    [
+        ("prefilter", "pre_filter"),
+        ("preFilter", "pre_filter"),
+        ("Filter", "filter"),
+        ("filterNodes", "filter_nodes"),
+        ("post_Bind", "post_bind"),
+        ("NormalizeScore", "normalize_score"),
+        ("normalise_score", "normalize_score"),
+        ("UnReserve", "unreserve"),
+    ],
+)
+def test_a_method_that_is_nearly_one_of_the_framework_is_refused(method: str, meant: str) -> None:
+    methods = {"name": "Near", "score": print, method: print}
+    near = type("Near", (), methods)
+    with pytest.raises(PluginUnavailableError) as caught:
+        KnownPlugins().with_classes({"Near": near}, "given")
+    assert caught.value.message == f"given: Near: {method} is no method that is called"
+    assert caught.value.hint == f"did you mean {meant}?"
+    both = type("Both", (near,), {meant: print})
+    assert KnownPlugins().with_classes({"Near": both}, "given")["Near"].plugin_class is both
+
+
+def test_a_given_class_that_extends_nothing_is_refused() -> None:
+    idle = type("Idle", (), {"name": "Idle", "filter_for_me": print})
+    with pytest.raises(PluginUnavailableError, match=r"^given: Idle extends nothing"):
+        KnownPlugins().with_classes({"Idle": idle}, "given")

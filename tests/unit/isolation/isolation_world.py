@@ -297,7 +297,7 @@ class Diary:
             os._exit(7)
         handle = self._handle
         handle.activate([pod])
-        seen = (handle.kubernetes_client, handle.nodes(), handle.pods(), [*handle.waiting_pods])
+        seen = (handle.kubernetes_client, handle.nodes(), [*handle.waiting_pods])
         self._note(f"{seen} {handle.configuration and handle.configuration.score_scale}")
         return []
 

@@ -308,7 +308,7 @@ def test_a_plugin_is_made_started_and_stopped_in_its_process(
             plugin.filter_nodes(CycleState(), read(full(NODES, pod(then="exit")))[0], nodes)
         assert plugin.filter_nodes(CycleState(), of, nodes) == []
         second = pid_of(plugin)
-    sees = "(None, None, None, []) None"
+    sees = "(None, None, []) None"
     assert diary.read_text().splitlines() == [
         *(f"{first} {what}" for what in ("made", "started", sees)),
         *(f"{second} {what}" for what in ("made", "started", sees, "stopped")),

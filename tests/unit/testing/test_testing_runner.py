@@ -216,3 +216,52 @@ def test_an_unstable_reason_is_not_held_back_between_calls_of_a_test() -> None:
     assert runner.filter(pod).rejected == {"node-0": "first"}
     runner.plugins[0].reason = "second"
     assert runner.filter(pod).rejected == {"node-0": "second"}
+
+
+class Counts:
+    """Asks for pods in the ways there are, and does not say that it needs them."""
+
+    name = "Lp"
+
+    def __init__(self, handle: Handle) -> None:
+        self.handle = handle
+
+    def ask(self, way: str) -> object:
+        match way:
+            case "pods":
+                return self.handle.pods()
+            case "pending":
+                return self.handle.pending_pods()
+            case "labelled":
+                return self.handle.labelled_pods("default", "app", "a")
+        return self.handle.assumed_pods()
+
+
+@pytest.mark.parametrize("way", ["pods", "pending", "labelled", "assumed", "node"])
+def test_who_asks_for_pods_without_saying_so_is_told_what_to_set(way: str) -> None:
+    class Asks(Counts):
+        def filter(self, _state: CycleState, _pod: core.Pod, node: core.NodeInfo) -> None:
+            _ = node.pods if way == "node" else self.ask(way)
+
+    class Declares(Asks):
+        needs_pods = True
+
+    with pytest.raises(PluginError, match="set needs_pods = True on Lp: it asks for pods"):
+        testing.run_filter(Asks, testing.make_pod())
+    assert testing.run_filter(Declares, testing.make_pod()).kept
+
+
+def test_a_plugin_that_says_so_lends_its_pods_to_no_other() -> None:
+    class Asks(Counts):
+        def filter(self, _state: CycleState, _pod: core.Pod, node: core.NodeInfo) -> None:
+            _ = node.pods
+
+    class Other:
+        name = "Other"
+        needs_pods = True
+
+        def filter(self, _state: CycleState, _pod: core.Pod, _node: core.NodeInfo) -> None:
+            pass
+
+    with pytest.raises(PluginError, match="set needs_pods = True on Lp"):
+        testing.Runner(Other, Asks).filter(testing.make_pod())

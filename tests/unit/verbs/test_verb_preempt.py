@@ -122,6 +122,7 @@ class Room:
     """Two pods a node at most; counted by the per-node view, or by the Handle."""
 
     name = "Room"
+    needs_pods = True
 
     def __init__(self, handle: Handle | None) -> None:
         if handle is None:
