@@ -24,16 +24,23 @@ __all__ = ["ParkedPods", "parked_before"]
 _WINDOW_S = 10.0
 # Each pod keeps the node rows of its request alive, and is looked at again at every change.
 _LIMIT = 512
+# Looking runs filters that the verbs wait for: what is not looked at in this time has its turn a
+# second later.
+_LOOK_S = 0.2
 
 _Key = tuple[str, str, str]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Rejected:
+    """A rejection, when it was last looked at, and whether something changed since."""
+
     profile: Profile
     pod: core.Pod
     nodes: core.Nodes
     at_s: float
+    looked_s: float
+    changed: bool = False
 
     @property
     def key(self) -> _Key:
@@ -75,8 +82,10 @@ class ParkedPods:
         self._limit = limit
         self._lock = threading.Lock()
         self._pods: OrderedDict[_Key, _Rejected] = OrderedDict()
+        self._looking = threading.Lock()
         self._changes = 0
         self._expected = False
+        self._behind = False
 
     @property
     def changes(self) -> int:
@@ -94,14 +103,15 @@ class ParkedPods:
         """
         if self._activator is None:
             return
-        rejected = _Rejected(profile, pod, nodes, self._clock())
+        now = self._clock()
+        rejected = _Rejected(profile, pod, nodes, now, now)
         with self._lock:
             self._pods.pop(rejected.key, None)
             self._pods[rejected.key] = rejected
             if len(self._pods) > self._limit:
                 self._pods.popitem(last=False)
             overtaken = self._changes != changes
-        if overtaken:
+        if overtaken and rejected.is_worth_asking(self._look_again):
             self._wake([rejected])
 
     def forget(self, pod: core.Pod) -> None:
@@ -114,38 +124,74 @@ class ParkedPods:
     def nodes_changed(self) -> None:
         """Pods that pass since the nodes changed, or may, are activated, once; from any thread.
 
-        Runs their filters: whoever calls this for single events should gather them first.
+        Runs their filters: whoever calls this for single events should gather them first. For
+        0.2 s at most; the others have their turn with the next calls of ``look_if_expected``.
         """
-        with self._lock:
-            self._changes += 1
-        self._wake(self._recent())
+        self._note_change()
+        if not self._behind:
+            self._look()
 
     def expect_change(self) -> None:
         """Filters may say something else though no node changed; from any thread, never blocks."""
         self._expected = True
 
     def look_if_expected(self) -> None:
-        """As if the nodes had changed, where that is to be expected; to be called once a second."""
+        """As if the nodes had changed, where that is to be expected; to be called once a second.
+
+        Pods whose turn has not come since an earlier change have it now.
+        """
         if self._expected:
             self._expected = False
-            self.nodes_changed()
+            self._note_change()
+            self._look()
+        elif self._behind:
+            self._look()
 
     def __len__(self) -> int:
         return len(self._pods)
 
-    def _wake(self, candidates: Iterable[_Rejected]) -> None:
-        awake = [rejected for rejected in candidates if rejected.is_worth_asking(self._look_again)]
-        woken = [rejected.pod for rejected in awake if self._take(rejected)]
-        if woken and self._activator is not None:
-            self._activator.activate(woken)
-            self._metrics.pods_woken.inc(len(woken))
-
-    def _recent(self) -> list[_Rejected]:
-        oldest_s = self._clock() - _WINDOW_S
+    def _note_change(self) -> None:
         with self._lock:
-            while self._pods and next(iter(self._pods.values())).at_s < oldest_s:
-                self._pods.popitem(last=False)
-            return list(self._pods.values())
+            self._changes += 1
+            self._forget_old()
+            for rejected in self._pods.values():
+                rejected.changed = True
+
+    def _look(self) -> None:
+        """Those that were not looked at for longest come first, for as long as there is time."""
+        with self._looking:
+            until_s = self._clock() + _LOOK_S
+            with self._lock:
+                self._forget_old()
+                changed = [each for each in self._pods.values() if each.changed]
+            awake = []
+            for rejected in sorted(changed, key=lambda each: each.looked_s):
+                rejected.changed = False
+                if rejected.is_worth_asking(self._look_again):
+                    awake.append(rejected)
+                rejected.looked_s = now = self._clock()
+                if now >= until_s:
+                    break
+            self._wake(awake)
+            self._behind = any(each.changed for each in changed)
+
+    def _forget_old(self) -> None:
+        """A pod is woken if it may pass since a change at which its turn has not come."""
+        oldest_s = self._clock() - _WINDOW_S
+        old = []
+        while self._pods and next(iter(self._pods.values())).at_s < oldest_s:
+            _, rejected = self._pods.popitem(last=False)
+            if rejected.changed:
+                old.append(rejected.pod)
+        self._activate(old)
+
+    def _wake(self, awake: Iterable[_Rejected]) -> None:
+        self._activate([rejected.pod for rejected in awake if self._take(rejected)])
+
+    def _activate(self, pods: list[core.Pod]) -> None:
+        if pods and self._activator is not None:
+            self._activator.activate(pods)
+            self._metrics.pods_woken.inc(len(pods))
 
     def _take(self, rejected: _Rejected) -> bool:
         """Whether this rejection was still the one remembered; it no longer is."""

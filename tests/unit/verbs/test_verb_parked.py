@@ -20,6 +20,7 @@ from verb_world import (
 
 from kubextend import core
 from kubextend.framework.plugin import Rejection
+from kubextend.framework.status import Status
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile
 from kubextend.verbs.parked import ParkedPods
@@ -224,3 +225,72 @@ def test_what_is_expected_while_filters_look_leads_to_another_look() -> None:
     for _ in range(3):
         parked.look_if_expected()
     assert len(looks) == 2
+
+
+class Slow:
+    """Takes its time for each pod, rejects it, and writes down whom it was asked about."""
+
+    name = "Slow"
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.asked: list[str] = []
+
+    def filter_nodes(self, _state: object, asked: core.Pod, nodes: core.Nodes) -> list[Rejection]:
+        self.asked.append(asked.name)
+        self._clock.now_s += 0.0625
+        return [Rejection(nodes.everything(), Status.unschedulable("no"))]
+
+
+class Crowd:
+    """Ten pods that a slow filter has just rejected."""
+
+    def __init__(self) -> None:
+        self.clock, self.activator = Clock(), Activator()
+        self.plugin = Slow(self.clock)
+        watched = Watched().listing(node("n"))
+        self.parked = ParkedPods(self.activator, metrics=Metrics(), clock=self.clock)
+        profile = Profile("default-scheduler", filter=[self.plugin])
+        self.names = [f"p{number}" for number in range(10)]
+        for name in self.names:
+            args = core.read_args(names_request(["n"], pod(name)), watched=watched.store)
+            assert args.pod is not None
+            assert args.nodes is not None
+            self.parked.remember(profile, args.pod, args.nodes, 0)
+
+
+def test_after_a_change_pods_are_looked_at_in_turn_for_a_fifth_of_each_second() -> None:
+    crowd = Crowd()
+    crowd.parked.nodes_changed()
+    assert crowd.plugin.asked == crowd.names[:4]
+    for seen in (8, 10, 10):
+        crowd.clock.now_s += 1
+        crowd.parked.look_if_expected()
+        assert crowd.plugin.asked == crowd.names[:seen]
+    crowd.parked.nodes_changed()
+    assert crowd.plugin.asked == crowd.names + crowd.names[:4]
+
+
+def test_changes_one_after_the_other_keep_no_pod_from_its_turn_and_take_no_more_time() -> None:
+    crowd = Crowd()
+    for _ in range(3):
+        for _ in range(20):
+            crowd.parked.nodes_changed()
+        crowd.clock.now_s += 1
+        crowd.parked.look_if_expected()
+    turns = [crowd.plugin.asked.count(name) for name in crowd.names]
+    assert sum(turns) == 16
+    assert set(turns) == {1, 2}
+
+
+def test_a_pod_whose_turn_has_not_come_when_it_is_forgotten_is_woken() -> None:
+    crowd = Crowd()
+    crowd.parked.nodes_changed()
+    crowd.clock.now_s += 11
+    crowd.parked.look_if_expected()
+    assert crowd.activator.woken == crowd.names[4:]
+    assert len(crowd.parked) == 0
+    crowd.parked.nodes_changed()
+    crowd.parked.look_if_expected()
+    assert crowd.plugin.asked == crowd.names[:4]
+    assert crowd.activator.woken == crowd.names[4:]
