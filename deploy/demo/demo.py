@@ -151,15 +151,9 @@ def with_no_configuration(server: Server) -> None:
     title("filter with the lower-case keys of kube-scheduler 1.16 and older")
     show_filter(server.post("filter", lower_cased(labelled)), kept=[ON_DEMAND], rejected=rest)
 
-    title("prioritize: this configuration has no score plugin, so there is nothing to add")
-    show_scores(server.post("prioritize", recorded("full/prioritize")), {})
-
     title("filter with names instead of nodes, as recorded")
     answer = server.post("filter", recorded("names/filter"))
     show_error(answer, "the request brings node names, but kubextend has no node cache")
-
-    title("bind, as recorded")
-    show_error(server.post("bind", recorded("full/bind")), "kubextend cannot bind")
 
     title("filter with half a body")
     show_refusal(server.post("filter", whole[: len(whole) // 2]))

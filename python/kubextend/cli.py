@@ -110,7 +110,7 @@ def check(file: Path) -> None:
 
     config, known = _load_with_plugins(file, runs_here=False)
     # A constructor may refuse its arguments, and that must not wait for ``serve``.
-    client = None if config.cluster is None else cluster.unconnected_client()
+    client = None if config.cluster is None else cluster.unconnected_client
     app.build_verbs(config, known, kubernetes_client=client)
     for line in _summary(config):
         click.echo(line)

@@ -141,7 +141,9 @@ class StartsLater:
         assert self.attempts > 1
 
 
-def test_a_plugin_that_has_not_started_makes_us_unready_until_it_has() -> None:
+def test_a_plugin_that_has_not_started_makes_us_unready_until_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     known = {"StartsLater": StartsLater}
     tree = {
         "apiVersion": "kubextend.dev/v1alpha1",
@@ -150,12 +152,9 @@ def test_a_plugin_that_has_not_started_makes_us_unready_until_it_has() -> None:
     }
     built = app.build(config.parse(tree, known=known_plugins(known, [])), known)
     _, full = names_and_full("filter")
-    built.start()
     assert "[-]plugins-started failed: not started yet: StartsLater" in get(built, "/readyz").text
     assert "not started yet" in json.loads(built.verbs.filter(full))["Error"]
-    failures = {"plugin": "StartsLater", "extension_point": "Start"}
-    name = "kubextend_plugin_failures_total"
-    assert built.metrics.registry.get_sample_value(name, failures) == 1
+    monkeypatch.setattr("kubextend.profile.starts._FIRST_PAUSE_S", 0.0)
 
     async def served() -> None:
         async with built.asgi.router.lifespan_context(built.asgi), asyncio.timeout(PATIENT_S):
@@ -164,6 +163,9 @@ def test_a_plugin_that_has_not_started_makes_us_unready_until_it_has() -> None:
 
     asyncio.run(served())
     assert json.loads(built.verbs.filter(full))["Error"] == ""
+    failures = {"plugin": "StartsLater", "extension_point": "Start"}
+    name = "kubextend_plugin_failures_total"
+    assert built.metrics.registry.get_sample_value(name, failures) == 1
 
 
 def get_status(built: app.App) -> str:
