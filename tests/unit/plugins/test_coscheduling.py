@@ -605,13 +605,14 @@ def test_a_pod_that_an_operator_lets_in_leaves_nothing_behind(told: bool) -> Non
         assert held is not None
         assert held.allow("Coscheduling")
         assert (await alone).is_success
+        (group,) = world.plugin._groups.values()
+        assert bool(group.waiting) is not told
         world.watch(pod("a", node="n"), *ABC[1:])
         world.store.forget("a")
         others = [world.binding(shown) for shown in ABC[1:]]
         assert all(status.is_success for status in await asyncio.gather(*others))
         for _ in range(3):
             await skip(1)
-        (group,) = world.plugin._groups.values()
         assert not group.waiting
         assert group.settle_timer is None
 
