@@ -83,6 +83,10 @@ test-newest: build apt-packages ## tests with the newest versions of the depende
 	$(BIN)/uv pip install --quiet --python build/newest --upgrade . --group tools
 	build/newest/bin/python -m pytest $(DEPENDENT_TESTS)
 
+.PHONY: hostile
+hostile: build ## hundreds of odd conversations over raw sockets, plain and over TLS, and what they leave in memory
+	$(BIN)/python -m tests.hostile
+
 .PHONY: mutants
 mutants: build apt-packages $(GO_TOOLS) ## break the code in hundreds of places, one at a time, and say which breaks no test notices
 	$(BIN)/python -m tests.mutants $(MUTANTS)

@@ -18,8 +18,8 @@ from live_server import Connection, eventually, request, running, some_verbs
 from server_certificates import Authority, Pair
 
 from kubextend.errors import KubextendError
-from kubextend.metrics import Metrics
-from kubextend.server import Health, Listener, Service, TlsFiles, health_application
+from kubextend.server import TlsFiles
+from kubextend.server.tls import TlsReloader
 from kubextend.verbs import Verbs
 
 LOOK_S = 0.05
@@ -224,12 +224,8 @@ def test_another_ca_for_clients_is_taken_over(
 
 def test_a_certificate_that_has_ended_is_refused_at_the_start(authority: Authority) -> None:
     ended = authority.sign("ended", lasts=timedelta(minutes=-1))
-    files = TlsFiles(ended.cert_file, ended.key_file)
-    service = Service(
-        Listener(health_application(Health(), Metrics()), "127.0.0.1", 0, tls=files), Health()
-    )
     with pytest.raises(KubextendError, match=f"{ended.cert_file}: certificate has expired"):
-        service.run()
+        TlsReloader(TlsFiles(ended.cert_file, ended.key_file), lambda _loaded: None)
 
 
 def test_metrics_say_when_the_certificate_ends(mounted: Mounted, authority: Authority) -> None:

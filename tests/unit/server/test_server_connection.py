@@ -567,10 +567,10 @@ def test_a_connection_ends_with_the_answer_to_an_upgrade(rest: bytes, apart: boo
         wire = connected(app, refused=refused)
         smuggled = [b"GET /b HTTP/1.1\r\nX: ", get("/c")]
         await wire.send(get("/first"), upgrade + b"\r\n" + body + (b"" if apart else smuggled[0]))
-        await wire.send(*smuggled)
+        await wire.send(b"\x00", *smuggled)
         app.go["/first"].set()
         await settled()
-        await wire.send(b"\x00", get("/c"))
+        await wire.send(*smuggled)
         for path in ("/a", "/b", "/c"):
             app.go[path].set()
         await settled()

@@ -1,0 +1,295 @@
+"""What is said, and what has to be answered; tables, and the conversations that they make.
+
+Expectations are those of RFC 9112 and of the limits that the server has: a request that cannot be
+read is refused with 400 or 431 when what came before it is answered, and ends the connection.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+BODY: Final = json.dumps({"Pod": {"metadata": {"name": "p"}}, "Nodes": {"items": []}}).encode()
+_TOO_LARGE: Final = 431
+# More than one read of the server's and its limit together.
+_ENDLESS: Final = 400_000
+GOOD: Final = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One request, or what looks like one.
+
+    Attributes:
+        name: Of the row in its table.
+        sent: Its bytes.
+        status: Of the answer; None where the connection ends without one.
+        ends: Whether the connection ends after that.
+    """
+
+    name: str
+    sent: bytes
+    status: int | None
+    ends: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What a client does on a connection, and what it hears.
+
+    Attributes:
+        name: Says which rows it is made of.
+        sent: Bytes, each piece by a call of its own.
+        statuses: Of the answers, in turn.
+        ends: Whether the server hangs up after them; else it serves the next request.
+        held: The first answer is held until everything is sent.
+        hasty: The listener that waits half a second for a client is talked to.
+        half_closed: The client sends no more, and says so.
+        may_be_cut: The server hangs up on bytes that it has not read, so TCP may take answers that
+            the client has not read along.
+        tls: Talked over TLS.
+    """
+
+    name: str
+    sent: tuple[bytes, ...]
+    statuses: tuple[int, ...]
+    ends: bool
+    held: str = ""
+    hasty: bool = False
+    half_closed: bool = False
+    may_be_cut: bool = False
+    tls: bool = False
+
+
+def _head(*fields: bytes, line: bytes = b"POST /filter HTTP/1.1") -> bytes:
+    json_type = b"Content-Type: application/json"
+    return b"\r\n".join([line, b"Host: x", json_type, *fields, b"", b""])
+
+
+def _chunked(rest: bytes, *fields: bytes) -> bytes:
+    return _head(b"Transfer-Encoding: chunked", *fields) + rest
+
+
+def _chunks(size: int) -> bytes:
+    pieces = [BODY[start : start + size] for start in range(0, len(BODY), size)]
+    return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+
+
+_LENGTH: Final = b"Content-Length: %d" % len(BODY)
+_CHUNK: Final = _chunks(len(BODY))
+_BY_BYTE: Final = _chunks(1)
+
+# Name, bytes. All of these are requests that any server has to answer, and stay connected.
+_FINE: Final = {
+    "get": GOOD,
+    "plain": _head(_LENGTH) + BODY,
+    "names in any case": _head(_LENGTH.lower()) + BODY,
+    "a query": _head(_LENGTH, line=b"POST /filter?x=y HTTP/1.1") + BODY,
+    "a chunk": _chunked(_CHUNK + b"0\r\n\r\n"),
+    "chunks of a byte": _chunked(_BY_BYTE + b"0\r\n\r\n"),
+    "trailers": _chunked(_CHUNK + b"0\r\na: b\r\nc: d\r\n\r\n"),
+    "an extension": _chunked(b"%x;a=b;c\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)),
+    "a size in capitals": _chunked(b"%X\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)),
+    "empty lines before": b"\r\n" * 20 + GOOD,
+    "100 fields": _head(_LENGTH, *[b"X-%d: y" % number for number in range(100)]) + BODY,
+    "a long field": _head(_LENGTH, b"X: " + b"y" * 30_000) + BODY,
+    "a wish to upgrade that no connection field names": _head(_LENGTH, b"Upgrade: h2c") + BODY,
+}
+
+# Name, bytes, status. Each is answered, and the connection stays.
+_REFUSED: Final = {
+    "nothing there": (b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n", 404),
+    "nothing there, with trailers": (
+        _head(b"Transfer-Encoding: chunked", line=b"POST /nothing HTTP/1.1")
+        + b"5\r\nabcde\r\n0\r\na: b\r\n\r\n",
+        404,
+    ),
+    "not by get": (b"GET /filter HTTP/1.1\r\nHost: x\r\n\r\n", 405),
+    "no JSON": (_head(b"Content-Length: 1") + b"{", 400),
+    "no body": (_head(b"Content-Length: 0"), 400),
+    "another type": (
+        b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\n%b\r\n\r\n%b"
+        % (_LENGTH, BODY),
+        415,
+    ),
+    "another encoding": (_head(_LENGTH, b"Content-Encoding: gzip") + BODY, 415),
+}
+
+# Name, bytes, status. Each is refused, and nothing is read after it.
+_BAD: Final = {
+    "garbage": (b"garbage\r\n\r\n", 400),
+    "binary": (bytes(range(128, 256)), 400),
+    "a TLS hello": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(32), 400),
+    "another version": (b"GET /livez HTTP/9.9\r\nHost: x\r\n\r\n", 400),
+    "a blank in a name": (_head(b"Content Length: 0"), 400),
+    "a blank before a colon": (_head(b"Transfer-Encoding : chunked") + b"0\r\n\r\n", 400),
+    "a NUL in a value": (_head(b"X: a\0b", _LENGTH) + BODY, 400),
+    "a length below nothing": (_head(b"Content-Length: -1"), 400),
+    "a length with a sign": (_head(b"Content-Length: +2") + b"{}", 400),
+    "a length in words": (_head(b"Content-Length: two") + b"{}", 400),
+    "a length beyond 64 bits": (_head(b"Content-Length: 99999999999999999999"), 400),
+    "two lengths": (_head(b"Content-Length: 2", b"Content-Length: 3") + b"{}", 400),
+    "a length and chunks": (_chunked(_CHUNK + b"0\r\n\r\n", b"Content-Length: 5"), 400),
+    "chunks and then another coding": (
+        _head(b"Transfer-Encoding: chunked, identity") + b"0\r\n\r\n",
+        400,
+    ),
+    "trailers that look like framing": (
+        _chunked(_CHUNK + b"0\r\ncontent-length: 7\r\n\r\n"),
+        400,
+    ),
+    "a head without end": (b"GET / HTTP/1.1\r\nX: " + b"x" * _ENDLESS, 431),
+    "a name without end": (b"GET / HTTP/1.1\r\n" + b"x" * _ENDLESS, 431),
+    "a path without end": (b"GET /" + b"x" * _ENDLESS, 431),
+    "a long head": (b"GET / HTTP/1.1\r\nX: " + b"x" * 70_000 + b"\r\n\r\n", 431),
+    "many fields": (b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 1000 + b"\r\n", 431),
+    "fields without end": (b"GET / HTTP/1.1\r\n" + b"a:b\r\n" * _ENDLESS, 431),
+    "empty lines without end": (b"\r\n" * _ENDLESS, 431),
+    "a size in words": (_chunked(b"zz\r\n"), 400),
+    "a size beyond 64 bits": (_chunked(b"1" * 17 + b"\r\n"), 400),
+    "a chunk that goes on": (_chunked(b"1\r\nabc\r\n0\r\n\r\n"), 400),
+    "an extension without end": (_chunked(b"1;" + b"x" * _ENDLESS), 431),
+    "trailers without end": (_chunked(b"0\r\n" + b"a:b\r\n" * _ENDLESS), 431),
+    "a trailer without end": (_chunked(b"0\r\na: " + b"b" * _ENDLESS), 431),
+    "a trailer of nothing": (_chunked(b"0\r\n\0: b\r\n\r\n"), 400),
+    "extensions without end": (_chunked((b"1;" + b"x" * 5000 + b"\r\nx\r\n") * 80), 431),
+}
+
+# Fields, body, status. The parser reads no body that comes with an upgrade, and nobody knows in
+# which protocol what follows it is.
+_UPGRADES: Final = {
+    "h2c": ((b"Connection: Upgrade", b"Upgrade: h2c"), b"", 200),
+    "websocket": ((b"Connection: Upgrade", b"Upgrade: websocket"), b"", 200),
+    "among others": ((b"Connection: keep-alive, Upgrade", b"Upgrade: h2c"), b"", 200),
+    "with a body": ((b"Connection: Upgrade", b"Upgrade: h2c", _LENGTH), BODY, 400),
+    "with chunks": (
+        (b"Connection: Upgrade", b"Upgrade: h2c", b"Transfer-Encoding: chunked"),
+        _CHUNK + b"0\r\n\r\n",
+        400,
+    ),
+}
+
+_LAST: Final = {
+    "HTTP/0.9": b"GET /livez\r\n\r\n",
+    "HTTP/1.0": b"GET /livez HTTP/1.0\r\nHost: x\r\n\r\n",
+    "the client's last": b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+}
+
+# What a client that is slow has sent when it sends no more, and whether it is answered 408.
+_SLOW: Final = {
+    "an empty line": (b"\r\n", 408),
+    "a letter": (b"G", 408),
+    "half a head": (b"GET /livez HTT", 408),
+    "half a body": (_head(_LENGTH) + BODY[:5], 408),
+    "half a large body": (_head(b"Content-Length: 1000000") + b"x" * 500_000, 408),
+    "half a chunk": (_chunked(b"ff\r\nx"), 408),
+    "half a trailer": (_chunked(b"0\r\na: "), 408),
+}
+
+
+def said() -> Iterator[Said]:
+    """Each row of every table by itself."""
+    for name, sent in _FINE.items():
+        yield Said(name, sent, 200, ends=False)
+    for name, (sent, status) in _REFUSED.items():
+        yield Said(name, sent, status, ends=False)
+    for name, (sent, status) in _BAD.items():
+        yield Said(name, sent, status, ends=True)
+    for name, (fields, body, status) in _UPGRADES.items():
+        line = b"POST /filter HTTP/1.1" if body else b"GET /livez HTTP/1.1"
+        yield Said(f"an upgrade, {name}", _head(*fields, line=line) + body, status, ends=True)
+    for name, sent in _LAST.items():
+        yield Said(name, sent, 200, ends=True)
+
+
+def conversations(*, short: bool = False) -> Iterator[Conversation]:
+    """All of them; each row alone, behind others, in pieces, half-closed, slow, over TLS.
+
+    Args:
+        short: Without pieces, and over TLS only alone.
+    """
+    for number, row in enumerate(said()):
+        told = () if row.status is None else (row.status,)
+        for tls in (False, True):
+            over = " over TLS" if tls else ""
+            # Behind one that ends the connection something may follow, and is never answered; it
+            # would end what has no end.
+            smuggled = GOOD if row.ends and row.status != _TOO_LARGE else b""
+            yield Conversation(f"{row.name}{over}", (row.sent + smuggled,), told, row.ends, tls=tls)
+            if tls and short:
+                continue
+            yield Conversation(
+                f"{row.name}, behind a request in one piece{over}",
+                (GOOD + row.sent + smuggled,),
+                (200, *told),
+                row.ends,
+                may_be_cut=row.status == _TOO_LARGE,
+                tls=tls,
+            )
+            key = f"{number}-{tls}"
+            hold = b"GET /hold/%b HTTP/1.1\r\nHost: x\r\n\r\n" % key.encode()
+            yield Conversation(
+                f"{row.name}, behind a held answer{over}",
+                (hold, row.sent, smuggled),
+                (200, *told),
+                row.ends,
+                may_be_cut=row.status == _TOO_LARGE,
+                held=key,
+                tls=tls,
+            )
+            if row.ends and short:
+                continue
+            large = b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n"
+            yield Conversation(
+                f"{row.name}, behind a large answer{over}",
+                (large, row.sent + smuggled),
+                (200, *told),
+                row.ends,
+                may_be_cut=row.status == _TOO_LARGE,
+                tls=tls,
+            )
+            if not short:
+                size = max(1, len(row.sent) // 40)
+                pieces = [row.sent[at : at + size] for at in range(0, len(row.sent), size)]
+                yield Conversation(
+                    f"{row.name}, in pieces{over}",
+                    (*pieces, smuggled),
+                    told,
+                    row.ends,
+                    may_be_cut=row.status == _TOO_LARGE,
+                    tls=tls,
+                )
+    yield from _slow_conversations()
+    for name in ("get", "plain", "a chunk", "trailers"):
+        yield Conversation(
+            f"{name}, half-closed",
+            (_FINE[name],),
+            (200,),
+            ends=True,
+            half_closed=True,
+            may_be_cut=True,
+        )
+
+
+def _slow_conversations() -> Iterator[Conversation]:
+    for name, (sent, status) in _SLOW.items():
+        for tls in (False, True):
+            yield Conversation(
+                f"slow: {name}{' over TLS' if tls else ''}",
+                (sent,),
+                (status,),
+                ends=True,
+                hasty=True,
+                tls=tls,
+            )
+            if not sent.strip():
+                # In one read with the end of a request an empty line is not noticed.
+                continue
+            yield Conversation(
+                f"slow: {name}, behind a request{' over TLS' if tls else ''}",
+                (GOOD, sent),
+                (200, status),
+                ends=True,
+                hasty=True,
+                tls=tls,
+            )
