@@ -77,6 +77,7 @@ def write_configuration(folder: Path, port: int, kubeconfig: Path) -> Path:
         "kind": "ExtenderConfiguration",
         "server": {"host": "127.0.0.1", "port": port},
         "cluster": {"kubeconfig": str(kubeconfig)},
+        "extender": {"bind": True},
         "profiles": [
             {
                 "schedulerName": "default-scheduler",

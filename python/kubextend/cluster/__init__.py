@@ -9,8 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kubernetes.client import ApiClient
-
 from kubextend.cluster.activator import Activator
 from kubextend.cluster.binder import Binder
 from kubextend.cluster.call import RefusedError, UnreachableError
@@ -23,6 +21,8 @@ from kubextend.cluster.reflector import Reflector
 from kubextend.cluster.ungater import Fate, Ungater, ungate
 
 if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
     from kubextend.cluster.client import Cluster
 
 __all__ = [
@@ -63,6 +63,8 @@ def own_namespace() -> str | None:
 
 def unconnected_client() -> ApiClient:
     """A client for plugins that are made and never run, without credentials."""
+    from kubernetes.client import ApiClient  # noqa: PLC0415 - as in ``connect``
+
     return ApiClient()
 
 

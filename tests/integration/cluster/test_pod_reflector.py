@@ -315,7 +315,7 @@ def test_a_pod_that_permit_holds_and_no_list_shows_is_sent_back(
     async def scenario() -> str:
         held = WaitingPod(pod, "n1", {"Coscheduling": 600.0})
         built.verbs.waiting_pods.add(held)
-        await asyncio.to_thread(built.start)
+        await asyncio.to_thread(built.follow)
         async with asyncio.timeout(PATIENCE_S):
             return (await held.wait()).reason
 

@@ -367,7 +367,8 @@ def test_a_patch_that_failed_is_not_tried_again_without_the_lease(
         return refusing(503, "ServiceUnavailable")(request)
 
     api.fail("patch", lose_the_lease)
-    built.start()
+    built.follow()
+    asyncio.run(built.start())
     eventually(lambda: api.counts["patch"] == 1)
     side.ungater.finish()
     built.stop()
@@ -393,7 +394,8 @@ def test_the_lease_is_given_back_once_no_patch_is_under_way(
         return False
 
     api.fail("patch", held_by)
-    built.start()
+    built.follow()
+    asyncio.run(built.start())
     eventually(lambda: api.counts["patch"] == 1)
     built.stop()
     assert holders == [side.election.identity]
