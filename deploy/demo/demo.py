@@ -35,6 +35,7 @@ TAKEN_AWAY = "Node may be taken away"
 TIMEOUT_S = 10.0
 WIDTH = 100
 OK = 200
+NOT_FOUND = 404
 BAD_REQUEST = 400
 
 Object = dict[str, Any]
@@ -150,6 +151,10 @@ def with_no_configuration(server: Server) -> None:
 
     title("filter with the lower-case keys of kube-scheduler 1.16 and older")
     show_filter(server.post("filter", lower_cased(labelled)), kept=[ON_DEMAND], rejected=rest)
+
+    title("prioritize and bind: this configuration has no plugin for them, so they are not served")
+    for verb in ("prioritize", "bind"):
+        show_unserved(server.post(verb, recorded(f"full/{verb}")))
 
     title("filter with names instead of nodes, as recorded")
     answer = server.post("filter", recorded("names/filter"))
@@ -277,6 +282,13 @@ def show_refusal(answer: Reply) -> None:
     error = answer.json()["Error"]
     explain(f"HTTP {answer.status}: {error}", indent="  ")
     expect(bool(re.match(r"byte \d+: ", error)), "the refusal does not say where")
+    took(answer)
+
+
+def show_unserved(answer: Reply) -> None:
+    """Prints that there is no such verb."""
+    expect(answer.status == NOT_FOUND, f"expected status 404, got {answer.status}")
+    explain(f"HTTP {answer.status}: {answer.json()['Error']}", indent="  ")
     took(answer)
 
 

@@ -44,6 +44,7 @@ from kubextend.server import (
     application,
     health_application,
     keep_freed_memory,
+    memory_limit_bytes,
     waiting_pod_routes,
 )
 from kubextend.verbs import Verbs
@@ -434,6 +435,8 @@ def serve(
     if app.verbs.run_python or config.queues:
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
     server = config.server
+    if warning := memory_warning(server.max_in_flight_bytes, memory_limit_bytes()):
+        _LOGGER.warning(warning)
     main = Listener(
         app.asgi,
         server.host,
@@ -465,6 +468,22 @@ def serve(
         metrics=app.metrics,
         drain_s=server.drain_delay.seconds,
     ).run()
+
+
+def memory_warning(in_flight_bytes: int, limit_bytes: int | None) -> str:
+    """Why requests in flight may end the process; empty where they leave room for the rest.
+
+    Args:
+        in_flight_bytes: that requests may hold.
+        limit_bytes: of memory that the process may use; None: as much as there is.
+    """
+    if limit_bytes is None or in_flight_bytes <= limit_bytes // 2:
+        return ""
+    return (
+        f"server.maxInFlightBytes is {in_flight_bytes}, more than half of the {limit_bytes} bytes "
+        "of memory that this container may use: requests in flight can end it. Set it to at most "
+        f"{limit_bytes // 2}, or raise the container's limit"
+    )
 
 
 def _profile(

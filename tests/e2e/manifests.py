@@ -59,11 +59,14 @@ def grant_kubextend(api: Api, user: str) -> None:
     """Allow a user what deploy/ allows kubextend, and nothing else."""
     name, group = f"e2e-{user}", "rbac.authorization.k8s.io"
     roles = [d for _, d in objects() if d["kind"] == "ClusterRole"]
-    rules = [role["rules"] for role in roles if role["metadata"]["name"] == "kubextend"]
-    assert rules, "deploy/ has no ClusterRole named kubextend"
-    assert all(each == rules[0] for each in rules), "the ClusterRoles in deploy/ differ"
+    allowed = []
+    for wanted in ("kubextend", "kubextend-bind"):
+        rules = [role["rules"] for role in roles if role["metadata"]["name"] == wanted]
+        assert rules, f"deploy/ has no ClusterRole named {wanted}"
+        assert all(each == rules[0] for each in rules), "the ClusterRoles in deploy/ differ"
+        allowed += rules[0]
     metadata = {"name": name}
-    role = {"metadata": metadata, "rules": rules[0]}
+    role = {"metadata": metadata, "rules": allowed}
     binding = {
         "metadata": metadata,
         "subjects": [{"apiGroup": group, "kind": "User", "name": user}],

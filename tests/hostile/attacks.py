@@ -55,7 +55,7 @@ ATTACKS: Final[dict[str, Callable[[Server], AbstractContextManager[None]]]] = {
         b"GET /hold/never HTTP/1.1\r\nHost: x\r\n\r\n", GOOD * 2_000
     ),
     "large answers that nobody reads": _sent(
-        b"", b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n" * 99, 1
+        b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n" * 99, GOOD, 0
     ),
     "a body that is not wanted": _sent(
         (_HEAD % b"Content-Length: 99999999").replace(b"json", b"text"), b"x" * 100_000

@@ -48,7 +48,7 @@ def granted(kind: str, name: str) -> list[set[tuple[str, str]]]:
             for resource in rule["resources"]
             for verb in rule["verbs"]
         }
-        for path in sorted(DEPLOY.rglob("rbac.yaml"))
+        for path in sorted(DEPLOY.rglob("rbac*.yaml"))
         for document in documents(path)
         if (document["kind"], document["metadata"]["name"]) == (kind, name)
     ]
@@ -153,14 +153,44 @@ def test_every_place_gives_kubextend_the_same_role_and_exactly_what_it_calls() -
         ("list", "nodes"),
         ("watch", "nodes"),
         ("patch", "pods/status"),
-        ("create", "pods/binding"),
-        ("get", "pods"),
         # Where an enabled plugin needs pods, or holds them.
         ("list", "pods"),
         ("watch", "pods"),
         ("create", "events"),
     }
     assert granted("ClusterRole", "kubextend") == [calls, calls]
+
+
+def test_pods_may_be_bound_only_where_somebody_asks_for_that() -> None:
+    bind = {("create", "pods/binding"), ("get", "pods")}
+    assert granted("ClusterRole", "kubextend-bind") == [bind, bind]
+    kustomization = yaml.safe_load((DEPLOY / "service/kustomization.yaml").read_text())
+    assert "rbac.yaml" in kustomization["resources"]
+    assert "rbac-bind.yaml" not in kustomization["resources"]
+    # No configuration that is shipped needs it.
+    for place in PLACES:
+        assert "bindVerb" not in (DEPLOY / place / "kube-scheduler.yaml").read_text()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_requests_may_hold_fits_into_the_container(place: str) -> None:
+    configured = yaml.safe_load((DEPLOY / place / "kubextend.yaml").read_text())
+    held = configured["server"]["maxInFlightBytes"]
+    assert configured["server"]["maxBodyBytes"] <= held
+    manifest = DEPLOY / place / ("pod.yaml" if place == "static-pod" else "deployment.yaml")
+    limits = manifest.read_text().partition("limits:")[2]
+    limit = re.search(r"^ +memory: (\d+)Mi$", limits, re.MULTILINE)
+    assert limit is not None
+    # The rest is for the program, nodes and pods.
+    assert held <= int(limit[1]) * 2**20 / 4
+
+
+def test_what_is_in_flight_ends_before_the_kubelet_kills() -> None:
+    """The drain delay is part of the 25 s; a preStop hook would come on top of it."""
+    for path in DEPLOY.rglob("*.yaml"):
+        assert "preStop" not in path.read_text()
+    service = yaml.safe_load((DEPLOY / "service/kubextend.yaml").read_text())
+    assert service["server"]["drainDelay"] == "5s"
 
 
 def test_the_roles_of_the_queue_are_exactly_what_the_queue_calls() -> None:
@@ -179,18 +209,19 @@ def test_every_account_that_may_patch_pods_is_one_that_the_policy_limits() -> No
     queue = [*documents(DEPLOY / "queue/rbac.yaml"), *documents(DEPLOY / "queue/limits.yaml")]
     (binding,) = [d for d in queue if d["kind"] == "ClusterRoleBinding"]
     (policy,) = [d for d in queue if d["kind"] == "ValidatingAdmissionPolicy"]
-    accounts = {
-        f"system:serviceaccount:{who['namespace']}:{who['name']}"
-        if "namespace" in who
-        else who["name"]
-        for who in binding["subjects"]
-    }
     (limited,) = [
         condition["expression"]
         for condition in policy["spec"]["matchConditions"]
         if condition["name"] == "is-kubextend"
     ]
-    assert accounts == set(re.findall(r"'([^']+)'", limited))
+    (pattern,) = re.findall(r"'([^']+)'", limited)
+    # A kustomization may rewrite the namespace of the binding, and leaves the policy as it is.
+    for namespace in ("kubextend-system", "elsewhere"):
+        for who in binding["subjects"]:
+            account = f"system:serviceaccount:{namespace}:{who['name']}"
+            assert re.search(pattern, account if "namespace" in who else who["name"])
+    for other in ("kubextender", "system:serviceaccount:kubextend:default", "a:kubextend"):
+        assert re.search(pattern, other) is None
 
 
 def test_the_image_and_the_manifests_agree_on_user_paths_and_version() -> None:

@@ -8,6 +8,7 @@ from kubextend.server.access import Access, TokenFile
 from kubextend.server.application import Limits, application, health_application
 from kubextend.server.health import Check, Health
 from kubextend.server.heap import keep_freed_memory
+from kubextend.server.memory_limit import memory_limit_bytes
 from kubextend.server.patience import Deadlines
 from kubextend.server.service import Listener, Service
 from kubextend.server.tls import TlsFiles
@@ -28,5 +29,6 @@ __all__ = [
     "application",
     "health_application",
     "keep_freed_memory",
+    "memory_limit_bytes",
     "waiting_pod_routes",
 ]

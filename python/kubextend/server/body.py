@@ -1,6 +1,7 @@
 """Reading a request's body within its limits."""
 
 from email.message import Message as MimeHeader
+from io import BytesIO
 from typing import Final
 
 from starlette.datastructures import Headers
@@ -63,7 +64,8 @@ class BodyReader:
 
     async def _read_chunks(self, receive: Receive, share: Share | None) -> bytes:
         """A body whose length shows at its end."""
-        chunks: list[bytes] = []
+        # Joining a list of pieces would hold all of the body twice.
+        whole = BytesIO()
         length = 0
         more = True
         while more:
@@ -73,8 +75,8 @@ class BodyReader:
                 raise self._too_large()
             if share is not None:
                 share.take(len(chunk))
-            chunks.append(chunk)
-        return b"".join(chunks)
+            whole.write(chunk)
+        return whole.getvalue()
 
     def _too_large(self) -> RefusedError:
         set_by = f" ({self._limit})" if self._limit else ""
