@@ -29,7 +29,7 @@ def _sent(before: bytes, piece: bytes, most_bytes: int = 10 * _MB) -> Callable[.
 
 
 def _many(count: int, *pieces: bytes) -> Callable[..., object]:
-    """As many connections, each of which has sent this and stays."""
+    """Open `count` connections that each send the same bytes and stay."""
 
     @contextlib.contextmanager
     def attack(server: Server) -> Iterator[None]:

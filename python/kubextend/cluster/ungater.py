@@ -65,7 +65,7 @@ class Fate(Enum):
     GONE = auto()
     """There is no such pod any more."""
     REFUSED = auto()
-    """It cannot be patched now."""
+    """The pod cannot be patched now."""
     RETURNED = auto()
     """It was not tried, or not to its end: we may not any more."""
 

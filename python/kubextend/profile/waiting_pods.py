@@ -167,7 +167,7 @@ class WaitingPods:
         self._listeners.append(listener)
 
     def add(self, waiting: WaitingPod) -> None:
-        """It is found from now on, unless no further pod may be held: then it is sent back."""
+        """The pod is found from now on, unless no further pod may be held: then it is sent back."""
         pod = waiting.pod
         if pod.uid not in self._pods:
             if full := self._full(pod.namespace):

@@ -19,7 +19,7 @@ class State(Enum):
     HELD = "held"
     """Not to be released yet; others go before it."""
     SET_ASIDE = "set_aside"
-    """Its gate could not be taken off; others go before it until it is tried again."""
+    """The gate could not be taken off; other pods go first until it is tried again."""
     RELEASING = "releasing"
     """Its gate is being taken off."""
     RELEASED = "released"

@@ -136,7 +136,7 @@ class ParkedPods:
         self._expected = True
 
     def look_if_expected(self) -> None:
-        """As if the nodes had changed, where that is to be expected; to be called once a second.
+        """Look at parked pods where a change is expected, as if nodes had changed; call each second.
 
         Pods whose turn has not come since an earlier change have it now.
         """
@@ -158,7 +158,7 @@ class ParkedPods:
                 rejected.changed = True
 
     def _look(self) -> None:
-        """Those that were not looked at for longest come first, for as long as there is time."""
+        """Look at the pods that waited longest for a look first, for as long as there is time."""
         with self._looking:
             until_s = self._clock() + _LOOK_S
             with self._lock:

@@ -50,7 +50,7 @@ fn grows_in_step<T>(what: &str, input: impl Fn(usize) -> T, work: impl Fn(&T)) {
     );
 }
 
-/// So many pieces of JSON with commas between.
+/// `count` pieces of JSON with commas between them.
 fn many(size: usize, piece: impl Fn(usize) -> String) -> String {
     (0..size).map(piece).collect::<Vec<_>>().join(",")
 }
@@ -60,7 +60,7 @@ fn shuffled(i: usize, size: usize) -> usize {
     i * 7919 % size
 }
 
-/// So many keys in no order, each with a value.
+/// `count` keys in no order, each with a value.
 fn keys(size: usize, value: &str) -> String {
     many(size, |i| format!(r#""k{:06}":{value}"#, shuffled(i, size)))
 }
@@ -110,7 +110,7 @@ fn affinity(kind: &str, value: &str) -> Fields {
     )
 }
 
-/// As many containers of one name, and these statuses.
+/// A pod with `count` containers of one name and a status for each.
 fn statuses(size: usize, statuses: &str) -> Fields {
     let [_, containers, _] = listed("containers", size, |_| r#"{"name":"c"}"#.to_owned());
     [

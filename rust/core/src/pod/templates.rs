@@ -12,7 +12,7 @@ use crate::pool::Pool;
 /// What is larger is one pod's own: no template makes it, and what is in a pool outlives the pods.
 const LARGEST: usize = 4096;
 
-/// So many pods that are gone never matter.
+/// The pools are not purged for fewer deleted pods than this.
 const FEW: usize = 256;
 
 /// Most pods come from few templates; of 150,000 pods the shared parts are most of the memory.

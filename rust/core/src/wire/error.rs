@@ -53,7 +53,7 @@ pub enum Problem {
     /// More bytes than such a body may have.
     #[error("longer than {0} bytes")]
     LongerThan(usize),
-    /// So many elements in so few bytes that they would take many times its length in memory.
+    /// The body has more elements than its length pays for in memory.
     #[error("more elements than a body of this length may have")]
     TooDense,
     /// A list or an event of a watch that lacks what makes it usable.
