@@ -136,7 +136,7 @@ class ParkedPods:
         self._expected = True
 
     def look_if_expected(self) -> None:
-        """Look at parked pods where a change is expected, as if nodes had changed; call each second.
+        """Look at parked pods where a change is expected, as if nodes changed; call each second.
 
         Pods whose turn has not come since an earlier change have it now.
         """
