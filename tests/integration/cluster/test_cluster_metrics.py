@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -50,7 +51,8 @@ def test_lists_watches_events_and_failures_of_both_reflectors_are_counted(
     api.put_node("n1")
     api.put_pod("a", "uid-a")
     api.fail("list", refusing(500, "InternalError"))
-    following.start()
+    following.follow()
+    asyncio.run(following.start())
     eventually(lambda: api.counts["watch"] == 2)
     api.put_pod("b", "uid-b")
     api.put_pod("c", "uid-c")
@@ -77,7 +79,8 @@ def test_what_became_of_wake_ups_and_events_is_counted(
     value = reading(following)
     for name in "abc":
         api.put_pod(name, f"uid-{name}")
-    following.start()
+    following.follow()
+    asyncio.run(following.start())
     side: Any = following._cluster
     eventually(lambda: len(side.pods.store.pods()) == 3)
     a, b, c = sorted(side.pods.store.pods(), key=lambda pod: pod.name)

@@ -200,9 +200,9 @@ def test_the_time_of_a_verb_begins_before_its_body_is_there(
     arrived_s: list[float] = []
     in_time = verbs.in_time
 
-    def noted(verb: Any, body: Any, arrived: float) -> Any:
+    def noted(verb: Any, body: Any, arrived: float, *more: Any) -> Any:
         arrived_s.append(arrived)
-        return in_time(verb, body, arrived)
+        return in_time(verb, body, arrived, *more)
 
     monkeypatch.setattr(verbs, "in_time", noted)
     sent = filtering(request("filter"))

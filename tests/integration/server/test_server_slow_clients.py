@@ -92,7 +92,7 @@ def test_who_asks_without_end_before_the_first_answer_is_hung_up_on() -> None:
     with serving(some_verbs()) as url:
         for _ in range(20):
             with Connection(url) as connection:
-                asked = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+                asked = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
                 connection.send_until_hung_up(asked)
         with Connection(url) as connection:
             assert connection.get("/livez").status == 200
