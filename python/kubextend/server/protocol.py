@@ -330,8 +330,10 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _HEAD_TOO_LARGE)
             raise httptools.HttpParserError
         if len(self.pipeline) >= _MOST_WAITING:
-            message = f"more than {_MOST_WAITING} requests before the first was answered"
-            self._refuse(HTTPStatus.BAD_REQUEST, message)
+            # Whoever asks without reading would not read a refusal in its turn either.
+            self._deaf = True
+            self._on_refused(HTTPStatus.BAD_REQUEST)
+            self.transport.abort()
             raise httptools.HttpParserError
         self._framing_bytes = 0
         self._in_head = False

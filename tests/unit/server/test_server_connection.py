@@ -340,9 +340,9 @@ def test_a_hundred_requests_may_wait_behind_one_and_no_more(waiting: int, served
         for path in ("/held", "/waits"):
             app.go[path].set()
         await asyncio.sleep(1)
-        assert app.asked == ["/held"] + ["/waits"] * 100
-        assert wire.received.count(b"HTTP/1.1 200 ") == 101
-        assert (BAD_REQUEST in wire.received, wire.closed) == (not served, not served)
+        assert app.asked == ["/held", *(["/waits"] * 100 if served else [])]
+        assert wire.received.count(b"HTTP/1.1 ") == (101 if served else 0)
+        assert wire.aborted is not served
 
     on_turned_clock(scenario())
 
