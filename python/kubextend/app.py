@@ -1,6 +1,7 @@
 """Where everything meets: a configuration becomes verbs, a cluster, an application, a service."""
 
 import asyncio
+import inspect
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -27,6 +28,7 @@ from kubextend.framework.handle import (
     PodSource,
 )
 from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.wrong_answer import wrong_answer
 from kubextend.metrics import Metrics
 from kubextend.profile import BindingPlugins, PluginStarts, Profile, Profiles, WaitingPods
 from kubextend.profile.isolation import IsolatedPlugin
@@ -231,7 +233,9 @@ def _stop(plugin: object) -> None:
     if stop is None:
         return
     try:
-        stop()
+        answer = stop()
+        if inspect.isawaitable(answer):
+            raise wrong_answer(answer, "None")  # noqa: TRY301  logged as any other
     except Exception:
         _LOGGER.exception("stop of plugin %s failed", getattr(plugin, "name", plugin))
 
