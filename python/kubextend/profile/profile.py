@@ -346,14 +346,21 @@ class Profile:
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunScorePlugins
         """
         score_nodes = self._scores[id(plugin)]
-        point = "Score"
-        scores = guarded(plugin, point, partial(score_nodes, state, pod, nodes), pod)
+        scores = guarded(plugin, "Score", partial(score_nodes, state, pod, nodes), pod)
         normalize = getattr(plugin, "normalize_score", None)
-        if normalize is not None:
-            guarded(plugin, point, partial(_checked, scores, nodes, _ANY_SCORE), pod)
-            point = "NormalizeScore"
-            scores = guarded(plugin, point, partial(normalize, state, pod, scores), pod)
-        return guarded(plugin, point, partial(_checked, scores, nodes, _NODE_SCORE), pod)
+        if normalize is None:
+            return guarded(plugin, "Score", partial(_checked, scores, nodes, _NODE_SCORE), pod)
+        try:
+            return guarded(
+                plugin,
+                "NormalizeScore",
+                lambda: _checked(normalize(state, pod, scores), nodes, _NODE_SCORE),
+                pod,
+            )
+        except PluginError:
+            # What NormalizeScore cannot work on is the fault of Score.
+            guarded(plugin, "Score", partial(_checked, scores, nodes, _ANY_SCORE), pod)
+            raise
 
     def _leave_out(self, error: PluginError, left_out: LeftOut | None) -> None:
         """Raises the error, unless its plugin may be left out."""
@@ -426,9 +433,9 @@ def _sound(result: PreFilterResult) -> PreFilterResult:
     if not isinstance(names, AbstractSet):
         message = f"node_names must be a set or None, found {type(names).__name__}"
         raise TypeError(message)
-    for name in names:
-        if not isinstance(name, str):
-            message = f"node_names must hold names, found {type(name).__name__}"
+    for kind in set(map(type, names)):
+        if not issubclass(kind, str):
+            message = f"node_names must hold names, found {kind.__name__}"
             raise TypeError(message)
     return PreFilterResult(frozenset(names))
 

@@ -275,7 +275,7 @@ def test_what_is_wrong_within_an_answer_is_named(
     assert POINTS[method].name in told
 
 
-def test_scores_that_are_none_are_not_brought_before_normalize_score(
+def test_normalize_score_is_not_blamed_for_scores_that_are_none(
     said: Callable[[str, Any], str],
 ) -> None:
     plugin = plugin_with("score", lambda *_: None)
