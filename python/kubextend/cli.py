@@ -111,13 +111,11 @@ def serve(  # noqa: PLR0913  one argument for each option
 )
 def check(file: Path, scheduler: Path | None) -> None:
     """Say what FILE would run, or all that is wrong."""
-    from kubextend import app, cluster
+    from kubextend import app
     from kubextend.config.scheduler_comparison import scheduler_differences
 
     config, known = _load_with_plugins(file, runs_here=False)
-    # A constructor may refuse its arguments, and that must not wait for ``serve``.
-    client = None if config.cluster is None else cluster.unconnected_client
-    app.build_verbs(config, known, kubernetes_client=client)
+    app.check(config, known)
     for line in _summary(config):
         click.echo(line)
     for note in config.notes:

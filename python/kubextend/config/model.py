@@ -240,7 +240,7 @@ class Server(_Model):
     max_body_bytes: Annotated[int, Field(ge=1)] = 512 << 20
     max_in_flight_bytes: Annotated[int, Field(ge=1)] = 1 << 30
     # kube-scheduler drops an idle connection after 90 s; a server that is first fails a call.
-    keep_alive_seconds: Annotated[int, Field(ge=95)] = 120
+    keep_alive_seconds: Annotated[int, Field(ge=95, le=86_400)] = 120
     drain_delay: GoDuration = Duration(0)
     insecure: bool = False
     tls: ServerTLS = ServerTLS()
