@@ -32,6 +32,7 @@ __all__ = [
     "Extender",
     "ExtenderConfiguration",
     "ExtenderTLSConfig",
+    "GoDuration",
     "ManagedResource",
     "Plugin",
     "PluginConfig",
@@ -192,7 +193,7 @@ def _gate(name: str) -> str:
 
 
 _FilePath = Annotated[str | None, AfterValidator(lambda path: path or None)]
-_GoDuration = Annotated[Duration, PlainValidator(_duration), PlainSerializer(str, return_type=str)]
+GoDuration = Annotated[Duration, PlainValidator(_duration), PlainSerializer(str, return_type=str)]
 _Port = Annotated[int, Field(ge=1, le=65535)]
 _Percentage = Annotated[int, Field(ge=0, le=100)]
 
@@ -239,8 +240,8 @@ class Server(_Model):
     max_body_bytes: Annotated[int, Field(ge=1)] = 512 << 20
     max_in_flight_bytes: Annotated[int, Field(ge=1)] = 1 << 30
     # kube-scheduler drops an idle connection after 90 s; a server that is first fails a call.
-    keep_alive_seconds: Annotated[int, Field(ge=95)] = 120
-    drain_delay: _GoDuration = Duration(0)
+    keep_alive_seconds: Annotated[int, Field(ge=95, le=86_400)] = 120
+    drain_delay: GoDuration = Duration(0)
     insecure: bool = False
     tls: ServerTLS = ServerTLS()
     waiting_pods: WaitingPods | None = None
@@ -277,7 +278,7 @@ class Queue(_Model):
 
     strategy: Literal["StrictFIFO", "BestEffortFIFO"] = "BestEffortFIFO"
     window: Annotated[int, Field(ge=1, le=10_000)] = 1
-    max_hold: _GoDuration = Duration(60_000_000_000)
+    max_hold: GoDuration = Duration(60_000_000_000)
     gate: Annotated[str, AfterValidator(_gate)] = "kubextend.dev/queue"
     lease: QueueLease = QueueLease()
 
@@ -313,12 +314,12 @@ class Extender(_Model):
 
     url_prefix: str | None = None
     node_cache_capable: bool = False
-    http_timeout: _GoDuration = Duration(2_000_000_000)
+    http_timeout: GoDuration = Duration(2_000_000_000)
     ignorable: bool = False
     managed_resources: tuple[ManagedResource, ...] = ()
     tls_config: ExtenderTLSConfig = ExtenderTLSConfig()
     bind: bool = False
-    permit_max_wait: _GoDuration = Duration(60_000_000_000)
+    permit_max_wait: GoDuration = Duration(60_000_000_000)
     max_held_pods: Annotated[int, Field(ge=1)] = 2000
     max_held_pods_per_namespace: Annotated[int, Field(ge=1)] = 1000
 
