@@ -1,6 +1,7 @@
 """Plugins that raise, hang, or answer what they may not; by verb, policy and ignorable."""
 
 import asyncio
+import gc
 import json
 import threading
 import time
@@ -277,6 +278,19 @@ def test_pods_that_pass_between_keep_the_breaker_closed() -> None:
     for number in range(9):
         assert seen("filter", verbs.filter(of_pod(f"bad-{number}"))) == failed("Filter")
         assert seen("filter", verbs.filter(of_pod(f"good-{number}"))) == LEFT_OUT["filter"]
+
+
+def test_a_request_that_is_answered_is_forgotten_with_its_task() -> None:
+    verbs = odd_verbs(Odd(answers([]), "filter_nodes"))
+
+    async def scenario() -> int:
+        for _ in range(20):
+            answer = await verbs.in_time("filter", REQUEST["filter"], now())
+            assert seen("filter", answer) == LEFT_OUT["filter"]
+        await skip()
+        return sum(isinstance(each, asyncio.Task) for each in gc.get_objects())
+
+    assert run(scenario()) < 20
 
 
 # (method, what it answers, what the log says)
