@@ -120,6 +120,14 @@ def check(file: Path) -> None:
         click.echo(f"warning: {_EMPTY_NODES}", err=True)
 
 
+@main.command()
+def schema() -> None:
+    """Print the JSON Schema of an ExtenderConfiguration, which editors understand."""
+    from kubextend.config.schema import json_schema
+
+    click.echo(json.dumps(json_schema(), indent=2))
+
+
 @main.command("scheduler-config")
 @_config_option
 @click.option(
