@@ -172,7 +172,7 @@ PAGES := README.md ARCHITECTURE.md CONTRIBUTING.md SECURITY.md CHANGELOG.md LICE
 docs: build build/docs-environment ## write the configuration reference, and build the site into build/site
 	$(BIN)/python docs/configuration.py
 	rm -rf build/docs && mkdir -p build/docs && cp -R --parents $(PAGES) build/docs
-	build/docs-venv/bin/mkdocs build --quiet --strict --config-file docs/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 build/docs-venv/bin/mkdocs build --quiet --strict --config-file docs/mkdocs.yml
 	! grep -rlE '<(script|link|img)[^>]*(src|href)="?(https?:)?//' build/site --include='*.html'
 
 .PHONY: audit
