@@ -12,6 +12,7 @@ from typing import Any, Final
 import yaml
 
 from kubextend.config.schema import json_schema
+from kubextend.plugins import IN_TREE
 
 __all__ = ["page", "schema_file"]
 
@@ -24,14 +25,14 @@ _Schema = dict[str, Any]
 
 def page(text: str) -> str:
     """Return the page with everything below the mark written anew."""
-    schema = json_schema()
+    schema = json_schema(IN_TREE)
     parts = [_complete_file(schema), *_sections(schema)]
     return text.partition(_MARK)[0] + _MARK + "\n" + "\n".join(parts)
 
 
 def schema_file() -> str:
     """Return the schema as `kubextend schema` prints it."""
-    return json.dumps(json_schema(), indent=2) + "\n"
+    return json.dumps(json_schema(IN_TREE), indent=2) + "\n"
 
 
 def _complete_file(schema: _Schema) -> str:

@@ -124,8 +124,9 @@ def check(file: Path) -> None:
 def schema() -> None:
     """Print the JSON Schema of an ExtenderConfiguration, which editors understand."""
     from kubextend.config.schema import json_schema
+    from kubextend.plugins import IN_TREE
 
-    click.echo(json.dumps(json_schema(), indent=2))
+    click.echo(json.dumps(json_schema(IN_TREE), indent=2))
 
 
 @main.command("scheduler-config")

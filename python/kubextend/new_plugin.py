@@ -74,7 +74,7 @@ class NewPlugin:
             Path("pyproject.toml"): self._filled("pyproject.toml"),
             Path("README.md"): self._filled("README.md"),
             Path("kubextend.yaml"): self._filled("kubextend.yaml"),
-            Path("kubextend.schema.json"): json.dumps(json_schema(), indent=2) + "\n",
+            Path("kubextend.schema.json"): json.dumps(json_schema(IN_TREE), indent=2) + "\n",
             Path("src", self.module, "__init__.py"): self._filled(f"{self.point}.py"),
             Path("src", self.module, "py.typed"): "",
             Path("tests", f"test_{self.module}.py"): self._filled(f"test_{self.point}.py"),

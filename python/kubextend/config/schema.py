@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from kubextend.config import model
 from kubextend.config.duration import Duration
-from kubextend.config.model import ExtenderConfiguration
+from kubextend.config.model import ExtenderConfiguration, PluginInfo
 
 __all__ = ["SCHEMA_ID", "json_schema"]
 
@@ -23,6 +23,13 @@ SCHEMA_ID: Final = "https://kubextend.dev/schemas/v1alpha1/extenderconfiguration
 _Schema: TypeAlias = dict[str, Any]
 
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+# pydantic reads these types so, where a model is not strict.
+_LAX: Final[Mapping[str, list[str]]] = {
+    "boolean": ["boolean", "integer", "number", "string"],
+    "integer": ["integer", "number", "string"],
+    "number": ["number", "string"],
+}
 
 # The model gives these fields defaults, so that ``load`` can name every missing one at once.
 _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -33,16 +40,27 @@ _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def json_schema() -> _Schema:
-    """Return the schema, draft 2020-12, with the field names of the YAML file."""
+def json_schema(plugins: Mapping[str, PluginInfo]) -> _Schema:
+    """Return the schema, draft 2020-12, with the field names of the YAML file.
+
+    Args:
+        plugins: the plugins whose arguments the schema knows, by name.
+    """
     generated = ExtenderConfiguration.model_json_schema()
-    definitions: dict[str, _Schema] = generated.pop("$defs")
+    sections: dict[str, _Schema] = generated.pop("$defs")
+    definitions = {name: _object(name, each) for name, each in sections.items()}
+    arguments = [
+        _arguments(name, plugin.args_model, definitions)
+        for name, plugin in plugins.items()
+        if plugin.args_model is not None
+    ]
+    definitions["PluginConfig"] |= {"allOf": arguments}
     return {
         "$schema": _DRAFT,
         "$id": SCHEMA_ID,
         "title": model.KIND,
         **_object(model.KIND, generated),
-        "$defs": {name: _object(name, each) for name, each in definitions.items()},
+        "$defs": definitions,
     }
 
 
@@ -63,6 +81,32 @@ def field_descriptions(section: type[BaseModel]) -> dict[str, str]:
         info.alias or name: " ".join(texts[name].split())
         for name, info in section.model_fields.items()
     }
+
+
+def _arguments(name: str, args_model: type[BaseModel], definitions: dict[str, _Schema]) -> _Schema:
+    """Return what holds for a plugin's entry; the models inside of its arguments are added."""
+    generated = args_model.model_json_schema(ref_template=f"#/$defs/{name}.{{model}}")
+    inner: dict[str, _Schema] = generated.pop("$defs", {})
+    definitions.update({f"{name}.{key}": _lax(each) for key, each in inner.items()})
+    arguments = {**_lax(generated), "type": ["object", "null"]}
+    return {
+        "if": {"properties": {"name": {"const": name}}},
+        "then": {"properties": {"args": arguments}},
+    }
+
+
+def _lax(schema: Any) -> Any:
+    """Return the schema for arguments, which may hold a number or a truth value in quotes."""
+    if isinstance(schema, list):
+        return [_lax(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    # A field may be called type or title as well: what stands there is an object then.
+    lax = {
+        key: _lax(each) for key, each in schema.items() if key != "title" or isinstance(each, dict)
+    }
+    kind = lax.get("type")
+    return lax | {"type": _LAX[kind]} if isinstance(kind, str) and kind in _LAX else lax
 
 
 def _object(name: str, generated: _Schema) -> _Schema:

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from kubextend import cli
 from kubextend.config import model
 from kubextend.config.schema import field_descriptions, json_schema
+from kubextend.plugins import IN_TREE
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
@@ -76,8 +77,8 @@ def name_of(path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def validator() -> Draft202012Validator:
-    Draft202012Validator.check_schema(json_schema())
-    return Draft202012Validator(json_schema())
+    Draft202012Validator.check_schema(json_schema(IN_TREE))
+    return Draft202012Validator(json_schema(IN_TREE))
 
 
 def blocks(page: Path) -> Iterator[Any]:
@@ -130,9 +131,9 @@ def is_accepted(tree: dict[str, Any]) -> bool:
 def test_the_command_prints_the_schema() -> None:
     result = CliRunner().invoke(cli.main, ["schema"])
     assert result.exit_code == 0
-    assert json.loads(result.stdout) == json_schema()
-    assert json_schema()["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    assert json_schema()["$id"].startswith("https://kubextend.dev/")
+    assert json.loads(result.stdout) == json_schema(IN_TREE)
+    assert json_schema(IN_TREE)["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert json_schema(IN_TREE)["$id"].startswith("https://kubextend.dev/")
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
@@ -153,14 +154,14 @@ def test_there_are_deployed_configurations() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_yaml_on_a_page_validates(page: Path, validator: Draft202012Validator) -> None:
     profile = Draft202012Validator(
-        {"$ref": "#/$defs/SchedulerProfile", "$defs": json_schema()["$defs"]}
+        {"$ref": "#/$defs/SchedulerProfile", "$defs": json_schema(IN_TREE)["$defs"]}
     )
     for block in blocks(page):
         if block.get("kind", model.KIND) != model.KIND:
             continue
-        if block.keys() & json_schema()["properties"].keys():
+        if block.keys() & json_schema(IN_TREE)["properties"].keys():
             validator.validate(document() | block)
-        elif block.keys() & json_schema()["$defs"]["SchedulerProfile"]["properties"].keys():
+        elif block.keys() & json_schema(IN_TREE)["$defs"]["SchedulerProfile"]["properties"].keys():
             profile.validate(block)
 
 
@@ -190,6 +191,31 @@ def test_an_unknown_field_is_found(section: str, validator: Draft202012Validator
     (error,) = validator.iter_errors(with_value(section, "nobodyKnows", 1))
     found = error.context[0] if error.context else error
     assert "nobodyKnows" in found.message
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (None, None),
+        ({}, None),
+        ({"filters": [{"nodeSelector": "a", "reason": "no a"}]}, None),
+        ({"scores": [{"nodeSelector": "a", "score": "50"}]}, None),
+        ({"filters": [{"nodeSelector": "a"}]}, "'reason' is a required property"),
+        ({"fliters": []}, "'fliters' was unexpected"),
+    ],
+)
+def test_the_arguments_of_a_bundled_plugin_are_looked_at(
+    args: object, message: str | None, validator: Draft202012Validator
+) -> None:
+    found = str(list(validator.iter_errors(with_value("PluginConfig", "args", args))))
+    assert (found == "[]") is (message is None)
+    assert message is None or message in found
+
+
+def test_the_arguments_of_other_plugins_may_be_anything(validator: Draft202012Validator) -> None:
+    tree = with_value("PluginConfig", "args", {"fliters": []})
+    tree["profiles"][0]["pluginConfig"][0]["name"] = "Mine"
+    validator.validate(tree)
 
 
 @pytest.mark.parametrize("missing", ["apiVersion", "kind", "profiles"])
