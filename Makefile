@@ -59,13 +59,14 @@ test-python: build apt-packages ## unit, property, contract and integration test
 
 .PHONY: test-stress
 STRESS_RUNS ?= 5
-test-stress: build apt-packages $(GO_TOOLS) ## the Python tests and e2e 5 times, each in another order, with two busy processes beside them
+test-stress: build apt-packages $(GO_TOOLS) ## the Python tests beside e2e 5 times, each in another order, with two busy processes beside them
 	@for _ in 1 2; do timeout 6h sh -c 'while :; do :; done' & busy="$${busy:-} $$!"; done; \
-	trap 'kill $$busy' EXIT; \
+	trap 'kill $$busy $$(jobs -p) 2> /dev/null' EXIT; \
 	for run in $$(seq $(STRESS_RUNS)); do \
 		echo "run $$run of $(STRESS_RUNS)"; \
-		$(BIN)/python -m pytest --ignore=tests/e2e; \
+		$(BIN)/python -m pytest --ignore=tests/e2e > build/stress.txt & python=$$!; \
 		$(BIN)/python -m pytest tests/e2e; \
+		wait $$python && tail --lines=1 build/stress.txt || { cat build/stress.txt; exit 1; }; \
 	done
 
 # Servers, clusters and configurations stand on other people's packages; the rest is our own.

@@ -72,12 +72,34 @@ def test_the_tests_of_the_first_plugin_pass(folder: Path) -> None:
     assert "3 passed" in printed
 
 
+def shell_line(start: str) -> str:
+    """The one line of the page's shell blocks that begins so."""
+    (line,) = [
+        line for block in blocks("sh") for line in block.splitlines() if line.startswith(start)
+    ]
+    return line
+
+
 def test_the_commands_print_what_the_page_says(folder: Path) -> None:
-    (block,) = blocks("console")
-    command, _, printed = block.partition("\n")
-    words = command.removeprefix("$ kubextend ").split()
-    assert run(folder, KUBEXTEND, *words) == printed
-    assert "multiPoint" not in run(folder, KUBEXTEND, "scheduler-config", "--config", words[-1])
+    written = shell_line("kubextend scheduler-config").removeprefix("kubextend ")
+    arguments, _, file = written.partition(" > ")
+    (folder / file).write_text(run(folder, KUBEXTEND, *arguments.split()))
+    found = [block.partition("\n") for block in blocks("console")]
+    assert len(found) == 2
+    for command, _, printed in found:
+        words = command.removeprefix("$ kubextend ").split()
+        assert run(folder, KUBEXTEND, *words) == printed
+
+
+def test_the_scheduler_of_the_page_stands_beside_the_one_of_the_cluster(folder: Path) -> None:
+    arguments = shell_line("kubextend scheduler-config").partition(" > ")[0].split()[1:]
+    written = yaml.safe_load(run(folder, KUBEXTEND, *arguments))
+    assert [profile["schedulerName"] for profile in written["profiles"]] == ["team-scheduler"]
+    assert written["leaderElection"] == {"leaderElect": False}
+    assert written["clientConnection"] == {"kubeconfig": "kind.kubeconfig"}
+    assert shell_line("kubextend serve").endswith("--kubeconfig kind.kubeconfig")
+    pods = list(yaml.safe_load_all((folder / "pods.yaml").read_text()))
+    assert {pod["spec"]["schedulerName"] for pod in pods} == {"team-scheduler"}
 
 
 def test_the_program_makes_an_application(folder: Path) -> None:

@@ -27,6 +27,7 @@ from kubernetes.config import (
     load_incluster_config,
     load_kube_config,
 )
+from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from kubextend import __version__
 from kubextend.cluster.call import Call, RefusedError, UnreachableError
@@ -71,6 +72,14 @@ def connect(kubeconfig: str | None = None, context: str | None = None) -> Cluste
     if kubeconfig is None and context is None and _in_a_pod():
         return Cluster(_service_account)
     return Cluster(partial(_kubeconfig, kubeconfig or _default_kubeconfig(), context))
+
+
+def check_kubeconfig(path: str, context: str | None = None) -> None:
+    """See ``kubextend.cluster.check_kubeconfig``."""
+    try:
+        KubeConfigLoader(KubeConfigMerger(path).config, active_context=context)  # type: ignore[no-untyped-call]
+    except _BROKEN_FILE as error:
+        raise ClusterError(_broken(path, error)) from error
 
 
 def _in_a_pod() -> bool:

@@ -33,6 +33,7 @@ __all__ = [
     "Extender",
     "ExtenderConfiguration",
     "ExtenderTLSConfig",
+    "GoDuration",
     "ManagedResource",
     "Plugin",
     "PluginConfig",
@@ -193,7 +194,7 @@ def _gate(name: str) -> str:
 
 
 _FilePath = Annotated[str | None, AfterValidator(lambda path: path or None)]
-_GoDuration = Annotated[
+GoDuration = Annotated[
     Duration,
     PlainValidator(_duration),
     PlainSerializer(str, return_type=str),
@@ -245,9 +246,9 @@ class Server(_Model):
     max_in_flight_bytes: Annotated[int, Field(ge=1)] = 1 << 30
     """Bytes of all bodies held at a time, at least `maxBodyBytes`; requests beyond get 503."""
     # kube-scheduler drops an idle connection after 90 s; a server that is first fails a call.
-    keep_alive_seconds: Annotated[int, Field(ge=95)] = 120
+    keep_alive_seconds: Annotated[int, Field(ge=95, le=86_400)] = 120
     """Seconds before the server closes an idle connection; kube-scheduler closes it after 90."""
-    drain_delay: _GoDuration = Duration(0)
+    drain_delay: GoDuration = Duration(0)
     """Time from SIGTERM on in which the server is not ready and still answers, 20s at most."""
     insecure: bool = False
     """Whether anyone who reaches the port may call preempt and bind."""
@@ -284,7 +285,7 @@ class Queue(_Model):
     window: Annotated[int, Field(ge=1, le=10_000)] = 1
     """Number of released pods that kube-scheduler may have at a time. kube-scheduler orders them
     itself."""
-    max_hold: _GoDuration = Duration(60_000_000_000)
+    max_hold: GoDuration = Duration(60_000_000_000)
     """Time after which a released pod gives up its place in the window."""
     gate: Annotated[str, AfterValidator(_gate)] = "kubextend.dev/queue"
     """Scheduling gate that is put on pods at their creation; kubextend takes the gate off."""
@@ -322,7 +323,7 @@ class Extender(_Model):
     node_cache_capable: Annotated[bool, Field(json_schema_extra={"default": None})] = False
     """Whether requests carry node names only, instead of whole nodes. Null: true with `cluster`,
     else false."""
-    http_timeout: _GoDuration = Duration(2_000_000_000)
+    http_timeout: GoDuration = Duration(2_000_000_000)
     """Timeout of filter, prioritize and preempt."""
     ignorable: bool = False
     """Whether kube-scheduler places pods without our filters while kubextend is away or has not
@@ -334,7 +335,7 @@ class Extender(_Model):
     machine."""
     bind: bool = False
     """Whether kubextend binds pods even where no plugin needs it."""
-    permit_max_wait: _GoDuration = Duration(60_000_000_000)
+    permit_max_wait: GoDuration = Duration(60_000_000_000)
     """Longest time for which a Permit plugin holds a pod, 15m at most. bind's timeout is a minute
     more."""
     max_held_pods: Annotated[int, Field(ge=1)] = 2000

@@ -28,11 +28,11 @@ from kubextend.framework.plugin import (
     runs_in_core,
 )
 from kubextend.framework.status import Code, Status
+from kubextend.framework.wrong_answer import check_status, close_all, wrong_answer
 from kubextend.profile.binding import BindingPlugins
 from kubextend.profile.guard import (
     AtNodeError,
-    answered,
-    check_reason,
+    about,
     detailed,
     error_of,
     guarded,
@@ -49,8 +49,9 @@ __all__ = [
     "pre_filtered",
 ]
 
-MIN_NODE_SCORE = 0
-MAX_NODE_SCORE = 100
+_NODE_SCORE = (0, 100)
+# NormalizeScore brings any of these into that range.
+_ANY_SCORE = (-(2**63), 2**63 - 1)
 
 _PRE_FILTER_CODES = frozenset(
     {Code.SUCCESS, Code.SKIP, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE}
@@ -345,13 +346,21 @@ class Profile:
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunScorePlugins
         """
         score_nodes = self._scores[id(plugin)]
-        point = "Score"
-        scores = guarded(plugin, point, partial(score_nodes, state, pod, nodes), pod)
+        scores = guarded(plugin, "Score", partial(score_nodes, state, pod, nodes), pod)
         normalize = getattr(plugin, "normalize_score", None)
-        if normalize is not None:
-            point = "NormalizeScore"
-            scores = guarded(plugin, point, partial(normalize, state, pod, scores), pod)
-        return guarded(plugin, point, lambda: _checked(scores, nodes), pod)
+        if normalize is None:
+            return guarded(plugin, "Score", partial(_checked, scores, nodes, _NODE_SCORE), pod)
+        try:
+            return guarded(
+                plugin,
+                "NormalizeScore",
+                lambda: _checked(normalize(state, pod, scores), nodes, _NODE_SCORE),
+                pod,
+            )
+        except PluginError:
+            # What NormalizeScore cannot work on is the fault of Score.
+            guarded(plugin, "Score", partial(_checked, scores, nodes, _ANY_SCORE), pod)
+            raise
 
     def _leave_out(self, error: PluginError, left_out: LeftOut | None) -> None:
         """Raises the error, unless its plugin may be left out."""
@@ -403,7 +412,7 @@ def pre_filtered(
                 return PreFilterResult(), answer
             case [PreFilterResult() | None as result, Status() | None as status]:
                 return _sound(result or PreFilterResult()), status
-        raise answered(answer, "a Status, a PreFilterResult, both or None")
+        raise wrong_answer(answer, "a Status, a PreFilterResult, both or None")
 
     result, said = guarded(plugin, "PreFilter", call, pod)
     status = status_of(plugin, "PreFilter", said, pod)
@@ -419,12 +428,16 @@ def _sound(result: PreFilterResult) -> PreFilterResult:
     Raises: TypeError: it holds something else.
     """
     names = result.node_names
-    if names is None or isinstance(names, frozenset):
+    if names is None:
         return result
-    if isinstance(names, AbstractSet):
-        return PreFilterResult(frozenset(names))
-    message = f"node_names must be a set or None, found {type(names).__name__}"
-    raise TypeError(message)
+    if not isinstance(names, AbstractSet):
+        message = f"node_names must be a set or None, found {type(names).__name__}"
+        raise TypeError(message)
+    for kind in set(map(type, names)):
+        if not issubclass(kind, str):
+            message = f"node_names must hold names, found {kind.__name__}"
+            raise TypeError(message)
+    return PreFilterResult(frozenset(names))
 
 
 def post_filtered(
@@ -470,16 +483,19 @@ def _rejected_by(  # noqa: PLR0913, PLR0917  a call of the plugin and what is le
     """What a plugin newly rejects of the nodes that are still kept; each node in one entry."""
     rejections = []
     said = filter_nodes(state, pod, nodes, kept)
-    if not isinstance(said, Iterable):
-        raise answered(said, "a sequence of Rejection")
+    if not isinstance(said, Iterable) or isinstance(said, str | bytes):
+        raise wrong_answer(said, "a sequence of Rejection")
     for rejection in said:
         if not isinstance(rejection, Rejection):
-            raise answered(rejection, "a Rejection")
+            raise wrong_answer(rejection, "a Rejection")
         if not isinstance(rejection.status, Status):
-            raise answered(rejection.status, "a Status")
+            raise wrong_answer(rejection.status, "a Status")
+        if not isinstance(rejection.nodes, core.Mask):
+            raise wrong_answer(rejection.nodes, "a Mask in Rejection.nodes")
+        check_status(rejection.status)
         if not rejection.status.is_rejected:
-            raise error_of(plugin, "Filter", rejection.status)
-        check_reason(rejection.status)
+            first = next((nodes.names[row] for row in rejection.nodes.indices()), "")
+            raise about(error_of(plugin, "Filter", rejection.status), pod, first)
         newly = kept & rejection.nodes
         kept = kept & ~newly
         if newly.any():
@@ -487,9 +503,9 @@ def _rejected_by(  # noqa: PLR0913, PLR0917  a call of the plugin and what is le
     return rejections
 
 
-def _checked(scores: Scores, nodes: core.Nodes) -> Scores:
+def _checked(scores: Scores, nodes: core.Nodes, within: tuple[int, int]) -> Scores:
     try:
-        checked = core.checked_scores(scores, MIN_NODE_SCORE, MAX_NODE_SCORE)
+        checked = core.checked_scores(scores, *within)
     except TypeError:
         _check_types(scores, nodes)
         raise
@@ -501,8 +517,9 @@ def _checked(scores: Scores, nodes: core.Nodes) -> Scores:
 
 def _check_types(scores: object, nodes: core.Nodes) -> None:
     """Raises what is wrong with scores that are no integers, and of which node."""
-    if not isinstance(scores, Sequence):
-        raise answered(scores, "a sequence of int")
+    if not isinstance(scores, Sequence) or isinstance(scores, str | bytes):
+        raise wrong_answer(scores, "a sequence of int")
     for name, score in zip(nodes.names, scores, strict=False):
         if not isinstance(score, int):
-            raise AtNodeError(name) from answered(score, "an int")
+            close_all(scores)
+            raise AtNodeError(name) from wrong_answer(score, "an int")
