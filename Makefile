@@ -44,6 +44,7 @@ lint: build ## formatting, lints, types, stubs, and the rules of the architectur
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest kubextend._native --allowlist tests/stubtest-allowlist.txt
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m tests.prose
 	test -z "$$(gofmt -l tests/go tests/e2e/tools benches)"
 	cd tests/go && go vet ./...
 	cd benches && go vet ./...
@@ -155,6 +156,43 @@ lock: build/environment ## pin the newest versions that pyproject.toml and Cargo
 	cargo update
 	$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-header --group tools pyproject.toml --output-file requirements-dev.lock
+	for group in docs audit; do \
+		$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes \
+			--no-header --group pyproject.toml:$$group --output-file requirements-$$group.lock; \
+	done
+
+build/docs-environment: requirements-docs.lock
+	$(PYTHON) -m venv build/docs-venv
+	build/docs-venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	mkdir -p build && touch $@
+
+# The site has the tree of the repository, so that links between pages hold in both.
+PAGES := README.md ARCHITECTURE.md CONTRIBUTING.md SECURITY.md CHANGELOG.md LICENSE docs deploy benches/README.md benches/results
+
+.PHONY: docs
+docs: build build/docs-environment ## write the configuration reference, and build the site into build/site
+	$(BIN)/python docs/configuration.py
+	rm -rf build/docs && mkdir -p build/docs && cp -R --parents $(PAGES) build/docs
+	NO_MKDOCS_2_WARNING=1 build/docs-venv/bin/mkdocs build --quiet --strict --config-file docs/mkdocs.yml
+	! grep -rlE '<(script|link|img)[^>]*(src|href)="?(https?:)?//' build/site --include='*.html'
+
+.PHONY: audit
+audit: requirements-audit.lock ## look for known vulnerabilities of the pinned Python packages; needs the network
+	$(PYTHON) -m venv build/audit-venv
+	build/audit-venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-audit.lock
+	for lock in requirements-*.lock; do build/audit-venv/bin/pip-audit --strict --disable-pip --require-hashes -r $$lock; done
+
+CARGO_DENY := 0.20.2
+
+.PHONY: deny
+deny: ## check licences, sources and known vulnerabilities of crates; builds cargo-deny once, needs the network
+	command -v cargo-deny > /dev/null || cargo install --quiet --locked cargo-deny@$(CARGO_DENY)
+	cargo deny --all-features check
+
+.PHONY: wheels
+wheels: build/environment ## build a wheel that runs on any Linux of this processor into build/wheels
+	$(BIN)/uv run --no-project --with 'maturin[zig]>=1.16,<2' maturin build --release --locked --zig \
+		--compatibility manylinux_2_28 --out build/wheels
 
 .PHONY: clean
 clean: ## remove everything that was built

@@ -129,6 +129,15 @@ def check(file: Path, scheduler: Path | None) -> None:
     click.echo(f"{scheduler} fits: kube-scheduler calls kubextend as this configuration says")
 
 
+@main.command()
+def schema() -> None:
+    """Print the JSON Schema of an ExtenderConfiguration, which editors understand."""
+    from kubextend.config.schema import json_schema
+    from kubextend.plugins import IN_TREE
+
+    click.echo(json.dumps(json_schema(IN_TREE), indent=2))
+
+
 @main.command("scheduler-config")
 @_config_option
 @click.option(
