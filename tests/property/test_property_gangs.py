@@ -33,7 +33,7 @@ from kubextend.server.waiting_pods import _allow, _reject
 from skipping_loop import run, skip
 
 LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io/min-available")
-STEPS = 40
+STEPS, MORE = 80, 3
 TOO_FEW = "pod group has fewer pods than its minimum"
 
 
@@ -54,6 +54,7 @@ class Pod:
     gone: bool = False
     nodeless: bool = False
     """Its node went while it was on its way there."""
+    node_is_back: bool = False
 
     @property
     def counts(self) -> bool:
@@ -89,7 +90,7 @@ class World:
     def __post_init__(self) -> None:
         self.size = self.draw.randint(2, 6)
         self.minimum = self.draw.randint(2, self.size)
-        self.room = self.draw.randint(1, self.size)
+        self.room = self.draw.randint(1, self.size + 2)
         self.life = Life(self)
 
     def activate(self, pods: Any) -> None:
@@ -276,7 +277,9 @@ class Life:
                 self.waiting,
                 lambda: self.bind(pod),
                 self.limits,
-                why_not_there=lambda: "the node is deleted" if pod.nodeless else "",
+                why_not_there=lambda: (
+                    "the node is deleted" if pod.nodeless and not pod.node_is_back else ""
+                ),
             )
             return await pod.cycle.run()
         except ClusterError as error:
@@ -314,8 +317,9 @@ TROUBLE = (
     "deleting",
     "seen",
     "filter",
+    "come",
     "ungate",
-    "node",
+    *("node",) * 3,
     "restart",
     "rename",
 )
@@ -323,7 +327,7 @@ TROUBLE = (
 
 async def step(world: World, pod: Pod) -> None:
     """One thing that may happen to a pod at any time."""
-    match world.draw.choice([*ROUTINE * 4, *TROUBLE]):
+    match world.draw.choice([*ROUTINE * 20, *TROUBLE]):
         case "begin":
             world.begin(pod)
         case "go" if pod.gate is not None and not pod.gate.done():
@@ -331,13 +335,15 @@ async def step(world: World, pod: Pod) -> None:
         case "cancel" if pod.task is not None and not pod.failing:
             pod.failing = True
             pod.task.cancel()
+        case "come" if len(world.pods) < world.size + MORE:
+            world.add(f"p{len(world.pods)}")
         case "seen" if pod.bound and not pod.gone:
             world.tell("MODIFIED", pod)
         case "filter" if pod.task is None and world.draw.random() < 0.3:
             world.life.plugin.post_filter(CycleState(), world.read(pod), [])
         case "allow" | "reject" as decision:
             decided(world, pod, decision)
-        case "restart" | "rename" as how if world.draw.random() < 0.2:
+        case "restart" | "rename" as how if world.draw.random() < 0.15:
             name = world.scheduler if how == "restart" else f"renamed-{world.draw.randint(0, 1)}"
             await world.restart(name)
         case "gone" | "deleting" | "ungate" | "node" as what if world.draw.random() < 0.3:
@@ -360,9 +366,7 @@ def decided(world: World, pod: Pod, decision: str) -> None:
 def changed(world: World, pod: Pod, what: str) -> None:
     """The watch shows something new of the pod, or of its node."""
     if what == "node":
-        pod.nodeless = pod.task is not None
-        if pod.cycle is not None:
-            pod.cycle.lose_node("the node is deleted")
+        lose_node(world, pod)
         return
     if pod.gone:
         return
@@ -379,6 +383,16 @@ def changed(world: World, pod: Pod, what: str) -> None:
     else:
         pod.shown["metadata"]["deletionTimestamp"] = "2099-01-01T00:00:00Z"
         world.tell("MODIFIED", pod)
+
+
+def lose_node(world: World, pod: Pod) -> None:
+    """The node goes while the pod is on its way there: for good, or it is told and comes back."""
+    if pod.cycle is None or pod.name in world.life.binding:
+        return
+    pod.nodeless = True
+    pod.node_is_back = world.draw.random() < 0.5
+    if pod.node_is_back:
+        pod.cycle.lose_node("the node is deleted")
 
 
 async def drained(world: World) -> None:
@@ -400,7 +414,7 @@ async def scenario(world: World) -> None:
         world.add(f"p{number}")
     for _ in range(STEPS):
         await step(world, draw.choice(list(world.pods.values())))
-        passed_s = draw.choice([0.01, 0.01, 0.01, 1.0, 4.0, 61.0])
+        passed_s = draw.choice([*[0.01] * 20, 1.0, 4.0, 61.0])
         world.now_s += passed_s
         await (skip(passed_s) if passed_s >= 1 or draw.random() < 0.5 else asyncio.sleep(0))
     await drained(world)
