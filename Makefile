@@ -145,6 +145,10 @@ build/benches/built: $(BENCH_SOURCES)
 bench-queue: build $(GO_TOOLS) ## how fast gated pods are bound, beside pods without gates
 	$(BIN)/python -m tests.e2e.bench_queue
 
+.PHONY: gangs-at-random
+gangs-at-random: build $(GO_TOOLS) ## 200 random gangs on a real kube-scheduler: none is bound in part, none spins
+	$(BIN)/python -m tests.e2e.gangs_at_random $(GANGS)
+
 .PHONY: format
 format: build ## write the formatting that lint checks
 	cargo fmt

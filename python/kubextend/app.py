@@ -513,6 +513,7 @@ def serve(
         probes=probes,
         announce=started,
         metrics=app.metrics,
+        bindings_under_way=app.verbs.bindings_under_way,
         drain_s=server.drain_delay.seconds,
     ).run()
 

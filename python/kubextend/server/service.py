@@ -11,7 +11,7 @@ import signal
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
@@ -82,6 +82,7 @@ class Service:
         probes: a second listener, which goes on answering until the first has ended.
         announce: given the URLs, that of ``main`` first, once all of them accept connections.
         metrics: what is counted.
+        bindings_under_way: pods that may be bound or not if the process ends now.
         drain_s: after SIGTERM it goes on for so long, so that nobody asks it any more in the end.
         tls_look_s: how often certificates are looked after.
     """
@@ -94,6 +95,7 @@ class Service:
         probes: Listener | None = None,
         announce: Callable[[list[str]], None] = lambda _urls: None,
         metrics: Metrics | None = None,
+        bindings_under_way: Callable[[], Iterable[str]] = tuple,
         drain_s: float = 0.0,
         tls_look_s: float = 10.0,
     ) -> None:
@@ -101,6 +103,7 @@ class Service:
         self._health = health
         self._announce = announce
         self._metrics = metrics or Metrics()
+        self._bindings_under_way = bindings_under_way
         self._drain_s = drain_s
         self._tls_look_s = tls_look_s
         self._draining = False
@@ -162,9 +165,24 @@ class Service:
         if listener.tls is not None:
             tls = reloader = TlsReloader(listener.tls, self._metrics.certificate_reload)
             self._metrics.certificate_not_after.set_function(lambda: reloader.not_after_s)
-        return _Server(
-            listener, bound, protocol, tls, grace_s=max(1, _GRACE_S - int(self._drain_s))
-        )
+        config = _uvicorn_config(listener, protocol, tls, max(1, _GRACE_S - int(self._drain_s)))
+        return _Server(listener, bound, config, tls, self._end_without_bindings)
+
+    def _end_without_bindings(self) -> None:
+        """End the process where the API has not answered a Binding, and name the pod in the log.
+
+        A thread that waits for the API ends with the process alone.
+        """
+        unknown = list(self._bindings_under_way())
+        for binding in unknown:
+            _LOGGER.error(
+                "cut off while the API was asked to bind pod %s: whether it is bound is not known,"
+                " look at its spec.nodeName",
+                binding,
+            )
+        if unknown:
+            logging.shutdown()
+            os._exit(1)
 
     def _note_full(self, listener: Listener) -> None:
         self._metrics.connections_refused(listener.name).inc()
@@ -224,16 +242,16 @@ class _Server(uvicorn.Server):
         self,
         listener: Listener,
         bound: socket.socket,
-        protocol: Callable[..., ShortcutProtocol],
+        config: uvicorn.Config,
         tls: TlsReloader | None,
-        *,
-        grace_s: int,
+        when_cut_off: Callable[[], None],
     ) -> None:
-        super().__init__(_uvicorn_config(listener, protocol, tls, grace_s))
+        super().__init__(config)
         self.url = listener.url(bound.getsockname()[1])
         self.tls = tls
         self.accepting = asyncio.Event()
         self._socket = bound
+        self._when_cut_off = when_cut_off
 
     async def run_on_socket(self) -> None:
         await self.serve(sockets=[self._socket])
@@ -246,6 +264,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
         if self.force_exit:
             await self._cut_off()
+            self._when_cut_off()
             # uvicorn leaves the application no chance to end what it started.
             await self.lifespan.shutdown()
 

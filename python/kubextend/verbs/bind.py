@@ -133,6 +133,7 @@ class BindVerb:
         self._look_timeout_s = look_timeout_s
         self._in_thread = in_thread
         self._under_way: dict[str, _UnderWay] = {}
+        self._bindings: set[str] = set()
         # Not of threads: one that hangs must not hold it for ever.
         self._room = asyncio.Lock()
 
@@ -242,7 +243,16 @@ class BindVerb:
             names = args.pod_namespace, args.pod_name, args.pod_uid, args.node
             binder.bind(*names, timeout_s=left_s)
 
-        await self._in_thread(write)
+        binding_of = f"{args.pod_namespace}/{args.pod_name} to node {args.node}"
+        self._bindings.add(binding_of)
+        try:
+            await self._in_thread(write)
+        finally:
+            self._bindings.discard(binding_of)
+
+    def bindings_under_way(self) -> list[str]:
+        """Which pods the API is asked to bind, and to which nodes; its answers are not there."""
+        return sorted(self._bindings)
 
     def node_deleted(self, name: str) -> None:
         """No pod is bound to it any more, and those that Permit holds are sent back; any thread."""
