@@ -14,6 +14,7 @@ import threading
 import time
 from contextlib import suppress
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
@@ -30,8 +31,8 @@ from kubernetes.config import (
 from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from kubextend import __version__
-from kubextend.cluster.call import Call, RefusedError, UnreachableError
-from kubextend.cluster.stream import BROKEN, Stream
+from kubextend.cluster.call import Call, RefusedError, TooLongError, UnreachableError
+from kubextend.cluster.stream import BROKEN, READ_BYTES, Stream
 from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -164,11 +165,18 @@ class Cluster:
 
         Raises:
             RefusedError: the API answered with something other than 2xx.
+            TooLongError: the answer is longer than the call allows.
             UnreachableError: no whole answer came.
         """
         response = self._open(call)
         try:
-            return response.read()
+            # Joining a list of pieces would hold all of the answer twice.
+            whole = BytesIO()
+            for piece in response.stream(READ_BYTES):
+                whole.write(piece)
+                if call.most_bytes is not None and whole.tell() > call.most_bytes:
+                    raise TooLongError(call, call.most_bytes)
+            return whole.getvalue()
         except BROKEN as error:
             raise UnreachableError(call, error) from error
         finally:

@@ -232,7 +232,8 @@ class Profile:
             try:
                 left, said = pre_filtered(plugin, state, pod, nodes)
             except PluginError as error:
-                self._leave_out(error, left_out)
+                if not self._is_left_out(error, left_out):
+                    raise
                 # Without what PreFilter was to prepare, its Filter cannot judge either.
                 left, said = PreFilterResult(), Status.skip()
             if said.code is Code.SKIP:
@@ -281,7 +282,8 @@ class Profile:
             try:
                 newly = guarded(plugin, "Filter", rejected_by, pod)
             except PluginError as error:
-                self._leave_out(error, left_out)
+                if not self._is_left_out(error, left_out):
+                    raise
                 continue
             for rejection in newly:
                 if rejection.status.detail:
@@ -308,7 +310,8 @@ class Profile:
             try:
                 said = post_filtered(plugin, state, pod, rejections)
             except PluginError as error:
-                self._leave_out(error, left_out)
+                if not self._is_left_out(error, left_out):
+                    raise
                 continue
             detailed(plugin, "PostFilter", pod, said, "which fits nowhere")
             if said.is_success or said.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
@@ -362,11 +365,16 @@ class Profile:
             guarded(plugin, "Score", partial(_checked, scores, nodes, _ANY_SCORE), pod)
             raise
 
-    def _leave_out(self, error: PluginError, left_out: LeftOut | None) -> None:
-        """Raises the error, unless its plugin may be left out."""
+    def _is_left_out(self, error: PluginError, left_out: LeftOut | None) -> bool:
+        """Whether the plugin may be left out; then the error is told.
+
+        Raising the error in here would make a circle of it and this frame, in which the request
+        stays until the garbage collector comes by.
+        """
         if left_out is None or error.plugin not in self.ignored:
-            raise error
+            return False
         left_out(error)
+        return True
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,17 @@ class Admission:
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self._in_flight_bytes = 0
+        self._busiest_bytes = 0
 
     @property
     def in_flight_bytes(self) -> int:
         """Of all requests whose body is held, or whose answer is not yet with the client."""
         return self._in_flight_bytes
+
+    def busiest_bytes(self) -> int:
+        """The most bytes that were in flight at a time since the last call."""
+        busiest, self._busiest_bytes = self._busiest_bytes, self._in_flight_bytes
+        return busiest
 
     def take(self, size: int) -> None:
         """So many bytes more are in flight.
@@ -41,6 +47,7 @@ class Admission:
             )
             raise RefusedError(503, message, retry_after_s=_RETRY_AFTER_S)
         self._in_flight_bytes += size
+        self._busiest_bytes = max(self._busiest_bytes, self._in_flight_bytes)
 
     def give_back(self, size: int) -> None:
         """So many of them are no longer."""

@@ -1,5 +1,6 @@
 """The Starlette application: which path leads to what."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from kubextend.metrics import Metrics
 from kubextend.server.admission import Admission
 from kubextend.server.body import BodyReader
 from kubextend.server.health import Health, health_routes
+from kubextend.server.heap import FreedMemory
 from kubextend.server.shortcut import Shortcut
 from kubextend.server.verb_endpoint import VerbEndpoint
 from kubextend.server.workers import Workers
@@ -68,8 +70,10 @@ def application(  # noqa: PLR0913  one argument for each thing it is joined to
         running: entered when the server starts, left when it has ended its last request.
         pool: gives the memory of large bodies; None: one of its own.
     """
-    bodies = BodyReader(limits.body_bytes, pool or core.BodyPool(), "server.maxBodyBytes")
+    pool = pool or core.BodyPool()
+    bodies = BodyReader(limits.body_bytes, pool, "server.maxBodyBytes")
     admission = Admission(limits.in_flight_bytes)
+    freed = FreedMemory(pool, admission.busiest_bytes)
     verbs.metrics.in_flight.set_function(lambda: admission.in_flight_bytes)
 
     endpoints = {
@@ -79,6 +83,7 @@ def application(  # noqa: PLR0913  one argument for each thing it is joined to
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        giving_back = asyncio.create_task(freed.watch())
         try:
             if running is None:
                 yield
@@ -86,6 +91,7 @@ def application(  # noqa: PLR0913  one argument for each thing it is joined to
                 async with running():
                     yield
         finally:
+            giving_back.cancel()
             verbs.limits.stop()
             if workers is not None:
                 workers.stop()

@@ -46,3 +46,15 @@ def test_shares_are_admitted_up_to_the_limit_and_what_is_given_back_counts_no_mo
     first.take(40)
     first.give_back()
     assert admission.in_flight_bytes == 0
+
+
+def test_the_most_that_was_in_flight_is_told_once() -> None:
+    admission = Admission(100)
+    admission.take(60)
+    admission.give_back(60)
+    admission.take(5)
+    assert admission.busiest_bytes() == 60
+    assert admission.busiest_bytes() == 5
+    admission.give_back(5)
+    assert admission.busiest_bytes() == 5
+    assert admission.busiest_bytes() == 0
