@@ -19,6 +19,7 @@ struct Shown {
     name: String,
     uid: String,
     node: String,
+    nominated: &'static str,
     phase: &'static str,
     cpu_milli: i64,
 }
@@ -29,6 +30,7 @@ impl Shown {
             name: name.to_owned(),
             uid: uid.to_owned(),
             node: String::new(),
+            nominated: "",
             phase: "Pending",
             cpu_milli: 100,
         }
@@ -49,11 +51,23 @@ impl Shown {
         }
     }
 
+    /// The pod as JSON; the label `size` is how much cpu it asks for.
     fn json(&self) -> String {
-        format!(
-            r#"{{"metadata":{{"name":{:?},"namespace":"ns","uid":{:?},"resourceVersion":"1"}},"spec":{{"nodeName":{:?},"containers":[{{"name":"c","resources":{{"requests":{{"cpu":"{}m","memory":"1Gi"}}}}}}]}},"status":{{"phase":{:?}}}}}"#,
-            self.name, self.uid, self.node, self.cpu_milli, self.phase
-        )
+        let Self { name, uid, .. } = self;
+        let cpu = self.cpu_milli;
+        let metadata = format!(
+            r#""name":{name:?},"namespace":"ns","uid":{uid:?},"labels":{{"size":"{cpu}"}}"#
+        );
+        let requests = format!(r#"{{"requests":{{"cpu":"{cpu}m","memory":"1Gi"}}}}"#);
+        let spec = format!(
+            r#""nodeName":{:?},"containers":[{{"name":"c","resources":{requests}}}]"#,
+            self.node
+        );
+        let status = format!(
+            r#""phase":{:?},"nominatedNodeName":{:?}"#,
+            self.phase, self.nominated
+        );
+        format!(r#"{{"metadata":{{{metadata}}},"spec":{{{spec}}},"status":{{{status}}}}}"#)
     }
 
     /// The pod as a request would bring it.
@@ -562,6 +576,56 @@ impl Model {
         names.sort();
         (names, here.iter().map(|pod| pod.cpu_milli).sum())
     }
+
+    /// What is shown of pods that are not assumed.
+    fn not_assumed(&self) -> impl Iterator<Item = &Shown> {
+        let shown = self.shown.values();
+        shown.filter(|pod| !self.assumed.contains_key(&pod.uid))
+    }
+
+    /// UID and node of the pods with this label.
+    fn labelled(&self, cpu_milli: i64) -> Vec<(String, String)> {
+        let all = self.not_assumed().chain(self.assumed.values());
+        let found = all.filter(|pod| pod.cpu_milli == cpu_milli);
+        let mut found: Vec<_> = found
+            .map(|pod| (pod.uid.clone(), pod.node.clone()))
+            .collect();
+        found.sort();
+        found
+    }
+
+    /// What is on a node with the pods that are nominated to it.
+    fn with_nominated(&self, node: &str) -> (Vec<String>, i64) {
+        let (mut names, cpu) = self.on(node);
+        let waiting = self.not_assumed().filter(|pod| pod.node.is_empty());
+        let coming: Vec<_> = waiting.filter(|pod| pod.nominated == node).collect();
+        names.extend(coming.iter().map(|pod| pod.name.clone()));
+        names.sort();
+        (
+            names,
+            cpu + coming.iter().map(|pod| pod.cpu_milli).sum::<i64>(),
+        )
+    }
+}
+
+fn labelled(store: &PodStore, cpu_milli: i64) -> Vec<(String, String)> {
+    let pods = store.with_label("ns", "size", &cpu_milli.to_string());
+    let mut found: Vec<_> = pods
+        .iter()
+        .map(|pod| (pod.uid.clone(), pod.node_name.clone()))
+        .collect();
+    found.sort();
+    found
+}
+
+/// Every node with the pods that are nominated to it, as a pod sees it that nobody knows.
+fn filled(snapshot: &PodSnapshot) -> Vec<(Vec<String>, i64)> {
+    let nodes = NodeStore::new(0).select(NODES);
+    let pod = Pod::default();
+    let some = snapshot.nominated(&pod, &nodes);
+    let with = some.map(|some| snapshot.with_nominated(&pod, &nodes, &some));
+    let with = with.as_ref().unwrap_or(snapshot);
+    NODES.iter().map(|node| on(with, node)).collect()
 }
 
 #[derive(Debug, Clone)]
@@ -579,10 +643,13 @@ const NODES: [&str; 3] = ["n0", "n1", "n2"];
 fn shown() -> impl Strategy<Value = Shown> {
     let place = prop_oneof![3 => Just(""), 2 => proptest::sample::select(&NODES[..])];
     let phase = prop_oneof![6 => Just("Pending"), 1 => Just("Succeeded"), 1 => Just("Failed")];
-    (0..4_u8, 0..2_u8, place, phase, 1..4_i64).prop_map(|(name, life, node, phase, cpu)| Shown {
+    let nominated = prop_oneof![2 => Just(""), 1 => proptest::sample::select(&NODES[..])];
+    let fields = (0..4_u8, 0..2_u8, place, nominated, phase, 1..4_i64);
+    fields.prop_map(|(name, life, node, nominated, phase, cpu)| Shown {
         name: format!("p{name}"),
         uid: format!("p{name}-{life}"),
         node: node.to_owned(),
+        nominated,
         phase,
         cpu_milli: cpu * 100,
     })
@@ -635,7 +702,7 @@ proptest! {
     #![proptest_config(cases(600))]
 
     #[test]
-    fn whatever_happens_every_pod_takes_room_once_where_the_rules_say(
+    fn whatever_happens_every_pod_is_found_and_takes_room_once_where_the_rules_say(
         steps in proptest::collection::vec(step(), 0..40)
     ) {
         let store = Arc::new(PodStore::new());
@@ -651,10 +718,16 @@ proptest! {
             let expected = NODES.map(|node| model.on(node));
             prop_assert_eq!(&NODES.map(|node| on(&snapshot, node)), &expected, "{:?}", step);
             prop_assert_eq!(snapshot.len(), expected.iter().map(|node| node.0.len()).sum::<usize>());
-            seen.push((snapshot, expected));
+            for cpu in [100, 200, 300] {
+                prop_assert_eq!(labelled(&store, cpu), model.labelled(cpu), "{:?}", step);
+            }
+            let with_nominated = NODES.map(|node| model.with_nominated(node)).to_vec();
+            prop_assert_eq!(&filled(&snapshot), &with_nominated, "{:?}", step);
+            seen.push((snapshot, expected, with_nominated));
         }
-        for (snapshot, expected) in seen {
+        for (snapshot, expected, with_nominated) in seen {
             prop_assert_eq!(NODES.map(|node| on(&snapshot, node)), expected);
+            prop_assert_eq!(filled(&snapshot), with_nominated);
         }
     }
 }
