@@ -189,6 +189,9 @@ class NodeInfo:
     @property
     def name(self) -> str: ...
     @property
+    def uid(self) -> str:
+        """``metadata.uid``: another one once the node was deleted and came again."""
+    @property
     def known(self) -> bool: ...
     @property
     def labels(self) -> dict[str, str]: ...

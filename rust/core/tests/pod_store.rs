@@ -378,6 +378,47 @@ fn a_victim_without_a_uid_takes_no_pod_off_its_node() {
 }
 
 #[test]
+fn a_node_is_filled_with_the_nominated_pods_that_come_before_a_pod_or_beside_it() {
+    let store = PodStore::new();
+    for (uid, node, priority) in [("u1", "n1", 5), ("u2", "n1", -5), ("u3", "n2", 0)] {
+        let pod = format!(
+            r#"{{"metadata":{{"name":"{uid}","uid":"{uid}"}},"spec":{{"priority":{priority}}},"status":{{"nominatedNodeName":"{node}"}}}}"#
+        );
+        apply(&store, &event("ADDED", &pod)).unwrap();
+    }
+    let nodes = NodeStore::new(0).select(["n1", "n2", "n3"]);
+    let snapshot = store.snapshot();
+    for (uid, priority, expected) in [
+        ("u9", None, ["u1", "u3", ""]),
+        ("u9", Some(-5), ["u1,u2", "u3", ""]),
+        ("u9", Some(5), ["u1", "", ""]),
+        ("u9", Some(6), ["", "", ""]),
+        ("u1", Some(5), ["", "", ""]),
+        ("u3", Some(-9), ["u1,u2", "", ""]),
+    ] {
+        let pod = Pod {
+            uid: uid.to_owned(),
+            priority,
+            ..Pod::default()
+        };
+        let some = snapshot.nominated(&pod, &nodes);
+        let told: Vec<bool> = (0..3)
+            .map(|at| some.as_ref().is_some_and(|some| some.get(at)))
+            .collect();
+        assert_eq!(told, expected.map(|uids| !uids.is_empty()));
+        let filled = some.map(|some| snapshot.with_nominated(&pod, &nodes, &some));
+        let there = ["n1", "n2", "n3"].map(|node| {
+            let pods = filled.iter().flat_map(|filled| filled.pods_on(node));
+            let placed = pods.inspect(|pod| assert_eq!(pod.node_name, node));
+            let uids: Vec<&str> = placed.map(|pod| &*pod.uid).collect();
+            uids.join(",")
+        });
+        assert_eq!(there, expected);
+    }
+    assert!(snapshot.is_empty());
+}
+
+#[test]
 fn an_event_that_changes_nothing_hides_no_change_before_it() {
     let store = PodStore::new();
     let pod = Shown::new("a", "u1");
