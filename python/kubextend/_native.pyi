@@ -502,6 +502,13 @@ class PodSnapshot:
 
     def pods_on(self, node: str) -> list[Pod]:
         """The pods of a node, in the order in which they came there."""
+    def started_after(self, nodes: Nodes, time: str) -> dict[int, list[Pod]]:
+        """The pods that started after a time or have not started, by the position of their node.
+
+        Args:
+            nodes: those to look at; nodes without such pods are left out.
+            time: written as ``start_time`` is; the two are compared as text.
+        """
     def nominated(self, pod: Pod, nodes: Nodes) -> Mask | None:
         """Nodes to which other pods of at least the pod's priority are nominated; None: to none.
 

@@ -419,6 +419,36 @@ fn a_node_is_filled_with_the_nominated_pods_that_come_before_a_pod_or_beside_it(
 }
 
 #[test]
+fn pods_that_started_after_a_time_or_not_at_all_are_found_by_their_node() {
+    let store = PodStore::new();
+    for (name, node, started) in [
+        ("a", "n1", "2026-01-01T00:00:00Z"),
+        ("b", "n1", "2026-01-01T00:00:01Z"),
+        ("c", "n3", "2026-01-01T00:00:02Z"),
+        ("d", "n1", ""),
+        ("e", "n2", "2026-01-01T00:00:01Z"),
+    ] {
+        let status = match started {
+            "" => String::new(),
+            time => format!(r#""startTime":"{time}""#),
+        };
+        let pod = format!(
+            r#"{{"metadata":{{"name":"{name}"}},"spec":{{"nodeName":"{node}"}},"status":{{{status}}}}}"#
+        );
+        apply(&store, &event("ADDED", &pod)).unwrap();
+    }
+    let nodes = NodeStore::new(0).select(["n3", "n2", "n1", "n0"]);
+    let late = store
+        .snapshot()
+        .started_after(&nodes, "2026-01-01T00:00:01Z");
+    let late: Vec<(usize, Vec<&str>)> = late
+        .iter()
+        .map(|(at, pods)| (*at, pods.iter().map(|pod| &*pod.name).collect()))
+        .collect();
+    assert_eq!(late, [(0, vec!["c"]), (2, vec!["d"])]);
+}
+
+#[test]
 fn an_event_that_changes_nothing_hides_no_change_before_it() {
     let store = PodStore::new();
     let pod = Shown::new("a", "u1");

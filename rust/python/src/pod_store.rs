@@ -1,6 +1,6 @@
 //! `PodStore` and `PodSnapshot`
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use kubextend_core::pod::{Keeping, Pod, PodSnapshot, PodStore, Unassumable};
@@ -101,6 +101,17 @@ pub(crate) struct PyPodSnapshot(pub(crate) Arc<PodSnapshot>);
 impl PyPodSnapshot {
     pub(crate) fn pods_on(&self, node: &str) -> Vec<PyPod> {
         listed(self.0.pods_on(node))
+    }
+
+    fn started_after(
+        &self,
+        py: Python<'_>,
+        nodes: &PyNodes,
+        time: &str,
+    ) -> HashMap<usize, Vec<PyPod>> {
+        let late = py.detach(|| self.0.started_after(&nodes.nodes, time));
+        let late = late.into_iter();
+        late.map(|(at, pods)| (at, listed(&pods))).collect()
     }
 
     fn nominated(&self, py: Python<'_>, pod: &PyPod, nodes: &PyNodes) -> Option<PyMask> {

@@ -143,6 +143,18 @@ impl PodSnapshot {
         self.labelled.remove(pod);
     }
 
+    /// The pods that started on a node after a time, or have not started yet, for each of these nodes
+    /// that has any: its position, and its pods in the order in which they came.
+    pub fn started_after(&self, nodes: &Nodes, time: &str) -> Vec<(usize, Vec<Arc<Pod>>)> {
+        let late = |pod: &&Arc<Pod>| pod.start_time.as_deref().is_none_or(|start| start > time);
+        let on = |at| {
+            let pods = self.pods_on(nodes.name(at)).iter();
+            let late: Vec<_> = pods.filter(late).cloned().collect();
+            (!late.is_empty()).then_some((at, late))
+        };
+        (0..nodes.len()).filter_map(on).collect()
+    }
+
     /// `requested_on` of every one of these nodes.
     pub fn requested(&self, nodes: &Nodes, resource: &str) -> Vec<i64> {
         (0..nodes.len())
