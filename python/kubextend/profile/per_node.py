@@ -43,7 +43,7 @@ def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> F
     needs_pods = getattr(plugin, "needs_pods", False)
 
     def now(state: CycleState) -> core.PodSnapshot | None:
-        return pods() if state.pods_left is None else state.pods_left
+        return pods() if state.pods_seen is None else state.pods_seen
 
     def filter_nodes(
         state: CycleState, pod: core.Pod, nodes: core.Nodes, kept: core.Mask

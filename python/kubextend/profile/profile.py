@@ -5,8 +5,10 @@ Knows no verb and no bytes: nodes in, verdicts and scores out.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial, reduce
+from operator import and_
+from typing import Final
 
 from kubextend import core
 from kubextend.errors import PluginError
@@ -53,6 +55,11 @@ _NODE_SCORE = (0, 100)
 # NormalizeScore brings any of these into that range.
 _ANY_SCORE = (-(2**63), 2**63 - 1)
 
+# Each costs an attempt. In a cluster where room is kept on more nodes than that, and for a plugin
+# that looks at all of them, the room on the others is left to those for whom it is kept.
+_MOST_ALONE: Final = 16
+_NOMINATED: Final = Status.unschedulable("node(s) are nominated for pods that come first")
+
 _PRE_FILTER_CODES = frozenset(
     {Code.SUCCESS, Code.SKIP, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE}
 )
@@ -82,11 +89,13 @@ class PreFilterOutcome:
         result: the nodes that are left to look at.
         status: success, or the rejection that every node gets.
         narrowed_by: names of the plugins that left less than all nodes.
+        some: the verdict on these nodes alone is asked for; None: on all.
     """
 
     result: PreFilterResult
     status: Status
     narrowed_by: tuple[str, ...] = ()
+    some: core.Mask | None = None
 
 
 def _no_pods() -> core.PodSnapshot | None:
@@ -197,6 +206,9 @@ class Profile:
     ) -> FilterOutcome:
         """PreFilter and Filter; that no node is left is for the caller to tell PostFilter.
 
+        Where other pods of at least the pod's priority are nominated to a node, the node has to
+        pass with these pods on it too. They may not come after all, so it has to pass both ways.
+
         Args:
             state: of this attempt.
             pod: the pod.
@@ -205,12 +217,64 @@ class Profile:
                 None: no plugin may fail, whatever its policy.
 
         Raises: PluginError: a plugin failed.
-        Source: kubernetes v1.36 pkg/scheduler/schedule_one.go findNodesThatFitPod
+        Source: kubernetes v1.36 pkg/scheduler/schedule_one.go findNodesThatFitPod,
+            pkg/scheduler/framework/runtime/framework.go RunFilterPluginsWithNominatedPods
+        """
+        outcome = self._judged(state, pod, nodes, nodes.everything(), left_out)
+        if not self.counts_pods:
+            return outcome
+        pods = self.pods() if state.pods_seen is None else state.pods_seen
+        nominated = None if pods is None else pods.nominated(pod, nodes)
+        if pods is None or nominated is None or not (both := outcome.kept & nominated).any():
+            return outcome
+        judge_with = partial(self._judged_with_nominated, pods, pod, nodes, left_out=left_out)
+        rejections, across_nodes = judge_with(both)
+        if across_nodes and both.count() > 1:
+            # In kube-scheduler a node is judged with the pods that are nominated to that node.
+            alone, rest = _one_by_one(both)
+            rejections = [each for one in alone for each in judge_with(one)[0]]
+            rejections += [Rejection(rest, _NOMINATED)] if rest.any() else []
+        kept = reduce(and_, (~rejection.nodes for rejection in rejections), outcome.kept)
+        return FilterOutcome(kept, [*outcome.rejections, *rejections])
+
+    def _judged(
+        self,
+        state: CycleState,
+        pod: core.Pod,
+        nodes: core.Nodes,
+        some: core.Mask,
+        left_out: LeftOut | None,
+    ) -> FilterOutcome:
+        """The verdict on some of the nodes, with the pods as the state has them.
+
+        Raises: PluginError: a plugin failed.
         """
         before = self.run_pre_filter_plugins(state, pod, nodes, left_out)
         if not before.status.is_success:
-            return FilterOutcome(nodes.nothing(), [Rejection(nodes.everything(), before.status)])
+            return FilterOutcome(nodes.nothing(), [Rejection(some, before.status)])
+        before = replace(before, some=some)
         return self.run_filter_plugins(state, pod, nodes, before, left_out)
+
+    def _judged_with_nominated(
+        self,
+        pods: core.PodSnapshot,
+        pod: core.Pod,
+        nodes: core.Nodes,
+        some: core.Mask,
+        *,
+        left_out: LeftOut | None,
+    ) -> tuple[list[Rejection], bool]:
+        """Which of some nodes are rejected once the nominated pods are on all of them.
+
+        Also whether a plugin looked at pods of other nodes than the one that it judged. What
+        plugins write into the state is lost, as in kube-scheduler, which copies the state.
+
+        Raises: PluginError: a plugin failed.
+        """
+        state = CycleState()
+        state.pods_seen = pods.with_nominated(pod, nodes, some)
+        outcome = self._judged(state, pod, nodes, some, left_out)
+        return outcome.rejections, state.asked_for_pods
 
     def run_pre_filter_plugins(
         self,
@@ -267,10 +331,10 @@ class Profile:
         Raises: PluginError: a plugin raised, or answered something else than rejections.
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunFilterPlugins
         """
-        kept = nodes.everything()
+        kept = nodes.everything() if before is None or before.some is None else before.some
         rejections: list[Rejection] = []
         if before is not None and before.result.node_names is not None:
-            outside = _outside(before, nodes)
+            outside = _outside(before, nodes, kept)
             rejections.append(outside)
             kept = kept & ~outside.nodes
         for plugin, filter_nodes in self._filters:
@@ -469,11 +533,26 @@ def _nothing_left(plugins: Sequence[str]) -> str:
     return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"
 
 
-def _outside(before: PreFilterOutcome, nodes: core.Nodes) -> Rejection:
-    """Nodes that PreFilter left out are UnschedulableAndUnresolvable."""
+def _outside(before: PreFilterOutcome, nodes: core.Nodes, some: core.Mask) -> Rejection:
+    """Those of some nodes that PreFilter left out are UnschedulableAndUnresolvable."""
     left = before.result.node_names or frozenset()
     mask = core.Mask([name not in left for name in nodes.names])
-    return Rejection(mask, Status.unresolvable(_narrowed(before.narrowed_by)))
+    return Rejection(mask & some, Status.unresolvable(_narrowed(before.narrowed_by)))
+
+
+def _one_by_one(nodes: core.Mask) -> tuple[list[core.Mask], core.Mask]:
+    """As many of the nodes as may have an attempt each, and the rest of them together."""
+    rows = nodes.indices()
+    length = len(nodes)
+    alone = [_of_rows([row], length) for row in rows[:_MOST_ALONE]]
+    return alone, _of_rows(rows[_MOST_ALONE:], length)
+
+
+def _of_rows(rows: Sequence[int], length: int) -> core.Mask:
+    packed = bytearray(-(-length // 8))
+    for row in rows:
+        packed[row >> 3] |= 1 << (row & 7)
+    return core.Mask.unpack(bytes(packed), length)
 
 
 def _narrowed(plugins: Sequence[str]) -> str:
