@@ -384,6 +384,16 @@ def test_a_plugin_that_nobody_has_any_more_leaves_no_process() -> None:
     assert ends(pid)
 
 
+def test_processes_that_have_ended_leave_no_descriptor_open() -> None:
+    def descriptors_after_a_process() -> int:
+        with isolated(Dies):
+            pass
+        return len(os.listdir("/proc/self/fd"))
+
+    counts = [descriptors_after_a_process() for _ in range(4)]
+    assert counts[-1] < counts[0] + 3
+
+
 def test_nothing_that_listens_is_inherited(dies: IsolatedPlugin) -> None:
     open_files = Path(f"/proc/{pid_of(dies)}/fd")
     kinds = [str(each.readlink()).partition(":")[0] for each in open_files.iterdir()]
