@@ -388,7 +388,7 @@ def test_processes_that_have_ended_leave_no_descriptor_open() -> None:
     def descriptors_after_a_process() -> int:
         with isolated(Dies):
             pass
-        return len(os.listdir("/proc/self/fd"))
+        return len(list(Path("/proc/self/fd").iterdir()))
 
     counts = [descriptors_after_a_process() for _ in range(4)]
     assert counts[-1] < counts[0] + 3
