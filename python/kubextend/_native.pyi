@@ -61,9 +61,11 @@ class Pod:
     Timestamps are the text that came. Amounts are of cpu in milli, of the rest in units, rounded
     up.
 
-    A pod of a PodStore with a bound may be ``truncated``: its tolerations, node_selector,
-    required_terms and annotations then raise TruncatedPodError, as do the methods of Nodes that
-    read them.
+    A pod of a PodStore with a bound may be ``truncated``. What is not kept of it raises
+    TruncatedPodError: tolerations, node_selector, required_terms and annotations, and the methods
+    of Nodes that read them; labels and ``matches``; containers and init_containers; requests and
+    overhead, and ``request`` of any but the usual resources. Of too many scheduling_gates the first
+    16 are there.
     """
 
     @property
@@ -207,7 +209,8 @@ class NodeInfo:
     def requested(self, resource: str) -> int:
         """What the pods on the node request together: cpu in milli, the rest in units.
 
-        ``pods`` is their number.
+        ``pods`` is their number. Where a pod on the node may request the resource and is kept
+        without its requests, 2**53.
 
         Raises: RuntimeError: the nodes were taken without pods.
         """
@@ -445,8 +448,8 @@ class PodStore:
     Args:
         annotations: the keys of the annotations that are kept; None keeps all.
         max_pod_bytes: the most memory that tolerations, node selector, node affinity and
-            annotations of one pod may take together. A pod with more is kept ``truncated``.
-            None is no limit.
+            annotations of one pod may take together, and once more requests, gates, labels and
+            containers. A pod with more is kept ``truncated``. None is no limit.
     """
 
     def __new__(
@@ -477,6 +480,8 @@ class PodStore:
 
         One that is assumed on a node names that node, like one that is bound. The first question
         about a label walks over every pod; the store follows the label from then on.
+
+        Raises: TruncatedPodError: a pod of the namespace is kept without its labels.
         """
     def truncated(self) -> list[Pod]:
         """The pods that the watch shows and that are kept truncated, in no order."""
@@ -532,7 +537,7 @@ class PodSnapshot:
     def requested(self, nodes: Nodes, resource: str) -> memoryview:
         """What the pods of each node request together: int64, (len(nodes),).
 
-        Cpu in milli, the rest in units; ``pods`` is their number.
+        As ``NodeInfo.requested`` has it: cpu in milli, the rest in units; ``pods`` is their number.
         """
     def __len__(self) -> int: ...
 

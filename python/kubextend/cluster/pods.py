@@ -25,8 +25,9 @@ PODS: Final = Kind("pods", "/api/v1/pods", "status.phase!=Succeeded,status.phase
 """A pod that ends while it is watched comes as DELETED, because the selector leaves it out."""
 
 MAX_POD_BYTES: Final = 64 << 10
-"""What tolerations, affinity and annotations of one kept pod may take: whoever may create pods
-chooses how large they are, and the store holds those of the whole cluster."""
+"""What tolerations, affinity and annotations of one kept pod may take, and once more its requests,
+gates, labels and containers: whoever may create pods chooses how large they are, and the store
+holds those of the whole cluster."""
 
 MOST_NAMED = 10
 
@@ -118,11 +119,12 @@ class _Fates:
 
 
 def warn_of_truncated(pods: list[core.Pod]) -> None:
-    """Name pods that are kept without their tolerations, affinity and annotations."""
+    """Name pods that are kept without some of their parts."""
     if pods:
         log.warning(
-            "%d pods have more than %d bytes of tolerations, node affinity and annotations; they"
-            " are kept without, and a plugin that reads those of such a pod fails: %s",
+            "%d pods have more than %d bytes of tolerations, node affinity and annotations, or of"
+            " requests, gates, labels and containers; they are kept without what is too large, and"
+            " a plugin that reads that of such a pod fails: %s",
             len(pods),
             MAX_POD_BYTES,
             ", ".join(f"{pod.namespace}/{pod.name}" for pod in pods[:MOST_NAMED]),

@@ -225,6 +225,8 @@ class Handle:
             value: its value.
             state: of the attempt that asks, as for ``pods``: in preempt the victims are gone, and
                 a pod that is nominated to the node names it.
+
+        Raises: TruncatedPodError: a pod of the namespace has too many labels to keep.
         """
         self._check_declared()
         if self._pods is None:

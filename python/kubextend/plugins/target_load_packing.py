@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from kubextend import core
+from kubextend.errors import TruncatedPodError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle
 from kubextend.prometheus import NodeMetric, PrometheusArgs, rounded
@@ -115,8 +116,14 @@ class TargetLoadPacking:
         return scores
 
     def predicted_milli(self, pod: core.Pod) -> int:
-        """The CPU that a pod is expected to use."""
-        return sum(map(self._of_container, pod.containers)) + pod.overhead.get("cpu", 0)
+        """The CPU that a pod is expected to use.
+
+        Of one that is kept without its containers no more is known than its request.
+        """
+        try:
+            return sum(map(self._of_container, pod.containers)) + pod.overhead.get("cpu", 0)
+        except TruncatedPodError:
+            return pod.request("cpu")
 
     def _of_container(self, container: core.Container) -> int:
         limit = container.limits.get("cpu")

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from kubextend import core
+from kubextend.errors import TruncatedPodError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import needs_pods_undeclared
 from kubextend.framework.plugin import (
@@ -24,6 +25,7 @@ __all__ = ["FilterNodes", "ScoreNodes", "filter_nodes_of", "score_nodes_of"]
 
 _Answer = TypeVar("_Answer")
 # What the core says of ``node.pods`` on a node that was not given any.
+_TOO_LARGE: Final = Status.unschedulable("node(s) have a pod that is too large to be judged")
 _PODS_NOT_KNOWN: Final = "pods are not known here"
 Pods = Callable[[], core.PodSnapshot | None]
 FilterNodes = Callable[[CycleState, core.Pod, core.Nodes, core.Mask], Sequence[Rejection]]
@@ -48,13 +50,13 @@ def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> F
     def filter_nodes(
         state: CycleState, pod: core.Pod, nodes: core.Nodes, kept: core.Mask
     ) -> list[Rejection]:
-        judge = per_node.filter
+        judge = partial(_judged, per_node, state, pod)
         # A comprehension over views costs half of what a loop in the core that calls back does.
         infos = nodes.infos(now(state) if needs_pods else None)
         if kept.count() == len(infos):
-            return _gathered(_each(per_node, partial(judge, state, pod), infos), infos)
+            return _gathered(judge(infos), infos)
         rows = kept.indices()
-        said = _each(per_node, partial(judge, state, pod), [infos[row] for row in rows])
+        said = judge([infos[row] for row in rows])
         statuses: list[Status | None] = [None] * len(infos)
         for row, status in zip(rows, said, strict=True):
             statuses[row] = status
@@ -78,6 +80,34 @@ def score_nodes_of(plugin: ScorePlugin | PerNodeScorePlugin, pods: Pods) -> Scor
         )
 
     return score_nodes
+
+
+def _judged(
+    plugin: PerNodeFilterPlugin, state: CycleState, pod: core.Pod, infos: Sequence[core.NodeInfo]
+) -> list[Status | None]:
+    """What the plugin says of each node, in order.
+
+    A node is rejected where the plugin reads a part of a pod there that was too large to keep:
+    whoever makes such a pod stops no more than its node.
+
+    Raises: AtNodeError: the plugin raised something else, and of which node.
+    """
+    ask = partial(plugin.filter, state, pod)
+    try:
+        return _each(plugin, ask, infos)
+    except AtNodeError as error:
+        if pod.truncated or not isinstance(error.__cause__, TruncatedPodError):
+            raise
+    return _each(plugin, partial(_unless_too_large, ask), infos)
+
+
+def _unless_too_large(
+    ask: Callable[[core.NodeInfo], Status | None], node: core.NodeInfo
+) -> Status | None:
+    try:
+        return ask(node)
+    except TruncatedPodError:
+        return _TOO_LARGE
 
 
 def _each(

@@ -509,7 +509,10 @@ fn pods_are_found_by_their_label_in_their_namespace_each_once() {
         store.assume(&seen, "n1").unwrap();
     }
     let found = |namespace: &str, value: &str| -> Vec<(String, String)> {
-        let pods = store.with_label(namespace, "gang", value).into_iter();
+        let pods = store
+            .with_label(namespace, "gang", value)
+            .unwrap()
+            .into_iter();
         let mut pods: Vec<_> = pods
             .map(|pod| (pod.uid.clone(), pod.node_name.clone()))
             .collect();
@@ -680,7 +683,9 @@ impl Model {
 }
 
 fn labelled(store: &PodStore, cpu_milli: i64) -> Vec<(String, String)> {
-    let pods = store.with_label("ns", "size", &cpu_milli.to_string());
+    let pods = store
+        .with_label("ns", "size", &cpu_milli.to_string())
+        .unwrap();
     let mut found: Vec<_> = pods
         .iter()
         .map(|pod| (pod.uid.clone(), pod.node_name.clone()))

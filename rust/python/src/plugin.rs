@@ -73,7 +73,8 @@ impl PyNativePlugin {
         nodes: &PyNodes,
     ) -> PyResult<Vec<(PyMask, String, bool)>> {
         let filter = self.0.as_filter().ok_or_else(|| self.lacks("Filter"))?;
-        let rejections = py.detach(|| filter.filter(&pod.0, &nodes.nodes));
+        let pod = pod.complete()?;
+        let rejections = py.detach(|| filter.filter(pod, &nodes.nodes));
         Ok(rejections
             .into_iter()
             .map(|r| (PyMask(r.nodes), r.reason.into_owned(), r.unresolvable))
@@ -87,7 +88,8 @@ impl PyNativePlugin {
         nodes: &PyNodes,
     ) -> PyResult<Bound<'py, PyAny>> {
         let score = self.0.as_score().ok_or_else(|| self.lacks("Score"))?;
-        let scores = py.detach(|| score.score(&pod.0, &nodes.nodes));
+        let pod = pod.complete()?;
+        let scores = py.detach(|| score.score(pod, &nodes.nodes));
         int64::view(py, &scores)
     }
 

@@ -19,18 +19,44 @@ type Requirement = (String, String, Vec<String>);
 type Term = (Vec<Requirement>, Vec<Requirement>);
 
 impl PyPod {
-    /// The pod, where nothing was left out of it: reading a part that was as if it were empty would
-    /// let the pod where it may not go.
+    /// The pod, where it is kept with what decides where it may go: to read a part that was left out
+    /// as if it were empty would let the pod anywhere.
     pub(crate) fn whole(&self) -> PyResult<&Pod> {
-        if !self.0.truncated {
-            return Ok(&self.0);
+        let rare = "tolerations, node selector, node affinity and annotations";
+        self.unless(self.0.missing.rare, rare)
+    }
+
+    /// The pod, where it is kept with all of its parts.
+    pub(crate) fn complete(&self) -> PyResult<&Pod> {
+        self.unless(self.0.missing.any(), "largest parts")
+    }
+
+    /// The pod, where it is kept with these parts.
+    fn unless(&self, missing: bool, parts: &str) -> PyResult<&Pod> {
+        if missing {
+            return Err(self.without(parts));
         }
-        let message = format!(
-            "pod {}/{} is kept without its tolerations, node selector, node affinity and \
-             annotations, which are too large; make them smaller",
+        Ok(&self.0)
+    }
+
+    /// What is raised where somebody asks for parts that are not kept.
+    pub(crate) fn without(&self, parts: &str) -> PyErr {
+        TruncatedPodError::new_err(format!(
+            "pod {}/{} is kept without its {parts}, which are too large; make them smaller",
             self.0.namespace, self.0.name
-        );
-        Err(TruncatedPodError::new_err(message))
+        ))
+    }
+
+    fn labelled(&self) -> PyResult<&Pod> {
+        self.unless(self.0.missing.labels, "labels")
+    }
+
+    fn with_resources(&self) -> PyResult<&Pod> {
+        self.unless(self.0.missing.resources, "requests and overhead")
+    }
+
+    fn with_containers(&self) -> PyResult<&Pod> {
+        self.unless(self.0.missing.containers, "containers")
     }
 }
 
@@ -71,7 +97,7 @@ impl PyPod {
 
     #[getter]
     fn labels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        dict(py, &self.0.labels)
+        dict(py, &self.labelled()?.labels)
     }
 
     #[getter]
@@ -100,26 +126,29 @@ impl PyPod {
 
     #[getter]
     fn requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        amounts(py, &self.0.requests)
+        amounts(py, &self.with_resources()?.requests)
     }
 
-    fn request(&self, resource: &str) -> i64 {
-        self.0.requests.get(resource).unwrap_or(0)
+    fn request(&self, resource: &str) -> PyResult<i64> {
+        if let Some(kept) = self.0.requests.get(resource) {
+            return Ok(kept);
+        }
+        self.with_resources().map(|_| 0)
     }
 
     #[getter]
     fn overhead<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        amounts(py, &self.0.overhead)
+        amounts(py, &self.with_resources()?.overhead)
     }
 
     #[getter]
-    fn containers(&self) -> Vec<PyContainer> {
-        PyContainer::each(&self.0.containers)
+    fn containers(&self) -> PyResult<Vec<PyContainer>> {
+        Ok(PyContainer::each(&self.with_containers()?.containers))
     }
 
     #[getter]
-    fn init_containers(&self) -> Vec<PyContainer> {
-        PyContainer::each(&self.0.init_containers)
+    fn init_containers(&self) -> PyResult<Vec<PyContainer>> {
+        Ok(PyContainer::each(&self.with_containers()?.init_containers))
     }
 
     #[getter]
@@ -169,12 +198,12 @@ impl PyPod {
 
     #[getter]
     fn truncated(&self) -> bool {
-        self.0.truncated
+        self.0.missing.any()
     }
 
     fn matches(&self, selector: &Bound<'_, PyAny>) -> PyResult<bool> {
         let selector = selector::from_python(selector)?;
-        Ok(selector.matches(&self.0.label_lookup()))
+        Ok(selector.matches(&self.labelled()?.label_lookup()))
     }
 
     fn pack<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use kubextend_core::pod::{Keeping, Pod, PodSnapshot, PodStore, Unassumable};
+use kubextend_core::pod::{Keeping, Pod, PodSnapshot, PodStore, Unassumable, Unlabelled};
 use kubextend_core::wire;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -56,8 +56,17 @@ impl PyPodStore {
         listed(&py.detach(|| self.0.pods()))
     }
 
-    fn with_label(&self, py: Python<'_>, namespace: &str, key: &str, value: &str) -> Vec<PyPod> {
-        listed(&py.detach(|| self.0.with_label(namespace, key, value)))
+    fn with_label(
+        &self,
+        py: Python<'_>,
+        namespace: &str,
+        key: &str,
+        value: &str,
+    ) -> PyResult<Vec<PyPod>> {
+        let found = py.detach(|| self.0.with_label(namespace, key, value));
+        found
+            .map(|pods| listed(&pods))
+            .map_err(|Unlabelled(pod)| PyPod(pod).without("labels"))
     }
 
     fn truncated(&self, py: Python<'_>) -> Vec<PyPod> {

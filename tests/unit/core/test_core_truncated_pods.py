@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import core_world
 import pytest
-from pod_world import Json, event, pod, read
+from pod_world import Json, container, event, pod, read
 
 from kubextend import core
 
@@ -61,6 +61,96 @@ def test_what_counts_on_a_node_is_kept_of_a_truncated_pod() -> None:
     assert [container.name for container in large_pod.containers] == ["c"]
     assert (large_pod.labels, large_pod.scheduling_gates, large_pod.node_name) == ({}, [], "n")
     assert [found.name for found in store.truncated()] == ["large"]
+
+
+def many(number: int = 1000) -> list[str]:
+    return [f"k{i}" for i in range(number)]
+
+
+def labelled(name: str, **metadata: object) -> Json:
+    shown = pod(name, node="n")
+    shown["metadata"] |= {"labels": dict.fromkeys(many(), "v")} | metadata
+    return shown
+
+
+def asking_for(resources: list[str]) -> Json:
+    requests = dict.fromkeys(resources, "1")
+    return pod("large", node="n", spec={"containers": [container(**requests)]})
+
+
+COMMON: list[tuple[Json, str, list[Callable[[core.Pod], object]]]] = [
+    (labelled("large"), "labels", [lambda pod: pod.labels, lambda pod: pod.matches("a=b")]),
+    (
+        pod("large", spec={"containers": [container(name) for name in many()]}),
+        "containers",
+        [lambda pod: pod.containers, lambda pod: pod.init_containers],
+    ),
+    (
+        asking_for([*many(), "cpu", "nvidia.com/gpu"]),
+        "requests and overhead",
+        [lambda pod: pod.requests, lambda pod: pod.overhead, lambda pod: pod.request("k7")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("shown", "parts", "asked"), COMMON)
+def test_a_common_part_that_was_too_large_to_keep_raises_and_is_named(
+    shown: Json, parts: str, asked: list[Callable[[core.Pod], object]]
+) -> None:
+    found = kept(shown)
+    assert found.truncated
+    for ask in asked:
+        ask(read(shown))
+        for each in (found, core.Pod.unpack(found.pack())):
+            with pytest.raises(
+                core.TruncatedPodError, match=f"ns/large is kept without its {parts}"
+            ):
+                ask(each)
+    with pytest.raises(core.TruncatedPodError):
+        core.NativePlugin.named("RdmaAware").filter_nodes(
+            found, core_world.watched(core_world.node("n")).nodes()
+        )
+
+
+def test_of_too_many_gates_the_first_are_kept() -> None:
+    gates = [{"name": name} for name in many()]
+    assert kept(pod("gated", spec={"schedulingGates": gates})).scheduling_gates == many(16)
+
+
+def test_where_requests_are_not_known_a_node_has_no_room_for_that_resource() -> None:
+    store = core.PodStore(max_pod_bytes=4096)
+    shown = asking_for([*many(), "cpu", "nvidia.com/gpu"])
+    store.apply(event("ADDED", shown))
+    store.apply(event("ADDED", pod("small", node="n", spec={"containers": [container(k7="2")]})))
+    nodes = core_world.watched(core_world.node("n"), core_world.node("m")).nodes()
+    for resource, expected in [
+        ("cpu", [1000, 0]),
+        ("nvidia.com/gpu", [1, 0]),
+        ("pods", [2, 0]),
+        ("k7", [1 << 53, 0]),
+        ("nobody/names-it", [1 << 53, 0]),
+    ]:
+        snapshot = store.snapshot()
+        assert list(snapshot.requested(nodes, resource)) == expected
+        assert [info.requested(resource) for info in nodes.infos(snapshot)] == expected
+    store.apply(event("DELETED", shown))
+    assert list(store.snapshot().requested(nodes, "k7")) == [2, 0]
+
+
+def test_pods_of_a_namespace_are_not_found_by_label_while_those_of_one_are_not_known() -> None:
+    store = core.PodStore(max_pod_bytes=4096)
+    small = pod("small")
+    small["metadata"]["labels"] = {"app": "web"}
+    elsewhere = pod("elsewhere")
+    elsewhere["metadata"] |= {"namespace": "other", "labels": {"app": "web"}}
+    for each in (small, elsewhere, labelled("large")):
+        store.apply(event("ADDED", each))
+    for _ in range(2):
+        with pytest.raises(core.TruncatedPodError, match="ns/large is kept without its labels"):
+            store.with_label("ns", "app", "web")
+        assert [found.name for found in store.with_label("other", "app", "web")] == ["elsewhere"]
+    store.apply(event("DELETED", labelled("large")))
+    assert [found.name for found in store.with_label("ns", "app", "web")] == ["small"]
 
 
 def test_a_store_keeps_the_annotations_that_it_is_asked_for() -> None:

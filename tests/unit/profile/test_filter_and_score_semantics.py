@@ -1,5 +1,6 @@
 """Filter, PostFilter, PreScore, Score and NormalizeScore, as kube-scheduler 1.36 runs them."""
 
+import json
 from typing import Any
 
 import pytest
@@ -208,6 +209,40 @@ def test_a_per_node_filter_is_asked_only_about_what_its_pre_filter_left() -> Non
         state(), pod, nodes
     )
     assert outcome.kept.indices() == [2]
+
+
+class Reads:
+    """A filter that reads the labels of the pods on a node, and those of the pod that asks."""
+
+    name = "Reads"
+    needs_pods = True
+
+    def filter(self, _state: CycleState, pod: core.Pod, node: core.NodeInfo) -> Status | None:
+        labels = [each.labels for each in node.pods if pod.labels is not None]
+        return Status.unschedulable("no") if {"away": "yes"} in labels else None
+
+
+def with_large_labels(name: str, node: str, labels: dict[str, str]) -> bytes:
+    made = {"metadata": {"name": name, "uid": name, "labels": labels}, "spec": {"nodeName": node}}
+    return json.dumps({"type": "ADDED", "object": made}).encode()
+
+
+def test_a_pod_that_is_too_large_to_keep_stops_its_node_and_no_other() -> None:
+    store = core.PodStore(max_pod_bytes=4096)
+    store.apply(with_large_labels("small", "x", {"away": "yes"}))
+    large = store.apply(
+        with_large_labels("large", "y", {f"k{number}": "v" for number in range(1000)})
+    )
+    pod, nodes = request("w", "x", "y", "z")
+    profile = Profile("s", filter=[Reads()], pods=store.snapshot)
+    outcome = profile.find_nodes_that_fit(state(), pod, nodes)
+    assert outcome.kept.indices() == [0, 3]
+    said = [(r.nodes.indices(), r.status.reason) for r in outcome.rejections]
+    assert said == [([1], "no"), ([2], "node(s) have a pod that is too large to be judged")]
+    # What is not known of the asking pod is not known on any node.
+    assert large.pod is not None
+    with pytest.raises(PluginError):
+        profile.find_nodes_that_fit(state(), large.pod, nodes)
 
 
 @pytest.mark.parametrize("answer", [False, 0, "", ()])

@@ -109,6 +109,17 @@ def test_what_a_pod_is_predicted_to_use(
     assert plugin.predicted_milli(pod_of(pod(*containers, **spec))) == milli
 
 
+def test_a_pod_that_is_kept_without_its_containers_is_predicted_to_use_what_it_requests() -> None:
+    plugin = plugin_in(World())
+    store = core.PodStore(max_pod_bytes=4096)
+    large = pod(*[container(request="10m") for _ in range(1000)])
+    event = json.dumps({"type": "ADDED", "object": large}).encode()
+    kept = store.apply(event).pod
+    assert kept is not None
+    assert kept.truncated
+    assert plugin.predicted_milli(kept) == 10_000
+
+
 def test_multiplier_and_default_are_arguments_as_upstream_spells_them() -> None:
     plugin = plugin_in(
         World(), defaultRequestsMultiplier="2", defaultRequests={"cpu": "3"}, targetUtilization=50

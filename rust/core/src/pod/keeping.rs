@@ -16,7 +16,8 @@ pub struct Keeping {
     /// The keys of the annotations that are kept; None keeps all.
     pub annotations: Option<BTreeSet<String>>,
     /// The most memory that tolerations, node selector, node affinity and annotations of one pod
-    /// may take together; a pod with more is kept without them and says so. None is no limit.
+    /// may take together, and once more resources, gates, labels and containers; a pod with more is
+    /// kept without some of them and says so. None is no limit.
     pub max_pod_bytes: Option<usize>,
 }
 
@@ -27,20 +28,66 @@ impl Keeping {
             let kept = pod.annotations.iter().filter(|(key, _)| keys.contains(key));
             pod.annotations = kept.cloned().collect();
         }
-        if self
-            .max_pod_bytes
-            .is_some_and(|most| rare_bytes(pod) > most)
-        {
-            pod.annotations = Arc::default();
-            pod.tolerations = Arc::default();
-            pod.required = Arc::default();
-            pod.preferred = Arc::default();
-            pod.truncated = true;
+        if let Some(most) = self.max_pod_bytes {
+            trim_rare(pod, most);
+            trim_common(pod, most);
         }
     }
 }
 
-/// The memory of what may be left out of a pod.
+fn trim_rare(pod: &mut Pod, most: usize) {
+    if rare_bytes(pod) > most {
+        pod.annotations = Arc::default();
+        pod.tolerations = Arc::default();
+        pod.required = Arc::default();
+        pod.preferred = Arc::default();
+        pod.missing.rare = true;
+    }
+}
+
+/// Each part stays where it fits beside those before it; what more depends on comes first.
+fn trim_common(pod: &mut Pod, most: usize) {
+    let mut left = most;
+    let mut fits = |size: usize| {
+        let fits = size <= left;
+        left -= if fits { size } else { 0 };
+        fits
+    };
+    if !fits(size::amounts(&pod.requests.0) + size::amounts(&pod.overhead.0)) {
+        pod.requests = pod.requests.usual();
+        pod.overhead = pod.overhead.usual();
+        pod.missing.resources = true;
+    }
+    if !fits(
+        pod.scheduling_gates
+            .iter()
+            .map(|gate| size::gate(gate))
+            .sum(),
+    ) {
+        // Enough to see that there are more than any one gate.
+        pod.scheduling_gates = pod
+            .scheduling_gates
+            .iter()
+            .take(FEW_GATES)
+            .cloned()
+            .collect();
+        pod.missing.gates = true;
+    }
+    if !fits(size::pairs(&pod.labels)) {
+        pod.labels = Arc::default();
+        pod.missing.labels = true;
+    }
+    if !fits(size::containers(&pod.containers) + size::containers(&pod.init_containers)) {
+        pod.containers = Arc::default();
+        pod.init_containers = Arc::default();
+        pod.missing.containers = true;
+    }
+}
+
+/// How many scheduling gates are kept of too many.
+const FEW_GATES: usize = 16;
+
+/// The memory of what may be left out of a pod because requests bring it.
 fn rare_bytes(pod: &Pod) -> usize {
     size::pairs(&pod.annotations)
         + size::tolerations(&pod.tolerations)
@@ -50,6 +97,7 @@ fn rare_bytes(pod: &Pod) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::record::Missing;
     use super::*;
     use crate::wire::pod::parsed;
 
@@ -88,7 +136,10 @@ mod tests {
             tolerations: Arc::default(),
             required: Arc::default(),
             preferred: Arc::default(),
-            truncated: true,
+            missing: Missing {
+                rare: true,
+                ..Missing::default()
+            },
             ..whole
         };
         assert_eq!(bounded(size - 1), without);
@@ -104,7 +155,7 @@ mod tests {
         let long = WHOLE.replace(r#""a": "1""#, &format!(r#""a": "{}""#, "x".repeat(2000)));
         let kept = trimmed(&long, &keeping);
         assert_eq!(*kept.annotations, [("b".to_owned(), "2".to_owned())]);
-        assert!(!kept.truncated && !kept.tolerations.is_empty());
+        assert!(!kept.missing.any() && !kept.tolerations.is_empty());
     }
 
     #[test]
@@ -130,6 +181,87 @@ mod tests {
         ] {
             let size = rare_bytes(&trimmed(&pod, &Keeping::default()));
             assert!((5000..5500).contains(&size), "{size}: {pod:.60}");
+        }
+    }
+
+    #[test]
+    fn of_common_parts_those_stay_that_fit_and_the_others_are_missed() {
+        let many = |piece: &dyn Fn(usize) -> String| -> String {
+            (0..1000).map(piece).collect::<Vec<_>>().join(",")
+        };
+        let labels = format!(
+            r#"{{"metadata":{{"labels":{{{}}}}}}}"#,
+            many(&|i| format!(r#""k{i}":"v""#))
+        );
+        let gates = format!(
+            r#"{{"spec":{{"schedulingGates":[{}]}}}}"#,
+            many(&|i| format!(r#"{{"name":"g{i}"}}"#))
+        );
+        let containers = format!(
+            r#"{{"spec":{{"containers":[{}]}}}}"#,
+            many(&|i| format!(
+                r#"{{"name":"c{i}","resources":{{"requests":{{"cpu":"1"}},"limits":{{"r":"1"}}}}}}"#
+            ))
+        );
+        let resources = format!(
+            r#"{{"spec":{{"overhead":{{"cpu":"1",{}}}}}}}"#,
+            many(&|i| format!(r#""r{i}":"1""#))
+        );
+        let keeping = Keeping {
+            annotations: None,
+            max_pod_bytes: Some(8192),
+        };
+        let none = Missing::default();
+        for (pod, missing) in [
+            (WHOLE, none),
+            (
+                &labels,
+                Missing {
+                    labels: true,
+                    ..none
+                },
+            ),
+            (
+                &gates,
+                Missing {
+                    gates: true,
+                    ..none
+                },
+            ),
+            (
+                &containers,
+                Missing {
+                    containers: true,
+                    ..none
+                },
+            ),
+            (
+                &resources,
+                Missing {
+                    resources: true,
+                    ..none
+                },
+            ),
+        ] {
+            let kept = trimmed(pod, &keeping);
+            assert_eq!(kept.missing, missing, "{pod:.60}");
+            let whole = trimmed(pod, &Keeping::default());
+            let cpu = |pod: &Pod| (pod.requests.get("cpu"), pod.overhead.get("cpu"));
+            assert_eq!(cpu(&kept), cpu(&whole));
+            assert_eq!(
+                kept.labels.is_empty(),
+                missing.labels || whole.labels.is_empty()
+            );
+            assert_eq!(kept.requests.get("r7"), None);
+            let gates = whole.scheduling_gates.len();
+            let kept_gates = if missing.gates { FEW_GATES } else { gates };
+            assert_eq!(
+                kept.scheduling_gates,
+                whole.scheduling_gates[..kept_gates].into()
+            );
+            if !missing.any() {
+                assert_eq!(kept, whole);
+            }
         }
     }
 }

@@ -12,18 +12,35 @@ const MOST_KEYS: usize = 16;
 
 /// For each label that somebody asked for, the pods of a namespace by their value of it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Labelled(Vec<(Arc<str>, Groups)>);
+pub(crate) struct Labelled {
+    by_key: Vec<(Arc<str>, Groups)>,
+    /// By namespace, pods that are kept without their labels.
+    unlabelled: Groups,
+}
+
+/// A pod of the namespace is kept without its labels, so nobody knows whether it belongs to them.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("pod {}/{} is kept without its labels", .0.namespace, .0.name)]
+pub struct Unlabelled(pub Arc<Pod>);
 
 impl Labelled {
     /// The pods of a namespace with a label of this value, in no order; None where nobody follows
     /// the label yet.
-    pub(crate) fn get(&self, namespace: &str, key: &str, value: &str) -> Option<Vec<Arc<Pod>>> {
+    pub(crate) fn get(
+        &self,
+        namespace: &str,
+        key: &str,
+        value: &str,
+    ) -> Option<Result<Vec<Arc<Pod>>, Unlabelled>> {
+        if let Some(pod) = self.unlabelled.of(namespace).next() {
+            return Some(Err(Unlabelled(pod.clone())));
+        }
         let groups = self.of(key)?;
-        Some(groups.of(&group(namespace, value)).cloned().collect())
+        Some(Ok(groups.of(&group(namespace, value)).cloned().collect()))
     }
 
     fn of(&self, key: &str) -> Option<&Groups> {
-        let mut keys = self.0.iter();
+        let mut keys = self.by_key.iter();
         keys.find(|(known, _)| **known == *key)
             .map(|(_, groups)| groups)
     }
@@ -33,8 +50,8 @@ impl Labelled {
         if self.of(key).is_some() {
             return;
         }
-        if self.0.len() >= MOST_KEYS {
-            self.0.clear();
+        if self.by_key.len() >= MOST_KEYS {
+            self.by_key.clear();
         }
         let mut groups = Groups::default();
         for pod in pods {
@@ -42,11 +59,14 @@ impl Labelled {
                 groups.add(&group(&pod.namespace, value), pod);
             }
         }
-        self.0.push((key.into(), groups));
+        self.by_key.push((key.into(), groups));
     }
 
     pub(crate) fn add(&mut self, pod: &Arc<Pod>) {
-        for (key, groups) in &mut self.0 {
+        if pod.missing.labels {
+            self.unlabelled.add(&pod.namespace, pod);
+        }
+        for (key, groups) in &mut self.by_key {
             if let Some(value) = pod.label_lookup().value(key) {
                 groups.add(&group(&pod.namespace, value), pod);
             }
@@ -55,7 +75,8 @@ impl Labelled {
 
     /// Takes out the very pod that was added; one that is out changes nothing.
     pub(crate) fn remove(&mut self, pod: &Arc<Pod>) {
-        for (key, groups) in &mut self.0 {
+        self.unlabelled.remove(&pod.namespace, pod);
+        for (key, groups) in &mut self.by_key {
             if let Some(value) = pod.label_lookup().value(key) {
                 groups.remove(&group(&pod.namespace, value), pod);
             }
@@ -84,8 +105,8 @@ mod tests {
             let key = format!("k{i:02}");
             assert_eq!(labelled.get("", &key, "v"), None);
             labelled.follow(&key, std::iter::once(&pod));
-            assert_eq!(labelled.get("", &key, "v"), Some(vec![pod.clone()]));
-            assert!(labelled.0.len() <= MOST_KEYS);
+            assert_eq!(labelled.get("", &key, "v"), Some(Ok(vec![pod.clone()])));
+            assert!(labelled.by_key.len() <= MOST_KEYS);
         }
     }
 }

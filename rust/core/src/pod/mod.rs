@@ -14,7 +14,8 @@ mod store;
 mod templates;
 
 pub use keeping::Keeping;
-pub use record::{Container, Pod};
+pub use labelled::Unlabelled;
+pub use record::{Container, Missing, Pod};
 pub use resources::{Amounts, Word};
 pub use snapshot::PodSnapshot;
 pub use store::{PodStore, Unassumable};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::record::Pod;
-use super::resources::{Amounts, Word};
+use super::resources::{Amounts, Word, word};
 use crate::shared_map::SharedMap;
 
 /// The pods of one node, and what they ask for together.
@@ -13,7 +13,12 @@ pub(crate) struct NodePods {
     pods: Vec<Arc<Pod>>,
     /// Wide enough that a sum is exact: what is added can be taken away again.
     requested: BTreeMap<Word, i128>,
+    /// How many pods ask for resources that are not known.
+    unknown: usize,
 }
+
+/// More than any node has; the sum over many nodes is still a number.
+const MORE_THAN_ANY: i64 = 1 << 53;
 
 impl NodePods {
     pub(crate) fn pods(&self) -> &[Arc<Pod>] {
@@ -21,9 +26,15 @@ impl NodePods {
     }
 
     /// The sum of the pods' requests of one resource; of `pods` their number.
+    ///
+    /// Where a pod may ask for it that was kept without its resources, more than any node has: a sum
+    /// that is too small would let pods onto a node that has no room.
     pub(crate) fn requested(&self, resource: &str) -> i64 {
         if resource == "pods" {
             return i64::try_from(self.pods.len()).unwrap_or(i64::MAX);
+        }
+        if self.unknown > 0 && matches!(word(resource), Word::Owned(_)) {
+            return MORE_THAN_ANY;
         }
         let sum = self.requested.get(resource).copied().unwrap_or(0);
         sum.clamp(i64::MIN.into(), i64::MAX.into()) as i64
@@ -31,6 +42,7 @@ impl NodePods {
 
     fn push(&mut self, pod: Arc<Pod>) {
         self.count(&pod.requests, 1);
+        self.unknown += usize::from(pod.missing.resources);
         self.pods.push(pod);
     }
 
@@ -41,6 +53,7 @@ impl NodePods {
         };
         self.pods.remove(at);
         self.count(&pod.requests, -1);
+        self.unknown -= usize::from(pod.missing.resources);
     }
 
     /// Adds so many times these amounts. What comes to nothing is forgotten: else each pod that

@@ -58,9 +58,42 @@ pub struct Pod {
     pub nominated_node_name: Box<str>,
     /// `status.startTime`, as it came.
     pub start_time: Option<Box<str>>,
-    /// Tolerations, node selector, node affinity and annotations were too large to keep: the pod
-    /// has them, and they are empty here.
-    pub truncated: bool,
+    /// Which parts were too large to keep.
+    pub missing: Missing,
+}
+
+/// Parts of a pod that were too large to keep: the pod has them, and they are empty here.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each part is there or not, whatever the others are"
+)]
+pub struct Missing {
+    /// Tolerations, node selector, node affinity and annotations.
+    pub rare: bool,
+    /// Labels.
+    pub labels: bool,
+    /// Containers and init containers.
+    pub containers: bool,
+    /// Requests and overhead of all resources but the usual ones.
+    pub resources: bool,
+    /// All scheduling gates but the first.
+    pub gates: bool,
+}
+
+transfer!(Missing {
+    rare,
+    labels,
+    containers,
+    resources,
+    gates,
+});
+
+impl Missing {
+    /// Whether any part is missing.
+    pub fn any(self) -> bool {
+        self != Self::default()
+    }
 }
 
 transfer!(Pod {
@@ -88,7 +121,7 @@ transfer!(Pod {
     qos_class,
     nominated_node_name,
     start_time,
-    truncated,
+    missing,
 });
 
 /// What plugins read of a container.

@@ -124,6 +124,17 @@ impl Amounts {
         found.ok().map(|at| self.0[at].1)
     }
 
+    /// The amounts of the resources that take no memory for their names: Kubernetes' own, and the
+    /// usual devices.
+    pub(super) fn usual(&self) -> Self {
+        let all = self.0.iter();
+        Self(
+            all.filter(|(resource, _)| matches!(resource, Cow::Borrowed(_)))
+                .cloned()
+                .collect(),
+        )
+    }
+
     /// Every resource and its amount, sorted by resource.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Word, i64)> {
         self.0.iter().map(|(resource, amount)| (resource, *amount))

@@ -32,16 +32,31 @@ pub(super) fn preferred(terms: &[PreferredTerm]) -> usize {
 }
 
 pub(super) fn containers(containers: &[Container]) -> usize {
-    let lists = |of: &Container| of.requests.iter().len() + of.limits.iter().len();
-    let size = |of: &Container| {
-        size_of::<Container>() + of.name.len() + lists(of) * size_of::<(Word, i64)>()
-    };
+    let lists = |of: &Container| amounts(&of.requests.0) + amounts(&of.limits.0);
+    let size = |of: &Container| size_of::<Container>() + ALLOCATION + of.name.len() + lists(of);
     containers.iter().map(size).sum()
 }
 
 /// A list of resources.
 pub(super) fn amounts(amounts: &[(Word, i64)]) -> usize {
     size_of_val(amounts)
+        + amounts
+            .iter()
+            .map(|(resource, _)| word(resource))
+            .sum::<usize>()
+}
+
+/// A scheduling gate, or any text that is kept for itself.
+pub(super) fn gate(gate: &str) -> usize {
+    size_of::<Box<str>>() + ALLOCATION + gate.len()
+}
+
+/// The memory of a word beside the word itself.
+fn word(word: &Word) -> usize {
+    match word {
+        Word::Borrowed(_) => 0,
+        Word::Owned(text) => ALLOCATION + text.len(),
+    }
 }
 
 fn term(of: &NodeSelectorTerm) -> usize {

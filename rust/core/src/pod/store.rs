@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ahash::{HashSet, RandomState};
 
 use super::keeping::Keeping;
-use super::labelled::Labelled;
+use super::labelled::{Labelled, Unlabelled};
 use super::record::Pod;
 use super::snapshot::PodSnapshot;
 use super::templates::Templates;
@@ -82,13 +82,21 @@ impl PodStore {
     /// a node names that node.
     ///
     /// Waits for no writer, but where nobody asked for the label before.
-    pub fn with_label(&self, namespace: &str, key: &str, value: &str) -> Vec<Arc<Pod>> {
+    ///
+    /// # Errors
+    /// A pod of the namespace is kept without its labels.
+    pub fn with_label(
+        &self,
+        namespace: &str,
+        key: &str,
+        value: &str,
+    ) -> Result<Vec<Arc<Pod>>, Unlabelled> {
         let known = self.snapshot().labelled().get(namespace, key, value);
         known.unwrap_or_else(|| {
             let mut writer = self.lock();
             let found = writer.followed(key).get(namespace, key, value);
             self.published.outdated(true);
-            found.unwrap_or_default()
+            found.unwrap_or_else(|| Ok(Vec::new()))
         })
     }
 
@@ -128,7 +136,7 @@ impl PodStore {
     pub fn truncated(&self) -> Vec<Arc<Pod>> {
         let writer = self.lock();
         let watched = writer.by_name.values();
-        watched.filter(|pod| pod.truncated).cloned().collect()
+        watched.filter(|pod| pod.missing.any()).cloned().collect()
     }
 
     /// The pod, ready to be kept: what it has in common with others is shared.

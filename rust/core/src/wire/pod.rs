@@ -10,7 +10,7 @@ use super::decode::{Decode, Map, Slice, converted, decode_struct};
 use super::quantity::WireQuantity;
 use super::time::WireTime;
 use crate::labels::{RequiredNodeAffinity, Toleration};
-use crate::pod::{ContainerResources, Pod, PodResources, Word, qos_class, word};
+use crate::pod::{ContainerResources, Missing, Pod, PodResources, Word, qos_class, word};
 
 #[derive(Debug, Default)]
 pub(crate) struct WirePod<'a> {
@@ -233,7 +233,7 @@ impl From<WirePod<'_>> for Pod {
             scheduled_reason: scheduled_reason(&conditions),
             nominated_node_name: status.nominated_node_name.into(),
             start_time: status.start_time.map(|time| time.0.into()),
-            truncated: false,
+            missing: Missing::default(),
         }
     }
 }
