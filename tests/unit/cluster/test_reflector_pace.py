@@ -99,6 +99,16 @@ def pauses_of(*steps: object) -> tuple[list[float], Script, Reflector]:
     return pauses, script, reflector
 
 
+def test_a_list_is_told_as_a_change_once_the_store_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    item = b'{"metadata":{"name":"a","resourceVersion":"6"}}'
+    script = Script(Clock(), LIST.replace(b"[]", b"[%s]" % item))
+    reflector = Reflector(cast("Cluster", script), NodeStore())
+    told: list[int] = []
+    monkeypatch.setattr(reflector._changes, "notify", lambda: told.append(len(reflector.store)))
+    reflector._attempt()
+    assert told == [1]
+
+
 @pytest.mark.parametrize(
     ("steps", "pauses"),
     [
