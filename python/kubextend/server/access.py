@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from kubextend.errors import KubextendError
-from kubextend.server.connection import peer_names
+from kubextend.server.connection.asgi_extension import peer_names
 from kubextend.server.reply import RefusedError
 
 __all__ = ["Access", "TokenFile"]

@@ -15,10 +15,10 @@ from starlette.types import Receive, Scope, Send
 
 from kubextend import core
 from kubextend.metrics import Metrics
-from kubextend.server.admission import Admission
-from kubextend.server.body import BodyReader
+from kubextend.server.connection.body_reader import BodyReader
+from kubextend.server.connection.limits import Admission
+from kubextend.server.connection.shortcut import Shortcut
 from kubextend.server.health import Health, health_routes
-from kubextend.server.shortcut import Shortcut
 from kubextend.server.verb_endpoint import VerbEndpoint
 from kubextend.server.workers import Workers
 from kubextend.verbs import Verbs

@@ -22,10 +22,10 @@ from starlette.applications import Starlette
 from kubextend.errors import KubextendError
 from kubextend.metrics import Metrics
 from kubextend.server.application import Application
+from kubextend.server.connection.deadlines import Deadlines
+from kubextend.server.connection.shortcut import ShortcutProtocol
+from kubextend.server.connection.tls import TlsFiles, TlsReloader
 from kubextend.server.health import Health
-from kubextend.server.patience import Deadlines
-from kubextend.server.shortcut import ShortcutProtocol
-from kubextend.server.tls import TlsFiles, TlsReloader
 
 __all__ = ["Listener", "Service"]
 

@@ -12,11 +12,11 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from kubextend.errors import WireError
-from kubextend.server.admission import Admission, Share
-from kubextend.server.body import BodyReader
+from kubextend.server.cancel_on_disconnect import while_wanted
+from kubextend.server.connection.body_reader import BodyReader
+from kubextend.server.connection.limits import Admission, Share
+from kubextend.server.connection.shortcut import MOST_SHORTCUT_BYTES, ShortAnswer, Shortcut
 from kubextend.server.reply import RefusedError, error_body, refuse, reply
-from kubextend.server.shortcut import MOST_SHORTCUT_BYTES, ShortAnswer, Shortcut
-from kubextend.server.while_wanted import while_wanted
 from kubextend.verbs import Verbs
 from kubextend.verbs.answer import Body, Verb, failure
 

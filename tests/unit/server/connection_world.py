@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from kubextend.server import Deadlines
-from kubextend.server.protocol import BoundedProtocol
+from kubextend.server.connection.protocol import BoundedProtocol
 
 T = TypeVar("T")
 KEEP_ALIVE_S = 120

@@ -25,8 +25,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from kubextend.server import Deadlines
-from kubextend.server.connection import connection_of
-from kubextend.server.shortcut import ShortAnswer, ShortcutProtocol
+from kubextend.server.connection.asgi_extension import connection_of
+from kubextend.server.connection.shortcut import ShortAnswer, ShortcutProtocol
 
 PACE = 1000
 READING_PACE = 64_000

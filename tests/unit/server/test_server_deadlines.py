@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubextend.server.patience import Patience
+from kubextend.server.connection.deadlines import Patience
 
 
 class Handle:

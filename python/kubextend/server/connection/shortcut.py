@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from kubextend.server.protocol import BoundedProtocol
+from kubextend.server.connection.protocol import BoundedProtocol
 from kubextend.verbs.answer import Body
 
 __all__ = ["MOST_SHORTCUT_BYTES", "ShortAnswer", "Shortcut", "ShortcutProtocol"]

@@ -22,9 +22,9 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from kubextend.server.connection import CONNECTION
-from kubextend.server.patience import Deadlines, Patience
-from kubextend.server.whole_body import WholeBody
+from kubextend.server.connection.asgi_extension import CONNECTION
+from kubextend.server.connection.deadlines import Deadlines, Patience
+from kubextend.server.connection.whole_body import WholeBody
 
 __all__ = ["BoundedProtocol"]
 

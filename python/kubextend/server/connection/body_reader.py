@@ -9,8 +9,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
 from kubextend import core
-from kubextend.server.admission import Share
-from kubextend.server.connection import Connection, connection_of
+from kubextend.server.connection.asgi_extension import Connection, connection_of
+from kubextend.server.connection.limits import Share
 from kubextend.server.reply import RefusedError
 from kubextend.verbs.answer import Body
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
-from kubextend.server.connection import connection_of
+from kubextend.server.connection.asgi_extension import connection_of
 
 __all__ = ["while_wanted"]
 

@@ -3,7 +3,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from kubextend.server.admission import Admission, Share
+from kubextend.server.connection.limits import Admission, Share
 from kubextend.server.reply import RefusedError
 
 
