@@ -3,15 +3,16 @@
 import asyncio
 import hmac
 import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from kubextend.errors import KubextendError
-from kubextend.server.connection.asgi_extension import peer_names
+from kubextend.server.connection.asgi_extension import connection_of
 from kubextend.server.reply import RefusedError
 
 __all__ = ["Access", "TokenFile"]
@@ -103,7 +104,7 @@ class Access:
         Raises: RefusedError: 401 where a token is missing or wrong, 403 where the certificate is of
             somebody else.
         """
-        names = peer_names(scope)
+        names = _certificate_names(scope)
         if known := names & self.names:
             return min(known)
         token = _bearer_token(scope)
@@ -121,3 +122,15 @@ class Access:
 def _bearer_token(scope: Scope) -> bytes | None:
     scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
     return token.strip().encode("latin-1") if scheme.lower() == "bearer" else None
+
+
+def _certificate_names(scope: Scope) -> frozenset[str]:
+    """Return the common names and DNS names of the client's certificate, if a CA vouches for it."""
+    connection = connection_of(scope)
+    return frozenset(_names((connection and connection.peer_certificate()) or {}))
+
+
+def _names(certificate: Mapping[str, Any]) -> Iterator[str]:
+    for attributes in certificate.get("subject", ()):
+        yield from (value for key, value in attributes if key == "commonName")
+    yield from (value for key, value in certificate.get("subjectAltName", ()) if key == "DNS")

@@ -16,8 +16,7 @@ from starlette.types import Receive, Scope, Send
 from kubextend import core
 from kubextend.metrics import Metrics
 from kubextend.server.connection.body_reader import BodyReader
-from kubextend.server.connection.limits import Admission
-from kubextend.server.connection.shortcut import Shortcut
+from kubextend.server.connection.limits import BytesInFlight
 from kubextend.server.health import Health, health_routes
 from kubextend.server.verb_endpoint import VerbEndpoint
 from kubextend.server.workers import Workers
@@ -69,11 +68,11 @@ def application(  # noqa: PLR0913  one argument for each thing it is joined to
         pool: gives the memory of large bodies; None: one of its own.
     """
     bodies = BodyReader(limits.body_bytes, pool or core.BodyPool(), "server.maxBodyBytes")
-    admission = Admission(limits.in_flight_bytes)
-    verbs.metrics.in_flight.set_function(lambda: admission.in_flight_bytes)
+    in_flight = BytesInFlight(limits.in_flight_bytes)
+    verbs.metrics.in_flight.set_function(lambda: in_flight.count)
 
     endpoints = {
-        f"{path.rstrip('/')}/{verb}": VerbEndpoint(verb, verbs, bodies=bodies, admission=admission)
+        f"{path.rstrip('/')}/{verb}": VerbEndpoint(verb, verbs, bodies=bodies, in_flight=in_flight)
         for verb in served
     }
 
@@ -90,13 +89,8 @@ def application(  # noqa: PLR0913  one argument for each thing it is joined to
             if workers is not None:
                 workers.stop()
 
-    shortcuts = {
-        path.encode(): shortcut
-        for path, endpoint in endpoints.items()
-        if (shortcut := endpoint.shortcut()) is not None
-    }
     routes = [*more_routes, *health_routes(health, verbs.metrics)]
-    return Application(endpoints, routes, verbs.metrics, lifespan, shortcuts=shortcuts)
+    return Application(endpoints, routes, verbs.metrics, lifespan)
 
 
 def health_application(health: Health, metrics: Metrics) -> Starlette:
@@ -115,7 +109,6 @@ class Application(Starlette):
         others: every other route.
         metrics: where refusals are counted.
         lifespan: entered when the server starts.
-        shortcuts: what small requests are answered by, by path.
     """
 
     def __init__(
@@ -124,8 +117,6 @@ class Application(Starlette):
         others: Sequence[Route],
         metrics: Metrics,
         lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]] | None = None,
-        *,
-        shortcuts: Mapping[bytes, Shortcut] | None = None,
     ) -> None:
         def on_http_exception(request: Request, error: Exception) -> Response:
             if not isinstance(error, HTTPException):
@@ -141,13 +132,7 @@ class Application(Starlette):
         )
         # A redirect would turn kube-scheduler's POST into a GET.
         self.router.redirect_slashes = False
-        self._shortcuts = shortcuts or {}
         self._endpoints = endpoints
-
-    @property
-    def shortcuts(self) -> Mapping[bytes, Shortcut]:
-        """What small requests are answered by, by path, where nothing stands in between."""
-        return {} if self.user_middleware else self._shortcuts
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
         """What answers the request."""

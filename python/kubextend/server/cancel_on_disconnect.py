@@ -5,74 +5,62 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect
-from starlette.types import Receive, Scope
+from starlette.types import Receive
 
-from kubextend.server.connection.asgi_extension import connection_of
-
-__all__ = ["while_wanted"]
+__all__ = ["cancel_on_disconnect"]
 
 _T = TypeVar("_T")
 
 
-async def while_wanted(work: Coroutine[Any, Any, _T], scope: Scope, receive: Receive) -> _T:
-    """What the work returns; work that has not begun in a thread, or is held, ends with its client.
+async def cancel_on_disconnect(work: Coroutine[Any, Any, _T], receive: Receive) -> _T:
+    """Return what the work returns; cancel the work if the client goes away before.
 
-    kube-scheduler places a pod anew once a bind of it timed out: an old one that begins after that
-    would take the pod to a node that is no longer meant. The work is done in the task of the
-    request: a task for each pod that waits, and one that looks for its client, would cost 4 KB.
+    kube-scheduler places a pod anew once a bind of the pod timed out. An old bind that begins after
+    that would take the pod to a node that is no longer meant.
 
     Args:
-        work: begins in this call.
-        scope: of the request.
-        receive: its body has been read to the end.
+        work: runs in this task. Work that a thread has begun may go on and return its outcome.
+        receive: of the request, whose body has been read.
 
-    Raises: ClientDisconnect: the client went away first.
+    Raises: ClientDisconnect: the client went away before the work returned.
     """
-    wanted = _Wanted(asyncio.current_task())
-    connection = connection_of(scope)
-    watch = None
-    if connection is None:
-        watch = asyncio.ensure_future(_client_gone(receive))
-        watch.add_done_callback(wanted.withdraw)
-    else:
-        connection.when_gone = wanted.withdraw
-        # Of our own server nobody asks for them any more.
-        scope["headers"] = ()
+    watch = _Watch(asyncio.current_task())
+    watching = asyncio.create_task(watch.until_client_is_gone(receive))
     try:
         return await work
     except asyncio.CancelledError:
-        if wanted.withdrawn:
+        if watch.has_cancelled:
             raise ClientDisconnect from None
+        # The end of the server cancels too.
         raise
     finally:
-        wanted.end()
-        if watch is not None:
-            watch.cancel()
-        if connection is not None:
-            connection.when_gone = None
+        watching.cancel()
+        watch.end()
 
 
-class _Wanted:
-    """Work in a task that is cancelled when its client goes away."""
+class _Watch:
+    """Cancels a task when a client goes away.
 
-    __slots__ = ("_task", "withdrawn")
+    Args:
+        task: works for the client.
+
+    Attributes:
+        has_cancelled: whether the client went away.
+    """
 
     def __init__(self, task: asyncio.Task[Any] | None) -> None:
         self._task = task
-        self.withdrawn = False
+        self.has_cancelled = False
 
-    def withdraw(self, watch: asyncio.Future[None] | None = None) -> None:
-        """The client has gone, unless somebody only cancelled the one who looked."""
-        if self._task is not None and not (watch and watch.cancelled()):
-            self.withdrawn = self._task.cancel()
+    async def until_client_is_gone(self, receive: Receive) -> None:
+        """Wait until the client is gone, and cancel the task."""
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        if self._task is not None:
+            self.has_cancelled = self._task.cancel()
 
     def end(self) -> None:
-        """The work has ended, by itself or not."""
-        if self.withdrawn and self._task is not None:
+        """Take the cancellation back: what comes after the work is not cancelled."""
+        if self.has_cancelled and self._task is not None:
             self._task.uncancel()
         self._task = None
-
-
-async def _client_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -18,12 +18,12 @@ from typing import cast
 
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.server import ServerState
 
 from kubextend.errors import KubextendError
 from kubextend.metrics import Metrics
-from kubextend.server.application import Application
 from kubextend.server.connection.deadlines import Deadlines
-from kubextend.server.connection.shortcut import ShortcutProtocol
+from kubextend.server.connection.protocol import ConnectionSettings, HttpConnection
 from kubextend.server.connection.tls import TlsFiles, TlsReloader
 from kubextend.server.health import Health
 
@@ -147,15 +147,13 @@ class Service:
             self.stop()
 
     def _server(self, listener: Listener, bound: socket.socket) -> "_Server":
-        app = listener.app
-        shortcuts = app.shortcuts if isinstance(app, Application) else {}
-        protocol = partial(
-            ShortcutProtocol,
-            shortcuts=shortcuts,
-            deadlines=listener.deadlines,
-            ending=lambda: self._draining,
+        settings = ConnectionSettings(
+            listener.app,
+            listener.deadlines,
+            listener.keep_alive_s,
+            listener.most_connections,
+            is_draining=lambda: self._draining,
             on_refused=lambda status: self._metrics.refused(str(int(status))).inc(),
-            most_connections=listener.most_connections,
             on_full=partial(self._note_full, listener),
         )
         tls = None
@@ -163,7 +161,7 @@ class Service:
             tls = reloader = TlsReloader(listener.tls, self._metrics.certificate_reload)
             self._metrics.certificate_not_after.set_function(lambda: reloader.not_after_s)
         return _Server(
-            listener, bound, protocol, tls, grace_s=max(1, _GRACE_S - int(self._drain_s))
+            listener, bound, settings, tls, grace_s=max(1, _GRACE_S - int(self._drain_s))
         )
 
     def _note_full(self, listener: Listener) -> None:
@@ -224,12 +222,12 @@ class _Server(uvicorn.Server):
         self,
         listener: Listener,
         bound: socket.socket,
-        protocol: Callable[..., ShortcutProtocol],
+        settings: ConnectionSettings,
         tls: TlsReloader | None,
         *,
         grace_s: int,
     ) -> None:
-        super().__init__(_uvicorn_config(listener, protocol, tls, grace_s))
+        super().__init__(_uvicorn_config(listener, settings, tls, grace_s))
         self.url = listener.url(bound.getsockname()[1])
         self.tls = tls
         self.accepting = asyncio.Event()
@@ -257,8 +255,7 @@ class _Server(uvicorn.Server):
         if tasks:
             await asyncio.wait(tasks, timeout=_LAST_WORDS_S)
         for connection in list(self.server_state.connections):
-            if connection.transport is not None:
-                connection.transport.abort()
+            cast("HttpConnection", connection).abort()
         await asyncio.sleep(0)
 
     @contextlib.contextmanager
@@ -269,10 +266,13 @@ class _Server(uvicorn.Server):
 
 def _uvicorn_config(
     listener: Listener,
-    protocol: Callable[..., ShortcutProtocol],
+    settings: ConnectionSettings,
     tls: TlsReloader | None,
     grace_s: int,
 ) -> uvicorn.Config:
+    def protocol(server_state: ServerState, **_: object) -> HttpConnection:
+        return HttpConnection(settings, server_state)
+
     return uvicorn.Config(
         listener.app,
         # uvicorn only ever calls it.
@@ -286,7 +286,6 @@ def _uvicorn_config(
         proxy_headers=False,
         server_header=False,
         backlog=_BACKLOG,
-        timeout_keep_alive=listener.keep_alive_s,
         timeout_graceful_shutdown=grace_s,
         ssl_context_factory=None if tls is None else _always(tls.context),
     )

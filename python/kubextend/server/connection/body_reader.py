@@ -1,5 +1,7 @@
-"""Reading a request's body within its limits."""
+"""The body of a request, read within its limits: from the parser, or past it into a buffer."""
 
+import asyncio
+from collections.abc import Callable
 from email.message import Message as MimeHeader
 from io import BytesIO
 from typing import Final
@@ -14,7 +16,7 @@ from kubextend.server.connection.limits import Share
 from kubextend.server.reply import RefusedError
 from kubextend.verbs.answer import Body
 
-__all__ = ["BodyReader"]
+__all__ = ["BodyReader", "BodyReceiver"]
 
 _JSON: Final = b"application/json"
 
@@ -81,6 +83,76 @@ class BodyReader:
     def _too_large(self) -> RefusedError:
         set_by = f" ({self._limit})" if self._limit else ""
         return RefusedError(413, f"the body is larger than {self.most_bytes} bytes{set_by}")
+
+
+class BodyReceiver(asyncio.BufferedProtocol):
+    """Takes a connection's bytes straight into a buffer until the buffer is full.
+
+    Args:
+        protocol: told of everything that is not about reading.
+        buffer: as long as the body; no byte behind the body is read.
+        received: bytes of the body that are in the buffer already; counts on, as an attribute.
+        on_complete: called when the buffer is full, before anything else is read.
+    """
+
+    def __init__(
+        self,
+        protocol: asyncio.Protocol,
+        buffer: memoryview,
+        received: int,
+        on_complete: Callable[[], None],
+    ) -> None:
+        self.received = received
+        self._protocol = protocol
+        self._rest = buffer[received:]
+        self._on_complete = on_complete
+        self._complete: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    async def wait(self) -> None:
+        """Wait until the buffer is full.
+
+        Raises: ClientDisconnect: the client went away before that.
+        """
+        try:
+            complete = await self._complete
+        finally:
+            self._rest.release()
+        if not complete:
+            # An exception that the future kept would keep the buffer too, by its traceback.
+            raise ClientDisconnect
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return the part of the buffer that is still to be filled."""
+        del sizehint
+        return self._rest
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Record ``nbytes`` received, and hand over the body when it is complete."""
+        self.received += nbytes
+        self._rest = self._rest[nbytes:]
+        if not self._rest:
+            self._on_complete()
+            self._settle(complete=True)
+
+    def eof_received(self) -> None:
+        """The client sends no more, so the body stays incomplete; the transport closes."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone."""
+        self._settle(complete=False)
+        self._protocol.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The client reads too slowly."""
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self._protocol.resume_writing()
+
+    def _settle(self, *, complete: bool) -> None:
+        if not self._complete.done():
+            self._complete.set_result(complete)
 
 
 async def _read_at_once(connection: Connection, body: core.BodyBuffer) -> core.BodyBuffer:

@@ -1,4 +1,4 @@
-"""How many bytes of requests are held at the same time, so that a burst cannot take all memory."""
+"""Limits on bytes: those of the request that a connection reads, and those of all requests held."""
 
 import asyncio
 from concurrent.futures import Future
@@ -7,71 +7,138 @@ from typing import Any, Final
 
 from kubextend.server.reply import RefusedError
 
-__all__ = ["Admission", "Share"]
+__all__ = ["MOST_FRAMING_BYTES", "MOST_HEAD_BYTES", "BytesInFlight", "RequestBytes", "Share"]
 
-# kube-scheduler does not read it; others wait that long. Most requests are answered within it.
+MOST_HEAD_BYTES: Final = 64 * 1024
+"""Of a head: its bytes, what Python needs for its fields, and the empty lines before it."""
+MOST_FRAMING_BYTES: Final = 64 * 1024
+"""Of a chunked body, beyond its data and ordinary framing: Go's server has the same limit."""
+
+# Python needs about 200 bytes for each field of a head besides its text.
+_FIELD_BYTES: Final = 200
+_CHUNK_FRAMING_BYTES: Final = 16
+_FRAMING_PER_BODY_BYTE: Final = 2
+_MOST_DROPPED_BYTES: Final = 16 * 1024 * 1024
+# kube-scheduler ignores Retry-After; other clients obey it. Most requests are answered within 1 s.
 _RETRY_AFTER_S: Final = 1
 
 
-class Admission:
-    """Counts the bytes of bodies in flight; used on the event loop alone.
+class RequestBytes:
+    """Counts the bytes of the request that a connection reads.
+
+    A read counts as framing until the parser reports what its bytes are.
+
+    Attributes:
+        body_bytes: data of the body that the parser has reported.
+    """
+
+    __slots__ = ("_dropped_bytes", "_field_bytes", "_framing_bytes", "body_bytes")
+
+    def __init__(self) -> None:
+        self._framing_bytes = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """A request begins; the empty lines before it stay counted."""
+        self._field_bytes = self._dropped_bytes = self.body_bytes = 0
+
+    def read(self, size: int) -> None:
+        """Count bytes that the parser is about to get."""
+        self._framing_bytes += size
+
+    def field(self, name: bytes, value: bytes) -> None:
+        """Count a field of the head."""
+        self._field_bytes += len(name) + len(value) + _FIELD_BYTES
+
+    def data(self, size: int) -> None:
+        """Count data of the body, and allow the framing that such data may have."""
+        self.body_bytes += size
+        allowed = size * (1 + _FRAMING_PER_BODY_BYTE) + _CHUNK_FRAMING_BYTES
+        self._framing_bytes = max(0, self._framing_bytes - allowed)
+
+    def drop(self, size: int) -> bool:
+        """Count data that nobody reads; whether that is still within its limit."""
+        self._dropped_bytes += size
+        return self._dropped_bytes <= _MOST_DROPPED_BYTES
+
+    def end_part(self) -> None:
+        """End the head or the body, whose framing no longer counts."""
+        self._framing_bytes = 0
+
+    @property
+    def has_framing(self) -> bool:
+        """Whether bytes came that the parser has not reported as a complete part."""
+        return self._framing_bytes > 0
+
+    @property
+    def framing_is_too_large(self) -> bool:
+        """Whether an incomplete head, or the framing of a body, is over its limit."""
+        return self._framing_bytes > MOST_FRAMING_BYTES
+
+    def head_is_too_large(self, target: bytes) -> bool:
+        """Whether a complete head with this request target is over its limit."""
+        return self._field_bytes + len(target) > MOST_HEAD_BYTES
+
+
+class BytesInFlight:
+    """Counts the bytes of all requests that are held; used on the event loop alone.
 
     Args:
-        most_bytes: beyond this, requests are refused.
+        most_bytes: a request that would bring the count above this is refused.
     """
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
-        self._in_flight_bytes = 0
+        self._count = 0
 
     @property
-    def in_flight_bytes(self) -> int:
-        """Of all requests whose body is held, or whose answer is not yet with the client."""
-        return self._in_flight_bytes
+    def count(self) -> int:
+        """Bytes of all requests whose body is held or whose answer is not yet with the client."""
+        return self._count
 
     def take(self, size: int) -> None:
-        """So many bytes more are in flight.
+        """Count these bytes too.
 
-        Raises: RefusedError: 503, and none of them is.
+        Raises: RefusedError: 503; the limit would be passed, and the count stays as it was.
         """
-        if self._in_flight_bytes + size > self._most_bytes:
+        if self._count + size > self._most_bytes:
             message = (
                 "with the requests in flight it would be more than "
                 f"{self._most_bytes} bytes (server.maxInFlightBytes)"
             )
             raise RefusedError(503, message, retry_after_s=_RETRY_AFTER_S)
-        self._in_flight_bytes += size
+        self._count += size
 
     def give_back(self, size: int) -> None:
-        """So many of them are no longer."""
-        self._in_flight_bytes -= size
+        """Count these bytes no longer."""
+        self._count -= size
 
 
 class Share:
-    """What one request has of the bytes in flight; nobody's once all that hold it let go.
+    """One request's part of the bytes in flight, counted until its last holder lets go.
 
     Args:
-        admission: where they are counted.
+        in_flight: where the bytes are counted.
     """
 
-    __slots__ = ("_admission", "_bytes", "_held", "_holders")
+    __slots__ = ("_bytes", "_held", "_holders", "_in_flight")
 
-    def __init__(self, admission: Admission) -> None:
-        self._admission = admission
+    def __init__(self, in_flight: BytesInFlight) -> None:
+        self._in_flight = in_flight
         self._bytes = 0
         self._held = True
         self._holders = 1
 
     def take(self, size: int) -> None:
-        """So many bytes more.
+        """Add bytes to the share.
 
-        Raises: RefusedError: 503; the share is as it was.
+        Raises: RefusedError: 503; the share stays as it was.
         """
-        self._admission.take(size)
+        self._in_flight.take(size)
         self._bytes += size
 
     def keep_until(self, done: Future[Any]) -> None:
-        """Something else holds the bytes too until this is done, in whatever thread that is."""
+        """Hold the share until this work is done too, in whatever thread it ends."""
         loop = asyncio.get_running_loop()
         self._holders += 1
 
@@ -83,7 +150,7 @@ class Share:
         done.add_done_callback(tell)
 
     def give_back(self) -> None:
-        """The request itself holds nothing any more; told again, nothing changes."""
+        """End the request's own hold; a second call changes nothing."""
         if self._held:
             self._held = False
             self._let_go()
@@ -91,5 +158,5 @@ class Share:
     def _let_go(self) -> None:
         self._holders -= 1
         if self._holders == 0:
-            self._admission.give_back(self._bytes)
+            self._in_flight.give_back(self._bytes)
             self._bytes = 0
