@@ -1,7 +1,7 @@
 """The HTTP server: bytes of a request in, bytes of an answer out, and nothing of scheduling.
 
-Starlette routes, uvicorn listens. What a body means is the verbs' business; here are its limits,
-TLS, health and shutdown.
+uvicorn listens and shuts down, ``connection`` reads requests within limits, Starlette routes. The
+verbs know what a body means.
 """
 
 from kubextend.server.access import Access, TokenFile

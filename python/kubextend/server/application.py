@@ -1,4 +1,4 @@
-"""The Starlette application: which path leads to what."""
+"""The Starlette application: the route of each path."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -26,23 +26,23 @@ from kubextend.verbs.answer import Verb
 __all__ = ["Application", "Limits", "application", "health_application"]
 
 VERBS: Final[tuple[Verb, ...]] = ("filter", "prioritize", "preempt", "bind")
-"""All there are; a configuration may need fewer."""
+"""Every verb; a configuration may need fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a request may cost.
+    """How many bytes requests may have.
 
     Attributes:
-        body_bytes: larger bodies get 413.
-        in_flight_bytes: what would bring all bodies in flight beyond that gets 503.
+        body_bytes: a larger body gets 413.
+        in_flight_bytes: a request that would bring all bodies in flight above it gets 503.
     """
 
     body_bytes: int = 512 * 1024 * 1024
     in_flight_bytes: int = 1024 * 1024 * 1024
 
 
-def application(  # noqa: PLR0913  one argument for each thing it is joined to
+def application(  # noqa: PLR0913  one argument for each part that it joins
     verbs: Verbs,
     health: Health,
     *,
@@ -54,18 +54,18 @@ def application(  # noqa: PLR0913  one argument for each thing it is joined to
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None,
     pool: core.BodyPool | None = None,
 ) -> Starlette:
-    """An ASGI application that serves the verbs under a path, and health and metrics at the root.
+    """Return an ASGI application: verbs under a path, health and metrics at the root.
 
     Args:
-        verbs: bytes in, bytes out.
-        health: what readiness depends on.
-        path: the prefix of the verbs.
-        served: the verbs that have a path: those that the configuration needs.
-        limits: what a request may cost.
-        more_routes: what else is served beside the verbs.
-        workers: threads that wait for the Kubernetes API; ended with the application.
-        running: entered when the server starts, left when it has ended its last request.
-        pool: gives the memory of large bodies; None: one of its own.
+        verbs: answer bodies.
+        health: answers the probes.
+        path: the prefix of every verb.
+        served: the verbs that get a path: those that the configuration needs.
+        limits: on the bytes of requests.
+        more_routes: served beside the verbs.
+        workers: threads that wait for the Kubernetes API; they end with the application.
+        running: entered when the server starts, left after its last request.
+        pool: holds the memory of large bodies; None: a new one.
     """
     bodies = BodyReader(limits.body_bytes, pool or core.BodyPool(), "server.maxBodyBytes")
     in_flight = BytesInFlight(limits.in_flight_bytes)
@@ -94,20 +94,20 @@ def application(  # noqa: PLR0913  one argument for each thing it is joined to
 
 
 def health_application(health: Health, metrics: Metrics) -> Starlette:
-    """Health and metrics alone, for probes that have no client certificate."""
+    """Return an application of health and metrics alone, for probes without certificates."""
     return Application({}, health_routes(health, metrics), metrics)
 
 
 class Application(Starlette):
-    """Starlette, and ways past it for kube-scheduler's own calls, which answer their own failures.
+    """Starlette, with a way past its layers for the verbs, which answer their own failures.
 
-    Its layers cost a call as much as the core needs for some hundred names, and every bind that
-    waits 3 KB. Middleware that somebody adds sees every call.
+    The layers cost a call as much as the core needs for some hundred names, and every held bind
+    3 KB. Middleware that somebody adds sees every call.
 
     Args:
-        endpoints: of the verbs, by path.
-        others: every other route.
-        metrics: where refusals are counted.
+        endpoints: the verbs by path.
+        others: all other routes.
+        metrics: counts refusals.
         lifespan: entered when the server starts.
     """
 
@@ -135,7 +135,7 @@ class Application(Starlette):
         self._endpoints = endpoints
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
-        """What answers the request."""
+        """Return the coroutine that answers the request."""
         if scope["type"] == "http" and scope["method"] == "POST" and not scope.get("root_path"):
             endpoint = self._endpoints.get(scope["path"])
             if endpoint is not None and not self.user_middleware:
@@ -144,7 +144,7 @@ class Application(Starlette):
 
 
 def _refusal(request: Request, error: HTTPException) -> Response:
-    """404 and 405, in the form that every other refusal has."""
+    """Return a 404 or 405 in the form of every other refusal."""
     message = f"{request.method} {request.url.path}: {error.detail}"
     response = Response(
         orjson.dumps({"Error": message}), error.status_code, media_type="application/json"

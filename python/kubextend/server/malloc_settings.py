@@ -1,4 +1,4 @@
-"""What the process keeps of memory that it has freed."""
+"""Settings of glibc's malloc: how much freed memory the process keeps."""
 
 import ctypes
 from typing import Final
@@ -14,15 +14,15 @@ _MAPPED_FROM_BYTES: Final = 32 * 1024 * 1024
 
 
 def keep_freed_memory() -> bool:
-    """The heap keeps 64 MiB at its end for the next request; whether the C library can be told so.
+    """Keep 64 MiB of freed memory for the next request; return whether glibc took the setting.
 
-    glibc hands the end of its heap back whenever a few hundred KB are free there, and every request
-    would then take them again page by page: 138 page faults, half of the time of 60 whole nodes.
+    glibc gives the end of its heap back when a few hundred KB are free there, and the next request
+    takes them again page by page: 138 page faults, half of the time of 60 whole nodes.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
-        # Not glibc.
+        # Another C library has no mallopt.
         return False
     set_mapped = mallopt(_M_MMAP_THRESHOLD, _MAPPED_FROM_BYTES)
     return bool(set_mapped and mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES))

@@ -20,31 +20,30 @@ __all__ = ["BodyReader", "BodyReceiver"]
 
 _JSON: Final = b"application/json"
 
-# From here on it is quicker to set the parser aside than to let it cut and copy the body.
+# From this size on it is quicker to read past the parser, which cuts and copies a body.
 _LARGE_BYTES: Final = 64 * 1024
 
 
 class BodyReader:
-    """Reads bodies that say that they are JSON.
+    """Reads JSON bodies.
 
     Args:
-        most_bytes: larger bodies are refused; an attribute too.
-        pool: where large bodies are kept; None: nowhere in particular.
-        limit: what in the configuration says how large they may be; empty where nothing does.
+        most_bytes: a larger body is refused.
+        pool: holds the memory of large bodies; None: each is an object of its own.
+        limit: the field of the configuration that sets ``most_bytes``; empty where none does.
     """
 
     def __init__(self, most_bytes: int, pool: core.BodyPool | None = None, limit: str = "") -> None:
-        self.most_bytes = most_bytes
+        self._most_bytes = most_bytes
         self._pool = pool
         self._limit = limit
 
     async def read(self, scope: Scope, receive: Receive, share: Share | None = None) -> Body:
-        """The whole body; it is in flight, in the share if there is one.
+        """Return the whole body, whose bytes are counted in the share if there is one.
 
         Raises:
-            RefusedError: 415 for another type or a compressed body; 413 beyond the limit, 503 where
-                too much is in flight: at once where the length is declared, else as soon as that
-                much has come.
+            RefusedError: 415 for another type or a compressed body; 413 above the limit; 503 where
+                too much is in flight. A body of declared length is refused before it is read.
             ClientDisconnect: the client went away.
         """
         headers = dict(scope["headers"])
@@ -54,7 +53,7 @@ class BodyReader:
         if declared is None:
             return await self._read_chunks(receive, share)
         length = int(declared)
-        if length > self.most_bytes:
+        if length > self._most_bytes:
             raise self._too_large()
         if share is not None:
             share.take(length)
@@ -65,7 +64,7 @@ class BodyReader:
         return await _joined(receive)
 
     async def _read_chunks(self, receive: Receive, share: Share | None) -> bytes:
-        """A body whose length shows at its end."""
+        """Return a body whose length shows at its end."""
         # Joining a list of pieces would hold all of the body twice.
         whole = BytesIO()
         length = 0
@@ -73,7 +72,7 @@ class BodyReader:
         while more:
             chunk, more = await _piece(receive)
             length += len(chunk)
-            if length > self.most_bytes:
+            if length > self._most_bytes:
                 raise self._too_large()
             if share is not None:
                 share.take(len(chunk))
@@ -82,7 +81,7 @@ class BodyReader:
 
     def _too_large(self) -> RefusedError:
         set_by = f" ({self._limit})" if self._limit else ""
-        return RefusedError(413, f"the body is larger than {self.most_bytes} bytes{set_by}")
+        return RefusedError(413, f"the body is larger than {self._most_bytes} bytes{set_by}")
 
 
 class BodyReceiver(asyncio.BufferedProtocol):
@@ -162,7 +161,7 @@ async def _read_at_once(connection: Connection, body: core.BodyBuffer) -> core.B
 
 
 async def _joined(receive: Receive) -> bytes:
-    """A body whose length the server holds its client to."""
+    """Return a body whose length the server holds its client to."""
     first, more = await _piece(receive)
     if not more:
         return first
@@ -174,7 +173,7 @@ async def _joined(receive: Receive) -> bytes:
 
 
 async def _piece(receive: Receive) -> tuple[bytes, bool]:
-    """The next piece of a body, and whether more is to come."""
+    """Return the next piece of a body, and whether more is to come."""
     message = await receive()
     if message["type"] == "http.disconnect":
         raise ClientDisconnect
