@@ -51,7 +51,7 @@ class BodyReader:
             _check_type(Headers(scope=scope))
         declared = headers.get(b"content-length")
         if declared is None:
-            return await self._read_chunks(receive, share)
+            return await self._read_pieces(receive, share)
         length = int(declared)
         if length > self._most_bytes:
             raise self._too_large()
@@ -61,22 +61,20 @@ class BodyReader:
             connection = connection_of(scope)
             if connection is not None:
                 return await _read_at_once(connection, self._pool.take(length))
-        return await _joined(receive)
+        return await self._read_pieces(receive, None)
 
-    async def _read_chunks(self, receive: Receive, share: Share | None) -> bytes:
-        """Return a body whose length shows at its end."""
+    async def _read_pieces(self, receive: Receive, share: Share | None) -> bytes:
+        """Return a body that is counted, where there is a share, as its pieces come."""
         # Joining a list of pieces would hold all of the body twice.
         whole = BytesIO()
-        length = 0
         more = True
         while more:
-            chunk, more = await _piece(receive)
-            length += len(chunk)
-            if length > self._most_bytes:
+            piece, more = await _piece(receive)
+            if whole.tell() + len(piece) > self._most_bytes:
                 raise self._too_large()
             if share is not None:
-                share.take(len(chunk))
-            whole.write(chunk)
+                share.take(len(piece))
+            whole.write(piece)
         return whole.getvalue()
 
     def _too_large(self) -> RefusedError:
@@ -158,18 +156,6 @@ async def _read_at_once(connection: Connection, body: core.BodyBuffer) -> core.B
     with memoryview(body) as view:
         await connection.fill(view)
     return body
-
-
-async def _joined(receive: Receive) -> bytes:
-    """Return a body whose length the server holds its client to."""
-    first, more = await _piece(receive)
-    if not more:
-        return first
-    pieces = [first]
-    while more:
-        piece, more = await _piece(receive)
-        pieces.append(piece)
-    return b"".join(pieces)
 
 
 async def _piece(receive: Receive) -> tuple[bytes, bool]:
