@@ -23,7 +23,7 @@ from uvicorn.server import ServerState
 from kubextend.errors import KubextendError
 from kubextend.metrics import Metrics
 from kubextend.server.connection.deadlines import Deadlines
-from kubextend.server.connection.protocol import ConnectionSettings, HttpConnection
+from kubextend.server.connection.http_connection import ConnectionSettings, HttpConnection
 from kubextend.server.connection.tls import TlsFiles, TlsReloader
 from kubextend.server.health import Health
 

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from kubextend.server import Deadlines
-from kubextend.server.connection.protocol import ConnectionSettings, HttpConnection
+from kubextend.server.connection.http_connection import ConnectionSettings, HttpConnection
 
 T = TypeVar("T")
 KEEP_ALIVE_S = 120
