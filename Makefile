@@ -44,6 +44,7 @@ lint: build ## formatting, lints, types, stubs, and the rules of the architectur
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest kubextend._native --allowlist tests/stubtest-allowlist.txt
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m tests.prose
 	test -z "$$(gofmt -l tests/go tests/e2e/tools benches)"
 	cd tests/go && go vet ./...
 	cd benches && go vet ./...
@@ -58,13 +59,14 @@ test-python: build apt-packages ## unit, property, contract and integration test
 
 .PHONY: test-stress
 STRESS_RUNS ?= 5
-test-stress: build apt-packages $(GO_TOOLS) ## the Python tests and e2e 5 times, each in another order, with two busy processes beside them
+test-stress: build apt-packages $(GO_TOOLS) ## the Python tests beside e2e 5 times, each in another order, with two busy processes beside them
 	@for _ in 1 2; do timeout 6h sh -c 'while :; do :; done' & busy="$${busy:-} $$!"; done; \
-	trap 'kill $$busy' EXIT; \
+	trap 'kill $$busy $$(jobs -p) 2> /dev/null' EXIT; \
 	for run in $$(seq $(STRESS_RUNS)); do \
 		echo "run $$run of $(STRESS_RUNS)"; \
-		$(BIN)/python -m pytest --ignore=tests/e2e; \
+		$(BIN)/python -m pytest --ignore=tests/e2e > build/stress.txt & python=$$!; \
 		$(BIN)/python -m pytest tests/e2e; \
+		wait $$python && tail --lines=1 build/stress.txt || { cat build/stress.txt; exit 1; }; \
 	done
 
 # Servers, clusters and configurations stand on other people's packages; the rest is our own.
@@ -84,8 +86,14 @@ test-newest: build apt-packages ## tests with the newest versions of the depende
 	build/newest/bin/python -m pytest $(DEPENDENT_TESTS)
 
 .PHONY: hostile
-hostile: build ## hundreds of odd conversations over raw sockets, plain and over TLS, and what they leave in memory
+hostile: build ## hundreds of odd conversations over raw sockets, plain and over TLS, and what they leave in memory; bodies and pods that are made to fill it
 	$(BIN)/python -m tests.hostile
+	$(BIN)/python -m tests.hostile.memory
+
+.PHONY: hostile-tenant
+hostile-tenant: build $(GO_TOOLS) ## ten minutes of all the harm that pods of one namespace can do, on the real control plane
+	$(BIN)/python -m tests.e2e.hostile_tenant
+	$(BIN)/python -m tests.e2e.hostile_tenant --strategy StrictFIFO
 
 .PHONY: mutants
 mutants: build apt-packages $(GO_TOOLS) ## break the code in hundreds of places, one at a time, and say which breaks no test notices
@@ -143,6 +151,10 @@ build/benches/built: $(BENCH_SOURCES)
 bench-queue: build $(GO_TOOLS) ## how fast gated pods are bound, beside pods without gates
 	$(BIN)/python -m tests.e2e.bench_queue
 
+.PHONY: gangs-at-random
+gangs-at-random: build $(GO_TOOLS) ## 200 random gangs on a real kube-scheduler: none is bound in part, none spins
+	$(BIN)/python -m tests.e2e.gangs_at_random $(GANGS)
+
 .PHONY: format
 format: build ## write the formatting that lint checks
 	cargo fmt
@@ -154,6 +166,43 @@ lock: build/environment ## pin the newest versions that pyproject.toml and Cargo
 	cargo update
 	$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-header --group tools pyproject.toml --output-file requirements-dev.lock
+	for group in docs audit; do \
+		$(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes \
+			--no-header --group pyproject.toml:$$group --output-file requirements-$$group.lock; \
+	done
+
+build/docs-environment: requirements-docs.lock
+	$(PYTHON) -m venv build/docs-venv
+	build/docs-venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	mkdir -p build && touch $@
+
+# The site has the tree of the repository, so that links between pages hold in both.
+PAGES := README.md ARCHITECTURE.md CONTRIBUTING.md SECURITY.md CHANGELOG.md LICENSE docs deploy benches/README.md benches/results
+
+.PHONY: docs
+docs: build build/docs-environment ## write the configuration reference, and build the site into build/site
+	$(BIN)/python docs/configuration.py
+	rm -rf build/docs && mkdir -p build/docs && cp -R --parents $(PAGES) build/docs
+	NO_MKDOCS_2_WARNING=1 build/docs-venv/bin/mkdocs build --quiet --strict --config-file docs/mkdocs.yml
+	! grep -rlE '<(script|link|img)[^>]*(src|href)="?(https?:)?//' build/site --include='*.html'
+
+.PHONY: audit
+audit: requirements-audit.lock ## look for known vulnerabilities of the pinned Python packages; needs the network
+	$(PYTHON) -m venv build/audit-venv
+	build/audit-venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-audit.lock
+	for lock in requirements-*.lock; do build/audit-venv/bin/pip-audit --strict --disable-pip --require-hashes -r $$lock; done
+
+CARGO_DENY := 0.20.2
+
+.PHONY: deny
+deny: ## check licences, sources and known vulnerabilities of crates; builds cargo-deny once, needs the network
+	command -v cargo-deny > /dev/null || cargo install --quiet --locked cargo-deny@$(CARGO_DENY)
+	cargo deny --all-features check
+
+.PHONY: wheels
+wheels: build/environment ## build a wheel that runs on any Linux of this processor into build/wheels
+	$(BIN)/uv run --no-project --with 'maturin[zig]>=1.16,<2' maturin build --release --locked --zig \
+		--compatibility manylinux_2_28 --out build/wheels
 
 .PHONY: clean
 clean: ## remove everything that was built

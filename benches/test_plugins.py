@@ -9,9 +9,7 @@ import pytest
 from answers import Check, check_equal_scores, check_names_answer, check_nothing_rejected
 from figures import ADDED, Figure, a_node
 from kubextend import core
-from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.plugin import Rejection
-from kubextend.framework.status import Status
+from kubextend.framework import CycleState, Rejection, Status
 from kubextend.plugins import HighCommPodFilter
 from kubextend.profile import Profile, Profiles
 from kubextend.verbs import Verbs

@@ -1,8 +1,7 @@
 """What the Go extender does, as a plugin in Python that is asked about each node."""
 
 from kubextend.core import NodeInfo, Pod
-from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.status import Status
+from kubextend.framework import CycleState, Status
 
 __all__ = ["PerNode"]
 

@@ -189,6 +189,9 @@ class NodeInfo:
     @property
     def name(self) -> str: ...
     @property
+    def uid(self) -> str:
+        """``metadata.uid``: another one once the node was deleted and came again."""
+    @property
     def known(self) -> bool: ...
     @property
     def labels(self) -> dict[str, str]: ...
@@ -470,9 +473,10 @@ class PodStore:
     def pods(self) -> list[Pod]:
         """Every pod that the watch shows, in no order."""
     def with_label(self, namespace: str, key: str, value: str) -> list[Pod]:
-        """The pods of a namespace that have a label of this value.
+        """The pods of a namespace that have a label of this value, in no order.
 
-        One that is assumed on a node names that node, like one that is bound.
+        One that is assumed on a node names that node, like one that is bound. The first question
+        about a label walks over every pod; the store follows the label from then on.
         """
     def truncated(self) -> list[Pod]:
         """The pods that the watch shows and that are kept truncated, in no order."""
@@ -498,6 +502,33 @@ class PodSnapshot:
 
     def pods_on(self, node: str) -> list[Pod]:
         """The pods of a node, in the order in which they came there."""
+    def started_after(self, nodes: Nodes, time: str) -> dict[int, list[Pod]]:
+        """The pods that started after a time or have not started, by the position of their node.
+
+        Args:
+            nodes: those to look at; nodes without such pods are left out.
+            time: written as ``start_time`` is; the two are compared as text.
+        """
+    def nominated(self, pod: Pod, nodes: Nodes) -> Mask | None:
+        """Nodes to which other pods of at least the pod's priority are nominated; None: to none.
+
+        They are pods on no node, assumed or bound. Their room was made for them by a preemption.
+
+        Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go addGENominatedPods
+        """
+    def with_nominated(self, pod: Pod, nodes: Nodes, some: Mask) -> PodSnapshot:
+        """The same pods, and on some of the nodes those that ``nominated`` tells of.
+
+        Each of them names the node that it is nominated to as its own.
+
+        Raises: ValueError: the mask is of other nodes.
+        """
+    def these(self, pods: Sequence[Pod]) -> list[Pod]:
+        """Pods of the same store as they are in this snapshot, in their order.
+
+        A pod that names a node is left out where it is not on that node here. One that names none
+        names here the node that it is nominated to, where it is counted there.
+        """
     def requested(self, nodes: Nodes, resource: str) -> memoryview:
         """What the pods of each node request together: int64, (len(nodes),).
 

@@ -1,9 +1,11 @@
 """Where everything meets: a configuration becomes verbs, a cluster, an application, a service."""
 
 import asyncio
+import inspect
 import logging
+import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +19,7 @@ from starlette.routing import Route
 from kubextend import cluster, core
 from kubextend.config import ExtenderConfiguration, ResolvedProfile
 from kubextend.discovery import known_plugins
-from kubextend.errors import KubextendError
+from kubextend.errors import ConfigError, Issue, KubextendError
 from kubextend.framework.handle import (
     Activator,
     Binder,
@@ -27,6 +29,7 @@ from kubextend.framework.handle import (
     PodSource,
 )
 from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.wrong_answer import wrong_answer
 from kubextend.metrics import Metrics
 from kubextend.profile import BindingPlugins, PluginStarts, Profile, Profiles, WaitingPods
 from kubextend.profile.isolation import IsolatedPlugin
@@ -56,7 +59,7 @@ from kubextend.verbs.rejected_permits import RejectedPermits
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
 
-__all__ = ["App", "build", "build_verbs", "create_app", "serve"]
+__all__ = ["App", "build", "build_verbs", "check", "create_app", "serve"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -231,7 +234,9 @@ def _stop(plugin: object) -> None:
     if stop is None:
         return
     try:
-        stop()
+        answer = stop()
+        if inspect.isawaitable(answer):
+            raise wrong_answer(answer, "None")  # noqa: TRY301  logged as any other
     except Exception:
         _LOGGER.exception("stop of plugin %s failed", getattr(plugin, "name", plugin))
 
@@ -408,6 +413,48 @@ async def _wake_due(verbs: Verbs) -> None:
             _LOGGER.exception("waking pods failed")
 
 
+def check(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> None:
+    """What ``serve`` makes before it listens can be made, as far as that shows on this machine.
+
+    Files that are not here are left alone: the configuration's notes name them. Nobody is called.
+
+    Args:
+        config: loaded and checked.
+        plugins: what ``discovery.load`` answered with the configuration.
+
+    Raises: ConfigError: every reason why ``serve`` would end at its start.
+    """
+    issues = []
+    for path, make in _made_at_start(config, plugins):
+        try:
+            make()
+        except KubextendError as error:
+            issues.append(Issue(path, str(error)))
+    if issues:
+        raise ConfigError(issues)
+
+
+def _made_at_start(
+    config: ExtenderConfiguration, plugins: _Plugins | None
+) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Where in the configuration it stands, and what makes it."""
+    client = None if config.cluster is None else cluster.unconnected_client
+    yield "profiles", partial(build_verbs, config, plugins, kubernetes_client=client)
+    if (tls := _tls(config)) is not None and _are_here(*tls.paths):
+        yield "server.tls", tls.check
+    waiting_pods = config.server.waiting_pods
+    if waiting_pods is not None and _are_here(waiting_pods.token_file):
+        yield "server.waitingPods.tokenFile", partial(TokenFile, Path(str(waiting_pods.token_file)))
+    if config.cluster is not None and _are_here(config.cluster.kubeconfig):
+        kubeconfig = str(config.cluster.kubeconfig)
+        check_file = partial(cluster.check_kubeconfig, kubeconfig, config.cluster.context)
+        yield "cluster", check_file
+
+
+def _are_here(*files: str | Path | None) -> bool:
+    return all(file is not None and os.access(file, os.R_OK) for file in files)
+
+
 def create_app(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> Starlette:
     """An ASGI application for any ASGI server that runs its lifespan; otherwise like ``build``."""
     return build(config, plugins).asgi
@@ -466,6 +513,7 @@ def serve(
         probes=probes,
         announce=started,
         metrics=app.metrics,
+        bindings_under_way=app.verbs.bindings_under_way,
         drain_s=server.drain_delay.seconds,
     ).run()
 

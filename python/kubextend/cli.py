@@ -52,7 +52,7 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except ConfigError as error:
             for line in _issue_lines(error.issues):
-                click.echo(line, err=True)
+                _print_line(line, err=True)
             ctx.exit(1)
         except KubextendError as error:
             raise click.ClickException(logs.printable(str(error))) from error
@@ -104,20 +104,38 @@ def serve(  # noqa: PLR0913  one argument for each option
 
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path))
-def check(file: Path) -> None:
+@click.option(
+    "--scheduler",
+    type=click.Path(path_type=Path),
+    help="kube-scheduler's own configuration: say where it does not fit FILE.",
+)
+def check(file: Path, scheduler: Path | None) -> None:
     """Say what FILE would run, or all that is wrong."""
-    from kubextend import app, cluster
+    from kubextend import app
+    from kubextend.config.scheduler_comparison import scheduler_differences
 
     config, known = _load_with_plugins(file, runs_here=False)
-    # A constructor may refuse its arguments, and that must not wait for ``serve``.
-    client = None if config.cluster is None else cluster.unconnected_client
-    app.build_verbs(config, known, kubernetes_client=client)
+    app.check(config, known)
     for line in _summary(config):
         click.echo(line)
     for note in config.notes:
         click.echo(f"note: {note}")
     if not config.extender.node_cache_capable:
         click.echo(f"warning: {_EMPTY_NODES}", err=True)
+    if scheduler is None:
+        return
+    if differences := scheduler_differences(config, scheduler):
+        raise ConfigError(differences)
+    click.echo(f"{scheduler} fits: kube-scheduler calls kubextend as this configuration says")
+
+
+@main.command()
+def schema() -> None:
+    """Print the JSON Schema of an ExtenderConfiguration, which editors understand."""
+    from kubextend.config.schema import json_schema
+    from kubextend.plugins import IN_TREE
+
+    click.echo(json.dumps(json_schema(IN_TREE), indent=2))
 
 
 @main.command("scheduler-config")

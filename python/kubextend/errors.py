@@ -56,7 +56,7 @@ class PluginError(KubextendError):
         pod: namespace and name of the pod that the plugin was asked about; empty where unknown.
         uid: that pod's UID.
         profile: that pod's schedulerName.
-        node: the node that the plugin was asked about; empty where it was asked about many.
+        node: the node that the failure is about; empty where no single one is known.
     """
 
     def __init__(self, plugin: str, extension_point: str, message: str) -> None:

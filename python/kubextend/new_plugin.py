@@ -1,5 +1,6 @@
 """Writes a package with a plugin of one's own, ready to be installed and tested."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from string import Template
 from typing import Final, Literal, Self
 
 from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS
+from kubextend.config.schema import json_schema
 from kubextend.errors import KubextendError
 from kubextend.plugins import IN_TREE
 
@@ -72,6 +74,7 @@ class NewPlugin:
             Path("pyproject.toml"): self._filled("pyproject.toml"),
             Path("README.md"): self._filled("README.md"),
             Path("kubextend.yaml"): self._filled("kubextend.yaml"),
+            Path("kubextend.schema.json"): json.dumps(json_schema(IN_TREE), indent=2) + "\n",
             Path("src", self.module, "__init__.py"): self._filled(f"{self.point}.py"),
             Path("src", self.module, "py.typed"): "",
             Path("tests", f"test_{self.module}.py"): self._filled(f"test_{self.point}.py"),

@@ -14,6 +14,7 @@ from kubextend.config import ExtenderConfiguration
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
 from kubextend.queue import (
+    Failed,
     Gatekeeper,
     Order,
     QueueEntry,
@@ -40,7 +41,7 @@ _OUTSIDE_OF_A_POD: Final = "kube-system"
 def scheduling_queue(
     config: ExtenderConfiguration,
     profiles: Mapping[str, Profile],
-    failed: Callable[[str, str, str], object],
+    failed: Failed,
     leads: Callable[[], bool] = lambda: True,
 ) -> SchedulingQueue:
     """The queue that the configuration asks for, which nothing is told to yet.
@@ -48,7 +49,8 @@ def scheduling_queue(
     Args:
         config: one that turns the queue on.
         profiles: with their plugins, by scheduler name.
-        failed: told of a plugin's failure: its name, the extension point, what happened.
+        failed: told of a plugin's failure: its name, the extension point, what happened, to
+            which pods.
         leads: whether this replica is the one that releases pods.
     """
     sorting = next(iter(profiles.values())).queue_sort[0]
@@ -185,8 +187,9 @@ def _tell(
         runner.refused(pod, why)
 
 
-def _log_failure(plugin: str, point: str, what: str) -> None:
-    _LOGGER.error('plugin "%s" failed at %s: %s', plugin, point, what)
+def _log_failure(plugin: str, point: str, what: str, pods: str) -> None:
+    facts = {"plugin": plugin, "extension_point": point, "pod": pods}
+    _LOGGER.error('plugin "%s" failed at %s for %s: %s', plugin, point, pods, what, extra=facts)
 
 
 class _Failures:
@@ -196,10 +199,10 @@ class _Failures:
         self._metrics = metrics
         self._said_at_s: dict[tuple[str, str], float] = {}
 
-    def failed(self, plugin: str, point: str, what: str) -> None:
+    def failed(self, plugin: str, point: str, what: str, pods: str) -> None:
         self._metrics.plugin_failures(plugin, point).inc()
         now_s = time.monotonic()
         said_at_s = self._said_at_s.get((plugin, point))
         if said_at_s is None or now_s - said_at_s >= _SAID_AGAIN_S:
             self._said_at_s[plugin, point] = now_s
-            _log_failure(plugin, point, what)
+            _log_failure(plugin, point, what, pods)

@@ -1,11 +1,22 @@
 """A pod evicts others where filter lets it run, and nowhere else."""
 
+import os
+import random
+import time
+from collections.abc import Iterator
+
 import pytest
 
 from .controlplane import ControlPlane
-from .kubeapi import NodePool
-from .stack import HIGH_COMM, Stack
-from .workload import NewWorkload
+from .kubeapi import POOL_LABEL, NodePool, node, pod
+from .stack import HIGH_COMM, PLUGIN_FOLDER, Mode, Stack, profile
+from .workbench import until
+from .workload import NewWorkload, Workload
+
+ZONE = "topology.kubernetes.io/zone"
+ZONES = 8
+# One round where nobody asks for more.
+TRAP_S = float(os.environ.get("PREEMPTION_SECONDS", "0"))
 
 
 @pytest.mark.parametrize("mode", ["names", "full"])
@@ -33,3 +44,96 @@ def test_a_high_comm_pod_evicts_one_pod_of_a_labelled_node_though_cheaper_ones_a
     assert where[evicted[0]] == node
     assert stack.calls("preempt") > calls
     pool.delete()
+
+
+@pytest.fixture(scope="module")
+def zone_stack(control_plane: ControlPlane) -> Iterator[Stack]:
+    running = Stack(
+        control_plane,
+        "zones",
+        Mode(names=True),
+        profile=profile("zones", "OneAppPerZone"),
+        out_of_tree=["zones:OneAppPerZone"],
+        python_path=[PLUGIN_FOLDER],
+    )
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def zones(control_plane: ControlPlane) -> Iterator[dict[str, list[str]]]:
+    """Names of the nodes of each zone; a node has room for one pod."""
+    api, made = control_plane.api, {}
+    for number in range(ZONES):
+        zone = f"trap-{number}"
+        made[zone] = [f"{zone}-{each}" for each in range(2 + number % 3)]
+        api.create_nodes(node(n, {POOL_LABEL: zone, ZONE: zone}, cpu="1") for n in made[zone])
+    yield made
+    for zone in made:
+        api.call("DELETE", "/api/v1/nodes", labelSelector=f"{POOL_LABEL}={zone}")
+
+
+def test_no_pod_is_evicted_that_does_not_let_the_other_in(
+    control_plane: ControlPlane,
+    zone_stack: Stack,
+    zones: dict[str, list[str]],
+    new_workload: NewWorkload,
+) -> None:
+    """In each zone one node has the app's pod, and the others have cheaper ones of other apps.
+
+    kube-scheduler offers them all, as it knows nothing of apps. Evicting a cheap one helps nobody.
+    """
+    chance, ends_s = random.Random(7), time.monotonic() + TRAP_S
+    evicted = 0
+    while True:
+        workload = new_workload(zone_stack, NodePool(control_plane.api, "trap", 0))
+        rivals = _fill(control_plane, workload, zones, chance)
+        before = set(workload.uids().values())
+        _create(control_plane, workload, {zone: ("urgent", zone, "e2e-high") for zone in zones})
+        where = workload.until_placed([f"urgent-{zone}" for zone in zones])
+        gone = before - set(workload.uids().values())
+        assert gone == {f"web-{zone}" for zone in zones}, "nobody else was evicted"
+        assert {where[f"urgent-{zone}"] for zone in zones} == set(rivals.values())
+        evicted += len(gone)
+        workload.close()
+        until(lambda workload=workload: not workload.pods(), "the nodes are empty")
+        if time.monotonic() >= ends_s:
+            break
+    assert evicted >= ZONES
+
+
+def _fill(
+    plane: ControlPlane, workload: Workload, zones: dict[str, list[str]], chance: random.Random
+) -> dict[str, str]:
+    """Every node is full. Returns where the pod of each zone's app is."""
+    _create(plane, workload, {zone: ("web", zone, "e2e-low") for zone in zones})
+    webs = workload.until_placed([f"web-{zone}" for zone in zones])
+    cheap = {
+        f"{zone}-{number}": ("cheap", zone, chance.choice(["e2e-lowest", ""]))
+        for zone, names in zones.items()
+        for number in range(len(names) - 1)
+    }
+    _create(plane, workload, cheap)
+    workload.until_placed([f"cheap-{name}" for name in cheap])
+    return {zone: webs[f"web-{zone}"] for zone in zones}
+
+
+def _create(
+    plane: ControlPlane, workload: Workload, wanted: dict[str, tuple[str, str, str]]
+) -> None:
+    """Pods by the end of their names: what they begin with, their zone, their PriorityClass."""
+    made = []
+    for name, (kind, zone, priority_class) in wanted.items():
+        app = f"other-{name}" if kind == "cheap" else zone
+        labels = {"app": app}
+        made.append(
+            pod(
+                f"{kind}-{name}",
+                workload.scheduler,
+                zone,
+                labels,
+                cpu="1",
+                priority_class=priority_class,
+            )
+        )
+    plane.api.create_pods(workload.namespace, made)

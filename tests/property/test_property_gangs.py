@@ -1,5 +1,9 @@
 """Random schedules of a gang: none is bound in part, no group spins or sticks.
 
+Pods come, go, and are gated; other plugins' Reserve, Permit and PreBind refuse, and so does the
+Binding; nodes go; operators decide; the process ends and another one begins, with other arguments
+or under another scheduler name.
+
 What the plugin may count is known here from outside: whose Permit was asked, whose cycle failed,
 what the watch shows.
 """
@@ -7,6 +11,7 @@ what the watch shows.
 import asyncio
 import json
 import random
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
@@ -23,10 +28,13 @@ from kubextend.plugins.coscheduling import Coscheduling, CoschedulingArgs
 from kubextend.profile import BindingCycle, BindingPlugins, WaitingPods
 from kubextend.profile.limits import PluginLimits
 from kubextend.profile.waiting_pods import WaitingPod
+from kubextend.server.reply import RefusedError
+from kubextend.server.waiting_pods import _allow, _reject
 from skipping_loop import run, skip
 
 LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io/min-available")
-STEPS = 40
+STEPS, MORE = 80, 3
+TOO_FEW = "pod group has fewer pods than its minimum"
 
 
 @dataclass
@@ -36,6 +44,7 @@ class Pod:
     name: str
     shown: dict[str, Any]
     task: "asyncio.Task[Status] | None" = None
+    cycle: BindingCycle | None = None
     gate: "asyncio.Future[str] | None" = None
     permitted: bool = False
     failing: bool = False
@@ -43,10 +52,22 @@ class Pod:
     reserved: bool = False
     bound: bool = False
     gone: bool = False
+    nodeless: bool = False
+    """Its node went while it was on its way there."""
+    node_is_back: bool = False
 
     @property
     def counts(self) -> bool:
         return not self.gone and (self.bound or (self.permitted and not self.failing))
+
+    @property
+    def scheduler(self) -> str:
+        name: str = self.shown["spec"]["schedulerName"]
+        return name
+
+    @property
+    def gated(self) -> bool:
+        return "schedulingGates" in self.shown["spec"]
 
 
 @dataclass
@@ -55,26 +76,22 @@ class World:
 
     draw: random.Random
     pods: dict[str, Pod] = field(default_factory=dict)
-    partly: list[str] = field(default_factory=list)
-    """Pods that were bound though the gang was never complete with them."""
+    wrong: list[str] = field(default_factory=list)
+    """Pods that were bound though the gang was never complete with them, or their node had gone."""
+    excused: list[str] = field(default_factory=list)
+    """Pods after which the gang may be bound in part, as in kube-scheduler: they were to be bound,
+    and failed or went afterwards; or an operator let them in."""
     woken: list[str] = field(default_factory=list)
     now_s: float = 0.0
     kind: bool = False
     """From now on nothing fails and nothing waits."""
-
-    name = "World"
-    synced = True
+    scheduler: str = "first"
 
     def __post_init__(self) -> None:
         self.size = self.draw.randint(2, 6)
         self.minimum = self.draw.randint(2, self.size)
-        self.room = self.draw.randint(1, self.size)
-        self.post_bind = self.draw.random() < 0.8
-        self.store = core.PodStore()
-        self.waiting = WaitingPods()
-        self.limits = PluginLimits()
-        handle = Handle(waiting_pods=self.waiting, pods=self, activator=self)
-        self.plugin = Coscheduling(CoschedulingArgs(), handle, clock=lambda: self.now_s)
+        self.room = self.draw.randint(1, self.size + 2)
+        self.life = Life(self)
 
     def activate(self, pods: Any) -> None:
         self.woken += [pod.name for pod in pods]
@@ -87,12 +104,15 @@ class World:
             "labels": {LABELS[0]: "g", LABELS[1]: str(self.minimum)},
             "creationTimestamp": "2099-01-01T00:00:00Z",
         }
-        pod = Pod(name, {"metadata": metadata, "spec": {}, "status": {"phase": "Pending"}})
+        spec: dict[str, Any] = {"schedulerName": self.scheduler}
+        if not self.kind and self.draw.random() < 0.1:
+            spec["schedulingGates"] = [{"name": "example.com/gate"}]
+        pod = Pod(name, {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
         self.pods[name] = pod
         self.tell("ADDED", pod)
 
     def tell(self, event: str, pod: Pod) -> None:
-        self.store.apply(json.dumps({"type": event, "object": pod.shown}).encode())
+        self.life.store.apply(json.dumps({"type": event, "object": pod.shown}).encode())
 
     def judge(self) -> None:
         """Whoever counts when the gang is complete may be bound, whatever happens afterwards."""
@@ -101,11 +121,99 @@ class World:
             for pod in counting:
                 pod.entitled = True
 
+    def arrive(self, pod: Pod) -> None:
+        """kube-apiserver binds the pod."""
+        pod.bound = True
+        pod.shown["spec"]["nodeName"] = "n"
+        if not pod.entitled:
+            self.wrong.append(f"{pod.name} in part")
+
+    def read(self, pod: Pod) -> core.Pod:
+        found = core.read_args(json.dumps({"Pod": pod.shown, "NodeNames": []}).encode()).pod
+        assert found is not None
+        return found
+
+    def begin(self, pod: Pod) -> None:
+        """kube-scheduler asks about the pod."""
+        waits = pod.task is None and not pod.bound and not pod.gone
+        if not waits or pod.gated or pod.scheduler != self.scheduler:
+            return
+        of = self.read(pod)
+        said = self.life.plugin.pre_filter(CycleState(), of, core.NodeStore().nodes())
+        if said is None or said.reason == TOO_FEW:
+            assert (self.there() >= self.minimum) is (said is None)
+        if said is None:
+            pod.task = asyncio.ensure_future(self.life.run(pod, of))
+
+    def there(self) -> int:
+        """How many pods run, or may be placed some day."""
+        alive = [pod for pod in self.pods.values() if not pod.gone]
+        return sum(
+            pod.bound or (pod.scheduler == self.scheduler and not pod.gated) for pod in alive
+        )
+
+    async def restart(self, scheduler: str) -> None:
+        """The process is gone with all that it knew; a new one lists what kube-apiserver has.
+
+        A Binding that was on its way may arrive all the same.
+        """
+        died, self.life = self.life, Life(self)
+        died.is_over = True
+        self.scheduler = scheduler
+        for pod in self.pods.values():
+            if pod.name in died.binding and not pod.gone and self.draw.random() < 0.5:
+                self.arrive(pod)
+        tasks = [pod.task for pod in self.pods.values() if pod.task is not None]
+        for task in tasks:
+            task.cancel()
+        for pod in self.pods.values():
+            if pod.gate is not None and not pod.gate.done():
+                pod.gate.set_result("well")
+        if tasks:
+            await asyncio.wait(tasks)
+        for pod in self.pods.values():
+            if pod.entitled and not pod.bound:
+                self.excused.append(pod.name)
+            pod.permitted = pod.failing = pod.entitled = False
+            pod.reserved = pod.bound
+        listed = [pod.shown for pod in self.pods.values() if not pod.gone or self.terminates(pod)]
+        body = {"metadata": {"resourceVersion": "1"}, "items": listed}
+        self.life.store.replace(json.dumps(body).encode())
+
+    @staticmethod
+    def terminates(pod: Pod) -> bool:
+        return "deletionTimestamp" in pod.shown["metadata"]
+
+
+class Life:
+    """One process: what kubextend knows, and the other plugins in it."""
+
+    name = "World"
+    synced = True
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.is_over = False
+        self.store = core.PodStore()
+        self.waiting = WaitingPods()
+        self.limits = PluginLimits()
+        self.post_bind = world.draw.random() < 0.8
+        self.binding: set[str] = set()
+        handle = Handle(waiting_pods=self.waiting, pods=self, activator=world)
+        args = CoschedulingArgs.model_validate(
+            {
+                "permitWaitingTimeSeconds": world.draw.choice([5, 60]),
+                "podGroupBackoffSeconds": world.draw.choice([0, 3]),
+            }
+        )
+        self.plugin = Coscheduling(args, handle, clock=lambda: world.now_s)
+
     async def paused(self, pod: core.Pod, *ways: str) -> str:
         """What the schedule says, when it says so; the first of the ways while it is kind."""
-        if self.kind or self.draw.random() < 0.5:
-            return ways[0] if self.kind else self.draw.choice(ways)
-        mine = self.pods[pod.uid]
+        world = self.world
+        if world.kind or self.is_over or world.draw.random() < 0.5:
+            return ways[0] if world.kind or self.is_over else world.draw.choice(ways)
+        mine = world.pods[pod.uid]
         mine.gate = asyncio.get_running_loop().create_future()
         try:
             return await mine.gate
@@ -115,118 +223,176 @@ class World:
     async def reserve(self, _state: CycleState, pod: core.Pod, _node: str) -> Status | None:
         if await self.paused(pod, "well", "well", "refused") == "refused":
             return Status.unschedulable("refused")
-        if sum(each.reserved for each in self.pods.values()) >= self.room:
+        pods = self.world.pods
+        if sum(each.reserved for each in pods.values()) >= self.world.room:
             return Status.unschedulable("no room")
-        self.pods[pod.uid].reserved = True
+        pods[pod.uid].reserved = True
         return None
 
     async def unreserve(self, _state: CycleState, pod: core.Pod, _node: str) -> None:
-        self.pods[pod.uid].failing = True
+        if self.is_over:
+            return
+        self.world.pods[pod.uid].failing = True
         await self.paused(pod, "well")
-        self.pods[pod.uid].reserved = False
+        self.world.pods[pod.uid].reserved = False
 
     async def permit(self, _state: CycleState, pod: core.Pod, _node: str) -> Status:
         """Asked after the plugin: the pod came as far as its Permit."""
         well = await self.paused(pod, "well", "well", "well", "refused") == "well"
         return Status.success() if well else Status.unschedulable("refused")
 
-    async def bind(self, uid: str) -> None:
-        pod = self.pods[uid]
-        refused = await self.paused(self.read(pod), "well", "well", "refused") == "refused"
+    async def pre_bind(self, _state: CycleState, pod: core.Pod, _node: str) -> Status:
+        well = await self.paused(pod, "well", "well", "well", "refused") == "well"
+        return Status.success() if well else Status.unschedulable("refused")
+
+    async def bind(self, pod: Pod) -> None:
+        if pod.nodeless:
+            self.world.wrong.append(f"{pod.name} to a node that had gone")
+        self.binding.add(pod.name)
+        try:
+            refused = await self.paused(self.world.read(pod), "well", "well", "refused")
+        finally:
+            self.binding.discard(pod.name)
         # kube-apiserver binds no pod that is being deleted.
-        if refused or pod.gone:
+        if refused == "refused" or pod.gone or self.is_over:
             message = "refused"
             raise ClusterError(message)
-        pod.bound = True
-        if not pod.entitled:
-            self.partly.append(uid)
+        self.world.arrive(pod)
 
-    def read(self, pod: Pod) -> core.Pod:
-        found = core.read_args(json.dumps({"Pod": pod.shown, "NodeNames": []}).encode()).pod
-        assert found is not None
-        return found
-
-    def begin(self, pod: Pod) -> None:
-        if pod.task is None and not pod.bound and not pod.gone:
-            of = self.read(pod)
-            said = self.plugin.pre_filter(CycleState(), of, core.NodeStore().nodes())
-            if said is None or said.is_success:
-                pod.task = asyncio.ensure_future(self.cycle(pod, of))
-
-    async def cycle(self, pod: Pod, of: core.Pod) -> Status:
-        pod.failing = pod.permitted = pod.entitled = False
+    async def run(self, pod: Pod, of: core.Pod) -> Status:
+        pod.failing = pod.permitted = pod.entitled = pod.nodeless = False
         self.store.assume(of, "n")
         try:
             plugins = BindingPlugins(
                 reserve=[self.plugin, self],
                 permit=[Asked(self, pod), self],
+                pre_bind=[self],
                 post_bind=[self.plugin] if self.post_bind else [],
             )
-            cycle = BindingCycle(
+            pod.cycle = BindingCycle(
                 plugins,
                 CycleState(),
                 of,
                 "n",
                 self.waiting,
-                lambda: self.bind(pod.name),
+                lambda: self.bind(pod),
                 self.limits,
+                why_not_there=lambda: (
+                    "the node is deleted" if pod.nodeless and not pod.node_is_back else ""
+                ),
             )
-            return await cycle.run()
+            return await pod.cycle.run()
         except ClusterError as error:
             return Status.error(str(error))
         finally:
-            pod.task = None
+            pod.task = pod.cycle = None
             pod.permitted = False
-            if pod.bound:
-                pod.shown["spec"]["nodeName"] = "n"
-            else:
+            if not pod.bound:
                 self.store.forget(pod.name)
+                if pod.entitled:
+                    self.world.excused.append(pod.name)
 
 
 @dataclass
 class Asked:
     """The plugin's Permit, and who came as far as that."""
 
-    world: World
+    life: Life
     pod: Pod
     name = "Coscheduling"
 
     async def permit(self, state: CycleState, pod: core.Pod, node: str) -> object:
         # A cycle that is cancelled right now does not count, and is told only at the next await.
         self.pod.permitted = True
-        self.world.judge()
-        return await self.world.plugin.permit(state, pod, node)
+        self.life.world.judge()
+        return await self.life.plugin.permit(state, pod, node)
 
 
-def step(world: World, pod: Pod) -> None:
+ROUTINE = ("begin", "go")
+TROUBLE = (
+    "allow",
+    "reject",
+    "cancel",
+    "gone",
+    "deleting",
+    "seen",
+    "filter",
+    "come",
+    "ungate",
+    *("node",) * 3,
+    "restart",
+    "rename",
+)
+
+
+async def step(world: World, pod: Pod) -> None:
     """One thing that may happen to a pod at any time."""
-    held = world.waiting.get(pod.name)
-    match world.draw.choice(
-        [*("begin", "go") * 3, "allow", "reject", "cancel", "gone", "deleting", "seen", "filter"]
-    ):
+    match world.draw.choice([*ROUTINE * 20, *TROUBLE]):
         case "begin":
             world.begin(pod)
         case "go" if pod.gate is not None and not pod.gate.done():
             pod.gate.set_result(world.draw.choice(["well", "well", "well", "refused"]))
-        case "allow" if held is not None and world.draw.random() < 0.3:
-            pod.entitled |= held.allow("Coscheduling")
-        case "reject" if held is not None:
-            held.reject("operator", "no")
         case "cancel" if pod.task is not None and not pod.failing:
             pod.failing = True
             pod.task.cancel()
-        case "gone" if world.draw.random() < 0.3 and not pod.gone:
-            pod.gone = True
-            world.tell("DELETED", pod)
-            world.waiting.reject(pod.name, "watch", "the pod was deleted")
-        case "deleting" if world.draw.random() < 0.3 and not pod.gone:
-            pod.gone = True
-            pod.shown["metadata"]["deletionTimestamp"] = "2099-01-01T00:00:00Z"
-            world.tell("MODIFIED", pod)
+        case "come" if len(world.pods) < world.size + MORE:
+            world.add(f"p{len(world.pods)}")
         case "seen" if pod.bound and not pod.gone:
             world.tell("MODIFIED", pod)
         case "filter" if pod.task is None and world.draw.random() < 0.3:
-            world.plugin.post_filter(CycleState(), world.read(pod), [])
+            world.life.plugin.post_filter(CycleState(), world.read(pod), [])
+        case "allow" | "reject" as decision:
+            decided(world, pod, decision)
+        case "restart" | "rename" as how if world.draw.random() < 0.15:
+            name = world.scheduler if how == "restart" else f"renamed-{world.draw.randint(0, 1)}"
+            await world.restart(name)
+        case "gone" | "deleting" | "ungate" | "node" as what if world.draw.random() < 0.3:
+            changed(world, pod, what)
+
+
+def decided(world: World, pod: Pod, decision: str) -> None:
+    """An operator decides, by the request for it; refused where the pod is not held."""
+    if decision == "allow" and world.draw.random() < 0.7:
+        return
+    with suppress(RefusedError):
+        if decision == "allow":
+            _allow(world.life.waiting, "operator", pod.name, b"")
+            pod.entitled = True
+            world.excused.append(pod.name)
+        else:
+            _reject(world.life.waiting, "operator", pod.name, b'{"reason": "no"}')
+
+
+def changed(world: World, pod: Pod, what: str) -> None:
+    """The watch shows something new of the pod, or of its node."""
+    if what == "node":
+        lose_node(world, pod)
+        return
+    if pod.gone:
+        return
+    if what == "ungate":
+        pod.shown["spec"].pop("schedulingGates", None)
+        world.tell("MODIFIED", pod)
+        return
+    pod.gone = True
+    if pod.entitled or pod.bound:
+        world.excused.append(pod.name)
+    if what == "gone":
+        world.tell("DELETED", pod)
+        world.life.waiting.reject(pod.name, "watch", "the pod was deleted")
+    else:
+        pod.shown["metadata"]["deletionTimestamp"] = "2099-01-01T00:00:00Z"
+        world.tell("MODIFIED", pod)
+
+
+def lose_node(world: World, pod: Pod) -> None:
+    """The node goes while the pod is on its way there: for good, or it is told and comes back."""
+    if pod.cycle is None or pod.name in world.life.binding:
+        return
+    pod.nodeless = True
+    pod.node_is_back = world.draw.random() < 0.5
+    if pod.node_is_back:
+        pod.cycle.lose_node("the node is deleted")
 
 
 async def drained(world: World) -> None:
@@ -247,12 +413,15 @@ async def scenario(world: World) -> None:
     for number in range(world.size):
         world.add(f"p{number}")
     for _ in range(STEPS):
-        step(world, draw.choice(list(world.pods.values())))
-        passed_s = draw.choice([0.01, 0.01, 0.01, 1.0, 4.0, 61.0])
+        await step(world, draw.choice(list(world.pods.values())))
+        passed_s = draw.choice([*[0.01] * 20, 1.0, 4.0, 61.0])
         world.now_s += passed_s
         await (skip(passed_s) if passed_s >= 1 or draw.random() < 0.5 else asyncio.sleep(0))
     await drained(world)
-    assert world.partly == []
+    assert world.wrong == []
+    placed = [pod for pod in world.pods.values() if pod.bound and not pod.gone]
+    # Bound in part only where a pod failed when the gang was complete, which is tried again.
+    assert not placed or len(placed) >= world.minimum or world.excused
     await nothing_is_left(world)
     await all_get_through(world)
 
@@ -267,9 +436,9 @@ async def nothing_is_left(world: World) -> None:
         world.now_s += 30
         await skip(30)
     assert len(world.woken) <= len(world.pods)
-    for group in world.plugin._groups.values():
+    for group in world.life.plugin._groups.values():
         # Without PostBind nobody tells of a pod that an operator let in.
-        assert not (world.post_bind and group.waiting)
+        assert not (world.life.post_bind and group.waiting)
         assert group.settle_timer is None
         assert group.wake_timer is None
 
@@ -280,7 +449,11 @@ async def all_get_through(world: World) -> None:
     for number in range(world.minimum):
         world.add(f"new{number}")
     world.now_s += 1
-    pods = [pod for pod in world.pods.values() if not pod.gone]
+    pods = [
+        pod
+        for pod in world.pods.values()
+        if not pod.gone and not pod.gated and pod.scheduler == world.scheduler
+    ]
     for pod in pods:
         world.begin(pod)
     for _ in range(20):

@@ -305,6 +305,66 @@ def test_check_warns_of_no_scoring_bug_where_names_are_sent(config_file: Path) -
     )
 
 
+def written_for(config_file: Path, file: Path) -> dict[str, Any]:
+    """What scheduler-config writes, which is also left in the file."""
+    file.write_text(run("scheduler-config", "--config", config_file).stdout)
+    written = yaml.safe_load(file.read_text())
+    assert isinstance(written, dict)
+    return written
+
+
+def test_check_says_that_the_file_of_kube_scheduler_fits(config_file: Path, tmp_path: Path) -> None:
+    file = tmp_path / "kube-scheduler.yaml"
+    written_for(config_file, file)
+    alone, result = run("check", config_file), run("check", config_file, "--scheduler", file)
+    assert (result.exit_code, result.stderr) == (0, EMPTY_NODES)
+    sentence = f"{file} fits: kube-scheduler calls kubextend as this configuration says\n"
+    assert result.stdout == alone.stdout + sentence
+
+
+def test_check_names_a_profile_that_was_renamed_on_one_side(
+    config_file: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "kube-scheduler.yaml"
+    written_for(config_file, file)
+    config_file.write_text(CONFIG.replace("schedulerName: ml", "schedulerName: mll"))
+    result = run("check", config_file, "--scheduler", file)
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"{EMPTY_NODES}"
+        f"error: {file}: profiles: no profile has schedulerName mll: its pods stay pending for "
+        "ever\n"
+        '  found: ["ml", "idle"]\n'
+        "  hint: schedulerName: mll\n"
+        f"error: {file}: profiles[0].schedulerName: no profile here has this name: its pods are "
+        "placed untouched by plugins\n"
+        '  found: "ml"\n'
+        "  hint: one of mll, idle; or, if that is meant, a profile `schedulerName: ml` without "
+        "plugins in kubextend's configuration\n"
+    )
+
+
+def test_check_prints_names_of_the_other_file_on_one_line(
+    config_file: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "kube-scheduler.yaml"
+    written = written_for(config_file, file)
+    written["profiles"][0]["schedulerName"] = "ml\nerror: \x1b[31mforged"
+    result = run("check", config_file, "--scheduler", write(file, written))
+    assert "\x1b" not in result.stderr
+    assert not any(line.startswith("error: \x1b") for line in result.stderr.splitlines())
+    assert not any("forged" in line for line in result.stderr.splitlines() if line[0] == "e")
+
+
+def test_check_says_that_the_file_of_kube_scheduler_is_not_there(
+    config_file: Path, tmp_path: Path
+) -> None:
+    gone = tmp_path / "gone"
+    result = run("check", config_file, "--scheduler", gone)
+    assert result.exit_code == 1
+    assert f"error: {gone}: cannot be read: No such file or directory\n" in result.stderr
+
+
 def test_check_reports_every_error_with_path_value_and_hint(config_file: Path) -> None:
     config_file.write_text(BROKEN)
     result = run("check", config_file)

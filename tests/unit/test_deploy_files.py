@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kubextend import app, config, core
+from kubextend import app, config, core, discovery
+from kubextend.config.scheduler_comparison import scheduler_differences
 from kubextend.plugins import IN_TREE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -170,6 +171,12 @@ def test_pods_may_be_bound_only_where_somebody_asks_for_that() -> None:
     # No configuration that is shipped needs it.
     for place in PLACES:
         assert "bindVerb" not in (DEPLOY / place / "kube-scheduler.yaml").read_text()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_check_finds_that_both_files_of_a_place_fit(place: str) -> None:
+    config, _ = discovery.load(DEPLOY / place / "kubextend.yaml", runs_here=False)
+    assert scheduler_differences(config, DEPLOY / place / "kube-scheduler.yaml") == ()
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -11,10 +11,8 @@ import yaml
 
 from kubextend import core, testing
 from kubextend.config import model
-from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.handle import Handle, HeldPod, HeldPods
+from kubextend.framework import CycleState, Handle, HeldPod, HeldPods, Status
 from kubextend.framework.plugin import METHODS_OF_POINT
-from kubextend.framework.status import Status
 from kubextend.profile import binding, breaker
 from kubextend.verbs import in_time, rejected_permits
 
@@ -26,9 +24,10 @@ MOST_LINES = 15
 RUFF = Path(sys.executable).with_name("ruff")
 PAGES = sorted(
     [
-        *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "deploy/README.md")),
-        *DOCS.glob("*.md"),
-        *(ROOT / "deploy/examples").glob("*/README.md"),
+        *ROOT.glob("*.md"),
+        *DOCS.rglob("*.md"),
+        *(ROOT / "deploy").rglob("README.md"),
+        ROOT / "benches/README.md",
     ]
 )
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
@@ -73,12 +72,34 @@ def test_the_tests_of_the_first_plugin_pass(folder: Path) -> None:
     assert "3 passed" in printed
 
 
+def shell_line(start: str) -> str:
+    """The one line of the page's shell blocks that begins so."""
+    (line,) = [
+        line for block in blocks("sh") for line in block.splitlines() if line.startswith(start)
+    ]
+    return line
+
+
 def test_the_commands_print_what_the_page_says(folder: Path) -> None:
-    (block,) = blocks("console")
-    command, _, printed = block.partition("\n")
-    words = command.removeprefix("$ kubextend ").split()
-    assert run(folder, KUBEXTEND, *words) == printed
-    assert "multiPoint" not in run(folder, KUBEXTEND, "scheduler-config", "--config", words[-1])
+    written = shell_line("kubextend scheduler-config").removeprefix("kubextend ")
+    arguments, _, file = written.partition(" > ")
+    (folder / file).write_text(run(folder, KUBEXTEND, *arguments.split()))
+    found = [block.partition("\n") for block in blocks("console")]
+    assert len(found) == 2
+    for command, _, printed in found:
+        words = command.removeprefix("$ kubextend ").split()
+        assert run(folder, KUBEXTEND, *words) == printed
+
+
+def test_the_scheduler_of_the_page_stands_beside_the_one_of_the_cluster(folder: Path) -> None:
+    arguments = shell_line("kubextend scheduler-config").partition(" > ")[0].split()[1:]
+    written = yaml.safe_load(run(folder, KUBEXTEND, *arguments))
+    assert [profile["schedulerName"] for profile in written["profiles"]] == ["team-scheduler"]
+    assert written["leaderElection"] == {"leaderElect": False}
+    assert written["clientConnection"] == {"kubeconfig": "kind.kubeconfig"}
+    assert shell_line("kubextend serve").endswith("--kubeconfig kind.kubeconfig")
+    pods = list(yaml.safe_load_all((folder / "pods.yaml").read_text()))
+    assert {pod["spec"]["schedulerName"] for pod in pods} == {"team-scheduler"}
 
 
 def test_the_program_makes_an_application(folder: Path) -> None:
@@ -177,7 +198,87 @@ def test_policies_are_written_as_the_page_says() -> None:
 )
 def test_the_pages_name_only_what_there_is(kind: object, prefix: str) -> None:
     text = "".join(path.read_text() for path in DOCS.glob("*.md"))
-    named = set(re.findall(rf"(?<![\w.]){prefix}\.([a-z]\w*)", text))
+    named = set(re.findall(rf"(?<![\w.]){prefix}\.(?!kubernetes)([a-z]\w*)", text))
     # What a Handle holds is set when it is made.
     there = set(dir(kind)) | set(Handle.__init__.__annotations__)
     assert named - there == set()
+
+
+METRICS = (ROOT / "python/kubextend/metrics.py").read_text()
+
+
+def metric_names() -> set[str]:
+    """The names in metrics.py, those that a collector puts together from a prefix included."""
+    names: set[str] = set()
+    prefix = ""
+    for begun, added, whole in re.findall(
+        r'prefix, label = "(kubextend_\w+_)"|prefix \+ "(\w+)"|"(kubextend_\w+[a-z])"', METRICS
+    ):
+        prefix = begun or prefix
+        names |= {prefix + added} if added else {whole} if whole else set()
+    return names
+
+
+def test_the_pages_name_every_metric_and_no_other() -> None:
+    page = (DOCS / "operating.md").read_text() + (DOCS / "queue.md").read_text()
+    named: set[str] = set()
+    for cell in re.findall(r"^\| (`kubextend_.*?) \|", page, re.MULTILINE):
+        first, *more = re.findall(r"`(\w+)(?:\{[^`]*\})?`", cell)
+        first = first.removesuffix("_total")
+        stem = first.rpartition("_")[0]
+        rest = {name.removesuffix("_total") for name in more}
+        named |= {first} | {stem + name if name.startswith("_") else name for name in rest}
+    assert named == metric_names()
+
+
+def nav_files(entry: object) -> list[str]:
+    if isinstance(entry, str):
+        return [entry]
+    if isinstance(entry, dict):
+        return [file for below in entry.values() for file in nav_files(below)]
+    assert isinstance(entry, list)
+    return [file for below in entry for file in nav_files(below)]
+
+
+def test_the_site_has_every_page_in_its_navigation_and_no_other() -> None:
+    files = nav_files(yaml.safe_load((DOCS / "mkdocs.yml").read_text())["nav"])
+    assert sorted(files) == NAMES
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_a_page_names_only_tasks_that_make_has(page: Path) -> None:
+    tasks = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"`make ([a-z-]+)", page.read_text())) <= tasks
+    assert set(re.findall(r"^make ([a-z-]+)", page.read_text(), re.MULTILINE)) <= tasks
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_a_page_says_at_its_top_who_it_is_for(page: Path) -> None:
+    title, lead, *_ = page.read_text().split("\n\n")
+    assert title.startswith("# ")
+    assert lead.startswith("For ") or page == ROOT / "README.md"
+
+
+def test_security_names_only_tests_that_there_are() -> None:
+    named = re.findall(r"`(test_\w+)`", (ROOT / "SECURITY.md").read_text())
+    tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    assert {name for name in named if f"def {name}(" not in tests} == set()
+    assert len(named) >= 30
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / ".github/workflows").iterdir()), ids=lambda p: p.name
+)
+def test_a_workflow_calls_the_makefile_alone_and_pins_its_actions(path: Path) -> None:
+    workflow = yaml.safe_load(path.read_text())
+    tasks = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for job in workflow["jobs"].values():
+        named = job.get("strategy", {}).get("matrix", {}).get("task", [])
+        for step in job["steps"]:
+            if "uses" in step:
+                assert re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", step["uses"])
+            else:
+                command, task = step["run"].split(maxsplit=1)
+                assert command == "make"
+                assert set(named or [task]) <= set(tasks)
+    assert workflow["permissions"] == {"contents": "read"}

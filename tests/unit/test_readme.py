@@ -1,4 +1,4 @@
-"""Every example of the README runs, and its reference of the configuration is complete."""
+"""Every example of the README and of the pages runs; the reference of fields is complete."""
 
 import re
 import shlex
@@ -14,16 +14,24 @@ from kubextend.config import model
 from kubextend.plugins import IN_TREE
 
 ROOT = Path(__file__).resolve().parents[2]
+# The examples of these pages run from the root of the repository.
+PAGES = ("README.md", "docs/library.md", "docs/http.md", "docs/operating.md", "docs/plugins.md")
+MOST_WORDS = 1800
 
 
-def blocks(language: str) -> list[str]:
-    """The code blocks of the README that say that they are in this language."""
-    text = (ROOT / "README.md").read_text()
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+def blocks(language: str, *pages: str) -> list[str]:
+    """The code blocks of these pages that say that they are in this language."""
+    return [
+        block
+        for page in pages or PAGES
+        for block in re.findall(
+            rf"^```{language}\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE
+        )
+    ]
 
 
 def commands() -> list[tuple[str, str]]:
-    """Each command of the console blocks, and what the README says that it prints."""
+    """Each command of the console blocks, and what the page says that it prints."""
     return [
         (line, printed)
         for block in blocks("console")
@@ -32,7 +40,7 @@ def commands() -> list[tuple[str, str]]:
 
 
 def reference() -> dict[str, object]:
-    (text,) = blocks("yaml")
+    (text,) = blocks("yaml", "docs/configuration.md")
     tree = yaml.safe_load(text)
     assert isinstance(tree, dict)
     return tree
@@ -41,11 +49,11 @@ def reference() -> dict[str, object]:
 @pytest.mark.parametrize("code", blocks("python"))
 def test_a_python_example_runs(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    exec(compile(code, "README.md", "exec"), {})
+    exec(compile(code, "page.md", "exec"), {})
 
 
 @pytest.mark.parametrize(("line", "printed"), commands())
-def test_a_command_prints_what_the_readme_says(
+def test_a_command_prints_what_the_page_says(
     line: str, printed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
@@ -60,14 +68,19 @@ def test_a_command_prints_what_the_readme_says(
         assert result.stdout == printed
 
 
-def test_the_readme_has_examples_of_every_kind() -> None:
-    assert len(blocks("python")) >= 3
+def test_there_are_examples_of_every_kind() -> None:
+    assert len(blocks("python", "README.md")) == 1
+    assert len(blocks("python", "docs/library.md")) == 3
     assert {line.split()[1] for line, _ in commands()} == {
         "filter",
         "prioritize",
         "check",
         "scheduler-config",
     }
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().split()) <= MOST_WORDS
 
 
 def fields(section: type[BaseModel]) -> set[str]:

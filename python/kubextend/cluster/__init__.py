@@ -38,6 +38,7 @@ __all__ = [
     "RefusedError",
     "Ungater",
     "UnreachableError",
+    "check_kubeconfig",
     "connect",
     "follow_nodes",
     "follow_pending_pods",
@@ -66,6 +67,20 @@ def unconnected_client() -> ApiClient:
     from kubernetes.client import ApiClient  # noqa: PLC0415 - as in ``connect``
 
     return ApiClient()
+
+
+def check_kubeconfig(path: str, context: str | None = None) -> None:
+    """The file has the context, with its cluster and user; no command in it is run.
+
+    Args:
+        path: a kubeconfig file that is there.
+        context: of that file, other than its current one.
+
+    Raises: ClusterError: it has not, or cannot be understood.
+    """
+    from kubextend.cluster import client  # noqa: PLC0415 - as in ``connect``
+
+    client.check_kubeconfig(path, context)
 
 
 def connect(kubeconfig: str | None = None, context: str | None = None) -> Cluster:

@@ -14,7 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from kubextend.cluster.call import STRATEGIC_MERGE, Call, is_addressable
-from kubextend.cluster.outbox import Outbox, OutboxStats, TokenBucket
+from kubextend.cluster.outbox import Letter, Letters, Outbox, OutboxStats, TokenBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -54,11 +54,9 @@ class Activator:
     ) -> None:
         self._outbox = Outbox(
             cluster,
+            Letters(TokenBucket(rate, burst, clock), pod_interval_s, clock),
             name="kubextend-activator",
             trouble="pods cannot be woken",
-            bucket=TokenBucket(rate, burst, clock),
-            interval_s=pod_interval_s,
-            clock=clock,
         )
         self._generation = count(1)
 
@@ -75,7 +73,7 @@ class Activator:
         for pod in pods:
             if is_addressable(pod):
                 path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
-                self._outbox.put(pod.uid, partial(self._patch, path, pod.uid))
+                self._outbox.put(Letter.about(pod, pod.uid, partial(self._patch, path, pod.uid)))
             else:
                 self.stats.dropped += 1
 

@@ -43,6 +43,7 @@ class Call:
         body: sent as JSON.
         content_type: of the body.
         accept: the content types of an answer.
+        most_bytes: a longer answer is not read to its end; None: any is.
     """
 
     method: str
@@ -52,6 +53,7 @@ class Call:
     body: Mapping[str, object] | None = None
     content_type: str = "application/json"
     accept: str = "application/json"
+    most_bytes: int | None = None
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -62,6 +64,13 @@ class UnreachableError(ClusterError):
 
     def __init__(self, call: Call, reason: object) -> None:
         super().__init__(f"{call}: {' '.join(str(reason).split())}")
+
+
+class TooLongError(ClusterError):
+    """The answer is longer than its reader takes."""
+
+    def __init__(self, call: Call, most_bytes: int) -> None:
+        super().__init__(f"{call}: the answer is longer than {most_bytes} bytes")
 
 
 class RefusedError(ClusterError):

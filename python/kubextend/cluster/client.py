@@ -14,6 +14,7 @@ import threading
 import time
 from contextlib import suppress
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
@@ -27,10 +28,11 @@ from kubernetes.config import (
     load_incluster_config,
     load_kube_config,
 )
+from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from kubextend import __version__
-from kubextend.cluster.call import Call, RefusedError, UnreachableError
-from kubextend.cluster.stream import BROKEN, Stream
+from kubextend.cluster.call import Call, RefusedError, TooLongError, UnreachableError
+from kubextend.cluster.stream import BROKEN, READ_BYTES, Stream
 from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -71,6 +73,14 @@ def connect(kubeconfig: str | None = None, context: str | None = None) -> Cluste
     if kubeconfig is None and context is None and _in_a_pod():
         return Cluster(_service_account)
     return Cluster(partial(_kubeconfig, kubeconfig or _default_kubeconfig(), context))
+
+
+def check_kubeconfig(path: str, context: str | None = None) -> None:
+    """See ``kubextend.cluster.check_kubeconfig``."""
+    try:
+        KubeConfigLoader(KubeConfigMerger(path).config, active_context=context)  # type: ignore[no-untyped-call]
+    except _BROKEN_FILE as error:
+        raise ClusterError(_broken(path, error)) from error
 
 
 def _in_a_pod() -> bool:
@@ -155,11 +165,18 @@ class Cluster:
 
         Raises:
             RefusedError: the API answered with something other than 2xx.
+            TooLongError: the answer is longer than the call allows.
             UnreachableError: no whole answer came.
         """
         response = self._open(call)
         try:
-            return response.read()
+            # Joining a list of pieces would hold all of the answer twice.
+            whole = BytesIO()
+            for piece in response.stream(READ_BYTES):
+                whole.write(piece)
+                if call.most_bytes is not None and whole.tell() > call.most_bytes:
+                    raise TooLongError(call, call.most_bytes)
+            return whole.getvalue()
         except BROKEN as error:
             raise UnreachableError(call, error) from error
         finally:

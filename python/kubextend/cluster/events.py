@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 import orjson
 
 from kubextend.cluster.call import Call, UnreachableError, is_addressable
-from kubextend.cluster.outbox import Outbox, OutboxStats, TokenBucket
+from kubextend.cluster.outbox import Letter, Letters, Outbox, OutboxStats, TokenBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -90,11 +90,9 @@ class EventRecorder:
     ) -> None:
         self._outbox = Outbox(
             cluster,
+            Letters(TokenBucket(rate, burst, clock), 0.0, clock),
             name="kubextend-events",
             trouble="pods cannot be told what they wait for",
-            bucket=TokenBucket(rate, burst, clock),
-            interval_s=0.0,
-            clock=clock,
         )
         self._clock = clock
         self._lock = threading.Lock()
@@ -139,7 +137,7 @@ class EventRecorder:
             written = event(pod, note, datetime.now(UTC))
             path = f"/apis/events.k8s.io/v1/namespaces/{pod.namespace}/events"
             call = Call("POST", path, CALL_S, body=written)
-            self._outbox.put(key, lambda: call)
+            self._outbox.put(Letter.about(pod, key, lambda: call))
 
     def _is_news(self, key: str) -> bool:
         now = self._clock()

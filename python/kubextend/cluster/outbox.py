@@ -5,17 +5,19 @@ from __future__ import annotations
 import heapq
 import logging
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
 from kubextend.cluster.call import CONFLICT, NOT_FOUND, RefusedError, UnreachableError
+from kubextend.cluster.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kubextend.cluster.call import Call
     from kubextend.cluster.client import Cluster
+    from kubextend.core import Pod
     from kubextend.errors import ClusterError
 
 log = logging.getLogger(__name__)
@@ -44,10 +46,30 @@ class OutboxStats:
 
 
 @dataclass(frozen=True, slots=True)
-class _Letter:
+class Letter:
+    """A call that is to be made.
+
+    Attributes:
+        key: tells calls apart.
+        write: makes the call when its time has come, anew for each attempt.
+        namespace: of the pod that the call is about.
+        pod_name: of that pod.
+        group: pods with equal labels have the same, as those of a gang and of a controller.
+        attempt: how often it will have been tried then.
+    """
+
     key: str
     write: Callable[[], Call]
+    namespace: str
+    pod_name: str
+    group: int
     attempt: int = 1
+
+    @classmethod
+    def about(cls, pod: Pod, key: str, write: Callable[[], Call]) -> Letter:
+        """A call about a pod, which is not kept: whoever creates a pod chooses its size."""
+        group = hash(frozenset(pod.labels.items()))
+        return cls(key, write, pod.namespace, pod.name, group)
 
 
 class TokenBucket:
@@ -71,58 +93,100 @@ class TokenBucket:
         return 0.0
 
 
+class Letters:
+    """Which call is made next, and when; one call for each key. Not safe for threads.
+
+    Calls whose time has come take turns by the namespace and the group of their pods: nobody's pod
+    waits for all that another tenant has.
+
+    Args:
+        bucket: the rate.
+        interval_s: the least time between two calls with one key.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, bucket: TokenBucket, interval_s: float, clock: Callable[[], float]) -> None:
+        self._bucket = bucket
+        self._interval_s = interval_s
+        self._clock = clock
+        self._keys: set[str] = set()
+        self._ready = Turns[Letter]()
+        self._later: list[tuple[float, int, Letter]] = []
+        self._sent_at: dict[str, float] = {}
+        self._order = count()
+
+    def put(self, letter: Letter, pause_s: float = 0.0) -> Letter | None:
+        """The call is made after the pause.
+
+        Where a call with its key waits already, that one is made and this one is not.
+
+        Returns: the call that is dropped where too many wait: one of the namespace with the most.
+        """
+        if letter.key in self._keys:
+            return None
+        self._keys.add(letter.key)
+        now = self._clock()
+        sent_at = self._sent_at.get(letter.key, float("-inf"))
+        due_at = max(now + pause_s, sent_at + self._interval_s)
+        heapq.heappush(self._later, (due_at, next(self._order), letter))
+        self._line_up(now)
+        if len(self._keys) <= MAX_WAITING:
+            return None
+        dropped = self._ready.drop() if self._ready else self._later.pop()[2]
+        self._keys.discard(dropped.key)
+        return dropped
+
+    def take(self) -> Letter | float | None:
+        """The call to make now; else the seconds until there may be one; None: there is none."""
+        now = self._clock()
+        self._line_up(now)
+        if not self._ready:
+            return self._later[0][0] - now if self._later else None
+        wait_s = self._bucket.take()
+        return wait_s or self._taken(now)
+
+    def _taken(self, now: float) -> Letter:
+        letter = self._ready.take()
+        self._keys.discard(letter.key)
+        if len(self._sent_at) > MAX_WAITING:
+            recent = now - self._interval_s
+            self._sent_at = {key: at for key, at in self._sent_at.items() if at > recent}
+        self._sent_at[letter.key] = now
+        return letter
+
+    def _line_up(self, now: float) -> None:
+        """Calls whose time has come have their turn."""
+        while self._later and self._later[0][0] <= now:
+            letter = heapq.heappop(self._later)[2]
+            self._ready.put(letter.namespace, letter.group, letter)
+
+
 class Outbox:
     """Sends from one thread of its own, which begins with the first call.
 
     Args:
         cluster: the API.
         name: of the thread.
-        trouble: what it means that calls fail, said once until one succeeds.
-        bucket: the rate.
-        interval_s: the least time between two calls with one key.
-        clock: seconds, monotonic.
+        trouble: what it means that calls fail, said once until one succeeds; and that calls are
+            dropped, said once until none waits.
+        letters: the calls that wait; nobody else touches them.
     """
 
-    def __init__(  # noqa: PLR0913 - one argument for each limit
-        self,
-        cluster: Cluster,
-        *,
-        name: str,
-        trouble: str,
-        bucket: TokenBucket,
-        interval_s: float,
-        clock: Callable[[], float],
-    ) -> None:
+    def __init__(self, cluster: Cluster, letters: Letters, *, name: str, trouble: str) -> None:
         self.stats = OutboxStats()
         self._cluster = cluster
         self._trouble = trouble
-        self._bucket = bucket
-        self._interval_s = interval_s
-        self._clock = clock
         self._changed = threading.Condition()
-        self._due: list[tuple[float, int, _Letter]] = []
-        self._waiting: set[str] = set()
-        self._sent_at: dict[str, float] = {}
-        self._order = count()
+        self._letters = letters
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._stopped = False
         self._failing = False
+        self._full = False
 
-    def put(self, key: str, write: Callable[[], Call]) -> None:
-        """The call is sent soon; where one with its key already waits, that one is. Never waits.
-
-        Args:
-            key: tells calls apart.
-            write: makes the call when its time has come, anew for each attempt.
-        """
+    def put(self, letter: Letter) -> None:
+        """The call is made soon; where one with its key already waits, that one is. Never waits."""
         with self._changed:
-            if key in self._waiting:
-                return
-            if len(self._due) >= MAX_WAITING:
-                self.stats.dropped += 1
-                return
-            due_at = self._sent_at.get(key, float("-inf")) + self._interval_s
-            self._push(max(due_at, self._clock()), _Letter(key, write))
+            self._put(letter)
             if not (self._stopped or self._thread.is_alive()):
                 self._thread.start()
             self._changed.notify()
@@ -135,9 +199,20 @@ class Outbox:
         if self._thread.is_alive():
             self._thread.join(JOIN_S)
 
-    def _push(self, due_at: float, letter: _Letter) -> None:
-        self._waiting.add(letter.key)
-        heapq.heappush(self._due, (due_at, next(self._order), letter))
+    def _put(self, letter: Letter, pause_s: float = 0.0) -> None:
+        dropped = self._letters.put(letter, pause_s)
+        if dropped is None:
+            return
+        self.stats.dropped += 1
+        if not self._full:
+            self._full = True
+            log.warning(
+                "%s: %d calls wait already; the first one dropped is about pod %s/%s",
+                self._trouble,
+                MAX_WAITING,
+                dropped.namespace,
+                dropped.pod_name,
+            )
 
     def _run(self) -> None:
         while (letter := self._next()) is not None:
@@ -152,33 +227,18 @@ class Outbox:
                 self.stats.sent += 1
                 self._failing = False
 
-    def _next(self) -> _Letter | None:
+    def _next(self) -> Letter | None:
         """The next call whose time has come, within the rate; None once stopped."""
         with self._changed:
             while not self._stopped:
-                wait_s = self._wait_s()
-                if wait_s == 0.0:
-                    return self._pop()
-                self._changed.wait(wait_s)
+                found = self._letters.take()
+                if isinstance(found, Letter):
+                    return found
+                self._full = self._full and found is not None
+                self._changed.wait(found)
         return None
 
-    def _wait_s(self) -> float | None:
-        if not self._due:
-            return None
-        early_s = self._due[0][0] - self._clock()
-        return early_s if early_s > 0 else self._bucket.take()
-
-    def _pop(self) -> _Letter:
-        letter = heapq.heappop(self._due)[2]
-        self._waiting.discard(letter.key)
-        now = self._clock()
-        if len(self._sent_at) > MAX_WAITING:
-            recent = now - self._interval_s
-            self._sent_at = {key: at for key, at in self._sent_at.items() if at > recent}
-        self._sent_at[letter.key] = now
-        return letter
-
-    def _failed(self, letter: _Letter, error: RefusedError | UnreachableError) -> None:
+    def _failed(self, letter: Letter, error: RefusedError | UnreachableError) -> None:
         if _gone(error):
             self.stats.gone += 1
             return
@@ -192,9 +252,7 @@ class Outbox:
         asked_s = error.retry_after_s if isinstance(error, RefusedError) else None
         pause_s = max(asked_s or 0.0, 2.0 ** (letter.attempt - 1))
         with self._changed:
-            if letter.key not in self._waiting:
-                later = _Letter(letter.key, letter.write, letter.attempt + 1)
-                self._push(self._clock() + pause_s, later)
+            self._put(replace(letter, attempt=letter.attempt + 1), pause_s)
 
 
 def _gone(error: ClusterError) -> bool:

@@ -13,7 +13,14 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from kubextend.cluster.call import GONE, SERVER_ERROR, Call, RefusedError, UnreachableError
+from kubextend.cluster.call import (
+    GONE,
+    SERVER_ERROR,
+    Call,
+    RefusedError,
+    TooLongError,
+    UnreachableError,
+)
 from kubextend.cluster.coalescer import Coalescer
 from kubextend.errors import ClusterError, WireError
 
@@ -27,6 +34,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PAGE_ITEMS = 500
+MOST_PAGE_BYTES = 12 << 20
+"""500 objects of a usual size take less. Whoever may create pods can make them of 1.5 MB each."""
+FEWER = 8
+"""How many times fewer objects a page has after one that was too long: at last a single one."""
 PAGED_ATTEMPTS = 2
 """Pages that expire twice are read too slowly for the API: then the list comes in one piece."""
 LIST_SILENCE_S = 30.0
@@ -186,6 +197,7 @@ class Reflector(Generic[_Store]):
         self._opening = threading.Lock()
         self._stream: Stream | None = None
         self._version: str | None = None
+        self._page_items = PAGE_ITEMS
         self._synced = threading.Event()
         self._contact_at: float | None = None
         self._last_error: str | None = None
@@ -257,10 +269,12 @@ class Reflector(Generic[_Store]):
         self._listener.list_begins()
         relist = self._store.relist()
         query = self._selected()
+        most_bytes = None
         if self._streaks.expired < PAGED_ATTEMPTS:
-            query["limit"] = str(PAGE_ITEMS)
+            query["limit"] = str(self._page_items)
+            most_bytes = MOST_PAGE_BYTES
         while True:
-            call = Call("GET", self._kind.path, LIST_SILENCE_S, query)
+            call = Call("GET", self._kind.path, LIST_SILENCE_S, query, most_bytes=most_bytes)
             page = relist.page(self._cluster.request(call))
             self._heard()
             if not page.continue_token:
@@ -362,6 +376,11 @@ class Reflector(Generic[_Store]):
 
     def _pause_after(self, error: BaseException) -> float:
         """Note a failure; the seconds to wait, and in ``_version`` whether to list anew."""
+        if isinstance(error, TooLongError) and self._page_items > 1:
+            # The API's documentation lets no parameter but `continue` change within a list.
+            self._page_items = max(1, self._page_items // FEWER)
+            log.debug("%s are listed anew in shorter pages: %s", self._kind.noun, error)
+            return 0.0
         self.stats.failures += 1
         self._last_error = str(error) or type(error).__name__
         if isinstance(error, RefusedError) and error.status in {GONE, BAD_REQUEST}:

@@ -17,7 +17,6 @@ from kubextend.config.model import ExtenderConfiguration
 __all__ = ["check", "is_loopback", "is_wildcard"]
 
 _EVERY_NODE = 100
-_MOST_BYTES_READ = 4096
 _LONG_TIMEOUT = Duration.parse("10s")
 _LONGEST_PERMIT_WAIT = Duration.parse("15m")
 # Kubernetes kills a container 30 s after SIGTERM, and what is in flight needs some of them.
@@ -95,10 +94,9 @@ class _Checks:
 
     def server(self) -> None:
         server = self._config.server
-        same_host = server.health_host in {None, server.host}
         if (
-            self._sound("server.port", "server.healthPort")
-            and same_host
+            self._sound("server.port", "server.healthPort", "server.host", "server.healthHost")
+            and _overlap(server.host, server.health_host or server.host)
             and server.port == server.health_port
         ):
             message = "must not be the port of the verbs"
@@ -179,7 +177,7 @@ class _Checks:
             message = "its tokens would cross the network in plain text"
             hint = "set server.tls.certFile and keyFile, or accept that with server.insecure: true"
             self._complain(at, message, file, hint)
-        self._need_readable(at, file, empty="holds no token")
+        self._need_readable(at, file)
 
     def cluster(self) -> None:
         cluster, extender = self._config.cluster, self._config.extender
@@ -307,23 +305,21 @@ class _Checks:
         if key_file and not cert_file:
             self._complain((*at, "certFile"), "Required value: keyFile is set")
 
-    def _need_readable(self, at: Location, file: str | None, empty: str = "") -> None:
+    def _need_readable(self, at: Location, file: str | None) -> None:
         if not file:
             return
-        hint = ""
         try:
             with Path(file).open("rb") as opened:
-                message = "" if opened.read(_MOST_BYTES_READ).strip() else empty
+                opened.read(1)
         except OSError as error:
             hint = "~ is not expanded here" if file.startswith("~") else ""
             message = f"cannot be read: {error.strerror or type(error).__name__}"
+            if self._runs_here:
+                self._complain(at, message, file, hint)
+            else:
+                self._findings.note(at, f"{file} {message}; `kubextend serve` will need it")
         except ValueError as error:
             self._complain(at, f"is no name of a file: {error}", file)
-            return
-        if message and self._runs_here:
-            self._complain(at, message, file, hint)
-        elif message:
-            self._findings.note(at, f"{file} {message}; `kubextend serve` will need it")
 
     def _sound(self, *paths: str) -> bool:
         """Whether the file's own values stand at and below all these paths."""
@@ -337,6 +333,13 @@ class _Checks:
 
     def _complain(self, at: Location, message: str, value: object = None, hint: str = "") -> None:
         self._findings.complain(at, message, value, hint)
+
+
+def _overlap(host: str, other: str) -> bool:
+    """Whether a port can be had at one of these only; one that stands for all takes the others."""
+    loopback = {"localhost": "127.0.0.1"}
+    same = loopback.get(host, host) == loopback.get(other, other)
+    return same or is_wildcard(host) or is_wildcard(other)
 
 
 def _url_complaint(text: str) -> str:

@@ -7,15 +7,19 @@ the document should contain.
 
 import math
 import re
+import sys
 from collections.abc import Callable
-from typing import TypeAlias
+from pathlib import Path
+from typing import Final, TypeAlias
 
 import yaml
 from pydantic import JsonValue
 
 from kubextend.errors import ConfigError, Issue
 
-__all__ = ["read_document"]
+__all__ = ["read_document", "read_file"]
+
+_STDIN: Final = "-"
 
 _MAX_BYTES = 1 << 20
 # An alias counts as often as it is used, so ten nested tenfold aliases are past this at once.
@@ -47,6 +51,23 @@ _Loader.add_implicit_resolver(_TAG + "merge", re.compile(r"^<<$"), ["<"])
 _Loader.add_implicit_resolver(_TAG + "null", re.compile(r"^(?:~|null|Null|NULL|)$"), [*"~nN", ""])
 
 
+def read_file(path: str | Path) -> tuple[bytes, str]:
+    """What a file holds, and what it is called in messages; ``-`` is standard input.
+
+    No more is read than a document may have, whatever the file is.
+
+    Raises: ConfigError: it cannot be read.
+    """
+    try:
+        if str(path) == _STDIN:
+            return sys.stdin.buffer.read(_MAX_BYTES + 1), "standard input"
+        with Path(path).open("rb") as file:
+            return file.read(_MAX_BYTES + 1), str(path)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise ConfigError([Issue(str(path), f"cannot be read: {reason}")]) from error
+
+
 def read_document(data: bytes, source: str) -> dict[str, JsonValue]:
     """The mapping that ``data`` holds.
 
@@ -72,7 +93,7 @@ def read_document(data: bytes, source: str) -> dict[str, JsonValue]:
 
 def _compose(data: bytes, source: str) -> yaml.Node:
     if len(data) > _MAX_BYTES:
-        raise ConfigError([Issue(source, f"{len(data)} bytes, more than {_MAX_BYTES}")])
+        raise ConfigError([Issue(source, f"has more than {_MAX_BYTES} bytes")])
     try:
         root = yaml.compose(data.decode("utf-8-sig"), _Loader)
     except UnicodeDecodeError as error:

@@ -3,7 +3,6 @@
 import copy
 import json
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -12,7 +11,7 @@ from pydantic import JsonValue, ValidationError
 
 from kubextend.config.catalog import Catalog
 from kubextend.config.checks import check
-from kubextend.config.document import read_document
+from kubextend.config.document import read_document, read_file
 from kubextend.config.issues import Findings, Location, issues_of, suggestion
 from kubextend.config.model import API_VERSION, KIND, ExtenderConfiguration, PluginInfo
 from kubextend.config.out_of_tree import FIELD, with_out_of_tree
@@ -25,7 +24,7 @@ from kubextend.config.scheduler_file import (
 )
 from kubextend.errors import ConfigError, Issue
 
-__all__ = ["DEFAULT", "load", "parse"]
+__all__ = ["DEFAULT", "load", "parse", "without_nulls"]
 
 DEFAULT: Final = """\
 apiVersion: kubextend.dev/v1alpha1
@@ -40,8 +39,6 @@ profiles:
       enabled:
       - name: HighCommPodFilter
 """
-
-_STDIN: Final = "-"
 
 # Of a list of texts no single one could be given a default.
 _TEXT_LISTS: Final[tuple[Location, ...]] = ((FIELD,), ("server", "waitingPods", "allowedNames"))
@@ -70,8 +67,8 @@ def load(
 
     Raises: ConfigError: with every issue of the file.
     """
-    data = DEFAULT.encode() if path is None else _bytes(Path(path))
-    shown = "standard input" if str(path) == _STDIN else str(path or "the embedded default")
+    default = DEFAULT.encode(), "the embedded default"
+    data, shown = default if path is None else read_file(path)
     tree = read_document(data, shown)
     return parse(tree, known=known, overrides=overrides, runs_here=runs_here)
 
@@ -102,16 +99,6 @@ def parse(
     return config.with_resolved(resolved, (*findings.notes, *later.notes), part)
 
 
-def _bytes(path: Path) -> bytes:
-    try:
-        if str(path) == _STDIN:
-            return sys.stdin.buffer.read()
-        return path.read_bytes()
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise ConfigError([Issue(str(path), f"cannot be read: {reason}")]) from error
-
-
 def _check_type(tree: Mapping[str, JsonValue], findings: Findings) -> None:
     kind, version = tree.get("kind"), tree.get("apiVersion")
     versions = SCHEDULER_API_VERSIONS if kind == SCHEDULER_KIND else (API_VERSION,)
@@ -132,7 +119,7 @@ def _prepared(
     """The document with overrides, and with the one default that hangs on another section."""
     if "cluster" in tree and tree["cluster"] is None and "cluster.kubeconfig" not in overrides:
         findings.note(("cluster",), "empty, so there is no access to the API; {} switches it on")
-    prepared = {key: _without_nulls(value) for key, value in tree.items() if value is not None}
+    prepared = {key: without_nulls(value) for key, value in tree.items() if value is not None}
     for path, value in overrides.items():
         _set(prepared, path.split("."), value)
     extender = prepared.setdefault("extender", {})
@@ -141,17 +128,17 @@ def _prepared(
     return prepared
 
 
-def _without_nulls(value: JsonValue) -> JsonValue:
+def without_nulls(value: JsonValue) -> JsonValue:
     """A copy in which a field set to null is absent, which is what null means to Kubernetes.
 
     A plugin's arguments stay as they are: what null means there is the plugin's affair.
     """
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        return [without_nulls(item) for item in value]
     if not isinstance(value, dict):
         return value
     return {
-        key: copy.deepcopy(item) if key == "args" else _without_nulls(item)
+        key: copy.deepcopy(item) if key == "args" else without_nulls(item)
         for key, item in value.items()
         if item is not None
     }

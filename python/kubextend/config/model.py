@@ -19,6 +19,7 @@ from pydantic import (
     PlainSerializer,
     PlainValidator,
     PrivateAttr,
+    WithJsonSchema,
 )
 from pydantic.alias_generators import to_camel
 
@@ -32,6 +33,7 @@ __all__ = [
     "Extender",
     "ExtenderConfiguration",
     "ExtenderTLSConfig",
+    "GoDuration",
     "ManagedResource",
     "Plugin",
     "PluginConfig",
@@ -192,135 +194,154 @@ def _gate(name: str) -> str:
 
 
 _FilePath = Annotated[str | None, AfterValidator(lambda path: path or None)]
-_GoDuration = Annotated[Duration, PlainValidator(_duration), PlainSerializer(str, return_type=str)]
+GoDuration = Annotated[
+    Duration,
+    PlainValidator(_duration),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "examples": ["2s", "1m30s"]}),
+]
 _Port = Annotated[int, Field(ge=1, le=65535)]
 _Percentage = Annotated[int, Field(ge=0, le=100)]
 
 
 class ServerTLS(_Model):
-    """Certificates of the server; a client CA makes it ask every client for one too."""
+    """Certificates of the server. With a client CA, every client needs a certificate as well."""
 
     cert_file: _FilePath = None
+    """Certificate of the server, with its chain, as PEM. Null: the server speaks plain HTTP."""
     key_file: _FilePath = None
+    """Private key of `certFile`, as PEM."""
     client_ca_file: _FilePath = Field(default=None, alias="clientCAFile")
+    """CA certificates, as PEM. Every client needs a certificate of one of these CAs."""
 
 
 class WaitingPods(_Model):
-    """Who may list, allow and reject waiting pods over HTTP; its presence switches that on.
-
-    Attributes:
-        allowed_names: common names or DNS names of client certificates, spelled as there.
-        token_file: bearer tokens, one a line; what it holds may change at any time.
-    """
+    """Who may list, allow and reject waiting pods over HTTP. The section switches that on."""
 
     allowed_names: tuple[str, ...] = ()
+    """Common names or DNS names of client certificates, spelled as there."""
     token_file: _FilePath = None
+    """File of bearer tokens, one on each line. The server reads the file at every request."""
 
 
 class Server(_Model):
-    """Where and how the verbs are served.
-
-    Attributes:
-        path: what the verbs are under; ``/`` makes them ``/filter`` and so on.
-        health_port: a port of its own for livez, readyz and metrics, over plain HTTP.
-        health_host: where that port listens; None for ``host``. It serves no verb, so a pod whose
-            verbs stay on loopback may open it to probes and to Prometheus.
-        max_in_flight_bytes: bodies that are held at the same time; beyond it requests get 503.
-        drain_delay: from SIGTERM on it is not ready, yet goes on for so long.
-        insecure: bind and preempt may be reached from other machines without a certificate.
-        waiting_pods: who may decide on waiting pods; None: nobody.
-    """
+    """Where and how kubextend serves the verbs."""
 
     host: Annotated[str, Field(min_length=1), AfterValidator(_host)] = "127.0.0.1"
+    """Address or name to listen on. Away from loopback, preempt and bind need `tls.clientCAFile` or
+    `insecure`."""
     port: _Port = 8888
+    """TCP port of the verbs."""
     path: Annotated[str, AfterValidator(_server_path)] = "/"
+    """Path below which the verbs are: `/` makes them `/filter` and so on."""
     health_port: _Port | None = None
+    """TCP port of `/livez`, `/readyz` and `/metrics` over plain HTTP, for no verb. Null: `port`
+    serves them."""
     health_host: Annotated[str, Field(min_length=1), AfterValidator(_host)] | None = None
+    """Address of `healthPort`. Null: `host`. A pod whose verbs stay on loopback opens it to probes
+    and to Prometheus."""
     max_body_bytes: Annotated[int, Field(ge=1)] = 512 << 20
+    """Bytes of the largest request body; a larger one gets 413. 15,000 whole nodes are 285 MB,
+    their names 1 MB."""
     max_in_flight_bytes: Annotated[int, Field(ge=1)] = 1 << 30
+    """Bytes of all bodies held at a time, at least `maxBodyBytes`; requests beyond get 503."""
     # kube-scheduler drops an idle connection after 90 s; a server that is first fails a call.
-    keep_alive_seconds: Annotated[int, Field(ge=95)] = 120
-    drain_delay: _GoDuration = Duration(0)
+    keep_alive_seconds: Annotated[int, Field(ge=95, le=86_400)] = 120
+    """Seconds before the server closes an idle connection; kube-scheduler closes it after 90."""
+    drain_delay: GoDuration = Duration(0)
+    """Time from SIGTERM on in which the server is not ready and still answers, 20s at most."""
     insecure: bool = False
+    """Whether anyone who reaches the port may call preempt and bind."""
     tls: ServerTLS = ServerTLS()
+    """Certificates of the server and of its clients."""
     waiting_pods: WaitingPods | None = None
+    """Who may list, allow and reject waiting pods over HTTP. Null: nobody."""
 
 
 class Cluster(_Model):
-    """Access to the Kubernetes API; its presence is what switches the access on."""
+    """Access to the Kubernetes API. The section, even an empty one, switches the access on."""
 
     kubeconfig: _FilePath = None
+    """Path of a kubeconfig. Null: the pod's service account, else the default kubeconfig."""
     context: _FilePath = None
+    """Context of the kubeconfig. Null: its current context."""
 
 
 class QueueLease(_Model):
-    """The Lease that says which replica releases pods.
-
-    Attributes:
-        namespace: None: the one that kubextend runs in, and outside of any pod kube-system.
-    """
+    """The Lease whose holder is the replica that releases pods."""
 
     name: Annotated[str, AfterValidator(_dns_name)] = "kubextend-queue"
+    """Name of the Lease."""
     namespace: Annotated[str, AfterValidator(_dns_name)] | None = None
+    """Namespace of the Lease. Null: that of kubextend's pod; outside a pod, `kube-system`."""
 
 
 class Queue(_Model):
-    """How pods are released, where a profile enables a queueSort plugin.
-
-    Attributes:
-        strategy: what an unschedulable pod means to those behind it: they wait, or they do not.
-        window: how many released pods kube-scheduler may have at a time. Their order among
-            themselves is kube-scheduler's.
-        max_hold: no released pod is waited for longer.
-        gate: the scheduling gate that is put on pods at their creation, and taken off here.
-    """
+    """How the queue releases pods, where a profile enables a queueSort plugin."""
 
     strategy: Literal["StrictFIFO", "BestEffortFIFO"] = "BestEffortFIFO"
+    """What happens while a released pod is unschedulable: `StrictFIFO` keeps later pods waiting,
+    `BestEffortFIFO` goes on."""
     window: Annotated[int, Field(ge=1, le=10_000)] = 1
-    max_hold: _GoDuration = Duration(60_000_000_000)
+    """Number of released pods that kube-scheduler may have at a time. kube-scheduler orders them
+    itself."""
+    max_hold: GoDuration = Duration(60_000_000_000)
+    """Time after which a released pod gives up its place in the window."""
     gate: Annotated[str, AfterValidator(_gate)] = "kubextend.dev/queue"
+    """Scheduling gate that is put on pods at their creation; kubextend takes the gate off."""
     lease: QueueLease = QueueLease()
+    """Lease that decides which replica releases pods."""
 
 
 class ManagedResource(_Model):
-    """An extended resource: pods that ask for none of those listed are not sent to us."""
+    """An extended resource; kube-scheduler sends only pods that ask for a listed one."""
 
     name: str = ""
+    """Name of the extended resource, such as `example.com/gpu`."""
     ignored_by_scheduler: bool = False
+    """Whether kube-scheduler leaves the resource out of its own fit check."""
 
 
 class ExtenderTLSConfig(_Model):
-    """How kube-scheduler checks us and proves itself; the paths are on its machine, not ours."""
+    """TLS of kube-scheduler as a client. The paths are on kube-scheduler's machine."""
 
     ca_file: _FilePath = None
+    """CA of the server certificate, as PEM."""
     cert_file: _FilePath = None
+    """Client certificate of kube-scheduler, as PEM."""
     key_file: _FilePath = None
+    """Private key of `certFile`, as PEM."""
     server_name: _FilePath = None
+    """Name that kube-scheduler expects in the server certificate. Null: the host of `urlPrefix`."""
 
 
 class Extender(_Model):
-    """What kube-scheduler is told of us, under its own field names.
-
-    Attributes:
-        url_prefix: where kube-scheduler finds us; None: as ``server`` says.
-        node_cache_capable: kube-scheduler sends node names only. On by default with ``cluster``.
-        http_timeout: of filter, prioritize and preempt; bind has a longer one.
-        bind: kubextend binds pods even where no plugin needs it.
-        permit_max_wait: no Permit plugin holds a pod for longer; bind's timeout is a minute more.
-        max_held_pods: how many pods Permit plugins may hold at a time; each costs a connection.
-        max_held_pods_per_namespace: how many of those may be of one namespace.
-    """
+    """What kube-scheduler's own configuration says about kubextend, under its field names."""
 
     url_prefix: str | None = None
-    node_cache_capable: bool = False
-    http_timeout: _GoDuration = Duration(2_000_000_000)
+    """URL at which kube-scheduler finds the verbs. Null: the URL that `server` describes."""
+    node_cache_capable: Annotated[bool, Field(json_schema_extra={"default": None})] = False
+    """Whether requests carry node names only, instead of whole nodes. Null: true with `cluster`,
+    else false."""
+    http_timeout: GoDuration = Duration(2_000_000_000)
+    """Timeout of filter, prioritize and preempt."""
     ignorable: bool = False
+    """Whether kube-scheduler places pods without our filters while kubextend is away or has not
+    listed the nodes."""
     managed_resources: tuple[ManagedResource, ...] = ()
+    """Extended resources: kube-scheduler sends only pods that ask for one. Empty: all pods."""
     tls_config: ExtenderTLSConfig = ExtenderTLSConfig()
+    """How kube-scheduler checks the server and proves itself. Paths are on kube-scheduler's
+    machine."""
     bind: bool = False
-    permit_max_wait: _GoDuration = Duration(60_000_000_000)
+    """Whether kubextend binds pods even where no plugin needs it."""
+    permit_max_wait: GoDuration = Duration(60_000_000_000)
+    """Longest time for which a Permit plugin holds a pod, 15m at most. bind's timeout is a minute
+    more."""
     max_held_pods: Annotated[int, Field(ge=1)] = 2000
+    """Number of pods that Permit plugins hold at a time; each costs a connection."""
     max_held_pods_per_namespace: Annotated[int, Field(ge=1)] = 1000
+    """Number of those pods in one namespace."""
 
     @property
     def bind_timeout(self) -> Duration:
@@ -329,37 +350,56 @@ class Extender(_Model):
 
 
 class Plugin(_Model):
-    """A plugin by name; the weight counts at score only, 0 being 1 to kube-scheduler."""
+    """A plugin that runs at an extension point."""
 
     name: str = ""
+    """Name of the plugin. In `disabled`, `*` stands for all plugins."""
     weight: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] = 0
+    """Factor of the plugin's scores, at `score` and `multiPoint` only. 0 means 1."""
 
 
 class PluginSet(_Model):
-    """What one extension point adds and leaves out."""
+    """The plugins that one extension point adds and leaves out."""
 
     enabled: tuple[Plugin, ...] = ()
+    """Plugins that run at this point, in order."""
     disabled: tuple[Plugin, ...] = ()
+    """Plugins that `multiPoint` would enable and that do not run at this point."""
 
 
 class Plugins(_Model):
     """The extension points of a profile."""
 
     pre_enqueue: PluginSet = PluginSet()
+    """Plugins at `preEnqueue`."""
     queue_sort: PluginSet = PluginSet()
+    """Plugins at `queueSort`."""
     pre_filter: PluginSet = PluginSet()
+    """Plugins at `preFilter`."""
     filter: PluginSet = PluginSet()
+    """Plugins at `filter`."""
     post_filter: PluginSet = PluginSet()
+    """Plugins at `postFilter`."""
     pre_score: PluginSet = PluginSet()
+    """Plugins at `preScore`."""
     score: PluginSet = PluginSet()
+    """Plugins at `score`."""
     reserve: PluginSet = PluginSet()
+    """Plugins at `reserve`."""
     permit: PluginSet = PluginSet()
+    """Plugins at `permit`."""
     pre_bind: PluginSet = PluginSet()
+    """Plugins at `preBind`."""
     bind: PluginSet = PluginSet()
+    """Plugins at `bind`."""
     post_bind: PluginSet = PluginSet()
+    """Plugins at `postBind`."""
     multi_point: PluginSet = PluginSet()
+    """Plugins at every point that they implement."""
     placement_generate: PluginSet = PluginSet()
+    """Not served by kubextend: left to kube-scheduler."""
     placement_score: PluginSet = PluginSet()
+    """Not served by kubextend: left to kube-scheduler."""
 
     def at(self, point: str) -> PluginSet:
         """The set of the point that the file spells so."""
@@ -369,51 +409,54 @@ class Plugins(_Model):
 
 
 class PluginConfig(_Model):
-    """Arguments of one plugin, wherever it is enabled, and what its failure means.
-
-    Attributes:
-        failure_policy: Fail: what the plugin cannot judge fails. Ignore: PreFilter, Filter and
-            PostFilter go on without it. Score does in any case, as its answer has no room for an
-            error; binding never does.
-        isolation: where its code runs: in a thread of kubextend, or in a process of its own.
-    """
+    """Arguments of one plugin at all its points, and what a failure of the plugin means."""
 
     name: str = ""
+    """Name of the plugin."""
     args: dict[str, JsonValue] = Field(default_factory=dict)
+    """Arguments of the plugin; `kubextend plugins` lists them."""
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
+    """What a failure of the plugin means to PreFilter, Filter and PostFilter: `Fail` answers an
+    Error, `Ignore` goes on without the plugin."""
     isolation: Literal["thread", "process"] = "thread"
+    """Where the code of the plugin runs: in a thread of kubextend, or in a process of its own."""
 
 
 class SchedulerProfile(_Model):
-    """A profile as KubeSchedulerConfiguration has it.
-
-    Attributes:
-        scheduler_name: of the pods it is for; may be left out where there is one profile.
-        percentage_of_nodes_to_score: handed on to kube-scheduler, not read by us.
-    """
+    """The plugins for the pods of one scheduler name, as in a KubeSchedulerConfiguration."""
 
     scheduler_name: str | None = None
+    """`spec.schedulerName` of the pods that the profile is for. May be left out where there is one
+    profile."""
     percentage_of_nodes_to_score: _Percentage | None = None
+    """Handed on to kube-scheduler, in percent. Null: 100 where a filter runs."""
     plugins: Plugins = Plugins()
+    """Plugins enabled and disabled at each extension point."""
     plugin_config: tuple[PluginConfig, ...] = ()
+    """Arguments and failure policies of plugins."""
 
 
 class ExtenderConfiguration(_Model):
-    """All of it. ``config.load`` makes one; ``resolved`` is what the profiles come to.
-
-    Attributes:
-        out_of_tree: plugin classes that no package announces, as ``package.module:Class``.
-    """
+    """Configuration of kubextend, as one YAML document."""
 
     api_version: Literal["kubextend.dev/v1alpha1"] = API_VERSION
+    """Version of this format."""
     kind: Literal["ExtenderConfiguration"] = KIND
+    """Kind of this document."""
     out_of_tree: tuple[str, ...] = ()
+    """Plugin classes that no installed package announces, as `package.module:Class`."""
     server: Server = Server()
+    """Where and how the verbs are served."""
     cluster: Cluster | None = None
+    """Access to the Kubernetes API. Null: no access; `{}`: access with the defaults."""
     extender: Extender = Extender()
+    """What kube-scheduler is told, under its own field names."""
     queue: Queue = Queue()
+    """How pods are released where a profile enables a queueSort plugin."""
     score_scale: Literal["additive", "strict10"] = "additive"
+    """Scale of scores: `additive` for kube-scheduler; `strict10`, 0 to 10, for other clients."""
     profiles: tuple[SchedulerProfile, ...] = ()
+    """Profiles, as in a KubeSchedulerConfiguration."""
 
     _resolved: tuple[ResolvedProfile, ...] = PrivateAttr(default=())
     _notes: tuple[str, ...] = PrivateAttr(default=())

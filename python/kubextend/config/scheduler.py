@@ -112,7 +112,7 @@ def _refuse_unreachable(config: ExtenderConfiguration) -> None:
     extender, server = config.extender, config.server
     if not extender.url_prefix and is_wildcard(server.host):
         message = f"Required value: {server.host} is no address that kube-scheduler could call"
-        hint = "set extender.urlPrefix, or give --url-prefix"
+        hint = "set extender.urlPrefix, or give scheduler-config --url-prefix"
         findings.complain(("extender", "urlPrefix"), message, None, hint)
     if config.url_prefix.startswith("https:"):
         _refuse_unverified(config, findings)

@@ -1,1 +1,56 @@
 """What a plugin author reads: no HTTP, no Kubernetes client."""
+
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import Handle, HeldPod, HeldPods
+from kubextend.framework.plugin import (
+    BindPlugin,
+    FilterPlugin,
+    NormalizeScorePlugin,
+    PermitPlugin,
+    PerNodeFilterPlugin,
+    PerNodeScorePlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    QueuedPodInfo,
+    QueueSortPlugin,
+    Rejection,
+    ReservePlugin,
+    ScorePlugin,
+    Scores,
+)
+from kubextend.framework.status import Code, Status
+
+__all__ = [
+    "BindPlugin",
+    "Code",
+    "CycleState",
+    "FilterPlugin",
+    "Handle",
+    "HeldPod",
+    "HeldPods",
+    "NormalizeScorePlugin",
+    "PerNodeFilterPlugin",
+    "PerNodeScorePlugin",
+    "PermitPlugin",
+    "Plugin",
+    "PostBindPlugin",
+    "PostFilterPlugin",
+    "PreBindPlugin",
+    "PreEnqueuePlugin",
+    "PreFilterPlugin",
+    "PreFilterResult",
+    "PreScorePlugin",
+    "QueueSortPlugin",
+    "QueuedPodInfo",
+    "Rejection",
+    "ReservePlugin",
+    "ScorePlugin",
+    "Scores",
+    "Status",
+]

@@ -17,15 +17,16 @@ class CycleState:
     Attributes:
         skip_filter_plugins: names of plugins whose PreFilter answered Skip.
         skip_score_plugins: names of plugins whose PreScore answered Skip.
-        pods_left: in preempt, the pods on nodes once the victims are gone; None: as they are now.
         asked_for_pods: whether a plugin asked for the pods of all nodes in this attempt.
+        pods_seen: the pods that plugins see on nodes, where they are not those of now: in preempt
+            those that stay when the victims are gone; with pods that are nominated to a node.
     Source: kubernetes v1.36 pkg/scheduler/framework/cycle_state.go
     """
 
     __slots__ = (
         "_values",
         "asked_for_pods",
-        "pods_left",
+        "pods_seen",
         "skip_filter_plugins",
         "skip_score_plugins",
     )
@@ -34,7 +35,7 @@ class CycleState:
         self._values: dict[str, object] = {}
         self.skip_filter_plugins = _NONE
         self.skip_score_plugins = _NONE
-        self.pods_left: core.PodSnapshot | None = None
+        self.pods_seen: core.PodSnapshot | None = None
         self.asked_for_pods = False
 
     def read(self, key: str) -> object:

@@ -194,13 +194,14 @@ class Handle:
 
         Args:
             state: of the attempt that asks. A filter should give it: in preempt a candidate is
-                judged on the cluster from which its victims, and no others, are gone.
+                judged on the cluster from which its victims, and no others, are gone, and where
+                other pods are nominated to a node the node is judged with them too.
         """
         self._check_declared()
         if state is not None:
             state.asked_for_pods = True
-            if state.pods_left is not None:
-                return state.pods_left
+            if state.pods_seen is not None:
+                return state.pods_seen
         return None if self._pods is None else self._pods.store.snapshot()
 
     def pending_pods(self) -> list[core.Pod]:
@@ -222,7 +223,8 @@ class Handle:
             namespace: theirs.
             label: its key.
             value: its value.
-            state: of the attempt that asks, as for ``pods``: in preempt the victims are gone.
+            state: of the attempt that asks, as for ``pods``: in preempt the victims are gone, and
+                a pod that is nominated to the node names it.
         """
         self._check_declared()
         if self._pods is None:
@@ -231,8 +233,8 @@ class Handle:
         if state is None:
             return pods
         state.asked_for_pods = True
-        left = state.pods_left
-        return pods if left is None else [pod for pod in pods if _stays(pod, left)]
+        seen = state.pods_seen
+        return pods if seen is None else seen.these(pods)
 
     def assumed_pods(self) -> frozenset[str]:
         """UIDs of the pods on their way to a node, until the watch shows them bound."""
@@ -254,8 +256,3 @@ class Handle:
 def needs_pods_undeclared(plugin: str) -> KubextendError:
     """What to raise where a plugin asks for pods and does not say that it needs them."""
     return KubextendError(f"set needs_pods = True on {plugin}: it asks for pods")
-
-
-def _stays(pod: core.Pod, left: core.PodSnapshot) -> bool:
-    """Whether a pod is on no node, or among those that are left on its node."""
-    return not pod.node_name or any(pod.uid == each.uid for each in left.pods_on(pod.node_name))

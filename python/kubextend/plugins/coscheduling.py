@@ -46,7 +46,8 @@ _DENIED = "pod group was rejected a moment ago"
 _WAITING = "waiting for other pods of the pod group"
 _GIVEN_UP = "pod group was rejected because of another of its pods"
 
-_Key = tuple[str, str]
+_Key = tuple[str, str, str]
+"""Scheduler name, namespace, name of the group."""
 
 
 class CoschedulingArgs(BaseModel):
@@ -101,7 +102,7 @@ class _Roster:
     """The pods of a group as they were listed.
 
     Attributes:
-        there: UIDs of those that are there to stay and not gated, and of those asked about since.
+        there: UIDs of those that run or may be placed soon, and of those asked about since.
         bound: UIDs of those that the watch shows on a node.
         until_s: when the list is too old.
     """
@@ -165,6 +166,9 @@ class Coscheduling:
         self._lock = threading.Lock()
         self._groups: OrderedDict[_Key, _Group] = OrderedDict()
         self._loop: asyncio.AbstractEventLoop | None = None
+        config = handle.configuration
+        # The queue takes this gate off by itself; nobody knows when another one goes.
+        self._own_gates = {config.queue.gate} if config is not None and config.queues else set()
 
     def pre_filter(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Status | None:
         """Rejects the pod where its group cannot be complete, or was rejected a moment ago."""
@@ -261,7 +265,7 @@ class Coscheduling:
         key = self._args.min_available_key
         text = labels.get(key) or pod.annotations.get(key) or ""
         number = int(text) if _NUMBER.fullmatch(text) else None
-        return _Gang((pod.namespace, name), number)
+        return _Gang((pod.scheduler_name, pod.namespace, name), number)
 
     def _group(self, key: _Key) -> _Group:
         with self._lock:
@@ -277,10 +281,24 @@ class Coscheduling:
             del self._groups[idle]
 
     def _members(self, key: _Key) -> list[core.Pod]:
-        """The pods of a group that are there to stay."""
-        namespace, name = key
+        """The pods of a group that run, or that kube-scheduler may place in this profile.
+
+        A pod that runs counts whoever placed it. One that has no node yet may never get one where
+        it belongs to another scheduler, or has a gate that is not the queue's.
+        """
+        scheduler_name, namespace, name = key
         pods = self._handle.labelled_pods(namespace, self._args.pod_group_label, name)
-        return [pod for pod in pods if pod.deletion_timestamp is None]
+        return [
+            pod
+            for pod in pods
+            if pod.deletion_timestamp is None
+            and (pod.node_name or self._may_be_placed(pod, scheduler_name))
+        ]
+
+    def _may_be_placed(self, pod: core.Pod, scheduler_name: str) -> bool:
+        return pod.scheduler_name == scheduler_name and self._own_gates.issuperset(
+            pod.scheduling_gates
+        )
 
     def _counted(self, key: _Key, group: _Group) -> int:
         """How many pods run, or came as far as Permit and did not fail since: at most."""
@@ -313,7 +331,7 @@ class Coscheduling:
         # A pod may come as far as Permit on the event loop while a thread lists.
         group.permitted -= permitted - uids
         return _Roster(
-            there={pod.uid for pod in members if not pod.scheduling_gates},
+            there=uids,
             bound={pod.uid for pod in members if pod.node_name and pod.uid not in assumed},
             until_s=self._clock() + len(members) / _LISTED_PER_S,
         )
@@ -389,8 +407,10 @@ class Coscheduling:
             self._wake_in(group.denied_until_s - self._clock(), group)
 
     def _is_older(self, pod: core.Pod) -> bool:
-        """Whether a process before this one may have turned it away."""
-        return not pod.node_name and pod.creation_timestamp < self._began
+        """Whether a process before this one may have turned the pod away."""
+        if pod.node_name or pod.scheduling_gates:
+            return False
+        return pod.creation_timestamp < self._began
 
     def _wake_in(self, seconds: float, group: _Group) -> None:
         if seconds > 0:

@@ -4,7 +4,6 @@ Source: kubernetes-sigs/scheduler-plugins pkg/trimaran/targetloadpacking
 """
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -99,15 +98,17 @@ class TargetLoadPacking:
         measured = self._metric.latest()
         pods = self._handle.pods()
         since = _reporting_since(measured.evaluated_at)
+        # The measurement cannot know pods that are bound and did not start, or started lately.
+        late = {} if pods is None else pods.started_after(nodes, since)
         of_pod = self.predicted_milli(pod)
         scores = []
-        for node, capacity in zip(nodes.names, nodes.allocatable("cpu"), strict=True):
+        capacities = nodes.allocatable("cpu")
+        for row, (node, capacity) in enumerate(zip(nodes.names, capacities, strict=True)):
             percent = measured.by_node.get(node, -1.0)
             if percent < 0 or capacity <= 0:
                 scores.append(self._args.fallback_score)
                 continue
-            late = () if pods is None else _started_after(pods.pods_on(node), since)
-            added = of_pod + sum(map(self.predicted_milli, late))
+            added = of_pod + sum(map(self.predicted_milli, late.get(row, ())))
             used = percent / _PERCENT * capacity
             expected = _PERCENT * (used + added) / capacity
             scores.append(target_score(expected, self._args.target_utilization))
@@ -153,11 +154,6 @@ def _reporting_since(evaluated_at: float | None) -> str:
     except (ValueError, OverflowError, OSError):
         return ""
     return since.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _started_after(pods: list[core.Pod], since: str) -> Iterator[core.Pod]:
-    """Pods that the measurement cannot know: bound and not started, or started lately."""
-    return (pod for pod in pods if pod.start_time is None or pod.start_time > since)
 
 
 def _milli(cpu: str) -> int:

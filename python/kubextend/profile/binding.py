@@ -27,9 +27,9 @@ from kubextend.framework.plugin import (
     ReservePlugin,
 )
 from kubextend.framework.status import Code, Status
+from kubextend.framework.wrong_answer import wrong_answer
 from kubextend.profile.guard import (
     about,
-    answered,
     detailed,
     error_of,
     guarded,
@@ -270,7 +270,10 @@ class BindingCycle:
         self, plugin: Plugin, point: str, method: Callable[..., Any]
     ) -> None:
         try:
-            await self._call(plugin, point, method, late=True)
+            answer = await self._call(plugin, point, method, late=True)
+            if answer is not None:
+                error = PluginError(plugin.name, point, str(wrong_answer(answer, "None")))
+                raise about(error, self.pod, self.node_name)
         except PluginError as error:
             # The sentence names the plugin.
             _LOGGER.exception("%s", error, extra=error.facts)  # noqa: TRY401
@@ -347,14 +350,14 @@ def _permitted(answer: object) -> tuple[object, float]:
 
     Raises: TypeError, ValueError: a tuple that is not of these two.
     """
-    if not isinstance(answer, tuple):
+    if answer is None or isinstance(answer, Status):
         # Without a timeout it fires at once, as a timeout of zero does in the scheduler.
         return answer, 0.0
     match answer:
         case [Status() | None as said, int() | float() as wait_s]:
             pass
         case _:
-            raise answered(answer, "a Status, None or (Status.wait(), seconds)")
+            raise wrong_answer(answer, "a Status, None or (Status.wait(), seconds)")
     if math.isnan(wait_s):
         message = "a timeout of NaN seconds"
         raise ValueError(message)

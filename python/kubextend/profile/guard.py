@@ -1,17 +1,17 @@
 """The boundary between a profile and what somebody's plugin does."""
 
 import asyncio
-import inspect
 import logging
 import time
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from kubextend import core
 from kubextend.errors import PluginError
 from kubextend.framework.plugin import Plugin
 from kubextend.framework.status import Code, Status
+from kubextend.framework.wrong_answer import check_status, wrong_answer
 from kubextend.logs import AtMost
 from kubextend.profile.run import AbandonedError, Run, current_run
 
@@ -19,8 +19,6 @@ __all__ = [
     "AnsweredError",
     "AtNodeError",
     "about",
-    "answered",
-    "check_reason",
     "detailed",
     "error_of",
     "guarded",
@@ -33,7 +31,6 @@ _DETAILS = logging.getLogger(f"{__name__}.details")
 _DETAILS.addFilter(AtMost(10))
 
 _Answer = TypeVar("_Answer")
-_LONGEST_SHOWN: Final = 80
 
 
 class AtNodeError(Exception):
@@ -139,21 +136,9 @@ def status_of(plugin: Plugin, point: str, answer: object, pod: core.Pod | None =
     if answer is None:
         return Status.success()
     if isinstance(answer, Status):
-        guarded(plugin, point, lambda: check_reason(answer), pod)
+        guarded(plugin, point, lambda: check_status(answer), pod)
         return answer
-    return guarded(plugin, point, lambda: _raise(answered(answer, "a Status or None")), pod)
-
-
-def answered(answer: object, expected: str) -> TypeError:
-    """What to raise where a plugin answered something else."""
-    if inspect.iscoroutine(answer):
-        answer.close()
-        hint = "; only reserve, unreserve, permit, preBind, bind and postBind may be async"
-        return TypeError(f"answered a coroutine where {expected} is expected{hint}")
-    shown = type(answer).__name__
-    if isinstance(answer, bool | int | float | str | bytes):
-        shown = f"{shown} {answer!r:.{_LONGEST_SHOWN}}"
-    return TypeError(f"answered {shown} where {expected} is expected")
+    return guarded(plugin, point, lambda: _raise(wrong_answer(answer, "a Status or None")), pod)
 
 
 def detailed(plugin: Plugin, point: str, pod: core.Pod, status: Status, about: str) -> None:
@@ -197,14 +182,6 @@ def seconds_until(deadline_s: float | None) -> asyncio.Timeout:
     return asyncio.timeout(None if deadline_s is None else deadline_s - time.monotonic())
 
 
-def check_reason(status: Status) -> None:
-    """Raises what the writer of the answer would raise, while the plugin is still known."""
-    if not isinstance(status.reason, str):
-        message = f"a reason that is no text but {type(status.reason).__name__}"
-        raise TypeError(message)
-    status.reason.encode()
-
-
 def _called(
     run: Run | None,
     plugin: Plugin,
@@ -230,13 +207,14 @@ def _failed(
     if run is not None:
         run.failed(plugin.name, point, "" if pod is None else pod.uid)
     cause = _cause(error)
-    # A PluginError is what the runner says of an answer.
+    node = error.node if isinstance(error, AtNodeError | PluginError) else ""
+    # A PluginError is what the runner says of an answer, or what another process says of the
+    # plugin, which may be the failure of a point within this one.
     if isinstance(cause, PluginError):
-        message = cause.message
+        failed = PluginError(plugin.name, cause.extension_point or point, cause.message)
     else:
-        message = f"{type(cause).__name__}: {cause}"
-    node = error.node if isinstance(error, AtNodeError) else ""
-    return about(PluginError(plugin.name, point, message), pod, node)
+        failed = PluginError(plugin.name, point, f"{type(cause).__name__}: {cause}")
+    return about(failed, pod, node)
 
 
 def _cause(error: BaseException) -> BaseException:

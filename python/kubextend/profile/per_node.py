@@ -1,6 +1,5 @@
 """The per-node grain of filter and score, brought to the form that takes all nodes at once."""
 
-import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, TypeVar
@@ -18,7 +17,8 @@ from kubextend.framework.plugin import (
     Scores,
 )
 from kubextend.framework.status import Status
-from kubextend.profile.guard import AtNodeError, answered
+from kubextend.framework.wrong_answer import close_all, wrong_answer
+from kubextend.profile.guard import AtNodeError
 
 __all__ = ["FilterNodes", "ScoreNodes", "filter_nodes_of", "score_nodes_of"]
 
@@ -43,7 +43,7 @@ def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> F
     needs_pods = getattr(plugin, "needs_pods", False)
 
     def now(state: CycleState) -> core.PodSnapshot | None:
-        return pods() if state.pods_left is None else state.pods_left
+        return pods() if state.pods_seen is None else state.pods_seen
 
     def filter_nodes(
         state: CycleState, pod: core.Pod, nodes: core.Nodes, kept: core.Mask
@@ -110,9 +110,8 @@ def _gathered(statuses: Sequence[Status | None], infos: Sequence[core.NodeInfo])
         if said is None:
             continue
         if not isinstance(said, Status):
-            for coroutine in filter(inspect.iscoroutine, statuses[row + 1 :]):
-                coroutine.close()
-            raise AtNodeError(infos[row].name) from answered(said, "a Status or None")
+            close_all(statuses[row + 1 :])
+            raise AtNodeError(infos[row].name) from wrong_answer(said, "a Status or None")
         packed = bits.get(said)
         if packed is None:
             packed = bits[said] = bytearray(-(-len(statuses) // 8))

@@ -5,8 +5,10 @@ Knows no verb and no bytes: nodes in, verdicts and scores out.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial, reduce
+from operator import and_
+from typing import Final
 
 from kubextend import core
 from kubextend.errors import PluginError
@@ -28,11 +30,11 @@ from kubextend.framework.plugin import (
     runs_in_core,
 )
 from kubextend.framework.status import Code, Status
+from kubextend.framework.wrong_answer import check_status, close_all, wrong_answer
 from kubextend.profile.binding import BindingPlugins
 from kubextend.profile.guard import (
     AtNodeError,
-    answered,
-    check_reason,
+    about,
     detailed,
     error_of,
     guarded,
@@ -49,8 +51,14 @@ __all__ = [
     "pre_filtered",
 ]
 
-MIN_NODE_SCORE = 0
-MAX_NODE_SCORE = 100
+_NODE_SCORE = (0, 100)
+# NormalizeScore brings any of these into that range.
+_ANY_SCORE = (-(2**63), 2**63 - 1)
+
+# Each costs an attempt. In a cluster where room is kept on more nodes than that, and for a plugin
+# that looks at all of them, the room on the others is left to those for whom it is kept.
+_MOST_ALONE: Final = 16
+_NOMINATED: Final = Status.unschedulable("node(s) are nominated for pods that come first")
 
 _PRE_FILTER_CODES = frozenset(
     {Code.SUCCESS, Code.SKIP, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE}
@@ -81,11 +89,13 @@ class PreFilterOutcome:
         result: the nodes that are left to look at.
         status: success, or the rejection that every node gets.
         narrowed_by: names of the plugins that left less than all nodes.
+        some: the verdict on these nodes alone is asked for; None: on all.
     """
 
     result: PreFilterResult
     status: Status
     narrowed_by: tuple[str, ...] = ()
+    some: core.Mask | None = None
 
 
 def _no_pods() -> core.PodSnapshot | None:
@@ -196,6 +206,9 @@ class Profile:
     ) -> FilterOutcome:
         """PreFilter and Filter; that no node is left is for the caller to tell PostFilter.
 
+        Where other pods of at least the pod's priority are nominated to a node, the node has to
+        pass with these pods on it too. They may not come after all, so it has to pass both ways.
+
         Args:
             state: of this attempt.
             pod: the pod.
@@ -204,12 +217,64 @@ class Profile:
                 None: no plugin may fail, whatever its policy.
 
         Raises: PluginError: a plugin failed.
-        Source: kubernetes v1.36 pkg/scheduler/schedule_one.go findNodesThatFitPod
+        Source: kubernetes v1.36 pkg/scheduler/schedule_one.go findNodesThatFitPod,
+            pkg/scheduler/framework/runtime/framework.go RunFilterPluginsWithNominatedPods
+        """
+        outcome = self._judged(state, pod, nodes, nodes.everything(), left_out)
+        if not self.counts_pods:
+            return outcome
+        pods = self.pods() if state.pods_seen is None else state.pods_seen
+        nominated = None if pods is None else pods.nominated(pod, nodes)
+        if pods is None or nominated is None or not (both := outcome.kept & nominated).any():
+            return outcome
+        judge_with = partial(self._judged_with_nominated, pods, pod, nodes, left_out=left_out)
+        rejections, across_nodes = judge_with(both)
+        if across_nodes and both.count() > 1:
+            # In kube-scheduler a node is judged with the pods that are nominated to that node.
+            alone, rest = _one_by_one(both)
+            rejections = [each for one in alone for each in judge_with(one)[0]]
+            rejections += [Rejection(rest, _NOMINATED)] if rest.any() else []
+        kept = reduce(and_, (~rejection.nodes for rejection in rejections), outcome.kept)
+        return FilterOutcome(kept, [*outcome.rejections, *rejections])
+
+    def _judged(
+        self,
+        state: CycleState,
+        pod: core.Pod,
+        nodes: core.Nodes,
+        some: core.Mask,
+        left_out: LeftOut | None,
+    ) -> FilterOutcome:
+        """The verdict on some of the nodes, with the pods as the state has them.
+
+        Raises: PluginError: a plugin failed.
         """
         before = self.run_pre_filter_plugins(state, pod, nodes, left_out)
         if not before.status.is_success:
-            return FilterOutcome(nodes.nothing(), [Rejection(nodes.everything(), before.status)])
+            return FilterOutcome(nodes.nothing(), [Rejection(some, before.status)])
+        before = replace(before, some=some)
         return self.run_filter_plugins(state, pod, nodes, before, left_out)
+
+    def _judged_with_nominated(
+        self,
+        pods: core.PodSnapshot,
+        pod: core.Pod,
+        nodes: core.Nodes,
+        some: core.Mask,
+        *,
+        left_out: LeftOut | None,
+    ) -> tuple[list[Rejection], bool]:
+        """Which of some nodes are rejected once the nominated pods are on all of them.
+
+        Also whether a plugin looked at pods of other nodes than the one that it judged. What
+        plugins write into the state is lost, as in kube-scheduler, which copies the state.
+
+        Raises: PluginError: a plugin failed.
+        """
+        state = CycleState()
+        state.pods_seen = pods.with_nominated(pod, nodes, some)
+        outcome = self._judged(state, pod, nodes, some, left_out)
+        return outcome.rejections, state.asked_for_pods
 
     def run_pre_filter_plugins(
         self,
@@ -231,7 +296,8 @@ class Profile:
             try:
                 left, said = pre_filtered(plugin, state, pod, nodes)
             except PluginError as error:
-                self._leave_out(error, left_out)
+                if not self._is_left_out(error, left_out):
+                    raise
                 # Without what PreFilter was to prepare, its Filter cannot judge either.
                 left, said = PreFilterResult(), Status.skip()
             if said.code is Code.SKIP:
@@ -265,10 +331,10 @@ class Profile:
         Raises: PluginError: a plugin raised, or answered something else than rejections.
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunFilterPlugins
         """
-        kept = nodes.everything()
+        kept = nodes.everything() if before is None or before.some is None else before.some
         rejections: list[Rejection] = []
         if before is not None and before.result.node_names is not None:
-            outside = _outside(before, nodes)
+            outside = _outside(before, nodes, kept)
             rejections.append(outside)
             kept = kept & ~outside.nodes
         for plugin, filter_nodes in self._filters:
@@ -280,7 +346,8 @@ class Profile:
             try:
                 newly = guarded(plugin, "Filter", rejected_by, pod)
             except PluginError as error:
-                self._leave_out(error, left_out)
+                if not self._is_left_out(error, left_out):
+                    raise
                 continue
             for rejection in newly:
                 if rejection.status.detail:
@@ -307,7 +374,8 @@ class Profile:
             try:
                 said = post_filtered(plugin, state, pod, rejections)
             except PluginError as error:
-                self._leave_out(error, left_out)
+                if not self._is_left_out(error, left_out):
+                    raise
                 continue
             detailed(plugin, "PostFilter", pod, said, "which fits nowhere")
             if said.is_success or said.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
@@ -345,19 +413,32 @@ class Profile:
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunScorePlugins
         """
         score_nodes = self._scores[id(plugin)]
-        point = "Score"
-        scores = guarded(plugin, point, partial(score_nodes, state, pod, nodes), pod)
+        scores = guarded(plugin, "Score", partial(score_nodes, state, pod, nodes), pod)
         normalize = getattr(plugin, "normalize_score", None)
-        if normalize is not None:
-            point = "NormalizeScore"
-            scores = guarded(plugin, point, partial(normalize, state, pod, scores), pod)
-        return guarded(plugin, point, lambda: _checked(scores, nodes), pod)
+        if normalize is None:
+            return guarded(plugin, "Score", partial(_checked, scores, nodes, _NODE_SCORE), pod)
+        try:
+            return guarded(
+                plugin,
+                "NormalizeScore",
+                lambda: _checked(normalize(state, pod, scores), nodes, _NODE_SCORE),
+                pod,
+            )
+        except PluginError:
+            # What NormalizeScore cannot work on is the fault of Score.
+            guarded(plugin, "Score", partial(_checked, scores, nodes, _ANY_SCORE), pod)
+            raise
 
-    def _leave_out(self, error: PluginError, left_out: LeftOut | None) -> None:
-        """Raises the error, unless its plugin may be left out."""
+    def _is_left_out(self, error: PluginError, left_out: LeftOut | None) -> bool:
+        """Whether the plugin may be left out; then the error is told.
+
+        Raising the error in here would make a circle of it and this frame, in which the request
+        stays until the garbage collector comes by.
+        """
         if left_out is None or error.plugin not in self.ignored:
-            raise error
+            return False
         left_out(error)
+        return True
 
 
 @dataclass(frozen=True)
@@ -403,7 +484,7 @@ def pre_filtered(
                 return PreFilterResult(), answer
             case [PreFilterResult() | None as result, Status() | None as status]:
                 return _sound(result or PreFilterResult()), status
-        raise answered(answer, "a Status, a PreFilterResult, both or None")
+        raise wrong_answer(answer, "a Status, a PreFilterResult, both or None")
 
     result, said = guarded(plugin, "PreFilter", call, pod)
     status = status_of(plugin, "PreFilter", said, pod)
@@ -419,12 +500,16 @@ def _sound(result: PreFilterResult) -> PreFilterResult:
     Raises: TypeError: it holds something else.
     """
     names = result.node_names
-    if names is None or isinstance(names, frozenset):
+    if names is None:
         return result
-    if isinstance(names, AbstractSet):
-        return PreFilterResult(frozenset(names))
-    message = f"node_names must be a set or None, found {type(names).__name__}"
-    raise TypeError(message)
+    if not isinstance(names, AbstractSet):
+        message = f"node_names must be a set or None, found {type(names).__name__}"
+        raise TypeError(message)
+    for kind in set(map(type, names)):
+        if not issubclass(kind, str):
+            message = f"node_names must hold names, found {kind.__name__}"
+            raise TypeError(message)
+    return PreFilterResult(frozenset(names))
 
 
 def post_filtered(
@@ -448,11 +533,26 @@ def _nothing_left(plugins: Sequence[str]) -> str:
     return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"
 
 
-def _outside(before: PreFilterOutcome, nodes: core.Nodes) -> Rejection:
-    """Nodes that PreFilter left out are UnschedulableAndUnresolvable."""
+def _outside(before: PreFilterOutcome, nodes: core.Nodes, some: core.Mask) -> Rejection:
+    """Those of some nodes that PreFilter left out are UnschedulableAndUnresolvable."""
     left = before.result.node_names or frozenset()
     mask = core.Mask([name not in left for name in nodes.names])
-    return Rejection(mask, Status.unresolvable(_narrowed(before.narrowed_by)))
+    return Rejection(mask & some, Status.unresolvable(_narrowed(before.narrowed_by)))
+
+
+def _one_by_one(nodes: core.Mask) -> tuple[list[core.Mask], core.Mask]:
+    """As many of the nodes as may have an attempt each, and the rest of them together."""
+    rows = nodes.indices()
+    length = len(nodes)
+    alone = [_of_rows([row], length) for row in rows[:_MOST_ALONE]]
+    return alone, _of_rows(rows[_MOST_ALONE:], length)
+
+
+def _of_rows(rows: Sequence[int], length: int) -> core.Mask:
+    packed = bytearray(-(-length // 8))
+    for row in rows:
+        packed[row >> 3] |= 1 << (row & 7)
+    return core.Mask.unpack(bytes(packed), length)
 
 
 def _narrowed(plugins: Sequence[str]) -> str:
@@ -470,16 +570,19 @@ def _rejected_by(  # noqa: PLR0913, PLR0917  a call of the plugin and what is le
     """What a plugin newly rejects of the nodes that are still kept; each node in one entry."""
     rejections = []
     said = filter_nodes(state, pod, nodes, kept)
-    if not isinstance(said, Iterable):
-        raise answered(said, "a sequence of Rejection")
+    if not isinstance(said, Iterable) or isinstance(said, str | bytes):
+        raise wrong_answer(said, "a sequence of Rejection")
     for rejection in said:
         if not isinstance(rejection, Rejection):
-            raise answered(rejection, "a Rejection")
+            raise wrong_answer(rejection, "a Rejection")
         if not isinstance(rejection.status, Status):
-            raise answered(rejection.status, "a Status")
+            raise wrong_answer(rejection.status, "a Status")
+        if not isinstance(rejection.nodes, core.Mask):
+            raise wrong_answer(rejection.nodes, "a Mask in Rejection.nodes")
+        check_status(rejection.status)
         if not rejection.status.is_rejected:
-            raise error_of(plugin, "Filter", rejection.status)
-        check_reason(rejection.status)
+            first = next((nodes.names[row] for row in rejection.nodes.indices()), "")
+            raise about(error_of(plugin, "Filter", rejection.status), pod, first)
         newly = kept & rejection.nodes
         kept = kept & ~newly
         if newly.any():
@@ -487,9 +590,9 @@ def _rejected_by(  # noqa: PLR0913, PLR0917  a call of the plugin and what is le
     return rejections
 
 
-def _checked(scores: Scores, nodes: core.Nodes) -> Scores:
+def _checked(scores: Scores, nodes: core.Nodes, within: tuple[int, int]) -> Scores:
     try:
-        checked = core.checked_scores(scores, MIN_NODE_SCORE, MAX_NODE_SCORE)
+        checked = core.checked_scores(scores, *within)
     except TypeError:
         _check_types(scores, nodes)
         raise
@@ -501,8 +604,9 @@ def _checked(scores: Scores, nodes: core.Nodes) -> Scores:
 
 def _check_types(scores: object, nodes: core.Nodes) -> None:
     """Raises what is wrong with scores that are no integers, and of which node."""
-    if not isinstance(scores, Sequence):
-        raise answered(scores, "a sequence of int")
+    if not isinstance(scores, Sequence) or isinstance(scores, str | bytes):
+        raise wrong_answer(scores, "a sequence of int")
     for name, score in zip(nodes.names, scores, strict=False):
         if not isinstance(score, int):
-            raise AtNodeError(name) from answered(score, "an int")
+            close_all(scores)
+            raise AtNodeError(name) from wrong_answer(score, "an int")

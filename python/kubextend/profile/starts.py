@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from kubextend.errors import PluginError
+from kubextend.framework.wrong_answer import wrong_answer
 from kubextend.profile.guard import guarded
 from kubextend.profile.limits import PluginLimits
 from kubextend.profile.run import UncalledError
@@ -103,7 +104,5 @@ def _started(plugin: Any) -> None:
     Raises: TypeError: nobody would await what its start answers.
     """
     answer = plugin.start()
-    if inspect.iscoroutine(answer):
-        answer.close()
-        message = f"{type(plugin).__name__}.start must be a plain method, not async"
-        raise TypeError(message)
+    if inspect.isawaitable(answer):
+        raise wrong_answer(answer, "None")

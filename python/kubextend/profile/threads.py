@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import Context, copy_context
 from enum import Enum, auto
+from functools import partial
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
@@ -48,9 +49,13 @@ class Job(Generic[_T]):
         try:
             result = self._context.run(self._work)
         except BaseException as error:  # noqa: BLE001  told to whoever waits
-            failure = error
-            return lambda: self.future.set_exception(failure)
-        return lambda: self.future.set_result(result)
+            return partial(self.future.set_exception, error)
+        else:
+            return partial(self.future.set_result, result)
+        finally:
+            # The frames of an error hold this frame, which would hold the error through the job.
+            # What they hold, such as a body, would stay until the garbage collector comes by.
+            del self
 
 
 class Threads:
@@ -147,6 +152,8 @@ class Threads:
         if given_up:
             job._on_return()  # noqa: SLF001
         tell()
+        # As in Job._run.
+        del job, tell
         return stays
 
     def _stays(self) -> bool:

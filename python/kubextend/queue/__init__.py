@@ -6,11 +6,12 @@ Knows nothing of the Kubernetes API: pods are told to it, and a function release
 
 from kubextend.queue.entry import QueueEntry, State, info_of
 from kubextend.queue.gatekeeper import Gatekeeper
-from kubextend.queue.order import Order
+from kubextend.queue.order import Failed, Order
 from kubextend.queue.runner import QueueRunner
 from kubextend.queue.scheduling_queue import SchedulingQueue, Settings, Strategy
 
 __all__ = [
+    "Failed",
     "Gatekeeper",
     "Order",
     "QueueEntry",

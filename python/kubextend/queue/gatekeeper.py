@@ -6,6 +6,7 @@ from collections.abc import Set as AbstractSet
 from kubextend import core
 from kubextend.framework.plugin import PreEnqueuePlugin
 from kubextend.framework.status import Status
+from kubextend.framework.wrong_answer import check_status, wrong_answer
 from kubextend.queue.order import Failed
 
 __all__ = ["Gatekeeper"]
@@ -38,7 +39,8 @@ class Gatekeeper:
             try:
                 why = _rejection(plugin.pre_enqueue(pod))
             except BaseException as error:  # noqa: BLE001 - SystemExit too
-                self._failed(plugin.name, "preEnqueue", f"{type(error).__name__}: {error}")
+                what = f"{type(error).__name__}: {error}"
+                self._failed(plugin.name, "preEnqueue", what, f"{pod.namespace}/{pod.name}")
                 why = "" if plugin.name in ignored else "it failed"
             if why:
                 return f"held back by {plugin.name}: {why}"
@@ -53,8 +55,8 @@ def _rejection(answer: object) -> str:
     if answer is None:
         return ""
     if not isinstance(answer, Status):
-        message = f"answered {type(answer).__name__} where a Status or None is expected"
-        raise TypeError(message)
+        raise wrong_answer(answer, "a Status or None")
+    check_status(answer)
     if answer.is_success:
         return ""
     if not answer.is_rejected:

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable
 
+from kubextend import core
 from kubextend.framework.plugin import QueuedPodInfo, QueueSortPlugin
+from kubextend.framework.wrong_answer import wrong_answer
 from kubextend.queue.entry import Entry
 
 __all__ = ["Failed", "Order"]
 
-Failed = Callable[[str, str, str], object]
-"""Told of a plugin's failure: the plugin, the extension point, and what happened."""
+Failed = Callable[[str, str, str, str], object]
+"""Told of a plugin's failure: the plugin, the extension point, what happened, and to which pods."""
 
 
 class Order:
@@ -34,16 +36,20 @@ class Order:
             if self._less(b.info, a.info):
                 return False
         except BaseException as error:  # noqa: BLE001 - SystemExit or a panic: no pod may be lost
-            self._failed(self._plugin.name, "queueSort", f"{type(error).__name__}: {error}")
+            what = f"{type(error).__name__}: {error}"
+            self._failed(self._plugin.name, "queueSort", what, f"{_name(a.pod)}, {_name(b.pod)}")
             return _key(a) < _key(b)
         return a.sequence < b.sequence
 
     def _less(self, a: QueuedPodInfo, b: QueuedPodInfo) -> bool:
         less: object = self._plugin.less(a, b)
         if not isinstance(less, bool):
-            message = f"answered {type(less).__name__} where a bool is expected"
-            raise TypeError(message)
+            raise wrong_answer(less, "a bool")
         return less
+
+
+def _name(pod: core.Pod) -> str:
+    return f"{pod.namespace}/{pod.name}"
 
 
 def _key(entry: Entry) -> tuple[int, float, int]:

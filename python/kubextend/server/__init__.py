@@ -8,8 +8,8 @@ from kubextend.server.access import Access, TokenFile
 from kubextend.server.application import Limits, application, health_application
 from kubextend.server.connection.deadlines import Deadlines
 from kubextend.server.connection.tls import TlsFiles
+from kubextend.server.freed_memory import keep_freed_memory
 from kubextend.server.health import Check, Health
-from kubextend.server.malloc_settings import keep_freed_memory
 from kubextend.server.memory_limit import memory_limit_bytes
 from kubextend.server.service import Listener, Service
 from kubextend.server.waiting_pods import waiting_pod_routes

@@ -1,5 +1,6 @@
 """The Starlette application: the route of each path."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from kubextend import core
 from kubextend.metrics import Metrics
 from kubextend.server.connection.body_reader import BodyReader
 from kubextend.server.connection.limits import BytesInFlight
+from kubextend.server.freed_memory import FreedMemory
 from kubextend.server.health import Health, health_routes
 from kubextend.server.verb_endpoint import VerbEndpoint
 from kubextend.server.workers import Workers
@@ -67,8 +69,10 @@ def application(  # noqa: PLR0913  one argument for each part that it joins
         running: entered when the server starts, left after its last request.
         pool: holds the memory of large bodies; None: a new one.
     """
-    bodies = BodyReader(limits.body_bytes, pool or core.BodyPool(), "server.maxBodyBytes")
+    pool = pool or core.BodyPool()
+    bodies = BodyReader(limits.body_bytes, pool, "server.maxBodyBytes")
     in_flight = BytesInFlight(limits.in_flight_bytes)
+    freed = FreedMemory(pool, in_flight.highest_count)
     verbs.metrics.in_flight.set_function(lambda: in_flight.count)
 
     endpoints = {
@@ -78,6 +82,7 @@ def application(  # noqa: PLR0913  one argument for each part that it joins
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        giving_back = asyncio.create_task(freed.watch())
         try:
             if running is None:
                 yield
@@ -85,6 +90,7 @@ def application(  # noqa: PLR0913  one argument for each part that it joins
                 async with running():
                     yield
         finally:
+            giving_back.cancel()
             verbs.limits.stop()
             if workers is not None:
                 workers.stop()

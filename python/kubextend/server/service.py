@@ -11,7 +11,7 @@ import signal
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
@@ -82,6 +82,7 @@ class Service:
         probes: a second listener, which answers until the first has ended.
         announce: called with the URLs, that of ``main`` first, when all accept connections.
         metrics: counts refusals and certificates.
+        bindings_under_way: returns the pods that may be bound or not if the process ends now.
         drain_s: how long to serve after SIGTERM, until clients have found another replica.
         tls_look_s: the time between two looks at the certificate files.
     """
@@ -94,6 +95,7 @@ class Service:
         probes: Listener | None = None,
         announce: Callable[[list[str]], None] = lambda _urls: None,
         metrics: Metrics | None = None,
+        bindings_under_way: Callable[[], Iterable[str]] = tuple,
         drain_s: float = 0.0,
         tls_look_s: float = 10.0,
     ) -> None:
@@ -101,6 +103,7 @@ class Service:
         self._health = health
         self._announce = announce
         self._metrics = metrics or Metrics()
+        self._bindings_under_way = bindings_under_way
         self._drain_s = drain_s
         self._tls_look_s = tls_look_s
         self._draining = False
@@ -160,9 +163,24 @@ class Service:
         if listener.tls is not None:
             tls = reloader = TlsReloader(listener.tls, self._metrics.certificate_reload)
             self._metrics.certificate_not_after.set_function(lambda: reloader.not_after_s)
-        return _Server(
-            listener, bound, settings, tls, grace_s=max(1, _GRACE_S - int(self._drain_s))
-        )
+        config = _uvicorn_config(listener, settings, tls, max(1, _GRACE_S - int(self._drain_s)))
+        return _Server(listener, bound, config, tls, self._end_without_bindings)
+
+    def _end_without_bindings(self) -> None:
+        """End the process where the API has not answered a Binding, and name the pod in the log.
+
+        A thread that waits for the API ends with the process alone.
+        """
+        unknown = list(self._bindings_under_way())
+        for binding in unknown:
+            _LOGGER.error(
+                "cut off while the API was asked to bind pod %s: whether it is bound is not known,"
+                " look at its spec.nodeName",
+                binding,
+            )
+        if unknown:
+            logging.shutdown()
+            os._exit(1)
 
     def _note_full(self, listener: Listener) -> None:
         self._metrics.connections_refused(listener.name).inc()
@@ -222,16 +240,16 @@ class _Server(uvicorn.Server):
         self,
         listener: Listener,
         bound: socket.socket,
-        settings: ConnectionSettings,
+        config: uvicorn.Config,
         tls: TlsReloader | None,
-        *,
-        grace_s: int,
+        when_cut_off: Callable[[], None],
     ) -> None:
-        super().__init__(_uvicorn_config(listener, settings, tls, grace_s))
+        super().__init__(config)
         self.url = listener.url(bound.getsockname()[1])
         self.tls = tls
         self.accepting = asyncio.Event()
         self._socket = bound
+        self._when_cut_off = when_cut_off
 
     async def run_on_socket(self) -> None:
         await self.serve(sockets=[self._socket])
@@ -244,6 +262,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
         if self.force_exit:
             await self._cut_off()
+            self._when_cut_off()
             # A forced exit of uvicorn skips the end of the application's lifespan.
             await self.lifespan.shutdown()
 

@@ -5,11 +5,11 @@ left no node is dropped; one whose bind never comes is forgotten when many other
 """
 
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
+from kubextend.verbs.kept_pods import KeptPods
 
 __all__ = ["Attempt", "Attempts"]
 
@@ -33,22 +33,18 @@ class Attempts:
     """The last attempt of each pod; safe to use from many threads.
 
     Args:
-        limit: attempts kept; beyond it the one begun first is forgotten.
+        limit: attempts kept, as of ``KeptPods``.
     """
 
     def __init__(self, limit: int = _LIMIT) -> None:
-        self._limit = limit
         self._lock = threading.Lock()
-        self._attempts: OrderedDict[str, Attempt] = OrderedDict()
+        self._attempts: KeptPods[str, Attempt] = KeptPods(limit)
 
     def begin(self, pod: core.Pod) -> Attempt:
         """A new attempt, which takes the place of the pod's last one."""
         attempt = Attempt(pod, CycleState())
         with self._lock:
-            self._attempts.pop(pod.uid, None)
-            self._attempts[pod.uid] = attempt
-            if len(self._attempts) > self._limit:
-                self._attempts.popitem(last=False)
+            self._attempts.put(pod.uid, attempt, pod)
         return attempt
 
     def find(self, uid: str) -> Attempt | None:
@@ -59,13 +55,13 @@ class Attempts:
     def take(self, uid: str) -> Attempt | None:
         """The same, and it is forgotten: a bind keeps the one it started with."""
         with self._lock:
-            return self._attempts.pop(uid, None)
+            return self._attempts.pop(uid)
 
     def drop(self, attempt: Attempt) -> None:
         """Forgets it, unless a newer one took its place."""
         with self._lock:
             if self._attempts.get(attempt.pod.uid) is attempt:
-                del self._attempts[attempt.pod.uid]
+                self._attempts.pop(attempt.pod.uid)
 
     def __len__(self) -> int:
         """How many are kept."""

@@ -24,7 +24,7 @@ from kubextend.profile import (
 from kubextend.profile.run import Run
 from kubextend.verbs.answer import Answer, Body, binding
 from kubextend.verbs.attempts import Attempt, Attempts
-from kubextend.verbs.chosen_node import DELETED, why_not_on
+from kubextend.verbs.chosen_node import DELETED, GONE, why_not_on
 from kubextend.verbs.failures import Failures, sentence
 from kubextend.verbs.parked import ParkedPods
 from kubextend.verbs.readiness import Readiness
@@ -133,6 +133,7 @@ class BindVerb:
         self._look_timeout_s = look_timeout_s
         self._in_thread = in_thread
         self._under_way: dict[str, _UnderWay] = {}
+        self._bindings: set[str] = set()
         # Not of threads: one that hangs must not hold it for ever.
         self._room = asyncio.Lock()
 
@@ -178,6 +179,8 @@ class BindVerb:
             )
         if (refusal := self._readiness.refusal("bind", profile)) is not None:
             return refusal
+        chosen = self._stores.watched_node(args.node)
+        chosen_uid = None if chosen is None else chosen.uid
         state = await self._state_of(attempt, profile, pod, args.node, bind_time)
         cycle = BindingCycle(
             profile.binding,
@@ -188,7 +191,7 @@ class BindVerb:
             default_bind,
             self._limits,
             bind_time,
-            partial(self._why_not_on, args.node, pod),
+            partial(self._why_not_on, args.node, pod, chosen_uid),
         )
         status = await self._bound(profile, cycle)
         return binding() if status.is_success else _refused(args, status.reason or status.code.name)
@@ -242,7 +245,16 @@ class BindVerb:
             names = args.pod_namespace, args.pod_name, args.pod_uid, args.node
             binder.bind(*names, timeout_s=left_s)
 
-        await self._in_thread(write)
+        binding_of = f"{args.pod_namespace}/{args.pod_name} to node {args.node}"
+        self._bindings.add(binding_of)
+        try:
+            await self._in_thread(write)
+        finally:
+            self._bindings.discard(binding_of)
+
+    def bindings_under_way(self) -> list[str]:
+        """Which pods the API is asked to bind, and to which nodes; its answers are not there."""
+        return sorted(self._bindings)
 
     def node_deleted(self, name: str) -> None:
         """No pod is bound to it any more, and those that Permit holds are sent back; any thread."""
@@ -253,14 +265,14 @@ class BindVerb:
     def nodes_listed(self) -> None:
         """What a list does not show was deleted; from any thread."""
         for under_way in list(self._under_way.values()):
-            if self._stores.watched_node(under_way.cycle.node_name) is None:
+            if under_way.cycle.why_not_there() in GONE:
                 under_way.cycle.lose_node(DELETED)
 
-    def _why_not_on(self, node: str, pod: core.Pod) -> str:
+    def _why_not_on(self, node: str, pod: core.Pod, chosen_uid: str | None) -> str:
         if self._stores.watched is None:
             # What full-mode requests brought is as old as they are.
             return ""
-        return why_not_on(self._stores.watched_node(node), pod)
+        return why_not_on(self._stores.watched_node(node), pod, chosen_uid)
 
     async def _pod_of(self, args: core.BindingArgs, attempt: Attempt | None) -> core.Pod | None:
         """The pod that is to be bound; None where no profile has a part in binding.

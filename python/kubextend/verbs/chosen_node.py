@@ -7,21 +7,32 @@ from typing import Final
 
 from kubextend import core
 
-__all__ = ["DELETED", "why_not_on"]
+__all__ = ["DELETED", "GONE", "why_not_on"]
 
 DELETED: Final = "the node was deleted"
 _NOT_KNOWN: Final = "the node is not among those that kubextend watches"
+GONE: Final = frozenset({DELETED, _NOT_KNOWN})
+"""Where a list of the nodes makes one of these true, the node was deleted meanwhile."""
+
 _CORDONED: Final = "the node is cordoned, and the pod does not tolerate that"
 _TAINT: Final = "node.kubernetes.io/unschedulable"
 
 
-def why_not_on(node: core.NodeInfo | None, pod: core.Pod) -> str:
+def why_not_on(node: core.NodeInfo | None, pod: core.Pod, chosen_uid: str | None = None) -> str:
     """Why the pod must not be bound to the node as it is now; empty where it may.
+
+    Args:
+        node: as the watch shows it; None where it shows none.
+        pod: the one that is to be bound.
+        chosen_uid: the UID of the node when the bind began; None: it was not known then.
 
     Source: kubernetes v1.36 pkg/scheduler/framework/plugins/nodeunschedulable Filter
     """
     if node is None or not node.known:
         return _NOT_KNOWN
+    if chosen_uid is not None and node.uid != chosen_uid:
+        # Another node has its name, and nothing that was decided holds for that one.
+        return DELETED
     if node.unschedulable and not any(map(_tolerates_cordons, pod.tolerations)):
         return _CORDONED
     return ""

@@ -137,6 +137,7 @@ class FilterVerb:
             self._failures.note(error, "filter fails")
             return self._failed(sentence(error), args, nodes)
         except (KeyboardInterrupt, AbandonedError):
+            self._attempts.drop(attempt)
             raise
         except BaseException:
             self._attempts.drop(attempt)

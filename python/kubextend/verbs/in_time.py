@@ -104,6 +104,9 @@ class InTime:
         except asyncio.CancelledError:
             asked.withdraw()
             raise
+        finally:
+            # An error holds the frames that it went through: this one must not hold the error.
+            del watching
 
     def _watched_to_the_end(self, watching: asyncio.Task[Body]) -> None:
         self._watching.discard(watching)
@@ -113,17 +116,21 @@ class InTime:
 
     async def _watched(self, asked: _Asked) -> Body:
         call = self._begun(asked)
-        if await call.done_within(self._left_s(asked, _FIRST_TRY_SHARE)):
-            return call.job.future.result()
-        slowest = call.run.slowest()
-        if asked.wanted and slowest and slowest.plugin in call.run.may_go_on_without:
-            self._give_up(call, f"{asked.verb} goes on without it")
-            call = self._begun(asked)
-        if await call.done_within(self._left_s(asked, _SHARE)):
-            return call.job.future.result()
-        why = self._give_up(call, f"{asked.verb} fails")
-        self._metrics.requests(asked.verb, "error").inc()
-        return self._instead(asked.verb, call.run, why)
+        try:
+            if await call.done_within(self._left_s(asked, _FIRST_TRY_SHARE)):
+                return call.job.future.result()
+            slowest = call.run.slowest()
+            if asked.wanted and slowest and slowest.plugin in call.run.may_go_on_without:
+                self._give_up(call, f"{asked.verb} goes on without it")
+                call = self._begun(asked)
+            if await call.done_within(self._left_s(asked, _SHARE)):
+                return call.job.future.result()
+            why = self._give_up(call, f"{asked.verb} fails")
+            self._metrics.requests(asked.verb, "error").inc()
+            return self._instead(asked.verb, call.run, why)
+        finally:
+            asked.call = None
+            del call
 
     def _begun(self, asked: _Asked) -> LimitedCall[Body]:
         asked.call = self._limits.start(asked.work)

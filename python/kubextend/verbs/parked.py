@@ -8,7 +8,6 @@ is one of which the filters cannot say that: kube-scheduler tries an Error again
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from kubextend.errors import PluginError
 from kubextend.framework.handle import Activator, PodSource
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
+from kubextend.verbs.kept_pods import KeptPods
 from kubextend.verbs.verdict import LookAgain, filter_anew
 
 __all__ = ["ParkedPods", "parked_before"]
@@ -63,7 +63,7 @@ class ParkedPods:
         metrics: what is counted.
         look_again: asks the filters about a pod once more.
         clock: seconds that only go forward.
-        limit: pods remembered; beyond it the one rejected first is forgotten.
+        limit: pods remembered, as of ``KeptPods``.
     """
 
     def __init__(
@@ -79,9 +79,8 @@ class ParkedPods:
         self._metrics = metrics
         self._look_again = look_again
         self._clock = clock
-        self._limit = limit
         self._lock = threading.Lock()
-        self._pods: OrderedDict[_Key, _Rejected] = OrderedDict()
+        self._pods: KeptPods[_Key, _Rejected] = KeptPods(limit)
         self._looking = threading.Lock()
         self._changes = 0
         self._expected = False
@@ -106,10 +105,7 @@ class ParkedPods:
         now = self._clock()
         rejected = _Rejected(profile, pod, nodes, now, now)
         with self._lock:
-            self._pods.pop(rejected.key, None)
-            self._pods[rejected.key] = rejected
-            if len(self._pods) > self._limit:
-                self._pods.popitem(last=False)
+            self._pods.put(rejected.key, rejected, pod)
             overtaken = self._changes != changes
         if overtaken and rejected.is_worth_asking(self._look_again):
             self._wake([rejected])
@@ -119,7 +115,7 @@ class ParkedPods:
         if not self._pods:
             return
         with self._lock:
-            self._pods.pop(_key(pod), None)
+            self._pods.pop(_key(pod))
 
     def nodes_changed(self) -> None:
         """Pods that pass since the nodes changed, or may, are activated, once; from any thread.
@@ -179,8 +175,10 @@ class ParkedPods:
         """A pod is woken if it may pass since a change at which its turn has not come."""
         oldest_s = self._clock() - _WINDOW_S
         old = []
-        while self._pods and next(iter(self._pods.values())).at_s < oldest_s:
-            _, rejected = self._pods.popitem(last=False)
+        for rejected in [*self._pods.values()]:
+            if rejected.at_s >= oldest_s:
+                break
+            self._pods.pop(rejected.key)
             if rejected.changed:
                 old.append(rejected.pod)
         self._activate(old)
@@ -198,7 +196,7 @@ class ParkedPods:
         with self._lock:
             if self._pods.get(rejected.key) is not rejected:
                 return False
-            del self._pods[rejected.key]
+            self._pods.pop(rejected.key)
             return True
 
 

@@ -111,7 +111,7 @@ def _judged(
     """The candidates that pass without all their victims, and whether a filter saw other nodes."""
     state = CycleState()
     if pods is not None:
-        state.pods_left = args.pods_left(pods)
+        state.pods_seen = args.pods_left(pods)
     passing, _ = filter_known(profile, state, pod, args.nodes)
     return passing, pods is not None and state.asked_for_pods
 

@@ -278,6 +278,10 @@ class Verbs:
         """Pods on their way to this node are not bound; from any thread, never blocks."""
         self._bind.node_deleted(name)
 
+    def bindings_under_way(self) -> list[str]:
+        """Which pods the API is asked to bind, and to which nodes; its answers are not there."""
+        return self._bind.bindings_under_way()
+
     def nodes_listed(self) -> None:
         """A whole list of nodes is in; from any thread, never blocks."""
         self._bind.nodes_listed()

@@ -15,5 +15,6 @@ mod pool;
 mod published;
 mod rows;
 pub mod score;
+mod shared_map;
 pub mod transfer;
 pub mod wire;

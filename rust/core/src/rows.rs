@@ -33,14 +33,6 @@ impl<T> Rows<T> {
         std::mem::replace(self.place(row), stored)
     }
 
-    /// Changes a row in place, or a copy of it where a snapshot still shows the old one.
-    pub(crate) fn change<R>(&mut self, row: u32, change: impl FnOnce(&mut T) -> R) -> R
-    where
-        T: Clone + Default,
-    {
-        change(Arc::make_mut(self.place(row).get_or_insert_default()))
-    }
-
     fn place(&mut self, row: u32) -> &mut Option<Arc<T>> {
         let row = row as usize;
         while self.0.len() <= row / CHUNK {

@@ -1,7 +1,9 @@
 //! Objects with tens of thousands of anything: work grows as they do, not as their square.
 //!
-//! Work is the time that this thread had a processor: what else the machine does adds nothing.
+//! Work is the time that this thread had a processor: what else the machine does adds nothing. Only
+//! Linux tells that time to a program without unsafe code; elsewhere there is nothing to run here.
 
+#![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod common;
@@ -15,7 +17,7 @@ use kubextend_core::pod::PodStore;
 use kubextend_core::wire::apply;
 
 /// How many elements the smaller objects have, and how much larger the others are.
-const FEW: usize = 2_000;
+const FEW: usize = 400;
 const TIMES: usize = 10;
 
 /// What ten times the input may cost, compared with as much input in ten objects. What costs the
@@ -36,7 +38,7 @@ fn grows_in_step<T>(what: &str, input: impl Fn(usize) -> T, work: impl Fn(&T)) {
         let input = input(size);
         let (began, mut rounds) = (worked(), 0.0);
         // What is over in a moment is measured again and again.
-        while worked() - began < 5e7 {
+        while worked() - began < 2e7 {
             (0..times).for_each(|_| work(&input));
             rounds += 1.0;
         }

@@ -40,7 +40,7 @@ fn listed(store: &Arc<NodeStore>, nodes: &[String]) {
 /// Of a node that has a value for every field that is read.
 fn whole_node(name: &str, zone: &str) -> String {
     format!(
-        r#"{{"metadata":{{"name":{name:?},"labels":{{"zone":{zone:?}}}}},
+        r#"{{"metadata":{{"name":{name:?},"uid":"uid-of-{name}","labels":{{"zone":{zone:?}}}}},
             "spec":{{"unschedulable":true,"taints":[{{"key":"k","value":"v","effect":"NoExecute"}}]}},
             "status":{{"allocatable":{{"cpu":"3920m","memory":"64Gi","pods":"110"}}}}}}"#
     )

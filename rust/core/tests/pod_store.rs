@@ -19,6 +19,7 @@ struct Shown {
     name: String,
     uid: String,
     node: String,
+    nominated: &'static str,
     phase: &'static str,
     cpu_milli: i64,
 }
@@ -29,6 +30,7 @@ impl Shown {
             name: name.to_owned(),
             uid: uid.to_owned(),
             node: String::new(),
+            nominated: "",
             phase: "Pending",
             cpu_milli: 100,
         }
@@ -49,11 +51,23 @@ impl Shown {
         }
     }
 
+    /// The pod as JSON; the label `size` is how much cpu it asks for.
     fn json(&self) -> String {
-        format!(
-            r#"{{"metadata":{{"name":{:?},"namespace":"ns","uid":{:?},"resourceVersion":"1"}},"spec":{{"nodeName":{:?},"containers":[{{"name":"c","resources":{{"requests":{{"cpu":"{}m","memory":"1Gi"}}}}}}]}},"status":{{"phase":{:?}}}}}"#,
-            self.name, self.uid, self.node, self.cpu_milli, self.phase
-        )
+        let Self { name, uid, .. } = self;
+        let cpu = self.cpu_milli;
+        let metadata = format!(
+            r#""name":{name:?},"namespace":"ns","uid":{uid:?},"labels":{{"size":"{cpu}"}}"#
+        );
+        let requests = format!(r#"{{"requests":{{"cpu":"{cpu}m","memory":"1Gi"}}}}"#);
+        let spec = format!(
+            r#""nodeName":{:?},"containers":[{{"name":"c","resources":{requests}}}]"#,
+            self.node
+        );
+        let status = format!(
+            r#""phase":{:?},"nominatedNodeName":{:?}"#,
+            self.phase, self.nominated
+        );
+        format!(r#"{{"metadata":{{{metadata}}},"spec":{{{spec}}},"status":{{{status}}}}}"#)
     }
 
     /// The pod as a request would bring it.
@@ -364,6 +378,77 @@ fn a_victim_without_a_uid_takes_no_pod_off_its_node() {
 }
 
 #[test]
+fn a_node_is_filled_with_the_nominated_pods_that_come_before_a_pod_or_beside_it() {
+    let store = PodStore::new();
+    for (uid, node, priority) in [("u1", "n1", 5), ("u2", "n1", -5), ("u3", "n2", 0)] {
+        let pod = format!(
+            r#"{{"metadata":{{"name":"{uid}","uid":"{uid}"}},"spec":{{"priority":{priority}}},"status":{{"nominatedNodeName":"{node}"}}}}"#
+        );
+        apply(&store, &event("ADDED", &pod)).unwrap();
+    }
+    let nodes = NodeStore::new(0).select(["n1", "n2", "n3"]);
+    let snapshot = store.snapshot();
+    for (uid, priority, expected) in [
+        ("u9", None, ["u1", "u3", ""]),
+        ("u9", Some(-5), ["u1,u2", "u3", ""]),
+        ("u9", Some(5), ["u1", "", ""]),
+        ("u9", Some(6), ["", "", ""]),
+        ("u1", Some(5), ["", "", ""]),
+        ("u3", Some(-9), ["u1,u2", "", ""]),
+    ] {
+        let pod = Pod {
+            uid: uid.to_owned(),
+            priority,
+            ..Pod::default()
+        };
+        let some = snapshot.nominated(&pod, &nodes);
+        let told: Vec<bool> = (0..3)
+            .map(|at| some.as_ref().is_some_and(|some| some.get(at)))
+            .collect();
+        assert_eq!(told, expected.map(|uids| !uids.is_empty()));
+        let filled = some.map(|some| snapshot.with_nominated(&pod, &nodes, &some));
+        let there = ["n1", "n2", "n3"].map(|node| {
+            let pods = filled.iter().flat_map(|filled| filled.pods_on(node));
+            let placed = pods.inspect(|pod| assert_eq!(pod.node_name, node));
+            let uids: Vec<&str> = placed.map(|pod| &*pod.uid).collect();
+            uids.join(",")
+        });
+        assert_eq!(there, expected);
+    }
+    assert!(snapshot.is_empty());
+}
+
+#[test]
+fn pods_that_started_after_a_time_or_not_at_all_are_found_by_their_node() {
+    let store = PodStore::new();
+    for (name, node, started) in [
+        ("a", "n1", "2026-01-01T00:00:00Z"),
+        ("b", "n1", "2026-01-01T00:00:01Z"),
+        ("c", "n3", "2026-01-01T00:00:02Z"),
+        ("d", "n1", ""),
+        ("e", "n2", "2026-01-01T00:00:01Z"),
+    ] {
+        let status = match started {
+            "" => String::new(),
+            time => format!(r#""startTime":"{time}""#),
+        };
+        let pod = format!(
+            r#"{{"metadata":{{"name":"{name}"}},"spec":{{"nodeName":"{node}"}},"status":{{{status}}}}}"#
+        );
+        apply(&store, &event("ADDED", &pod)).unwrap();
+    }
+    let nodes = NodeStore::new(0).select(["n3", "n2", "n1", "n0"]);
+    let late = store
+        .snapshot()
+        .started_after(&nodes, "2026-01-01T00:00:01Z");
+    let late: Vec<(usize, Vec<&str>)> = late
+        .iter()
+        .map(|(at, pods)| (*at, pods.iter().map(|pod| &*pod.name).collect()))
+        .collect();
+    assert_eq!(late, [(0, vec!["c"]), (2, vec!["d"])]);
+}
+
+#[test]
 fn an_event_that_changes_nothing_hides_no_change_before_it() {
     let store = PodStore::new();
     let pod = Shown::new("a", "u1");
@@ -562,6 +647,56 @@ impl Model {
         names.sort();
         (names, here.iter().map(|pod| pod.cpu_milli).sum())
     }
+
+    /// What is shown of pods that are not assumed.
+    fn not_assumed(&self) -> impl Iterator<Item = &Shown> {
+        let shown = self.shown.values();
+        shown.filter(|pod| !self.assumed.contains_key(&pod.uid))
+    }
+
+    /// UID and node of the pods with this label.
+    fn labelled(&self, cpu_milli: i64) -> Vec<(String, String)> {
+        let all = self.not_assumed().chain(self.assumed.values());
+        let found = all.filter(|pod| pod.cpu_milli == cpu_milli);
+        let mut found: Vec<_> = found
+            .map(|pod| (pod.uid.clone(), pod.node.clone()))
+            .collect();
+        found.sort();
+        found
+    }
+
+    /// What is on a node with the pods that are nominated to it.
+    fn with_nominated(&self, node: &str) -> (Vec<String>, i64) {
+        let (mut names, cpu) = self.on(node);
+        let waiting = self.not_assumed().filter(|pod| pod.node.is_empty());
+        let coming: Vec<_> = waiting.filter(|pod| pod.nominated == node).collect();
+        names.extend(coming.iter().map(|pod| pod.name.clone()));
+        names.sort();
+        (
+            names,
+            cpu + coming.iter().map(|pod| pod.cpu_milli).sum::<i64>(),
+        )
+    }
+}
+
+fn labelled(store: &PodStore, cpu_milli: i64) -> Vec<(String, String)> {
+    let pods = store.with_label("ns", "size", &cpu_milli.to_string());
+    let mut found: Vec<_> = pods
+        .iter()
+        .map(|pod| (pod.uid.clone(), pod.node_name.clone()))
+        .collect();
+    found.sort();
+    found
+}
+
+/// Every node with the pods that are nominated to it, as a pod sees it that nobody knows.
+fn filled(snapshot: &PodSnapshot) -> Vec<(Vec<String>, i64)> {
+    let nodes = NodeStore::new(0).select(NODES);
+    let pod = Pod::default();
+    let some = snapshot.nominated(&pod, &nodes);
+    let with = some.map(|some| snapshot.with_nominated(&pod, &nodes, &some));
+    let with = with.as_ref().unwrap_or(snapshot);
+    NODES.iter().map(|node| on(with, node)).collect()
 }
 
 #[derive(Debug, Clone)]
@@ -579,10 +714,13 @@ const NODES: [&str; 3] = ["n0", "n1", "n2"];
 fn shown() -> impl Strategy<Value = Shown> {
     let place = prop_oneof![3 => Just(""), 2 => proptest::sample::select(&NODES[..])];
     let phase = prop_oneof![6 => Just("Pending"), 1 => Just("Succeeded"), 1 => Just("Failed")];
-    (0..4_u8, 0..2_u8, place, phase, 1..4_i64).prop_map(|(name, life, node, phase, cpu)| Shown {
+    let nominated = prop_oneof![2 => Just(""), 1 => proptest::sample::select(&NODES[..])];
+    let fields = (0..4_u8, 0..2_u8, place, nominated, phase, 1..4_i64);
+    fields.prop_map(|(name, life, node, nominated, phase, cpu)| Shown {
         name: format!("p{name}"),
         uid: format!("p{name}-{life}"),
         node: node.to_owned(),
+        nominated,
         phase,
         cpu_milli: cpu * 100,
     })
@@ -635,7 +773,7 @@ proptest! {
     #![proptest_config(cases(600))]
 
     #[test]
-    fn whatever_happens_every_pod_takes_room_once_where_the_rules_say(
+    fn whatever_happens_every_pod_is_found_and_takes_room_once_where_the_rules_say(
         steps in proptest::collection::vec(step(), 0..40)
     ) {
         let store = Arc::new(PodStore::new());
@@ -651,10 +789,16 @@ proptest! {
             let expected = NODES.map(|node| model.on(node));
             prop_assert_eq!(&NODES.map(|node| on(&snapshot, node)), &expected, "{:?}", step);
             prop_assert_eq!(snapshot.len(), expected.iter().map(|node| node.0.len()).sum::<usize>());
-            seen.push((snapshot, expected));
+            for cpu in [100, 200, 300] {
+                prop_assert_eq!(labelled(&store, cpu), model.labelled(cpu), "{:?}", step);
+            }
+            let with_nominated = NODES.map(|node| model.with_nominated(node)).to_vec();
+            prop_assert_eq!(&filled(&snapshot), &with_nominated, "{:?}", step);
+            seen.push((snapshot, expected, with_nominated));
         }
-        for (snapshot, expected) in seen {
+        for (snapshot, expected, with_nominated) in seen {
             prop_assert_eq!(NODES.map(|node| on(&snapshot, node)), expected);
+            prop_assert_eq!(filled(&snapshot), with_nominated);
         }
     }
 }

@@ -52,6 +52,7 @@ fn events_say_whether_anything_changed_that_plugins_read() {
     let tainted = with(r#""spec":{"taints":[{"key":"k","effect":"NoSchedule"}]}"#);
     let larger = with(r#""status":{"allocatable":{"cpu":"2"}}"#);
     let as_large = with(r#""status":{"allocatable":{"cpu":"2000m"}}"#);
+    let another = as_large.replace(r#""name":"a","#, r#""name":"a","uid":"u2","#);
     for (kind, object, changed) in [
         ("ADDED", heartbeat(1), true),
         ("MODIFIED", heartbeat(2), false),
@@ -61,6 +62,7 @@ fn events_say_whether_anything_changed_that_plugins_read() {
         ("MODIFIED", tainted, true),
         ("MODIFIED", larger, true),
         ("MODIFIED", as_large, false),
+        ("MODIFIED", another, true),
         ("DELETED", heartbeat(4), true),
         ("DELETED", heartbeat(4), false),
     ] {

@@ -91,7 +91,7 @@ fn pod_type() -> Type {
 /// Allocatable is a map of its own texts here; quantities have a table of their own.
 fn node_type() -> Type {
     let taint = Type::Struct(texts(&["key", "value", "effect"]));
-    let mut meta = texts(&["name", "resourceVersion"]);
+    let mut meta = texts(&["name", "uid", "resourceVersion"]);
     meta.push(("labels", map(Type::Text)));
     let spec = vec![("unschedulable", Type::Bool), ("taints", list(taint))];
     Type::Struct(vec![
@@ -525,6 +525,7 @@ fn same_nodes(ours: &ExtenderArgs, theirs: &[Value]) {
         let ours = nodes.node(at).unwrap();
         let (meta, spec) = (theirs.at("metadata"), theirs.at("spec"));
         assert_eq!(ours.name(), meta.at("name").text());
+        assert_eq!(ours.uid(), meta.at("uid").text());
         for (key, value) in meta.at("labels").pairs() {
             assert_eq!(ours.label(&key).map(|value| &**value), Some(&*value));
         }

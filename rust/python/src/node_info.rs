@@ -43,6 +43,11 @@ impl PyNodeInfo {
     }
 
     #[getter]
+    fn uid(&self) -> &str {
+        self.node().map_or("", Node::uid)
+    }
+
+    #[getter]
     fn known(&self) -> bool {
         self.node().is_some()
     }

@@ -1,6 +1,6 @@
 //! `PodStore` and `PodSnapshot`
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use kubextend_core::pod::{Keeping, Pod, PodSnapshot, PodStore, Unassumable};
@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 
 use crate::error::Unreadable;
 use crate::int64;
+use crate::mask::PyMask;
 use crate::nodes::PyNodes;
 use crate::pod::PyPod;
 use crate::watch::{self, PyPodEvent, PyPodRelist};
@@ -100,6 +101,39 @@ pub(crate) struct PyPodSnapshot(pub(crate) Arc<PodSnapshot>);
 impl PyPodSnapshot {
     pub(crate) fn pods_on(&self, node: &str) -> Vec<PyPod> {
         listed(self.0.pods_on(node))
+    }
+
+    fn started_after(
+        &self,
+        py: Python<'_>,
+        nodes: &PyNodes,
+        time: &str,
+    ) -> HashMap<usize, Vec<PyPod>> {
+        let late = py.detach(|| self.0.started_after(&nodes.nodes, time));
+        let late = late.into_iter();
+        late.map(|(at, pods)| (at, listed(&pods))).collect()
+    }
+
+    fn nominated(&self, py: Python<'_>, pod: &PyPod, nodes: &PyNodes) -> Option<PyMask> {
+        let mask = py.detach(|| self.0.nominated(&pod.0, &nodes.nodes));
+        mask.map(PyMask)
+    }
+
+    fn with_nominated(
+        &self,
+        py: Python<'_>,
+        pod: &PyPod,
+        nodes: &PyNodes,
+        some: &PyMask,
+    ) -> PyResult<Self> {
+        some.expect_len(nodes.nodes.len())?;
+        let filled = py.detach(|| self.0.with_nominated(&pod.0, &nodes.nodes, &some.0));
+        Ok(Self(Arc::new(filled)))
+    }
+
+    fn these(&self, py: Python<'_>, pods: Vec<PyRef<'_, PyPod>>) -> Vec<PyPod> {
+        let pods: Vec<Arc<Pod>> = pods.iter().map(|pod| pod.0.clone()).collect();
+        listed(&py.detach(|| self.0.these(&pods)))
     }
 
     fn requested<'py>(

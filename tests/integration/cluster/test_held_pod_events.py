@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +13,7 @@ from kubextend.cluster.outbox import OutboxStats
 from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from kubextend.cluster.client import Cluster
     from kubextend.core import Pod
@@ -25,6 +25,7 @@ class Waiting:
 
     name: str
     namespace: str = "default"
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def uid(self) -> str:

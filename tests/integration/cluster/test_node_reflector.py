@@ -46,6 +46,37 @@ def test_every_page_of_a_list_is_taken_in_before_it_is_synced(
     assert reflector.stats.lists == 1
 
 
+def test_a_list_of_large_objects_comes_in_pages_of_bounded_length(
+    api: ScriptedApi, reflector: Reflector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reflector_module, "MOST_PAGE_BYTES", 100_000)
+    for number in range(40):
+        api.put_node(f"node-{number:02}", note="x" * 10_000)
+    started(reflector)
+    assert len(reflector.store) == 40
+    lists = [path for kind, path, _, _ in api.requests if kind == "list"]
+    # 500, 62 and then 7 at a time.
+    assert ["limit=500" in path for path in lists] == [True] + [False] * 7
+    assert ["limit=62" in path for path in lists] == [False, True] + [False] * 6
+    assert all("limit=7" in path for path in lists[2:])
+    assert ["continue" in path for path in lists] == [False] * 3 + [True] * 5
+    assert reflector.stats.failures == 0
+
+
+def test_a_single_object_that_is_too_long_is_said_and_not_asked_for_without_a_pause(
+    api: ScriptedApi,
+    reflector: Reflector,
+    eventually: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reflector_module, "MOST_PAGE_BYTES", 1000)
+    api.put_node("node", note="x" * 10_000)
+    reflector.start()
+    eventually(lambda: "longer than 1000 bytes" in (reflector.last_error or ""))
+    assert not reflector.synced
+    assert reflector.stats.failures >= 1
+
+
 def test_added_changed_and_deleted_nodes_arrive(
     api: ScriptedApi, reflector: Reflector, eventually: Callable[..., None]
 ) -> None:

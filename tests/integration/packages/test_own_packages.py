@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[3]
 HELLO_WORLD = ROOT / "deploy" / "examples" / "hello-world"
@@ -155,6 +156,10 @@ def test_without_the_package_the_configuration_is_refused(tmp_path: Path) -> Non
     )
 
 
+def readme(package: Path) -> str:
+    return (package / "README.md").read_text()
+
+
 @pytest.mark.parametrize("point", ["score", "filter"])
 def test_a_new_plugin_is_installed_passes_its_own_test_and_is_checked(
     point: str, tmp_path: Path
@@ -170,4 +175,13 @@ def test_a_new_plugin_is_installed_passes_its_own_test_and_is_checked(
     done = run(KUBEXTEND, "check", package / "kubextend.yaml")
     assert (done.stderr, done.returncode) == ("", 0)
     assert f"  {point}: ZoneSpread" in done.stdout
+    (words,) = re.findall(r"^kubextend (scheduler-config .*) > .*$", readme(package), re.MULTILINE)
+    command = words.replace("kubextend.yaml", str(package / "kubextend.yaml")).split()
+    written = yaml.safe_load(run(KUBEXTEND, *command).stdout)
+    # The cluster's own scheduler goes on with its pods and its lease.
+    assert [profile["schedulerName"] for profile in written["profiles"]] == [
+        "zone-spread-scheduler"
+    ]
+    assert written["leaderElection"] == {"leaderElect": False}
+    assert written["clientConnection"] == {"kubeconfig": "~/.kube/config"}
     assert run(sys.executable, "-m", "mypy", "--strict", package / "src").returncode == 0

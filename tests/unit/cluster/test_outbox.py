@@ -11,7 +11,7 @@ import pytest
 from kubextend.cluster import UnreachableError
 from kubextend.cluster import outbox as outbox_module
 from kubextend.cluster.call import Call
-from kubextend.cluster.outbox import Outbox, TokenBucket
+from kubextend.cluster.outbox import Letter, Letters, Outbox, TokenBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,11 +37,9 @@ class World:
         self.answered = threading.Condition()
         self.outbox = Outbox(
             cast("Cluster", self),
+            Letters(TokenBucket(1000.0, 1000, self.clock), interval_s, self.clock),
             name="outbox",
             trouble="nothing is sent",
-            bucket=TokenBucket(1000.0, 1000, self.clock),
-            interval_s=interval_s,
-            clock=self.clock,
         )
 
     def clock(self) -> float:
@@ -53,7 +51,14 @@ class World:
         return b"{}"
 
     def put(self, key: str, name: str = "") -> None:
-        self.outbox.put(key, lambda: Call("PATCH", name or key, 1.0))
+        self.outbox.put(letter(key, "ns", name))
+
+    def until_made(self, count: int) -> None:
+        """So many calls were made."""
+        deadline = time.monotonic() + PATIENCE_S
+        while len(self.made) < count:
+            assert time.monotonic() < deadline, "did not come to hold in time"
+            time.sleep(0.002)
 
     def send(self, *keys: str) -> None:
         """Each is sent before the next one is put."""
@@ -64,6 +69,10 @@ class World:
             while key not in self.made or self.outbox.stats.sent == sent:
                 assert time.monotonic() < deadline, "did not come to hold in time"
                 time.sleep(0.002)
+
+
+def letter(key: str, namespace: str, name: str = "") -> Letter:
+    return Letter(key, lambda: Call("PATCH", name or key, 1.0), namespace, key, 0)
 
 
 @pytest.fixture
@@ -103,4 +112,24 @@ def test_the_interval_of_a_key_is_kept_to_when_others_are_forgotten(
     # Nobody asks any more when these were sent.
     world.now_s += 10
     world.send("g")
-    assert world.outbox._sent_at.keys() == {"g"}
+    assert world.outbox._letters._sent_at.keys() == {"g"}
+
+
+def test_who_fills_the_outbox_keeps_nobody_out_and_the_log_names_what_is_dropped(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(outbox_module, "MAX_WAITING", 3)
+    go = threading.Event()
+    world.does["first"] = go.wait
+    world.put("first")
+    world.until_made(1)
+    for number in range(5):
+        world.outbox.put(letter(f"greedy-{number}", "greedy"))
+    world.outbox.put(letter("neighbour", "neighbours"))
+    go.set()
+    world.until_made(4)
+    assert world.made == ["first", "neighbour", "greedy-0", "greedy-1"]
+    assert world.outbox.stats.dropped == 3
+    assert [record.getMessage() for record in caplog.records] == [
+        "nothing is sent: 3 calls wait already; the first one dropped is about pod greedy/greedy-3"
+    ]

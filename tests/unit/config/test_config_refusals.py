@@ -178,6 +178,10 @@ FIELDS = {
         document(server={"keepAliveSeconds": 90}),
         Issue("server.keepAliveSeconds", "must be at least 95", 90),
     ),
+    "keep-alive that no clock takes": (
+        document(server={"keepAliveSeconds": 10**400}),
+        Issue("server.keepAliveSeconds", "must be at most 86400", 10**400),
+    ),
     "no body allowed": (
         document(server={"maxBodyBytes": 0}),
         Issue("server.maxBodyBytes", "must be at least 1", 0),

@@ -247,7 +247,7 @@ def test_a_server_on_every_address_has_none_to_write_down(parse: Parse, write: A
             "extender.urlPrefix",
             "Required value: 0.0.0.0 is no address that kube-scheduler could call",
             None,
-            "set extender.urlPrefix, or give --url-prefix",
+            "set extender.urlPrefix, or give scheduler-config --url-prefix",
         ),
     )
 

@@ -17,6 +17,7 @@ def nodes() -> core.Nodes:
         "unschedulable": True,
         "taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}],
     }
+    tainted["metadata"]["uid"] = "uid-of-n2"
     store = node_store(node("n1", {ZONE: "a", "rack": "7"}, cpu="4"), tainted)
     body = {"NodeNames": ["n2", "unknown", "n1"]}
     found = core.read_args(json.dumps(body).encode(), watched=store).nodes
@@ -41,6 +42,7 @@ def test_a_node_info_shows_its_node(nodes: core.Nodes) -> None:
     assert (labelled.label(ZONE), labelled.label("zone")) == ("a", None)
     assert (labelled.taints, labelled.unschedulable, labelled.known) == ([], False, True)
     assert (tainted.taints, tainted.unschedulable) == ([("k", "v", "NoSchedule")], True)
+    assert (tainted.uid, labelled.uid) == ("uid-of-n2", "")
     amounts = [tainted.allocatable(of) for of in ("cpu", "memory", "pods", "x.y/z")]
     assert amounts == [500, 1 << 30, 110, 0]
 
@@ -56,7 +58,7 @@ def test_a_node_info_agrees_with_the_columns_of_its_nodes(nodes: core.Nodes) -> 
 
 def test_an_unknown_name_has_nothing(nodes: core.Nodes) -> None:
     info = nodes[1]
-    assert (info.labels, info.label(ZONE), info.taints) == ({}, None, [])
+    assert (info.labels, info.label(ZONE), info.taints, info.uid) == ({}, None, [], "")
     assert (info.known, info.unschedulable, info.allocatable("cpu")) == (False, False, 0)
 
 

@@ -160,6 +160,15 @@ def test_requests_come_in_the_order_of_the_nodes() -> None:
     assert (len(before), len(store.snapshot())) == (4, 3)
 
 
+def test_pods_are_found_that_started_lately_or_not_yet() -> None:
+    running = pod("running", node="n1")
+    running["status"]["startTime"] = "2026-01-01T00:00:00Z"
+    store = pod_store(running, pod("new", node="n1"), pod("other", node="n2"))
+    nodes = node_store(node("n0"), node("n1")).nodes()
+    late = store.snapshot().started_after(nodes, "2026-01-01T00:00:00Z")
+    assert {row: [found.name for found in pods] for row, pods in late.items()} == {1: ["new"]}
+
+
 def test_readers_and_writers_in_many_threads_count_every_pod_once() -> None:
     store = core.PodStore()
     pods = [read(pod(f"p{i}")) for i in range(40)]

@@ -228,11 +228,13 @@ class OddAfterwards:
 
     name = "OddAfterwards"
 
-    def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> core.Nodes:
-        return nodes
+    def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
+        state.write("nodes", nodes)
+        return [1000] * len(nodes)
 
     def normalize_score(self, state: CycleState, pod: core.Pod, scores: Any) -> Any:
-        return _said(pod, scores)
+        nodes: Any = state.read("nodes")
+        return _said(pod, nodes)
 
 
 class Dies:

@@ -86,7 +86,7 @@ def caught(call: Callable[[], Any]) -> Any:
     except PluginError as error:
         # What cannot be written reaches the other process escaped.
         text = error.message.encode(errors="backslashreplace")
-        return type(error), error.plugin, error.extension_point, text
+        return type(error), error.facts, text
 
 
 def attempt(profile: Profile, of: core.Pod, nodes: core.Nodes) -> list[Any]:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from kubextend import core
+from kubextend import config, core
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle
 from kubextend.framework.status import Code, Status
+from kubextend.plugins import IN_TREE
 from kubextend.plugins.coscheduling import Coscheduling, CoschedulingArgs
 from kubextend.profile import BindingCycle, BindingPlugins, WaitingPods
 from kubextend.profile.limits import PluginLimits
@@ -22,6 +23,7 @@ from skipping_loop import run, skip, until
 
 GROUP = "scheduling.x-k8s.io/pod-group"
 MINIMUM = "pod-group.scheduling.sigs.k8s.io/min-available"
+QUEUE = "kubextend.dev/queue"
 
 TOO_FEW = "pod group has fewer pods than its minimum"
 DENIED = "pod group was rejected a moment ago"
@@ -75,14 +77,19 @@ class World:
 
     synced = True
 
-    def __init__(self, *pods: Json, **args: Any) -> None:
+    def __init__(self, *pods: Json, configuration: object = None, **args: Any) -> None:
         self.store = core.PodStore()
         self.watch(*pods)
         self.now_s = 0.0
         self.activator = Activator()
         self.waiting = WaitingPods()
         self.limits = PluginLimits()
-        self.handle = Handle(waiting_pods=self.waiting, pods=self, activator=self.activator)
+        self.handle = Handle(
+            waiting_pods=self.waiting,
+            pods=self,
+            activator=self.activator,
+            configuration=configuration,
+        )
         parsed = CoschedulingArgs.model_validate(args)
         self.plugin = Coscheduling(parsed, self.handle, clock=lambda: self.now_s)
         self.unreserved: list[str] = []
@@ -136,7 +143,14 @@ class World:
 
 ABC = (pod("a"), pod("b"), pod("c"))
 GONE = "2026-01-01T00:00:00Z"
-GATED = {"schedulingGates": [{"name": "example.com/gate"}]}
+
+
+def gated(*gates: str, **spec: str) -> Json:
+    """The third pod of the gang with these scheduling gates."""
+    return pod("c") | {"spec": {"schedulingGates": [{"name": gate} for gate in gates], **spec}}
+
+
+THEIRS = {"schedulerName": "default-scheduler-2"}
 
 # (what the case shows, the watched pods, the pod, what PreFilter says)
 PRE_FILTER: list[tuple[str, Sequence[Json], Json, str]] = [
@@ -148,7 +162,27 @@ PRE_FILTER: list[tuple[str, Sequence[Json], Json, str]] = [
     ("bound ones count", (pod("a", node="n"), pod("b", node="n")), pod("c"), ""),
     ("another group", (*ABC[:2], pod("c", group="h")), pod("a"), TOO_FEW),
     ("another namespace", (*ABC[:2], pod("c", namespace="web")), pod("a"), TOO_FEW),
-    ("a gated one does not count", (*ABC[:2], pod("c") | {"spec": GATED}), pod("a"), TOO_FEW),
+    ("a gated one does not count", (*ABC[:2], gated("example.com/gate")), pod("a"), TOO_FEW),
+    ("nor with the gate of a queue that is off", (*ABC[:2], gated(QUEUE)), pod("a"), TOO_FEW),
+    ("another scheduler's does not", (*ABC[:2], pod("c") | {"spec": THEIRS}), pod("a"), TOO_FEW),
+    (
+        "unless it runs",
+        (*ABC[:2], pod("c") | {"spec": THEIRS | {"nodeName": "n"}}),
+        pod("a"),
+        "",
+    ),
+    (
+        "one that has ended does not count",
+        (*ABC[:2], pod("c", node="n") | {"status": {"phase": "Succeeded"}}),
+        pod("a"),
+        TOO_FEW,
+    ),
+    (
+        "nor one that failed",
+        (*ABC[:2], pod("c", node="n") | {"status": {"phase": "Failed"}}),
+        pod("a"),
+        TOO_FEW,
+    ),
     (
         "one that is being deleted does not count",
         (*ABC[:2], pod("c", deletionTimestamp="2026-01-01T00:00:00Z")),
@@ -184,6 +218,55 @@ def test_other_names_for_label_and_minimum() -> None:
     labels = {"example.com/gang": "g", "example.com/min": "2"}
     assert world.pre_filter(pod("a", labels=labels)).reason == TOO_FEW
     assert world.pre_filter(pod("a")).is_success
+
+
+def with_queue(gate: str) -> config.ExtenderConfiguration:
+    """A configuration whose queue has this gate."""
+    queue_sort = {"queueSort": {"enabled": [{"name": "PrioritySort"}]}}
+    return config.parse(
+        {
+            "apiVersion": "kubextend.dev/v1alpha1",
+            "kind": "ExtenderConfiguration",
+            "cluster": {},
+            "queue": {"gate": gate},
+            "profiles": [{"schedulerName": "default-scheduler", "plugins": queue_sort}],
+        },
+        known=IN_TREE,
+    )
+
+
+# (what the case shows, the third of three pods, what PreFilter says of the first)
+QUEUED: list[tuple[str, Json, str]] = [
+    ("the queue will release it", gated("example.com/turn"), ""),
+    ("the queue waits for others", gated("example.com/turn", "example.com/budget"), TOO_FEW),
+    ("it is of another queue", gated(QUEUE), TOO_FEW),
+    ("another scheduler places it", gated("example.com/turn", **THEIRS), TOO_FEW),
+]
+
+
+@pytest.mark.parametrize(("shows", "third", "reason"), QUEUED, ids=[each[0] for each in QUEUED])
+def test_a_pod_that_waits_in_the_queue_counts_as_there(
+    shows: str, third: Json, reason: str
+) -> None:
+    del shows
+    world = World(*ABC[:2], third, configuration=with_queue("example.com/turn"))
+    assert world.pre_filter(ABC[0]).reason == reason
+
+
+def test_only_pods_that_kube_scheduler_asks_about_are_woken_after_a_restart() -> None:
+    async def scenario() -> None:
+        old = {"creationTimestamp": "2020-01-01T00:00:00Z"}
+        theirs = pod("theirs", **old) | {"spec": THEIRS}
+        queued = pod("queued", **old) | {"spec": gated(QUEUE)["spec"]}
+        a, c, d = pod("a", **old), pod("c"), pod("d")
+        world = World(a, theirs, queued, c, d, configuration=with_queue(QUEUE))
+        held = world.binding(c)
+        await until(lambda: len(world.waiting) == 1)
+        assert world.activator.woken == ["a"]
+        held.cancel()
+        await asyncio.wait([held])
+
+    run(scenario())
 
 
 BAD_ARGS = [

@@ -107,5 +107,6 @@ def test_a_start_that_nobody_would_await_is_no_start() -> None:
     asyncio.run(given_up(starts))
     assert plugin.calls == 0
     assert starts.why_not() == (
-        'plugin "A" does not start: TypeError: Later.start must be a plain method, not async'
+        'plugin "A" does not start: TypeError: answered a coroutine where None is expected; '
+        "only reserve, unreserve, permit, preBind, bind and postBind may be async"
     )

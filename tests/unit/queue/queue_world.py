@@ -119,7 +119,7 @@ class Queue:
     why_held: Callable[[core.Pod], str] | None = None
     leads: Callable[[], bool] = lambda: True
     clock: Clock = field(default_factory=Clock)
-    failures: list[tuple[str, str, str]] = field(default_factory=list)
+    failures: list[tuple[str, str, str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.queue = SchedulingQueue(

@@ -11,7 +11,7 @@ from kubextend.framework.plugin import QueuedPodInfo
 from kubextend.framework.status import Code, Status
 from kubextend.queue import Gatekeeper, State
 
-Failure = tuple[str, str, str]
+Failure = tuple[str, str, str, str]
 
 
 class Sort:
@@ -53,7 +53,7 @@ def all_due(queue: Queue) -> list[str]:
             id="answers nothing",
         ),
         pytest.param(
-            lambda _a, _b: 1, "TypeError: answered int where a bool is expected", id="a number"
+            lambda _a, _b: 1, "TypeError: answered int 1 where a bool is expected", id="a number"
         ),
     ],
 )
@@ -63,7 +63,9 @@ def test_where_less_fails_the_order_is_that_of_kube_scheduler(
     queue = Queue(plugin=Sort(less))
     queue.observe(pod("b", second=2), pod("a", second=1), pod("rich", priority=1, second=3))
     assert all_due(queue) == ["rich", "a", "b"]
-    assert set(queue.failures) == {("Sort", "queueSort", what)}
+    assert {failure[:3] for failure in queue.failures} == {("Sort", "queueSort", what)}
+    pods = {pod for *_, pods in queue.failures for pod in pods.split(", ")}
+    assert pods == {"default/a", "default/b", "default/rich"}
 
 
 def test_a_less_that_fails_on_one_pod_loses_none() -> None:
@@ -144,7 +146,7 @@ def test_the_first_plugin_that_objects_is_named_and_the_next_not_asked() -> None
         pytest.param(raising(SystemExit(1)), "SystemExit: 1", id="wants to end the process"),
         pytest.param(
             lambda _: True,
-            "TypeError: answered bool where a Status or None is expected",
+            "TypeError: answered bool True where a Status or None is expected",
             id="answers something else",
         ),
         pytest.param(
@@ -158,10 +160,10 @@ def test_a_failing_pre_enqueue_plugin_holds_the_pod_back_unless_it_may_be_ignore
 ) -> None:
     made, failures = gatekeeper(Enqueue("P", answer))
     assert made.why_held(pod("a")) == "held back by P: it failed"
-    assert failures == [("P", "preEnqueue", what)]
+    assert failures == [("P", "preEnqueue", what, "default/a")]
     made, failures = gatekeeper(Enqueue("P", answer), ignored=frozenset({"P"}))
     assert made.why_held(pod("a")) == ""
-    assert failures == [("P", "preEnqueue", what)]
+    assert failures == [("P", "preEnqueue", what, "default/a")]
 
 
 def test_only_the_plugins_of_the_pods_own_profile_are_asked() -> None:

@@ -54,13 +54,19 @@ class Steps:
         self.on_pre_bind()
 
 
+def of_uid(name: str, uid: str) -> dict[str, Any]:
+    made = node(name)
+    made["metadata"]["uid"] = uid
+    return made
+
+
 class World:
     def __init__(self, plugin: Steps, asked: dict[str, Any] | None = None) -> None:
         self.pod = pod() if asked is None else asked
         self.plugin, self.binder, self.pods = plugin, Binder(), Pods()
         self.activator = Activator()
         self.pods.store.apply(watch_event("ADDED", self.pod))
-        self.watched = Watched().listing(node("n"), node("other"))
+        self.watched = Watched().listing(of_uid("n", "1"), node("other"))
         binding = BindingPlugins(reserve=[plugin], permit=[plugin], pre_bind=[plugin])
         profile = Profile("default-scheduler", filter=[plugin], binding=binding)
         self.verbs = Verbs(
@@ -79,10 +85,15 @@ class World:
 
     def recreate(self) -> None:
         self.delete()
-        self.watched.store.apply(watch_event("ADDED", node("n")))
+        self.watched.store.apply(watch_event("ADDED", of_uid("n", "2")))
+
+    def relist(self, uid: str) -> None:
+        """The watch broke off, and a list shows a node of this name."""
+        self.watched.listing(of_uid("n", uid), node("other"))
+        self.verbs.nodes_listed()
 
     def cordon(self) -> None:
-        cordoned = node("n") | {"spec": {"unschedulable": True}}
+        cordoned = of_uid("n", "1") | {"spec": {"unschedulable": True}}
         self.watched.store.apply(watch_event("MODIFIED", cordoned))
 
     def filter(self) -> Any:
@@ -113,6 +124,9 @@ async def bind_with(world: World, while_held: Callable[[World], object]) -> str:
 HAPPENS: list[tuple[Callable[[World], object], str]] = [
     (World.delete, DELETED),
     (World.recreate, DELETED),
+    (lambda world: world.relist("2"), DELETED),
+    (lambda world: world.watched.listing(of_uid("n", "2")), DELETED),
+    (lambda world: world.relist("1"), ""),
     (World.cordon, CORDONED),
     (lambda world: world.watched.store.replace(b'{"items":[]}'), NOT_KNOWN),
     (lambda world: world.verbs.node_deleted("other"), ""),
@@ -131,17 +145,20 @@ def test_a_held_pod_is_bound_only_to_a_node_that_is_still_there(
     assert bool(world.pods.store.assumed()) is not bool(error)
 
 
-@pytest.mark.parametrize("is_listed", [True, False])
-def test_a_held_pod_whose_node_goes_is_sent_back_at_once_and_tried_again(is_listed: bool) -> None:
+@pytest.mark.parametrize("told_by", ["event", "list", "list with another of its name"])
+def test_a_held_pod_whose_node_goes_is_sent_back_at_once_and_tried_again(told_by: str) -> None:
     async def scenario() -> str:
         bind = asyncio.create_task(world.bind())
         await world.held()
-        if is_listed:
+        if told_by == "event":
+            world.delete()
+        elif told_by == "list":
             # The watch broke off meanwhile, and the new list lacks the node.
             world.watched.listing(node("other"))
             world.verbs.nodes_listed()
         else:
-            world.delete()
+            world.relist("2")
+            world.relist("1")
         async with asyncio.timeout(60):
             return await bind
 
@@ -149,7 +166,8 @@ def test_a_held_pod_whose_node_goes_is_sent_back_at_once_and_tried_again(is_list
     assert asyncio.run(scenario()) == DELETED
     assert world.plugin.seen == ["reserve", "unreserve"]
     # No Permit plugin rejected it, so the next attempt is a real one.
-    assert world.filter()["NodeNames"] == ["other"]
+    there = [name for name in ("n", "other") if name in world.watched.store]
+    assert world.filter()["NodeNames"] == there
     assert "filter" in world.plugin.seen
 
 
@@ -199,6 +217,14 @@ def test_of_a_node_that_is_there_and_open_nothing_is_said() -> None:
     assert asked is not None
     assert why_not_on(watched.store.get("n"), asked) == ""
     assert why_not_on(watched.store.get("m"), asked) == NOT_KNOWN
+
+
+def test_a_node_that_is_known_only_after_the_bind_began_takes_the_pod() -> None:
+    world = World(Steps())
+    world.watched.store.apply(watch_event("DELETED", node("n")))
+    appears = watch_event("ADDED", of_uid("n", "2"))
+    world.plugin.on_reserve = lambda: world.watched.store.apply(appears)
+    assert asyncio.run(world.bind()) == ""
 
 
 def test_pods_that_are_sent_back_because_we_end_are_not_held_against_them() -> None:

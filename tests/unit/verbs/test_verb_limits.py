@@ -1,6 +1,7 @@
 """Plugins that raise, hang, or answer what they may not; by verb, policy and ignorable."""
 
 import asyncio
+import gc
 import json
 import threading
 import time
@@ -279,6 +280,19 @@ def test_pods_that_pass_between_keep_the_breaker_closed() -> None:
         assert seen("filter", verbs.filter(of_pod(f"good-{number}"))) == LEFT_OUT["filter"]
 
 
+def test_a_request_that_is_answered_is_forgotten_with_its_task() -> None:
+    verbs = odd_verbs(Odd(answers([]), "filter_nodes"))
+
+    async def scenario() -> int:
+        for _ in range(20):
+            answer = await verbs.in_time("filter", REQUEST["filter"], now())
+            assert seen("filter", answer) == LEFT_OUT["filter"]
+        await skip()
+        return sum(isinstance(each, asyncio.Task) for each in gc.get_objects())
+
+    assert run(scenario()) < 20
+
+
 # (method, what it answers, what the log says)
 WRONG_ANSWERS: list[tuple[str, Any, str]] = [
     ("filter", True, "answered bool True where a Status or None is expected"),
@@ -286,14 +300,14 @@ WRONG_ANSWERS: list[tuple[str, Any, str]] = [
     ("filter", b"x" * 500, f"answered bytes b'{'x' * 78} where a Status or None is expected"),
     ("filter_nodes", None, "answered NoneType where a sequence of Rejection is expected"),
     ("filter_nodes", [True], "answered bool True where a Rejection is expected"),
-    ("filter_nodes", "no", "answered str 'n' where a Rejection is expected"),
+    ("filter_nodes", "no", "answered str 'no' where a sequence of Rejection is expected"),
     ("pre_filter", False, "answered bool False where a Status, a PreFilterResult, both or None is"),
     ("pre_filter", (1, 2, 3), "answered tuple where a Status, a PreFilterResult, both"),
     ("score", 0.5, "answered float 0.5 where an int is expected"),
     ("score", "50", "answered str '50' where an int is expected"),
     ("score_nodes", None, "answered NoneType where a sequence of int is expected"),
     ("score_nodes", [1, 0.5], "answered float 0.5 where an int is expected"),
-    ("permit", True, "answered bool True where a Status or None is expected"),
+    ("permit", True, "answered bool True where a Status, None or (Status.wait(), seconds) is"),
     ("permit", (Status.wait(), "soon"), "where a Status, None or (Status.wait(), seconds) is"),
     ("permit", (Status.wait(), 1, 2), "where a Status, None or (Status.wait(), seconds) is"),
     ("reserve", True, "answered bool True where a Status or None is expected"),

@@ -107,7 +107,9 @@ def _failure(error: BaseException) -> Failure:
     trace = "".join(traceback.format_exception(error))
     if isinstance(error, PluginError):
         answered = isinstance(error, AnsweredError)
-        return Failure(error.message, error.extension_point, answered, trace)
+        return Failure(
+            error.message, error.extension_point, error.node, answered=answered, traceback=trace
+        )
     return Failure(f"{type(error).__name__}: {error}", traceback=trace)
 
 

@@ -80,12 +80,14 @@ class Failure:
     Attributes:
         text: what the plugin raised, or what is wrong with its answer.
         point: the framework's name of the method; empty outside of extension points.
+        node: the node that it is about; empty where it is about none, or about many.
         answered: the plugin itself said, by a Status, that it cannot do its part.
         traceback: for the log.
     """
 
     text: str
     point: str = ""
+    node: str = ""
     answered: bool = False
     traceback: str = ""
 
@@ -99,6 +101,7 @@ class Failure:
         told = {
             "text": _encodable(self.text),
             "point": self.point,
+            "node": _encodable(self.node),
             "answered": self.answered,
             "traceback": _encodable(self.traceback),
         }
@@ -114,6 +117,7 @@ class Failure:
             return cls(
                 str(told["text"]),
                 str(told["point"]),
+                str(told["node"]),
                 answered=told["answered"] is True,
                 traceback=str(told["traceback"]),
             )

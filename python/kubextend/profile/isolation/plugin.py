@@ -1,10 +1,9 @@
 """What stands in a profile for a plugin that runs in a process of its own."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import Final, Self, TypeVar
+from typing import Self, TypeVar
 
 from pydantic import BaseModel
 
@@ -15,7 +14,7 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import PreFilterResult, Rejection, Scores
 from kubextend.framework.registry import RegisteredPlugin
 from kubextend.framework.status import Status
-from kubextend.profile.guard import AnsweredError
+from kubextend.profile.guard import AnsweredError, about
 from kubextend.profile.isolation.keeper import Keeper
 from kubextend.profile.isolation.messages import (
     Failure,
@@ -32,14 +31,6 @@ from kubextend.profile.isolation.recipe import Recipe
 __all__ = ["IsolatedPlugin"]
 
 _T = TypeVar("_T")
-_SECOND: Final = "NormalizeScore"
-
-
-@dataclass(frozen=True, slots=True)
-class _FailedToNormalize:
-    """Score and NormalizeScore are one call to the child; this failure is the second one's."""
-
-    error: PluginError
 
 
 class IsolatedPlugin:
@@ -52,7 +43,6 @@ class IsolatedPlugin:
         keeper: has it in a child.
 
     Attributes:
-        normalize_score: None where the plugin has no such method.
         start: None where the plugin does no work in the background.
     """
 
@@ -61,9 +51,8 @@ class IsolatedPlugin:
         self._keeper = keeper
         self._attempts = count(1)
         self._key = f"{plugin.name} in a process of its own"
-        has = partial(hasattr, plugin.plugin_class)
-        self.normalize_score = _already_normalized if has("normalize_score") else None
-        self.start: Callable[[], None] | None = keeper.begin_work if has("start") else None
+        starts = hasattr(plugin.plugin_class, "start")
+        self.start: Callable[[], None] | None = keeper.begin_work if starts else None
 
     @classmethod
     def of(
@@ -116,7 +105,7 @@ class IsolatedPlugin:
         nodes = len(rejections[0].nodes) if rejections else 0
         head = {"do": "postFilter", "attempt": self._attempt(state), "nodes": nodes}
         message = Message(head | told.head, [pod.pack(), *told.parts])
-        return self._answered("postFilter", lambda child: child.ask(message), unpacked_status)
+        return self._answered(lambda child: child.ask(message), unpacked_status)
 
     def pre_score(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Status:
         """What the plugin answers."""
@@ -124,15 +113,7 @@ class IsolatedPlugin:
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Scores:
         """The plugin's scores, by either grain, after its NormalizeScore if it has one."""
-        try:
-            return self._asked(
-                "score", state, pod, nodes, partial(unpacked_scores, nodes=len(nodes))
-            )
-        except PluginError as error:
-            if error.extension_point == _SECOND and self.normalize_score is not None:
-                # Seen by `_already_normalized` alone.
-                return _FailedToNormalize(error)  # type: ignore[return-value]
-            raise
+        return self._asked("score", state, pod, nodes, partial(unpacked_scores, nodes=len(nodes)))
 
     def _asked(
         self,
@@ -148,11 +129,9 @@ class IsolatedPlugin:
         def ask(child: Child) -> Message:
             return child.ask(Message(head, [packed_pod, child.nodes.pack(nodes)]))
 
-        return self._answered(point, ask, read)
+        return self._answered(ask, read)
 
-    def _answered(
-        self, point: str, ask: Callable[[Child], Message], read: Callable[[Message], _T]
-    ) -> _T:
+    def _answered(self, ask: Callable[[Child], Message], read: Callable[[Message], _T]) -> _T:
         """What the child answers.
 
         Raises: PluginError: it says that the plugin failed, or it has ended.
@@ -165,11 +144,13 @@ class IsolatedPlugin:
         try:
             answered = self._keeper.ask(answer)
         except ChildError as error:
-            raise PluginError(self.name, point, str(error)) from error
+            # Who made the call knows the extension point.
+            raise PluginError(self.name, "", str(error)) from error
         if not isinstance(answered, Failure):
             return answered
         kind = AnsweredError if answered.answered else PluginError
-        raise kind(self.name, answered.point, answered.text) from answered.cause
+        failed = kind(self.name, answered.point, answered.text)
+        raise about(failed, None, answered.node) from answered.cause
 
     def _attempt(self, state: CycleState) -> int:
         """The number under which the child knows the attempt."""
@@ -179,14 +160,3 @@ class IsolatedPlugin:
             number = next(self._attempts)
             state.write(self._key, number)
         return number  # type: ignore[return-value]
-
-
-def _already_normalized(state: CycleState, pod: core.Pod, scores: Scores) -> Scores:
-    """NormalizeScore of scores that come from a child.
-
-    Raises: PluginError: the child failed at that.
-    """
-    del state, pod
-    if isinstance(scores, _FailedToNormalize):
-        raise scores.error
-    return scores

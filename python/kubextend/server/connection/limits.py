@@ -90,11 +90,17 @@ class BytesInFlight:
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self._count = 0
+        self._highest_count = 0
 
     @property
     def count(self) -> int:
         """Bytes of all requests whose body is held or whose answer is not yet with the client."""
         return self._count
+
+    def highest_count(self) -> int:
+        """Return the highest count since the last call."""
+        highest, self._highest_count = self._highest_count, self._count
+        return highest
 
     def take(self, size: int) -> None:
         """Count these bytes too.
@@ -108,6 +114,7 @@ class BytesInFlight:
             )
             raise RefusedError(503, message, retry_after_s=_RETRY_AFTER_S)
         self._count += size
+        self._highest_count = max(self._highest_count, self._count)
 
     def give_back(self, size: int) -> None:
         """Count these bytes no longer."""

@@ -33,6 +33,12 @@ class TlsFiles:
     key_file: Path
     client_ca_file: Path | None = None
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """All of the files."""
+        given = (self.cert_file, self.key_file, self.client_ca_file)
+        return tuple(path for path in given if path is not None)
+
     def context(self) -> ssl.SSLContext:
         """Return a context of these files: TLS 1.2 or newer, HTTP/1.1.
 
@@ -42,6 +48,14 @@ class TlsFiles:
         if self.client_ca_file is not None:
             self._require_client_certificates(context, self.client_ca_file)
         return context
+
+    def check(self) -> None:
+        """These files are good for a listener today.
+
+        Raises: KubextendError: they are not.
+        """
+        self.context()
+        self.not_after_s()
 
     def not_after_s(self) -> float:
         """Return when the certificate, which is valid now, expires: seconds of Unix time.
@@ -67,9 +81,7 @@ class TlsFiles:
         Raises: KubextendError: a file cannot be read.
         """
         digest = hashlib.sha256()
-        for path in (self.cert_file, self.key_file, self.client_ca_file):
-            if path is None:
-                continue
+        for path in self.paths:
             try:
                 digest.update(hashlib.sha256(path.read_bytes()).digest())
             except OSError as error:

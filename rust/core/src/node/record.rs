@@ -11,6 +11,7 @@ use crate::wire::node::{WireNode, WireTaint};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     name: Arc<str>,
+    uid: Box<str>,
     labels: Labels,
     taints: Box<[Taint]>,
     unschedulable: bool,
@@ -19,6 +20,7 @@ pub struct Node {
 
 transfer!(Node {
     name,
+    uid,
     labels,
     taints,
     unschedulable,
@@ -58,6 +60,7 @@ impl Node {
         let allocatable = wire.status.allocatable.into_sorted();
         Self {
             name: wire.metadata.name.as_ref().into(),
+            uid: wire.metadata.uid.as_ref().into(),
             labels: Labels(
                 labels
                     .iter()
@@ -86,6 +89,11 @@ impl Node {
 
     pub(crate) fn shared_name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// `metadata.uid`
+    pub fn uid(&self) -> &str {
+        &self.uid
     }
 
     /// The same, sharing its strings with the nodes before it.

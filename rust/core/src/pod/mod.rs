@@ -1,6 +1,8 @@
 //! Pods: what they ask for, where they are, where they are about to be.
 
+mod groups;
 mod keeping;
+mod labelled;
 mod occupancy;
 mod qos;
 mod record;

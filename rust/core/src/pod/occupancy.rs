@@ -1,18 +1,11 @@
 //! Which pods take room on which node.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-
-use ahash::RandomState;
 
 use super::record::Pod;
 use super::resources::{Amounts, Word};
-use crate::rows::Rows;
-
-type Index = HashMap<Arc<str>, u32, RandomState>;
-
-/// How many nodes without pods are kept beside those that have some.
-const FEW_EMPTY: usize = 64;
+use crate::shared_map::SharedMap;
 
 /// The pods of one node, and what they ask for together.
 #[derive(Debug, Clone, Default)]
@@ -64,14 +57,10 @@ impl NodePods {
     }
 }
 
-/// The pods of every node. A clone is cheap; a change copies the node's own list and its chunk.
+/// The pods of every node that has any. A clone is cheap; a change copies the node's own list.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Occupancy {
-    rows: Rows<NodePods>,
-    by_node: Arc<Index>,
-    free: Vec<u32>,
-    /// How many nodes are named that have no pod.
-    empty: usize,
+    by_node: SharedMap<Arc<str>, Arc<NodePods>>,
     pods: usize,
 }
 
@@ -82,59 +71,31 @@ impl Occupancy {
     }
 
     pub(crate) fn on(&self, node: &str) -> Option<&NodePods> {
-        self.rows.get(*self.by_node.get(node)?).map(|pods| &**pods)
+        self.by_node.get(node).map(|pods| &**pods)
     }
 
     /// Puts a pod on the node that it names.
     pub(crate) fn add(&mut self, pod: Arc<Pod>) {
-        let row = self.row_for(&pod.node_name);
-        let was_empty = self.rows.change(row, |node| {
-            let empty = node.pods.is_empty();
-            node.push(pod);
-            empty
-        });
-        self.empty -= usize::from(was_empty);
         self.pods += 1;
+        if let Some(node) = self.by_node.get_mut(&*pod.node_name) {
+            return Arc::make_mut(node).push(pod);
+        }
+        let (name, mut node) = (Arc::from(&*pod.node_name), NodePods::default());
+        node.push(pod);
+        self.by_node.insert(name, Arc::new(node));
     }
 
     /// Takes a pod, the very one that was added, off its node.
     pub(crate) fn remove(&mut self, pod: &Arc<Pod>) {
-        let Some(&row) = self.by_node.get(&*pod.node_name) else {
+        let Some(node) = self.by_node.get_mut(&*pod.node_name) else {
             return;
         };
-        let emptied = self.rows.change(row, |node| {
-            node.remove(pod);
-            node.pods.is_empty()
-        });
-        self.empty += usize::from(emptied);
+        let node = Arc::make_mut(node);
+        node.remove(pod);
+        if node.pods.is_empty() {
+            self.by_node.remove(&*pod.node_name);
+        }
         self.pods -= 1;
-    }
-
-    fn row_for(&mut self, node: &str) -> u32 {
-        if let Some(&row) = self.by_node.get(node) {
-            return row;
-        }
-        // A new name copies the index that snapshots share: the time to drop names as well.
-        if self.empty > FEW_EMPTY + self.by_node.len() / 2 {
-            self.forget_empty();
-        }
-        let row = self.free.pop().unwrap_or(self.by_node.len() as u32);
-        Arc::make_mut(&mut self.by_node).insert(node.into(), row);
-        self.empty += 1;
-        row
-    }
-
-    fn forget_empty(&mut self) {
-        let Self { rows, free, .. } = self;
-        Arc::make_mut(&mut self.by_node).retain(|_, row| {
-            let occupied = rows.get(*row).is_some_and(|node| !node.pods.is_empty());
-            if !occupied {
-                rows.set(*row, None);
-                free.push(*row);
-            }
-            occupied
-        });
-        self.empty = 0;
     }
 }
 
@@ -151,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_nodes_without_pods_are_forgotten_and_new_nodes_share_with_nobody() {
+    fn a_node_is_known_for_as_long_as_it_has_a_pod() {
         let on = |node: usize| {
             let node_name = format!("n{node}");
             Arc::new(Pod {
@@ -164,22 +125,17 @@ mod tests {
         for pod in &pods {
             occupancy.add(pod.clone());
         }
-        // Most go, and every fifth stays, so that free rows lie among those in use.
         for pod in pods.iter().enumerate().filter(|(i, _)| i % 5 > 0) {
             occupancy.remove(pod.1);
         }
-        for node in 1000..1300 {
-            occupancy.add(on(node));
-        }
-        let staying = (0..300).step_by(5).chain(1000..1300);
-        assert_eq!((occupancy.pods(), occupancy.by_node.len()), (360, 360));
-        for node in staying {
+        assert_eq!((occupancy.pods(), occupancy.by_node.len()), (60, 60));
+        for node in 0..300 {
             let name = format!("n{node}");
-            let found = occupancy.on(&name).expect("a node with a pod").pods();
-            assert_eq!(found.len(), 1, "{name}");
-            assert_eq!(found[0].node_name, name);
+            let found = occupancy
+                .on(&name)
+                .map(|node| node.pods()[0].node_name.as_str());
+            assert_eq!(found, (node % 5 == 0).then_some(&*name));
         }
-        assert!(occupancy.on("n1").is_none());
     }
 
     #[test]

@@ -117,6 +117,18 @@ impl Pod {
         SortedLabels(&self.labels)
     }
 
+    /// Whether the pod is on a node.
+    pub fn is_bound(&self) -> bool {
+        !self.node_name.is_empty()
+    }
+
+    /// `spec.priority`, 0 where there is none.
+    ///
+    /// Source: component-helpers v0.36 scheduling/corev1/helpers.go `PodPriority`
+    pub fn priority(&self) -> i32 {
+        self.priority.unwrap_or(0)
+    }
+
     /// Whether the pod has ended: it takes nothing of its node any more.
     pub fn is_terminal(&self) -> bool {
         matches!(&*self.phase, "Succeeded" | "Failed")

@@ -4,18 +4,28 @@ use std::sync::Arc;
 
 use ahash::HashSet;
 
+use super::groups::Groups;
+use super::labelled::Labelled;
 use super::occupancy::Occupancy;
 use super::record::Pod;
-use crate::node::Nodes;
+use crate::node::{Mask, Nodes};
 
-/// Immutable: the pods that take room on nodes, assigned ones and assumed ones.
-#[derive(Debug, Default)]
-pub struct PodSnapshot(pub(crate) Occupancy);
+/// Immutable: the pods that take room on nodes, assigned ones and assumed ones, and those for which
+/// room is kept.
+#[derive(Debug, Clone, Default)]
+pub struct PodSnapshot {
+    occupancy: Occupancy,
+    /// Pods on no node, by the node that they are nominated to.
+    nominated: Groups,
+    /// Every pod, by the labels that somebody asked for. A snapshot that was made of another one
+    /// has that one's.
+    labelled: Labelled,
+}
 
 impl PodSnapshot {
     /// How many pods there are on all nodes.
     pub fn len(&self) -> usize {
-        self.0.pods()
+        self.occupancy.pods()
     }
 
     /// Whether no node has a pod.
@@ -25,28 +35,124 @@ impl PodSnapshot {
 
     /// The pods of a node, in the order in which they came there.
     pub fn pods_on(&self, node: &str) -> &[Arc<Pod>] {
-        self.0.on(node).map_or(&[], |node| node.pods())
+        self.occupancy.on(node).map_or(&[], |node| node.pods())
     }
 
     /// What the pods of a node request together: cpu in milli, the rest in units, `pods` their
     /// number.
     pub fn requested_on(&self, node: &str, resource: &str) -> i64 {
-        self.0.on(node).map_or(0, |node| node.requested(resource))
+        self.occupancy
+            .on(node)
+            .map_or(0, |node| node.requested(resource))
     }
 
     /// The same without some of the pods: those of these UIDs on these nodes.
     #[must_use]
     pub fn without<'a>(&self, gone: impl IntoIterator<Item = (&'a str, &'a [String])>) -> Self {
-        let mut left = self.0.clone();
+        let mut left = self.clone();
         for (node, uids) in gone {
             let uids: HashSet<&String> = uids.iter().filter(|uid| !uid.is_empty()).collect();
             for pod in self.pods_on(node) {
                 if uids.contains(&pod.uid) {
-                    left.remove(pod);
+                    left.occupancy.remove(pod);
                 }
             }
         }
-        Self(left)
+        left
+    }
+
+    /// The nodes to which other pods are nominated that come before this pod or beside it; None
+    /// where there is no such node.
+    ///
+    /// Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go `addGENominatedPods`
+    pub fn nominated(&self, pod: &Pod, nodes: &Nodes) -> Option<Mask> {
+        if self.nominated.is_empty() {
+            return None;
+        }
+        let kept_for_others = |at| self.nominated_before(pod, nodes.name(at)).next().is_some();
+        let mask = Mask::from_fn(nodes.len(), kept_for_others);
+        (mask.count() > 0).then_some(mask)
+    }
+
+    /// The same with the pods of `nominated` on their nodes, for some of the nodes.
+    #[must_use]
+    pub fn with_nominated(&self, pod: &Pod, nodes: &Nodes, some: &Mask) -> Self {
+        let mut filled = self.clone();
+        for at in some.indices() {
+            let node = nodes.name(at);
+            let mut coming: Vec<_> = self.nominated_before(pod, node).collect();
+            coming.sort_by_key(|pod| (&pod.namespace, &pod.name));
+            for pod in coming {
+                filled.occupancy.add(Arc::new(Pod {
+                    node_name: node.to_owned(),
+                    ..Pod::clone(pod)
+                }));
+            }
+        }
+        filled
+    }
+
+    fn nominated_before<'a>(
+        &'a self,
+        pod: &'a Pod,
+        node: &str,
+    ) -> impl Iterator<Item = &'a Arc<Pod>> {
+        let others = self.nominated.of(node);
+        others.filter(|other| other.uid != pod.uid && other.priority() >= pod.priority())
+    }
+
+    /// These pods as they are here: on its node, here or elsewhere, a pod is only where it is among
+    /// the node's pods.
+    pub fn these(&self, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
+        let here = |node: &str, pod: &Pod| -> Option<&Arc<Pod>> {
+            let mut pods = self.pods_on(node).iter();
+            pods.find(|other| other.uid == pod.uid)
+        };
+        let now = |pod: &Arc<Pod>| match &*pod.node_name {
+            "" => Some(here(&pod.nominated_node_name, pod).unwrap_or(pod).clone()),
+            node => here(node, pod).cloned(),
+        };
+        pods.iter().filter_map(now).collect()
+    }
+
+    pub(crate) fn labelled(&self) -> &Labelled {
+        &self.labelled
+    }
+
+    pub(super) fn labelled_mut(&mut self) -> &mut Labelled {
+        &mut self.labelled
+    }
+
+    /// Counts a pod, where it is bound on its node.
+    pub(super) fn add(&mut self, pod: &Arc<Pod>) {
+        if pod.is_bound() {
+            self.occupancy.add(pod.clone());
+        } else if !pod.nominated_node_name.is_empty() {
+            self.nominated.add(&pod.nominated_node_name, pod);
+        }
+        self.labelled.add(pod);
+    }
+
+    /// Counts a pod no longer, the very one that was added. One on no node may be out already.
+    pub(super) fn remove(&mut self, pod: &Arc<Pod>) {
+        if pod.is_bound() {
+            self.occupancy.remove(pod);
+        } else {
+            self.nominated.remove(&pod.nominated_node_name, pod);
+        }
+        self.labelled.remove(pod);
+    }
+
+    /// The pods that started on a node after a time, or have not started yet, for each of these nodes
+    /// that has any: its position, and its pods in the order in which they came.
+    pub fn started_after(&self, nodes: &Nodes, time: &str) -> Vec<(usize, Vec<Arc<Pod>>)> {
+        let late = |pod: &&Arc<Pod>| pod.start_time.as_deref().is_none_or(|start| start > time);
+        let on = |at| {
+            let pods = self.pods_on(nodes.name(at)).iter();
+            let late: Vec<_> = pods.filter(late).cloned().collect();
+            (!late.is_empty()).then_some((at, late))
+        };
+        (0..nodes.len()).filter_map(on).collect()
     }
 
     /// `requested_on` of every one of these nodes.

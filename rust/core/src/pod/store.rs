@@ -6,11 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ahash::{HashSet, RandomState};
 
 use super::keeping::Keeping;
-use super::occupancy::Occupancy;
+use super::labelled::Labelled;
 use super::record::Pod;
 use super::snapshot::PodSnapshot;
 use super::templates::Templates;
-use crate::labels::LabelLookup;
 use crate::published::Published;
 
 type ByText = HashMap<Box<str>, Arc<Pod>, RandomState>;
@@ -79,17 +78,18 @@ impl PodStore {
         self.lock().by_name.values().cloned().collect()
     }
 
-    /// The pods of a namespace that have a label of this value; one that is assumed on a node
-    /// names that node.
+    /// The pods of a namespace that have a label of this value, in no order; one that is assumed on
+    /// a node names that node.
+    ///
+    /// Waits for no writer, but where nobody asked for the label before.
     pub fn with_label(&self, namespace: &str, key: &str, value: &str) -> Vec<Arc<Pod>> {
-        let has = |pod: &&Arc<Pod>| {
-            pod.namespace == namespace && pod.label_lookup().value(key) == Some(value)
-        };
-        let writer = self.lock();
-        let assumed = writer.ledger.values().filter(has);
-        let watched = writer.by_name.values().filter(has);
-        let watched = watched.filter(|pod| !writer.ledger.contains_key(pod.uid.as_str()));
-        assumed.chain(watched).cloned().collect()
+        let known = self.snapshot().labelled().get(namespace, key, value);
+        known.unwrap_or_else(|| {
+            let mut writer = self.lock();
+            let found = writer.followed(key).get(namespace, key, value);
+            self.published.outdated(true);
+            found.unwrap_or_default()
+        })
     }
 
     /// Counts a pod as on a node before the watch shows it there; it moves if it was assumed
@@ -120,7 +120,7 @@ impl PodStore {
 
     /// The pods on nodes as they are now: what was written before this call is in it.
     pub fn snapshot(&self) -> Arc<PodSnapshot> {
-        let snapshot = |writer: &mut Writer| PodSnapshot(writer.occupancy.clone());
+        let snapshot = |writer: &mut Writer| writer.shown.clone();
         self.published.latest(|| self.lock(), snapshot)
     }
 
@@ -191,7 +191,8 @@ struct Writer {
     by_uid: ByText,
     /// Assumed pods by UID. None of them is bound as the watch shows it.
     ledger: ByText,
-    occupancy: Occupancy,
+    /// The watched pods and the ledger's, each UID once.
+    shown: PodSnapshot,
 }
 
 impl Writer {
@@ -214,12 +215,14 @@ impl Writer {
     }
 
     fn enter(&mut self, key: Box<str>, pod: Arc<Pod>) {
-        if is_bound(&pod) {
+        if pod.is_bound() {
             self.forget(&pod.uid);
-            self.occupancy.add(pod.clone());
+            self.shown.add(&pod);
         } else if let Some(assumed) = self.ledger.get(&*pod.uid) {
             let node = assumed.node_name.clone();
             self.enter_ledger(&pod, node);
+        } else {
+            self.shown.add(&pod);
         }
         if !pod.uid.is_empty() {
             self.by_uid.insert((*pod.uid).into(), pod.clone());
@@ -229,9 +232,7 @@ impl Writer {
 
     /// Takes away what a watched pod counts for; its name is gone already.
     fn leave(&mut self, pod: &Arc<Pod>) {
-        if is_bound(pod) {
-            self.occupancy.remove(pod);
-        }
+        self.shown.remove(pod);
         if self
             .by_uid
             .get(&*pod.uid)
@@ -273,7 +274,7 @@ impl Writer {
 
     fn assume(&mut self, pod: &Pod, node: &str) -> bool {
         let watched = self.by_uid.get(&*pod.uid).cloned();
-        if watched.as_ref().is_some_and(|watched| is_bound(watched)) {
+        if watched.as_ref().is_some_and(|watched| watched.is_bound()) {
             return false;
         }
         self.enter_ledger(watched.as_deref().unwrap_or(pod), node.to_owned());
@@ -282,11 +283,14 @@ impl Writer {
 
     fn enter_ledger(&mut self, pod: &Pod, node_name: String) {
         self.forget(&pod.uid);
+        if let Some(watched) = self.by_uid.get(&*pod.uid) {
+            self.shown.remove(watched);
+        }
         let assumed = Arc::new(Pod {
             node_name,
             ..pod.clone()
         });
-        self.occupancy.add(assumed.clone());
+        self.shown.add(&assumed);
         self.ledger.insert((*assumed.uid).into(), assumed);
     }
 
@@ -294,11 +298,21 @@ impl Writer {
         let Some(assumed) = self.ledger.remove(uid) else {
             return false;
         };
-        self.occupancy.remove(&assumed);
+        self.shown.remove(&assumed);
+        if let Some(watched) = self.by_uid.get(uid) {
+            self.shown.add(watched);
+        }
         true
     }
-}
 
-fn is_bound(pod: &Pod) -> bool {
-    !pod.node_name.is_empty()
+    /// The pods by their labels, this one among them.
+    fn followed(&mut self, key: &str) -> &Labelled {
+        let assumed = self.ledger.values();
+        let watched = self.by_name.values();
+        let watched = watched.filter(|pod| !self.ledger.contains_key(&*pod.uid));
+        self.shown
+            .labelled_mut()
+            .follow(key, assumed.chain(watched));
+        self.shown.labelled()
+    }
 }

@@ -16,6 +16,7 @@ pub(crate) struct WireNode<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct NodeMeta<'a> {
     pub(crate) name: Cow<'a, str>,
+    pub(crate) uid: Cow<'a, str>,
     pub(crate) resource_version: Cow<'a, str>,
     pub(crate) labels: Map<'a, Cow<'a, str>>,
 }
@@ -53,6 +54,7 @@ impl<'a> Decode<'a> for NodeMeta<'a> {
     fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
         decode_struct!(cursor, {
             "name" => self.name,
+            "uid" => self.uid,
             "resourceVersion" => self.resource_version,
             "labels" => self.labels,
         })

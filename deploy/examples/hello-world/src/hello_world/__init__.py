@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from kubextend.core import NodeInfo, Pod
-from kubextend.framework.cycle_state import CycleState
+from kubextend.framework import CycleState
 
 __all__ = ["HelloWorldArgs", "HelloWorldPlugin"]
 

@@ -2,7 +2,7 @@
 
 from hello_world import HelloWorldArgs
 from kubextend.core import Nodes, Pod
-from kubextend.framework.cycle_state import CycleState
+from kubextend.framework import CycleState
 
 __all__ = ["HelloWorldAtOnce"]
 

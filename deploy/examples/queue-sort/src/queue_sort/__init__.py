@@ -6,8 +6,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from kubextend.core import Pod
-from kubextend.framework.plugin import QueuedPodInfo
-from kubextend.framework.status import Status
+from kubextend.framework import QueuedPodInfo, Status
 
 __all__ = ["ShortestFirst", "ShortestFirstArgs"]
 

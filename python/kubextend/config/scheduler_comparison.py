@@ -1,0 +1,448 @@
+"""What a kube-scheduler's configuration says of kubextend, against what belongs there today.
+
+What belongs there is what ``scheduler_configuration`` writes, so there is one source for it. Both
+texts are read by the classes below, which have only the fields that decide how kubextend is called.
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, get_args
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic.alias_generators import to_camel
+
+from kubextend.config.document import read_document, read_file
+from kubextend.config.duration import Duration
+from kubextend.config.issues import Findings, Location, issues_of
+from kubextend.config.loader import without_nulls
+from kubextend.config.model import ExtenderConfiguration, GoDuration, ManagedResource, Verb
+from kubextend.config.resolve import DEFAULT_SCHEDULER_NAME
+from kubextend.config.scheduler import LEASE_NAME, scheduler_configuration
+from kubextend.config.scheduler_file import SCHEDULER_API_VERSIONS, SCHEDULER_KIND
+from kubextend.errors import Issue
+
+__all__ = ["scheduler_differences"]
+
+# Source: kube-scheduler v0.36 pkg/scheduler/extender.go DefaultExtenderTimeout
+_DEFAULT_TIMEOUT: Final = Duration.parse("5s")
+_VERBS: Final[tuple[Verb, ...]] = get_args(Verb)
+
+_NEVER_ASKED: Final[Mapping[Verb, str]] = {
+    "filter": "kube-scheduler places pods on nodes that the plugins here reject",
+    "preempt": "kube-scheduler evicts pods from nodes that filter then rejects",
+    "prioritize": "no Score plugin here is ever asked",
+    "bind": "kube-scheduler binds pods itself, past every plugin from Reserve to PostBind",
+}
+_FAILS: Final[Mapping[Verb, str]] = {
+    "filter": "no pod is placed, or with ignorable: true every pod unfiltered",
+    "preempt": "no pod is preempted",
+    "prioritize": "kube-scheduler drops the scores without a word",
+    "bind": "no pod is bound",
+}
+_ASKED_TWICE: Final[Mapping[Verb, str]] = {
+    "filter": "each pod is filtered twice",
+    "preempt": "each preemption is judged twice",
+    "prioritize": "the scores count twice",
+    "bind": "kube-scheduler refuses a second bindVerb and does not start",
+}
+
+
+class _Read(BaseModel):
+    """A field that is absent has kube-scheduler's default; fields that decide nothing are left."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, alias_generator=to_camel)
+
+
+class _TLS(_Read):
+    insecure: bool = False
+    server_name: str = ""
+    ca_file: str = ""
+    ca_data: str = ""
+    cert_file: str = ""
+    cert_data: str = ""
+    key_file: str = ""
+    key_data: str = ""
+
+
+class _Entry(_Read):
+    """An extender; source: kube-scheduler v0.36 config/v1/types.go Extender."""
+
+    url_prefix: str = ""
+    filter_verb: str = ""
+    preempt_verb: str = ""
+    prioritize_verb: str = ""
+    bind_verb: str = ""
+    weight: int = 0
+    enable_https: bool = Field(default=False, alias="enableHTTPS")
+    tls_config: _TLS = _TLS()
+    http_timeout: GoDuration = Duration(0)
+    node_cache_capable: bool = False
+    managed_resources: tuple[ManagedResource, ...] = ()
+    ignorable: bool = False
+
+    @property
+    def url(self) -> str:
+        """What kube-scheduler puts before a slash and the verb."""
+        return self.url_prefix.rstrip("/")
+
+    @property
+    def verbs(self) -> Mapping[Verb, str]:
+        """The last part of the URL for each verb that is called."""
+        values = (self.filter_verb, self.preempt_verb, self.prioritize_verb, self.bind_verb)
+        return {verb: value for verb, value in zip(_VERBS, values, strict=True) if value}
+
+    @property
+    def timeout(self) -> Duration:
+        """How long kube-scheduler waits for an answer."""
+        return self.http_timeout if self.http_timeout > Duration(0) else _DEFAULT_TIMEOUT
+
+
+class _Profile(_Read):
+    scheduler_name: str = ""
+    percentage_of_nodes_to_score: int | None = None
+
+
+class _Election(_Read):
+    """Defaults: kube-scheduler v0.36 apis/config/v1/defaults.go."""
+
+    leader_elect: bool = True
+    resource_name: str = "kube-scheduler"
+    resource_namespace: str = "kube-system"
+
+
+class _SchedulerConfiguration(_Read):
+    percentage_of_nodes_to_score: int | None = None
+    leader_election: _Election = _Election()
+    profiles: tuple[_Profile, ...] = ()
+    extenders: tuple[_Entry, ...] = ()
+
+    def named_profiles(self) -> Iterator[tuple[str, int]]:
+        """The schedulerName and the index of each profile; without any there is the default."""
+        for index, profile in enumerate(self.profiles or [_Profile()]):
+            default = DEFAULT_SCHEDULER_NAME if len(self.profiles) <= 1 else ""
+            yield profile.scheduler_name or default, index
+
+    def percentage(self, index: int) -> tuple[Location, int]:
+        """How many nodes are looked at for a profile, and where that stands; 0 is a sample."""
+        own = self.profiles[index].percentage_of_nodes_to_score if self.profiles else None
+        if own is not None:
+            return ("profiles", index, "percentageOfNodesToScore"), own
+        return ("percentageOfNodesToScore",), self.percentage_of_nodes_to_score or 0
+
+
+class _Pair(NamedTuple):
+    """An entry that is there, the entry that belongs there, and the verbs that both have."""
+
+    at: Location
+    found: _Entry
+    wanted: _Entry
+    verbs: frozenset[Verb]
+
+
+def scheduler_differences(config: ExtenderConfiguration, file: str | Path) -> tuple[Issue, ...]:
+    """All that kube-scheduler would do otherwise if ``scheduler-config`` wrote its file anew.
+
+    Other extenders, other plugins and the connection to the cluster are between kube-scheduler and
+    others: nothing is said of them.
+
+    Args:
+        config: a checked one.
+        file: a KubeSchedulerConfiguration; ``-`` for standard input.
+
+    Returns: issues whose path begins with the file; the message says what happens, the hint what
+        would be right.
+    Raises: ConfigError: the file cannot be read, or kube-scheduler could not reach kubextend
+        whatever stands in there.
+    """
+    data, source = read_file(file)
+    tree = read_document(data, source)
+    findings = Findings()
+    found = _read(tree, findings)
+    if found is not None:
+        text = scheduler_configuration(config)
+        wanted = _SchedulerConfiguration.model_validate_json(
+            json.dumps(read_document(text.encode(), "what scheduler-config writes"))
+        )
+        comparison = _Comparison(config, found, wanted, findings)
+        comparison.extenders()
+        comparison.profiles()
+        comparison.percentages()
+        comparison.election()
+    return tuple(
+        dataclasses.replace(issue, path=f"{source}: {issue.path}") for issue in findings.issues
+    )
+
+
+def _read(tree: Mapping[str, JsonValue], findings: Findings) -> _SchedulerConfiguration | None:
+    kind, version = tree.get("kind"), tree.get("apiVersion")
+    if kind != SCHEDULER_KIND:
+        findings.complain(("kind",), "is not a kube-scheduler's", kind, f"kind: {SCHEDULER_KIND}")
+        return None
+    if version not in SCHEDULER_API_VERSIONS:
+        hint = f"apiVersion: {' or '.join(SCHEDULER_API_VERSIONS)}"
+        findings.complain(("apiVersion",), f"no such version of {kind} is known", version, hint)
+    try:
+        return _SchedulerConfiguration.model_validate_json(json.dumps(without_nulls(dict(tree))))
+    except ValidationError as error:
+        findings.issues += issues_of(error, _SchedulerConfiguration)
+        return None
+
+
+class _Comparison:
+    """One method for each thing that may differ."""
+
+    def __init__(
+        self,
+        config: ExtenderConfiguration,
+        found: _SchedulerConfiguration,
+        wanted: _SchedulerConfiguration,
+        findings: Findings,
+    ) -> None:
+        self._config = config
+        self._found = found
+        self._wanted = wanted
+        self._complain = findings.complain
+
+    def extenders(self) -> None:
+        """Every verb is called where it is served, once, and as kubextend counts on it."""
+        url = self._config.url_prefix
+        wanted = [entry for entry in self._wanted.extenders if entry.url == url]
+        ours = _entries_for(url, self._found.extenders, any_path=bool(wanted))
+        if wanted and not ours:
+            message = f"none has the urlPrefix {url}: kube-scheduler never asks kubextend"
+            urls = [entry.url_prefix for entry in self._found.extenders]
+            hint = (
+                "put in what `kubextend scheduler-config` writes, or set extender.urlPrefix to "
+                "the address that kube-scheduler calls"
+            )
+            self._complain(("extenders",), message, urls, hint)
+            return
+        for at, entry in ours:
+            if entry.url != url:
+                message = f"kubextend answers at {url}: every call fails"
+                self._complain((*at, "urlPrefix"), message, entry.url_prefix, f"urlPrefix: {url}")
+        for verb in _VERBS:
+            self._verb(verb, ours, needed=any(verb in entry.verbs for entry in wanted))
+        for pair in _pairs(ours, wanted):
+            self._timeout(pair)
+            self._nodes(pair)
+            self._weight(pair)
+            self._ignorable(pair)
+            self._managed_resources(pair)
+            self._tls(pair)
+
+    def _verb(self, verb: Verb, ours: Sequence[tuple[Location, _Entry]], *, needed: bool) -> None:
+        field = f"{verb}Verb"
+        having = [((*at, field), entry.verbs[verb]) for at, entry in ours if verb in entry.verbs]
+        if needed and not having:
+            message = f"Required value: {_NEVER_ASKED[verb]}"
+            self._complain((*_entry_without(verb, ours), field), message, None, f"{field}: {verb}")
+        for at, value in having:
+            if not needed:
+                message = f"nothing here needs {verb}, so the answer is 404: {_FAILS[verb]}"
+                self._complain(at, message, value, f"leave {field} out")
+            elif value != verb:
+                message = f"kubextend answers 404 there: {_FAILS[verb]}"
+                self._complain(at, message, value, f"{field}: {verb}")
+        for at, value in having[1:]:
+            message = f"{_ASKED_TWICE[verb]}, as another entry has it too"
+            self._complain(at, message, value, f"leave {field} out of one entry")
+
+    def _timeout(self, pair: _Pair) -> None:
+        found, right = pair.found.timeout, pair.wanted.timeout
+        binds = "bind" in pair.verbs
+        if found == right:
+            return
+        if found < right and binds:
+            held = self._config.extender.permit_max_wait
+            message = f"kube-scheduler gives up a bind before Permit's limit, {held}, has passed"
+        elif found < right:
+            message = (
+                "kube-scheduler gives up before kubextend answers in the place of a plugin that "
+                "hangs, so failurePolicy has no say"
+            )
+        elif binds:
+            message = f"a bind whose answer is lost keeps its place on the node for {found}"
+        else:
+            message = f"one call that hangs holds up the scheduling of all pods for {found}"
+        self._complain((*pair.at, "httpTimeout"), message, str(found), f"httpTimeout: {right}")
+
+    def _nodes(self, pair: _Pair) -> None:
+        found, right = pair.found.node_cache_capable, pair.wanted.node_cache_capable
+        if found == right or pair.verbs == {"bind"}:
+            return
+        message = (
+            "requests carry names of nodes, and kubextend watches no nodes: every call is an error"
+            if found
+            else "requests carry whole nodes: megabytes for each pod, and kube-scheduler 1.33 and "
+            "later scores by resources as if every node were empty (kubernetes/kubernetes#141781)"
+        )
+        hint = f"nodeCacheCapable: {_json(right)}"
+        self._complain((*pair.at, "nodeCacheCapable"), message, found, hint)
+
+    def _weight(self, pair: _Pair) -> None:
+        found, right = pair.found.weight, pair.wanted.weight
+        if "prioritize" not in pair.verbs or found == right:
+            return
+        message = (
+            "kube-scheduler refuses it beside prioritizeVerb and does not start"
+            if found <= 0
+            else f"the scores hold the plugins' weights already and count {found} times as much"
+        )
+        self._complain((*pair.at, "weight"), message, found, f"weight: {right}")
+
+    def _ignorable(self, pair: _Pair) -> None:
+        found, right = pair.found.ignorable, pair.wanted.ignorable
+        if found == right:
+            return
+        if not found:
+            message = "while kubextend does not answer, no pod is placed"
+        elif "bind" in pair.verbs:
+            message = "a bind that kubextend refuses is done by kube-scheduler all the same"
+        else:
+            message = (
+                "while kubextend does not answer or answers an error, pods are placed as if it had "
+                "no plugins"
+            )
+        hint = f"ignorable: {_json(right)}"
+        self._complain((*pair.at, "ignorable"), message, found, hint)
+
+    def _managed_resources(self, pair: _Pair) -> None:
+        found, right = set(pair.found.managed_resources), set(pair.wanted.managed_resources)
+        if found == right:
+            return
+        at: Location = (*pair.at, "managedResources")
+        value = [each.model_dump() for each in pair.found.managed_resources]
+        names = {each.name for each in pair.found.managed_resources}
+        if names == {each.name for each in right}:
+            message = "kube-scheduler's NodeResourcesFit counts other resources than configured"
+        elif names:
+            message = f"kubextend hears only of pods that ask for {', '.join(sorted(names))}"
+        else:
+            message = "kubextend is asked about every pod, not only those that ask for a resource"
+        wanted = [each.model_dump() for each in pair.wanted.managed_resources]
+        hint = f"managedResources: {_json(wanted)}" if wanted else "leave managedResources out"
+        self._complain(at, message, value, hint)
+
+    def _tls(self, pair: _Pair) -> None:
+        """Only what is https at both ends; another scheme is another urlPrefix."""
+        found, right = pair.found.tls_config, pair.wanted.tls_config
+        if not pair.wanted.enable_https or not pair.found.url.startswith("https:"):
+            return
+        at: Location = (*pair.at, "tlsConfig")
+        if found.insecure or (pair.found.enable_https and not found.ca_file + found.ca_data):
+            message = "kube-scheduler verifies nothing: whoever answers there decides on pods"
+            hint = f"insecure: false and caFile: {right.ca_file}"
+            self._complain((*at, "insecure"), message, found.insecure, hint)
+        elif not found.ca_data:
+            self._file((*at, "caFile"), found.ca_file, right.ca_file, "the server is not trusted")
+        if not found.cert_data:
+            refused = "the server refuses kube-scheduler's certificate"
+            self._file((*at, "certFile"), found.cert_file, right.cert_file, refused)
+        if not found.key_data:
+            message = "the key has to be that of certFile"
+            self._file((*at, "keyFile"), found.key_file, right.key_file, message)
+        if found.server_name != right.server_name:
+            message = "the server's certificate is judged by another name"
+            hint = f"serverName: {right.server_name}" if right.server_name else "leave it out"
+            self._complain((*at, "serverName"), message, found.server_name, hint)
+
+    def _file(self, at: Location, found: str, right: str, otherwise: str) -> None:
+        if right and found != right:
+            message = f"{otherwise}, and every call fails, unless both files hold the same"
+            self._complain(at, message if found else otherwise, found, f"{at[-1]}: {right}")
+
+    def profiles(self) -> None:
+        """Both sides know the same pods."""
+        found = dict(self._found.named_profiles())
+        ours = [profile.scheduler_name for profile in self._config.resolved]
+        for name in ours:
+            if name not in found:
+                message = f"no profile has schedulerName {name}: its pods stay pending for ever"
+                hint = f"schedulerName: {name}"
+                self._complain(("profiles",), message, list(found), hint)
+        for name, index in found.items():
+            if name not in ours and self._wanted.extenders:
+                at: Location = ("profiles", index, "schedulerName")
+                message = "no profile here has this name: its pods are placed untouched by plugins"
+                hint = (
+                    f"one of {', '.join(ours)}; or, if that is meant, a profile "
+                    f"`schedulerName: {name}` without plugins in kubextend's configuration"
+                )
+                self._complain(at, message, name, hint)
+
+    def percentages(self) -> None:
+        """Plugins see all nodes, or as many as a profile says."""
+        wanted = {
+            name: self._wanted.percentage(at)[1] for name, at in self._wanted.named_profiles()
+        }
+        seen: set[Location] = set()
+        for name, index in self._found.named_profiles():
+            at, found = self._found.percentage(index)
+            right = wanted.get(name, found)
+            if found == right or at in seen or not self._wanted.extenders:
+                continue
+            seen.add(at)
+            message = (
+                "kube-scheduler stops at a sample of the nodes, which may hold none that a plugin "
+                "accepts, and not the best"
+                if found < right
+                else f"profile {name} is to look at {right or 'a default'} percent of the nodes"
+            )
+            self._complain(at, message, found, f"percentageOfNodesToScore: {right}")
+
+    def election(self) -> None:
+        """A scheduler of other pods than the cluster's own does not wait for that one's lease."""
+        found, wanted = self._found.leader_election, self._wanted.leader_election
+        names = [name for name, _ in self._found.named_profiles()]
+        if not found.leader_elect or DEFAULT_SCHEDULER_NAME in names or found == wanted:
+            return
+        default = _Election()
+        if (found.resource_name, found.resource_namespace) == (
+            default.resource_name,
+            default.resource_namespace,
+        ):
+            message = "the cluster's own kube-scheduler holds this lease: this one waits for ever"
+            at: Location = ("leaderElection", "resourceName")
+            self._complain(at, message, found.resource_name, f"resourceName: {LEASE_NAME}")
+
+
+def _entries_for(
+    url: str, entries: Sequence[_Entry], *, any_path: bool
+) -> list[tuple[Location, _Entry]]:
+    """The entries that call this URL; where none does, those that call the same server."""
+    placed: list[tuple[Location, _Entry]] = [
+        (("extenders", index), entry) for index, entry in enumerate(entries)
+    ]
+    exact = [each for each in placed if each[1].url == url]
+    if exact or not any_path:
+        return exact
+    return [each for each in placed if _server(each[1].url) == _server(url)]
+
+
+def _server(url: str) -> str:
+    """Host and port, in one spelling."""
+    try:
+        return urlsplit(url).netloc.casefold().replace("localhost", "127.0.0.1")
+    except ValueError:
+        return ""
+
+
+def _entry_without(verb: Verb, ours: Sequence[tuple[Location, _Entry]]) -> Location:
+    """Where a verb belongs: bind into an entry of its own, another beside its like."""
+    quick = [at for at, entry in ours if set(entry.verbs) - {"bind"}]
+    return quick[0] if quick and verb != "bind" else ("extenders",)
+
+
+def _pairs(ours: Sequence[tuple[Location, _Entry]], wanted: Sequence[_Entry]) -> Iterator[_Pair]:
+    for at, found in ours:
+        for right in wanted:
+            if verbs := frozenset(found.verbs.keys() & right.verbs.keys()):
+                yield _Pair(at, found, right, verbs)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value)

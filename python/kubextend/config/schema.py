@@ -1,0 +1,159 @@
+"""The JSON Schema of an ExtenderConfiguration, for editors and for the reference in the docs.
+
+The schema accepts every file that ``load`` accepts. ``load`` refuses more: what fields mean
+together, which plugins exist and which files are readable is no matter of a schema.
+"""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from pydantic import BaseModel
+
+from kubextend.config import model
+from kubextend.config.duration import Duration
+from kubextend.config.model import ExtenderConfiguration, PluginInfo
+
+__all__ = ["SCHEMA_ID", "json_schema"]
+
+SCHEMA_ID: Final = "https://kubextend.dev/schemas/v1alpha1/extenderconfiguration.json"
+
+_Schema: TypeAlias = dict[str, Any]
+
+_DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+# pydantic reads these types so, where a model is not strict.
+_LAX: Final[Mapping[str, list[str]]] = {
+    "boolean": ["boolean", "integer", "number", "string"],
+    "integer": ["integer", "number", "string"],
+    "number": ["number", "string"],
+}
+
+# The model gives these fields defaults, so that ``load`` can name every missing one at once.
+_REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
+    "ExtenderConfiguration": ("apiVersion", "kind", "profiles"),
+    "ManagedResource": ("name",),
+    "Plugin": ("name",),
+    "PluginConfig": ("name",),
+}
+
+
+def json_schema(plugins: Mapping[str, PluginInfo]) -> _Schema:
+    """Return the schema, draft 2020-12, with the field names of the YAML file.
+
+    Args:
+        plugins: the plugins whose arguments the schema knows, by name.
+    """
+    generated = ExtenderConfiguration.model_json_schema()
+    sections: dict[str, _Schema] = generated.pop("$defs")
+    definitions = {name: _object(name, each) for name, each in sections.items()}
+    arguments = [
+        _arguments(name, plugin.args_model, definitions)
+        for name, plugin in plugins.items()
+        if plugin.args_model is not None
+    ]
+    definitions["PluginConfig"] |= {"allOf": arguments}
+    return {
+        "$schema": _DRAFT,
+        "$id": SCHEMA_ID,
+        "title": model.KIND,
+        **_object(model.KIND, generated),
+        "$defs": definitions,
+    }
+
+
+def field_descriptions(section: type[BaseModel]) -> dict[str, str]:
+    """Return the text below each field of a model, by the name of the field in the file."""
+    source = ast.parse(textwrap.dedent(inspect.getsource(section)))
+    tree = next(node for node in source.body if isinstance(node, ast.ClassDef))
+    texts = {
+        field.target.id: inspect.cleandoc(text.value.value)
+        for field, text in zip(tree.body, tree.body[1:], strict=False)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
+    return {
+        info.alias or name: " ".join(texts[name].split())
+        for name, info in section.model_fields.items()
+    }
+
+
+def _arguments(name: str, args_model: type[BaseModel], definitions: dict[str, _Schema]) -> _Schema:
+    """Return what holds for a plugin's entry; the models inside of its arguments are added."""
+    generated = args_model.model_json_schema(ref_template=f"#/$defs/{name}.{{model}}")
+    inner: dict[str, _Schema] = generated.pop("$defs", {})
+    definitions.update({f"{name}.{key}": _lax(each) for key, each in inner.items()})
+    arguments = {**_lax(generated), "type": ["object", "null"]}
+    return {
+        "if": {"properties": {"name": {"const": name}}},
+        "then": {"properties": {"args": arguments}},
+    }
+
+
+def _lax(schema: Any) -> Any:
+    """Return the schema for arguments, which may hold a number or a truth value in quotes."""
+    if isinstance(schema, list):
+        return [_lax(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    # A field may be called type or title as well: what stands there is an object then.
+    lax = {
+        key: _lax(each) for key, each in schema.items() if key != "title" or isinstance(each, dict)
+    }
+    kind = lax.get("type")
+    return lax | {"type": _LAX[kind]} if isinstance(kind, str) and kind in _LAX else lax
+
+
+def _object(name: str, generated: _Schema) -> _Schema:
+    """Return the schema of one model: described, without made-up titles, null for absent."""
+    if "properties" not in generated:
+        return generated
+    section: type[BaseModel] = getattr(model, name)
+    required = _REQUIRED.get(name, ())
+    properties: dict[str, _Schema] = generated["properties"]
+    descriptions = field_descriptions(section)
+    return {
+        "description": inspect.getdoc(section),
+        "type": "object",
+        "additionalProperties": False,
+        **({"required": list(required)} if required else {}),
+        "properties": {
+            field: {
+                "description": descriptions[field],
+                **(_needed(_value(each)) if field in required else _optional(_value(each))),
+                **({} if field in required else _default(each)),
+            }
+            for field, each in properties.items()
+        },
+    }
+
+
+def _value(generated: _Schema) -> _Schema:
+    return {key: each for key, each in generated.items() if key not in {"title", "default"}}
+
+
+def _default(generated: _Schema) -> _Schema:
+    """Return the default of a field; an object has none, as its own fields have theirs."""
+    default = generated.get("default", {})
+    if isinstance(default, dict):
+        return {"default": str(Duration(**default))} if "nanoseconds" in default else {}
+    return {"default": default}
+
+
+def _needed(value: _Schema) -> _Schema:
+    least = {"string": "minLength", "array": "minItems"}[value["type"]]
+    return value if "const" in value else value | {least: 1}
+
+
+def _optional(value: _Schema) -> _Schema:
+    """Return the schema of a field that may be absent, and so may be null as well."""
+    if "anyOf" in value:
+        return value
+    if isinstance(value.get("type"), str) and "enum" not in value:
+        return value | {"type": [value["type"], "null"]}
+    return {"anyOf": [value, {"type": "null"}]}

@@ -1,0 +1,52 @@
+//! Pods by a text that several of them have in common.
+
+use std::sync::Arc;
+
+use super::record::Pod;
+use crate::shared_map::SharedMap;
+
+/// Pods by their address: each pod is there once, and goes as the very one that came.
+type Group = SharedMap<usize, Arc<Pod>>;
+
+/// Groups of pods; none is empty. A clone is cheap, and no change walks a group.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Groups(SharedMap<Box<str>, Arc<Group>>);
+
+impl Groups {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.len() == 0
+    }
+
+    /// The pods of one group, in no order.
+    pub(crate) fn of(&self, text: &str) -> impl Iterator<Item = &Arc<Pod>> {
+        let group = self.0.get(text).into_iter();
+        group.flat_map(|group| group.iter().map(|(_, pod)| pod))
+    }
+
+    pub(crate) fn add(&mut self, text: &str, pod: &Arc<Pod>) {
+        if let Some(group) = self.0.get_mut(text) {
+            Arc::make_mut(group).insert(address(pod), pod.clone());
+            return;
+        }
+        let mut group = Group::default();
+        group.insert(address(pod), pod.clone());
+        self.0.insert(text.into(), Arc::new(group));
+    }
+
+    /// Takes a pod, the very one that was added, out of a group; one that is not in it changes
+    /// nothing.
+    pub(crate) fn remove(&mut self, text: &str, pod: &Arc<Pod>) {
+        let Some(group) = self.0.get_mut(text) else {
+            return;
+        };
+        let group = Arc::make_mut(group);
+        group.remove(&address(pod));
+        if group.len() == 0 {
+            self.0.remove(text);
+        }
+    }
+}
+
+fn address(pod: &Arc<Pod>) -> usize {
+    Arc::as_ptr(pod).addr()
+}

@@ -1,0 +1,413 @@
+"""Random gangs on a real kube-scheduler: none is bound in part, no group spins or sticks.
+
+``make gangs-at-random`` runs 200 gangs, some at a time, while Reserve and PreBind refuse at random,
+pods are deleted, operators allow and reject held pods, and kubextend is killed or stopped. Then all
+is calm, and every gang that still has enough pods must be bound. Prints the seed; exit code 0 where
+nothing was wrong.
+
+A pod may be bound when its gang was complete with it at a moment since its Permit was asked. A
+member that is deleted after that, or whose PreBind or Binding fails, takes none of the others back,
+as in kube-scheduler: it is tried again. A pod that an operator let in may be bound, and counts.
+"""
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from .controlplane import ControlPlane, build_binaries
+from .kubeapi import POOL_LABEL, NodePool, Object, node, placed_on, pod
+from .manifests import grant_kubextend
+from .stack import PLUGIN_FOLDER, Mode, Stack
+from .workbench import Workbench, until
+from .workload import create_priority_classes
+
+SCHEDULER = "gangs"
+TOKEN = "operators-of-random-gangs"
+GANGS_AT_A_TIME = 25
+NODES, ROOM = 10, 8
+# What the last bindings set in motion ends, and then nothing happens.
+CHAOS_S, CALM_S, SETTLE_S, QUIET_S = 15.0, 60.0, 3.0, 10.0
+# The watch may show a deletion so much later.
+SEEN_AFTER_S = 2.0
+# A wait in Permit lasts 5 s, and Chance refuses a pod at most six times in the life of a kubextend.
+MOST_CYCLES_A_POD_AND_S, MORE_CYCLES_A_POD = 0.3, 12
+MOST_QUIET_TRIES_A_POD = 2
+
+
+@dataclass
+class Gang:
+    """A group of pods.
+
+    Attributes:
+        names: of its pods.
+        minimum: that have to run.
+        permitted: those whose Permit was asked, and whose Unreserve was not since.
+        bound: those whose PostBind was asked, or that were bound when kubextend was away.
+        entitled: those with which the gang was complete since their Permit was asked.
+        deleted_s: when which of them was deleted.
+        tries: how often PreFilter was asked about one of them.
+        cycles: how often Reserve was asked about one of them.
+    """
+
+    name: str
+    names: list[str]
+    minimum: int
+    permitted: set[str] = field(default_factory=set)
+    bound: set[str] = field(default_factory=set)
+    entitled: set[str] = field(default_factory=set)
+    deleted_s: dict[str, float] = field(default_factory=dict)
+    tries: int = 0
+    cycles: int = 0
+
+    def labels(self) -> dict[str, str]:
+        return {
+            "scheduling.x-k8s.io/pod-group": self.name,
+            "pod-group.scheduling.sigs.k8s.io/min-available": str(self.minimum),
+        }
+
+    def counting(self, at_s: float) -> set[str]:
+        """Pods that may be counted at a moment: what the watch does not show yet is not known."""
+        return {
+            name
+            for name in self.permitted | self.bound
+            if at_s < self.deleted_s.get(name, at_s) + SEEN_AFTER_S
+        }
+
+
+class Judge:
+    """Reads what the plugin and the run wrote down, in the order of time."""
+
+    def __init__(self, gangs: Sequence[Gang]) -> None:
+        self._gang_of = {name: gang for gang in gangs for name in gang.names}
+        self._gangs = gangs
+        self.partly: list[str] = []
+        self.seen = Counter[str]()
+
+    def is_about(self, event: Object) -> bool:
+        """Whether it is about these gangs: the pods of others may be given up a little later."""
+        return event["point"] == "restart" or event["pod"] in self._gang_of
+
+    def read(self, event: Object) -> None:
+        self.seen[event["point"]] += 1
+        if event["point"] == "restart":
+            self._restarted(set(event["bound"]))
+            return
+        name = event["pod"]
+        gang = self._gang_of[name]
+        match event["point"]:
+            case "try":
+                gang.tries += 1
+            case "reserve":
+                gang.cycles += 1
+            case "permit":
+                gang.permitted.add(name)
+                counting = gang.counting(event["at_s"])
+                if len(counting) >= gang.minimum:
+                    gang.entitled |= counting
+            case "unreserve":
+                gang.permitted.discard(name)
+                gang.entitled.discard(name)
+            case "allow":
+                gang.entitled.add(name)
+            case "delete":
+                gang.deleted_s[name] = event["at_s"]
+            case "postBind":
+                self._bound(gang, name)
+
+    def _bound(self, gang: Gang, name: str) -> None:
+        if name not in gang.entitled and name not in gang.bound:
+            self.partly.append(name)
+        gang.permitted.discard(name)
+        gang.bound.add(name)
+
+    def _restarted(self, bound: set[str]) -> None:
+        """Nothing is remembered but what is bound, by a request that got no answer maybe."""
+        for gang in self._gangs:
+            for name in bound.intersection(gang.names):
+                self._bound(gang, name)
+            gang.permitted.clear()
+            gang.entitled &= gang.bound
+
+
+class WithOperators(Stack):
+    """kubextend with the requests that decide on held pods."""
+
+    def _extender_configuration(self) -> Object:
+        tokens = self._folder / "tokens"
+        tokens.write_text(f"{TOKEN}\n")
+        config = super()._extender_configuration()
+        config["server"]["waitingPods"] = {"tokenFile": str(tokens)}
+        return config
+
+
+class Run:
+    """Gangs on one control plane, some at a time.
+
+    Args:
+        plane: the control plane.
+        seed: of all that is random here; when things happen is up to the programs.
+    """
+
+    def __init__(self, plane: ControlPlane, seed: int) -> None:
+        self._api = plane.api
+        self._seed = seed
+        self._draw = random.Random(seed)
+        folder = plane.bench.folder
+        self._calm = folder / "calm"
+        self._record = folder / "record.jsonl"
+        self._mine: list[Object] = []
+        self._pool = NodePool(plane.api, "gangs", NODES, cpu=str(ROOM))
+        self._more = [f"{self._pool.name}-more-{each}" for each in range(NODES)]
+        args = {"file": str(self._record), "calm": str(self._calm), "seed": seed}
+        self.stack = WithOperators(
+            plane,
+            SCHEDULER,
+            Mode(names=True),
+            profile=_profile(args),
+            out_of_tree=["chance:Chance"],
+            python_path=[PLUGIN_FOLDER],
+        )
+        self._operator = httpx.Client(
+            base_url=self.stack.url, headers={"Authorization": f"Bearer {TOKEN}"}, trust_env=False
+        )
+        self._namespace = ""
+
+    def wave(self, number: int, count: int) -> "Wave":
+        """So many gangs come, meet with trouble, and are left alone; what was wrong."""
+        self._namespace = self._api.create_namespace(f"gangs-{number}")
+        self._calm.unlink(missing_ok=True)
+        self._mine.clear()
+        before = self._record.stat().st_size if self._record.exists() else 0
+        gangs = [self._gang(f"g{number}-{each}") for each in range(count)]
+        began_s = time.time()
+        self._trouble(gangs)
+        self._calm.touch()
+        # There was not enough room for all; now there is.
+        labels = {POOL_LABEL: self._pool.name}
+        self._api.create_nodes(node(each, labels, cpu=str(ROOM)) for each in self._more)
+        stuck = self._calmed(gangs)
+        calm_s = time.time()
+        time.sleep(SETTLE_S + QUIET_S)
+        judge = Judge(gangs)
+        events = [event for event in self._events(before) if judge.is_about(event)]
+        for event in events:
+            judge.read(event)
+        for name in self._placed():
+            gang = next(each for each in gangs if name in each.names)
+            if name not in gang.bound:
+                judge.partly.append(f"{name} (bound, and PostBind was not asked)")
+        quiet = Counter(
+            event["pod"]
+            for event in events
+            if event["point"] == "try" and event["at_s"] > calm_s + SETTLE_S
+        )
+        wave = Wave(gangs, judge, stuck, quiet, calm_s - began_s)
+        self._api.delete_pods(self._namespace)
+        until(lambda: not self._api.pods(self._namespace), "the pods are gone")
+        for each in self._more:
+            self._api.delete_node(each)
+        return wave
+
+    def _gang(self, name: str) -> Gang:
+        size = self._draw.randint(2, 6)
+        names = [f"{name}-{each}" for each in range(size)]
+        return Gang(name, names, self._draw.randint(2, size))
+
+    def _trouble(self, gangs: Sequence[Gang]) -> None:
+        """Pods are created by and by; at each step something may happen to one of them."""
+        coming = [(gang, name) for gang in gangs for name in gang.names]
+        self._draw.shuffle(coming)
+        there: dict[str, str] = {}
+        gone: set[str] = set()
+        until_s = time.monotonic() + CHAOS_S
+        restarts_s = [time.monotonic() + self._draw.uniform(2, CHAOS_S - 2)]
+        a_step = -(-len(coming) // 60)
+        while coming or time.monotonic() < until_s:
+            batch, coming = coming[:a_step], coming[a_step:]
+            made = self._api.create_pods(
+                self._namespace,
+                [pod(n, SCHEDULER, self._pool.name, g.labels(), cpu="1") for g, n in batch],
+            )
+            there |= {each["metadata"]["name"]: each["metadata"]["uid"] for each in made}
+            if restarts_s and time.monotonic() > restarts_s[0]:
+                restarts_s.pop()
+                self._restart()
+            match self._draw.choice(["delete", "allow", "reject", "reject", "", "", "", ""]):
+                case "delete" if len(gone) < len(there) // 8:
+                    name = self._draw.choice(sorted(there.keys() - gone))
+                    gone.add(name)
+                    self._note("delete", name)
+                    self._api.delete_pod(self._namespace, name)
+                case "allow" | "reject" as decision:
+                    self._decide(decision)
+            time.sleep(0.1)
+
+    def _decide(self, decision: str) -> None:
+        """An operator decides on one of the pods that are held; allowing is rare."""
+        if decision == "allow" and self._draw.random() < 0.5:
+            return
+        with suppress(httpx.TransportError):
+            held = self._operator.get("/waiting-pods").raise_for_status().json()["items"]
+            if not held:
+                return
+            chosen = self._draw.choice(held)
+            # Before it is done: what follows may be written down at once.
+            self._note(decision, chosen["name"])
+            body = {"reason": "not now"} if decision == "reject" else None
+            self._operator.post(f"/waiting-pods/{chosen['uid']}/{decision}", json=body)
+
+    def _restart(self) -> None:
+        if self._draw.random() < 0.5:
+            self.stack.kill_kubextend()
+        else:
+            self.stack.stop_kubextend()
+        self._note("restart", "", bound=sorted(self._placed()))
+        self.stack.start_kubextend()
+        until(self.stack.is_ready, "kubextend is ready again")
+
+    def _calmed(self, gangs: Sequence[Gang]) -> list[Gang]:
+        """Gangs that have enough pods and are not bound though nothing is in their way."""
+        deleted = {event["pod"] for event in self._mine if event["point"] == "delete"}
+        stuck: list[Gang] = []
+
+        def all_bound() -> bool:
+            placed = self._placed()
+            stuck[:] = [
+                gang
+                for gang in gangs
+                if len(alive := set(gang.names) - deleted) >= gang.minimum
+                and not alive <= placed.keys()
+            ]
+            return not stuck
+
+        with suppress(TimeoutError):
+            until(all_bound, "every gang that can be is bound", CALM_S, every_s=0.5)
+        return list(stuck)
+
+    def _placed(self) -> dict[str, str]:
+        return placed_on(self._api.pods(self._namespace))
+
+    def _note(self, point: str, name: str, **more: object) -> None:
+        self._mine.append({"at_s": time.time(), "point": point, "pod": name, **more})
+
+    def _events(self, begin: int) -> list[Object]:
+        with self._record.open("rb") as file:
+            file.seek(begin)
+            theirs = [json.loads(line) for line in file]
+        return sorted([*self._mine, *theirs], key=lambda event: event["at_s"])
+
+    def close(self) -> None:
+        self._operator.close()
+        self.stack.close()
+
+
+@dataclass
+class Wave:
+    """What became of some gangs."""
+
+    gangs: Sequence[Gang]
+    judge: Judge
+    stuck: Sequence[Gang]
+    quiet: Counter[str]
+    lasted_s: float
+
+    def wrong(self) -> Iterator[str]:
+        for name in self.judge.partly:
+            yield f"{name} is bound, and its gang was never complete with it"
+        for gang in self.stuck:
+            yield f"{gang.name}: {len(gang.bound)} of {gang.minimum} are bound, and it sticks"
+        for gang in self.gangs:
+            quiet = sum(self.quiet[name] for name in gang.names)
+            if quiet > MOST_QUIET_TRIES_A_POD * len(gang.names):
+                yield f"{gang.name} spins: {quiet} tries in {QUIET_S:g} s in which nothing changes"
+            if gang.cycles > self.most_cycles(gang):
+                yield f"{gang.name} spins: {gang.cycles} binding cycles in {self.lasted_s:.0f} s"
+
+    def most_cycles(self, gang: Gang) -> float:
+        """A group that spins has more binding cycles than this."""
+        a_pod = MOST_CYCLES_A_POD_AND_S * self.lasted_s + MORE_CYCLES_A_POD
+        return a_pod * len(gang.names)
+
+
+def _profile(args: Object) -> Object:
+    def enabled(*names: str) -> Object:
+        return {"enabled": [{"name": name} for name in names]}
+
+    return {
+        "schedulerName": SCHEDULER,
+        "plugins": {
+            "preFilter": enabled("Chance", "Coscheduling"),
+            "postFilter": enabled("Coscheduling"),
+            "reserve": enabled("Coscheduling", "Chance"),
+            # What is written down comes before what is decided.
+            "permit": enabled("Chance", "Coscheduling"),
+            "preBind": enabled("Chance"),
+            "postBind": enabled("Chance", "Coscheduling"),
+        },
+        "pluginConfig": [
+            {"name": "Chance", "args": args},
+            {
+                "name": "Coscheduling",
+                "args": {"permitWaitingTimeSeconds": 5, "podGroupBackoffSeconds": 1},
+            },
+        ],
+    }
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--gangs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9))
+    options = parser.parse_args()
+    _say(f"seed {options.seed}")
+    wrong: list[str] = []
+    seen = Counter[str]()
+    began_s = time.monotonic()
+    with ExitStack() as ending:
+        folder = ending.enter_context(tempfile.TemporaryDirectory())
+        plane = ControlPlane(ending.enter_context(Workbench(Path(folder))), build_binaries())
+        ending.callback(plane.close)
+        create_priority_classes(plane.api)
+        grant_kubextend(plane.api, "kubextend")
+        run = Run(plane, options.seed)
+        ending.callback(run.close)
+        for number, first in enumerate(range(0, options.gangs, GANGS_AT_A_TIME)):
+            wave = run.wave(number, min(GANGS_AT_A_TIME, options.gangs - first))
+            mistakes = list(wave.wrong())
+            wrong += mistakes
+            seen += wave.judge.seen
+            most = max(wave.gangs, key=lambda gang: gang.cycles / len(gang.names))
+            bound = sum(len(gang.bound) for gang in wave.gangs)
+            quiet = max(sum(wave.quiet[n] for n in g.names) for g in wave.gangs)
+            _say(
+                f"{len(wave.gangs)} gangs in {wave.lasted_s:.0f} s: {bound} pods bound, at most"
+                f" {most.cycles} binding cycles of a gang of {len(most.names)},"
+                f" {quiet} tries of a gang once it is quiet"
+            )
+            for line in mistakes:
+                _say(f"WRONG {line}")
+    happened = ", ".join(f"{number} {point}" for point, number in sorted(seen.items()))
+    _say(f"{options.gangs} gangs, {len(wrong)} wrong, {time.monotonic() - began_s:.0f} s")
+    _say(happened)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

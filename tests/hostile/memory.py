@@ -1,0 +1,448 @@
+"""What attacks take of the memory of ``kubextend serve``, and what they leave behind.
+
+Each attack has the limit that was configured against it. At the worst moment the process may hold
+that limit and what an idle kubextend takes; afterwards it holds what it held before, nearly.
+"""
+
+import contextlib
+import itertools
+import json
+import os
+import socket
+import struct
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+from tests.e2e.workbench import Program, Workbench, until
+from tests.integration.cluster.cluster_world import write_kubeconfig
+from tests.integration.cluster.scripted_api import ScriptedApi
+
+from .talk import ROOT, WrongError
+
+MB: Final = 1_000_000
+# What an idle kubextend takes and what the allocator makes of it.
+MOST_BESIDE_LIMITS: Final = 60 * MB
+MOST_LEFT: Final = 20 * MB
+# One request of this size is in flight, and no other beside it.
+BODY_LIMIT: Final = 26 * MB
+_SHIPPED: Final = ROOT / "deploy" / "second-scheduler" / "kubextend.yaml"
+_SCHEDULER: Final = "kubextend-scheduler"
+_SERVE: Final = (sys.executable, "-c", "from kubextend.cli import main; main()", "serve")
+_PLUGIN: Final = '''
+from pathlib import Path
+
+
+class Waits:
+    """Looks at a pod that says so for as long as nobody opens a pipe."""
+
+    name = "Waits"
+
+    def filter_nodes(self, state, pod, nodes):
+        if pod.matches("waits"):
+            Path(__file__).with_name("pipe").read_bytes()
+        return []
+'''
+
+
+class Served:
+    """One ``kubextend serve``.
+
+    Args:
+        bench: runs it and has its files.
+        config: without its addresses and its cluster.
+        api: the Kubernetes API that it follows; None: it follows none.
+
+    Attributes:
+        port: of the verbs.
+        health_port: of health and metrics.
+        folder: of its files.
+    """
+
+    def __init__(
+        self, bench: Workbench, config: dict[str, Any], api: ScriptedApi | None = None
+    ) -> None:
+        self.port, self.health_port = bench.free_port(), bench.free_port()
+        self.folder, self.api, self._bench = bench.folder, api, bench
+        ours = {"host": "127.0.0.1", "port": self.port}
+        health = {"healthHost": "127.0.0.1", "healthPort": self.health_port}
+        whole = {
+            "apiVersion": "kubextend.dev/v1alpha1",
+            "kind": "ExtenderConfiguration",
+            **config,
+            "server": {**config["server"], **ours, **health},
+        }
+        if api is not None:
+            write_kubeconfig(self.folder / "kubeconfig", api.url, "a-token")
+            whole["cluster"] = {"kubeconfig": str(self.folder / "kubeconfig")}
+        self._config = self.folder / "kubextend.json"
+        self._config.write_text(json.dumps(whole))
+        self.program = self._started()
+
+    def restart(self) -> None:
+        """Another process, which is ready, in place of this one."""
+        self._bench.end(self.program)
+        self.program = self._started()
+
+    def _started(self) -> Program:
+        paths = [str(self.folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+        program = self._bench.start(
+            "kubextend",
+            *(*_SERVE, "--config", self._config),
+            environment={"PYTHONPATH": os.pathsep.join(paths)},
+        )
+        until(self.is_ready, "kubextend is ready", program=program)
+        return program
+
+    def is_ready(self) -> bool:
+        """Whether it says so."""
+        with contextlib.suppress(httpx.TransportError):
+            return self._health("/readyz").is_success
+        return False
+
+    def count(self, name: str, **labels: str) -> float:
+        """Sum of the samples with this name and these labels."""
+        return sum(
+            sample.value
+            for family in text_string_to_metric_families(self._health("/metrics").text)
+            for sample in family.samples
+            if sample.name == name and labels.items() <= sample.labels.items()
+        )
+
+    def resident_bytes(self) -> int:
+        """What it has in memory now."""
+        return self._memory("VmRSS")
+
+    def worst_bytes(self) -> int:
+        """The most that it had since ``forget_worst``, or its start."""
+        return self._memory("VmHWM")
+
+    def forget_worst(self) -> None:
+        """The kernel counts the most from now on."""
+        # Source: proc(5), /proc/pid/clear_refs
+        Path(f"/proc/{self.program.pid}/clear_refs").write_text("5")
+
+    def connect(self, port: int) -> socket.socket:
+        """A connection."""
+        return socket.create_connection(("127.0.0.1", port), timeout=60.0)
+
+    def filter(self, body: bytes) -> int:
+        """The status of the answer to this body."""
+        return httpx.post(
+            f"http://127.0.0.1:{self.port}/filter",
+            content=body,
+            headers={"content-type": "application/json"},
+            timeout=60.0,
+            trust_env=False,
+        ).status_code
+
+    def _health(self, path: str) -> httpx.Response:
+        return httpx.get(f"http://127.0.0.1:{self.health_port}{path}", trust_env=False)
+
+    def _memory(self, field: str) -> int:
+        status = Path(f"/proc/{self.program.pid}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith(f"{field}:"))
+        return int(line.split()[1]) * 1024
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What somebody does to fill memory.
+
+    Attributes:
+        name: of its row.
+        limit: what the configuration lets it take.
+        under_way: while it lasts everything is held that it can make the server hold.
+    """
+
+    name: str
+    limit: int
+    under_way: Callable[[Served], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Bytes that were resident before an attack, at its worst moment, and after it."""
+
+    attack: str
+    start: int
+    worst: int
+    allowed: int
+    after: int
+
+    def __str__(self) -> str:
+        megabytes = (
+            round(each / MB) for each in (self.start, self.worst, self.allowed, self.after)
+        )
+        return " | ".join([self.attack, *map(str, megabytes)])
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it took no more than it may, and gave it back."""
+        return self.worst <= self.allowed and self.after <= self.start + MOST_LEFT
+
+
+# Name, and what is said without an end on which listener.
+_ENDLESS: Final = {
+    "trailers to a verb": (False, b"POST /filter HTTP/1.1", b"application/json"),
+    "trailers to livez": (False, b"POST /livez HTTP/1.1", b"text/plain"),
+    "trailers to the health port": (True, b"POST /livez HTTP/1.1", b"text/plain"),
+}
+
+
+@contextlib.contextmanager
+def _trailers(health: bool, line: bytes, kind: bytes, server: Served) -> Iterator[None]:
+    """Ten megabytes on the wire, or as much as the server takes of them."""
+    head = b"%b\r\nHost: x\r\nContent-Type: %b\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+    with server.connect(server.health_port if health else server.port) as client:
+        with contextlib.suppress(OSError):
+            client.sendall(head % (line, kind))
+            for _ in range(100):
+                client.sendall(b"a:b\r\n" * 20_000)
+        yield
+
+
+def _request(pod: dict[str, Any]) -> bytes:
+    return json.dumps({"Pod": pod, "Nodes": {"items": [{"metadata": {"name": "n"}}]}}).encode()
+
+
+@contextlib.contextmanager
+def _leaving(count: int, field: str, server: Served) -> Iterator[None]:
+    """Clients that go away while a plugin looks at their pods, which have a long field."""
+    metadata = {"name": "p", "labels": {"waits": "yes"}, field: {"a": "x" * (24 * MB)}}
+    body = _request({"metadata": metadata})
+    head = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    pipe = server.folder / "pipe"
+    os.mkfifo(pipe)
+    with contextlib.ExitStack() as stack:
+        for number in range(count):
+            with server.connect(server.port) as client:
+                # Closed with a reset, so that the server hears of it at once.
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                with contextlib.suppress(OSError):
+                    client.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+                if number == 0:
+                    end = until(partial(_end_of, pipe), "the plugin looks at the first pod")
+                    stack.callback(os.close, end)
+        yield
+        pipe.unlink()
+
+
+def _end_of(pipe: Path) -> int | None:
+    """The end to write to, while somebody reads."""
+    with contextlib.suppress(OSError):
+        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    return None
+
+
+def _dense(what: str, length: int) -> bytes:
+    """A body of this length that is made of as many elements as there can be."""
+    before, element, after = {
+        "containers": (b'{"Pod":{"spec":{"containers":[', b"{}", b"]}}}"),
+        "tolerations": (b'{"Pod":{"spec":{"tolerations":[', b"{}", b"]}}}"),
+        "items": (b'{"Nodes":{"items":[', b"{}", b"]}}"),
+        "names": (b'{"NodeNames":[', b'""', b"]}"),
+    }[what]
+    return before + b",".join([element] * (length // 3)) + after
+
+
+@contextlib.contextmanager
+def _bodies(what: str, server: Served) -> Iterator[None]:
+    """Four megabytes of elements, over and over."""
+    body = _dense(what, 4 * MB)
+    for _ in range(5):
+        server.filter(body)
+    yield
+
+
+@contextlib.contextmanager
+def _unbound(count: int, server: Served) -> Iterator[None]:
+    """Pods of 600 KB that may run on the node, and of which nothing is heard any more."""
+    for number in range(count):
+        name = f"p-{number}"
+        annotations = {"a": f"{number:06}" * 100_000}
+        server.filter(
+            _request({"metadata": {"name": name, "uid": name, "annotations": annotations}})
+        )
+    yield
+
+
+def attacks_on_requests() -> Iterator[Attack]:
+    """What anybody can send who can connect."""
+    for name, said in _ENDLESS.items():
+        yield Attack(name, BODY_LIMIT, partial(_trailers, *said))
+    leave = "14 clients leave while 24 MB are looked at"
+    yield Attack(f"{leave}, unread", BODY_LIMIT, partial(_leaving, 14, "unread"))
+    # What is read of a body is held beside it, and is not counted.
+    yield Attack(f"{leave}, annotations", 2 * BODY_LIMIT, partial(_leaving, 14, "annotations"))
+    yield Attack("200 pods of 600 KB pass and are not bound", BODY_LIMIT, partial(_unbound, 200))
+    for what in ("containers", "tolerations", "items", "names"):
+        yield Attack(f"4 MB of {what}", BODY_LIMIT, partial(_bodies, what))
+
+
+def _tolerant(number: int) -> dict[str, Any]:
+    keys = (f"example.com/t{number}-{each}" for each in range(14_000))
+    return {"spec": {"tolerations": [{"key": key, "operator": "Exists"} for key in keys]}}
+
+
+def _annotated(length: int, number: int) -> dict[str, Any]:
+    value = f"{number:08}" * (length // 8)
+    return {"metadata": {"annotations": {"example.com/a": value}}}
+
+
+def _put(api: ScriptedApi, number: int, parts: dict[str, Any]) -> None:
+    """A pod that the queue holds back: it has another gate too."""
+    name = f"pod-{number:05}"
+    with api.changed:
+        gates = ["example.com/other", "kubextend.dev/queue"]
+        api.put_gated_pod(name, gates, schedulerName=_SCHEDULER, **parts.get("spec", {}))
+        api.pods[name]["metadata"] |= parts.get("metadata", {})
+
+
+@contextlib.contextmanager
+def _pods(count: int, make: Callable[[int], dict[str, Any]], server: Served) -> Iterator[None]:
+    """Pods that anybody may create; they are deleted in the end."""
+    api = server.api
+    assert api is not None
+    events = server.count("kubextend_reflector_events_total", resource="pods")
+    for number in range(count):
+        _put(api, number, make(number))
+    until(lambda: _heard(server) >= events + count, "the pods are known")
+    until(lambda: _queued(server) == count, "the pods are queued")
+    yield
+    for name in [*api.pods]:
+        api.delete_pod(name)
+    until(lambda: _queued(server) == 0, "the queue is empty")
+    with api.changed:
+        api.history.clear()
+
+
+def _heard(server: Served) -> float:
+    return server.count("kubextend_reflector_events_total", resource="pods")
+
+
+def _queued(server: Served) -> float:
+    return server.count("kubextend_queue_pods")
+
+
+def kinds_of_pods(*, short: bool) -> dict[str, tuple[int, Callable[[int], dict[str, Any]]]]:
+    """Name, how many, and what makes one of them."""
+    share = 5 if short else 1
+    return {
+        "pods of 14,000 tolerations": (200 // share, _tolerant),
+        "pods of 250 KB of annotations": (1100 // share, partial(_annotated, 250_000)),
+    }
+
+
+def shipped_server() -> dict[str, int]:
+    """The limits of deploy/second-scheduler."""
+    server = yaml.safe_load(_SHIPPED.read_text())["server"]
+    return {name: server[name] for name in ("maxBodyBytes", "maxInFlightBytes")}
+
+
+def on_requests() -> Iterator[Figures]:
+    """Every attack, on a server without a cluster."""
+    config = {
+        "server": {"maxBodyBytes": BODY_LIMIT, "maxInFlightBytes": BODY_LIMIT},
+        "extender": {"nodeCacheCapable": False, "httpTimeout": "3s"},
+        "outOfTree": ["waits:Waits"],
+        "profiles": [{"plugins": {"filter": {"enabled": [{"name": "Waits"}]}}}],
+    }
+    for attack in attacks_on_requests():
+        with _bench() as bench:
+            (bench.folder / "waits.py").write_text(_PLUGIN)
+            yield measured(Served(bench, config), attack)
+
+
+def on_pods(*, short: bool = False) -> Iterator[Figures]:
+    """Every attack by pods: on a server that hears of each, and on one that lists them all."""
+    limits = shipped_server()
+    config = {
+        "server": limits,
+        "queue": {"lease": {"namespace": "default"}},
+        "profiles": [
+            {
+                "schedulerName": _SCHEDULER,
+                "plugins": {
+                    "queueSort": {"enabled": [{"name": "PrioritySort"}]},
+                    "multiPoint": {"enabled": [{"name": "Coscheduling"}]},
+                },
+            }
+        ],
+    }
+    limit = limits["maxInFlightBytes"]
+    for name, (count, make) in kinds_of_pods(short=short).items():
+        with _bench() as bench, _api() as api:
+            server = Served(bench, config, api)
+            attack = partial(_pods, count, make)
+            yield measured(server, Attack(f"{count} {name}", limit, attack))
+            yield restarted(server, Attack(f"{count} {name}, restarted", limit, attack))
+
+
+def restarted(server: Served, attack: Attack) -> Figures:
+    """Make the attack on a server that starts when all its pods are there."""
+    server.restart()
+    start = server.resident_bytes()
+    with attack.under_way(server):
+        server.restart()
+        worst = server.worst_bytes()
+    return _figures(server, attack, start, worst)
+
+
+@contextlib.contextmanager
+def _bench() -> Iterator[Workbench]:
+    with tempfile.TemporaryDirectory() as folder, Workbench(Path(folder)) as bench:
+        yield bench
+
+
+@contextlib.contextmanager
+def _api() -> Iterator[ScriptedApi]:
+    api = ScriptedApi()
+    api.up()
+    api.put_node("n1")
+    yield api
+    api.down()
+
+
+def measured(server: Served, attack: Attack) -> Figures:
+    """Makes the attack."""
+    # What the first request of a kind costs for ever is no part of any attack.
+    server.filter(_request({"metadata": {"name": "p"}}))
+    start = server.resident_bytes()
+    server.forget_worst()
+    with attack.under_way(server):
+        worst = server.worst_bytes()
+    return _figures(server, attack, start, worst)
+
+
+def _figures(server: Served, attack: Attack, start: int, worst: int) -> Figures:
+    """What was measured, and what the server holds a while after it."""
+    with contextlib.suppress(TimeoutError):
+        until(lambda: server.resident_bytes() <= start + MOST_LEFT, "memory is given back")
+    if not server.program.is_running():
+        raise WrongError(attack.name)
+    allowed = attack.limit + MOST_BESIDE_LIMITS
+    return Figures(attack.name, start, worst, allowed, server.resident_bytes())
+
+
+def main() -> int:
+    """Print a line for each attack. Exit code: 0 where every one of them was bounded."""
+    sys.stdout.write("attack | start | worst | limit + 60 | after (MB)\n")
+    wrong = 0
+    for each in itertools.chain(on_requests(), on_pods()):
+        wrong += not each.is_bounded
+        sys.stdout.write(f"{each}{'' if each.is_bounded else ' WRONG'}\n")
+        sys.stdout.flush()
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
