@@ -1,4 +1,4 @@
-"""Who may decide on waiting pods: names of client certificates, and bearer tokens."""
+"""Access to waiting pods: names of client certificates, and bearer tokens."""
 
 import asyncio
 import hmac

@@ -132,7 +132,7 @@ class BodyReceiver(asyncio.BufferedProtocol):
             self._settle(complete=True)
 
     def eof_received(self) -> None:
-        """The client sends no more, so the body stays incomplete; the transport closes."""
+        """Let the transport close: the client sends no more, so the body stays incomplete."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone."""
@@ -140,11 +140,11 @@ class BodyReceiver(asyncio.BufferedProtocol):
         self._protocol.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """The client reads too slowly."""
+        """Tell the connection that the client reads too slowly."""
         self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        """The client reads again."""
+        """Tell the connection that the client reads again."""
         self._protocol.resume_writing()
 
     def _settle(self, *, complete: bool) -> None:

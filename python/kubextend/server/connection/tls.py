@@ -35,7 +35,7 @@ class TlsFiles:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """All of the files."""
+        """Every file that is given."""
         given = (self.cert_file, self.key_file, self.client_ca_file)
         return tuple(path for path in given if path is not None)
 
@@ -50,9 +50,9 @@ class TlsFiles:
         return context
 
     def check(self) -> None:
-        """These files are good for a listener today.
+        """Check that a listener can use the files today.
 
-        Raises: KubextendError: they are not.
+        Raises: KubextendError: it cannot, for the reason given.
         """
         self.context()
         self.not_after_s()
