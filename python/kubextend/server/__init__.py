@@ -1,17 +1,17 @@
 """The HTTP server: bytes of a request in, bytes of an answer out, and nothing of scheduling.
 
-Starlette routes, uvicorn listens. What a body means is the verbs' business; here are its limits,
-TLS, health and shutdown.
+uvicorn listens and shuts down, ``connection`` reads requests within limits, Starlette routes. The
+verbs know what a body means.
 """
 
 from kubextend.server.access import Access, TokenFile
 from kubextend.server.application import Limits, application, health_application
+from kubextend.server.connection.deadlines import Deadlines
+from kubextend.server.connection.tls import TlsFiles
+from kubextend.server.freed_memory import keep_freed_memory
 from kubextend.server.health import Check, Health
-from kubextend.server.heap import keep_freed_memory
 from kubextend.server.memory_limit import memory_limit_bytes
-from kubextend.server.patience import Deadlines
 from kubextend.server.service import Listener, Service
-from kubextend.server.tls import TlsFiles
 from kubextend.server.waiting_pods import waiting_pod_routes
 from kubextend.server.workers import Workers
 

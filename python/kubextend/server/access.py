@@ -1,17 +1,18 @@
-"""Who may decide on waiting pods: client certificates by their names, and bearer tokens."""
+"""Access to waiting pods: names of client certificates, and bearer tokens."""
 
 import asyncio
 import hmac
 import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from kubextend.errors import KubextendError
-from kubextend.server.connection import peer_names
+from kubextend.server.connection.asgi_extension import connection_of
 from kubextend.server.reply import RefusedError
 
 __all__ = ["Access", "TokenFile"]
@@ -19,19 +20,20 @@ __all__ = ["Access", "TokenFile"]
 _LOGGER = logging.getLogger(__name__)
 
 _MOST_FILE_BYTES: Final = 64 * 1024
-# Of random letters and digits these hold 95 bits.
+# 16 random letters and digits hold 95 bits.
 _LEAST_TOKEN_CHARS: Final = 16
 
 
 class TokenFile:
-    """Bearer tokens, one a line: while they rotate the old and the new one are good.
+    """Bearer tokens, one a line: during a rotation the file holds the old and the new one.
 
-    Read at every use, so that a change counts at once; while the file is of no use no token is.
+    The file is read at every use, so that a change counts at once. No token is good while the file
+    is not valid.
 
     Args:
-        path: of the file.
+        path: the file.
 
-    Raises: KubextendError: it cannot be read, or holds anything but tokens.
+    Raises: KubextendError: the file cannot be read, or holds anything but tokens.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,9 +42,9 @@ class TokenFile:
         self._tokens()
 
     def holds(self, token: bytes) -> bool:
-        """Whether it is one of them; the time that takes says nothing about how near it was.
+        """Return whether the token is good, in a time that does not tell how near it was.
 
-        Reads the file, and so blocks as long as its disk does.
+        Blocks while the file is read.
         """
         try:
             tokens = self._tokens()
@@ -69,7 +71,7 @@ class TokenFile:
 
 
 def _complaint(content: bytes, lines: list[bytes]) -> str:
-    """Why these are no tokens; empty where they are. No token is shown."""
+    """Return why the file is not valid, without showing a token; empty where it is valid."""
     if len(content) > _MOST_FILE_BYTES:
         return f"is larger than {_MOST_FILE_BYTES} bytes"
     if not any(lines):
@@ -87,23 +89,23 @@ def _complaint(content: bytes, lines: list[bytes]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a client has to show, one of the two.
+    """What a client has to show: an allowed name or a token.
 
     Attributes:
-        names: that one of its certificate's has to be among.
-        tokens: that its own has to be among; None: no token helps.
+        names: allowed common names and DNS names of client certificates.
+        tokens: allowed bearer tokens; None: no token is accepted.
     """
 
     names: frozenset[str] = frozenset()
     tokens: TokenFile | None = None
 
     async def caller(self, scope: Scope) -> str:
-        """Who has sent this request, for the log.
+        """Return who sent the request, for the log.
 
-        Raises: RefusedError: 401 where a token is missing or wrong, 403 where the certificate is of
-            somebody else.
+        Raises: RefusedError: 401 where a token is missing or wrong, 403 where no name of the
+            certificate is allowed.
         """
-        names = peer_names(scope)
+        names = _certificate_names(scope)
         if known := names & self.names:
             return min(known)
         token = _bearer_token(scope)
@@ -121,3 +123,15 @@ class Access:
 def _bearer_token(scope: Scope) -> bytes | None:
     scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
     return token.strip().encode("latin-1") if scheme.lower() == "bearer" else None
+
+
+def _certificate_names(scope: Scope) -> frozenset[str]:
+    """Return the common names and DNS names of the client's certificate, if a CA vouches for it."""
+    connection = connection_of(scope)
+    return frozenset(_names((connection and connection.peer_certificate()) or {}))
+
+
+def _names(certificate: Mapping[str, Any]) -> Iterator[str]:
+    for attributes in certificate.get("subject", ()):
+        yield from (value for key, value in attributes if key == "commonName")
+    yield from (value for key, value in certificate.get("subjectAltName", ()) if key == "DNS")

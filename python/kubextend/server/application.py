@@ -1,4 +1,4 @@
-"""The Starlette application: which path leads to what."""
+"""The Starlette application: the route of each path."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -16,11 +16,10 @@ from starlette.types import Receive, Scope, Send
 
 from kubextend import core
 from kubextend.metrics import Metrics
-from kubextend.server.admission import Admission
-from kubextend.server.body import BodyReader
+from kubextend.server.connection.body_reader import BodyReader
+from kubextend.server.connection.limits import BytesInFlight
+from kubextend.server.freed_memory import FreedMemory
 from kubextend.server.health import Health, health_routes
-from kubextend.server.heap import FreedMemory
-from kubextend.server.shortcut import Shortcut
 from kubextend.server.verb_endpoint import VerbEndpoint
 from kubextend.server.workers import Workers
 from kubextend.verbs import Verbs
@@ -29,23 +28,23 @@ from kubextend.verbs.answer import Verb
 __all__ = ["Application", "Limits", "application", "health_application"]
 
 VERBS: Final[tuple[Verb, ...]] = ("filter", "prioritize", "preempt", "bind")
-"""All there are; a configuration may need fewer."""
+"""Every verb; a configuration may need fewer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a request may cost.
+    """How many bytes requests may have.
 
     Attributes:
-        body_bytes: larger bodies get 413.
-        in_flight_bytes: what would bring all bodies in flight beyond that gets 503.
+        body_bytes: a larger body gets 413.
+        in_flight_bytes: a request that would bring all bodies in flight above it gets 503.
     """
 
     body_bytes: int = 512 * 1024 * 1024
     in_flight_bytes: int = 1024 * 1024 * 1024
 
 
-def application(  # noqa: PLR0913  one argument for each thing it is joined to
+def application(  # noqa: PLR0913  one argument for each part that it joins
     verbs: Verbs,
     health: Health,
     *,
@@ -57,27 +56,27 @@ def application(  # noqa: PLR0913  one argument for each thing it is joined to
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None,
     pool: core.BodyPool | None = None,
 ) -> Starlette:
-    """An ASGI application that serves the verbs under a path, and health and metrics at the root.
+    """Return an ASGI application: verbs under a path, health and metrics at the root.
 
     Args:
-        verbs: bytes in, bytes out.
-        health: what readiness depends on.
-        path: the prefix of the verbs.
-        served: the verbs that have a path: those that the configuration needs.
-        limits: what a request may cost.
-        more_routes: what else is served beside the verbs.
-        workers: threads that wait for the Kubernetes API; ended with the application.
-        running: entered when the server starts, left when it has ended its last request.
-        pool: gives the memory of large bodies; None: one of its own.
+        verbs: answer bodies.
+        health: answers the probes.
+        path: the prefix of every verb.
+        served: the verbs that get a path: those that the configuration needs.
+        limits: on the bytes of requests.
+        more_routes: served beside the verbs.
+        workers: threads that wait for the Kubernetes API; they end with the application.
+        running: entered when the server starts, left after its last request.
+        pool: holds the memory of large bodies; None: a new one.
     """
     pool = pool or core.BodyPool()
     bodies = BodyReader(limits.body_bytes, pool, "server.maxBodyBytes")
-    admission = Admission(limits.in_flight_bytes)
-    freed = FreedMemory(pool, admission.busiest_bytes)
-    verbs.metrics.in_flight.set_function(lambda: admission.in_flight_bytes)
+    in_flight = BytesInFlight(limits.in_flight_bytes)
+    freed = FreedMemory(pool, in_flight.highest_count)
+    verbs.metrics.in_flight.set_function(lambda: in_flight.count)
 
     endpoints = {
-        f"{path.rstrip('/')}/{verb}": VerbEndpoint(verb, verbs, bodies=bodies, admission=admission)
+        f"{path.rstrip('/')}/{verb}": VerbEndpoint(verb, verbs, bodies=bodies, in_flight=in_flight)
         for verb in served
     }
 
@@ -96,32 +95,26 @@ def application(  # noqa: PLR0913  one argument for each thing it is joined to
             if workers is not None:
                 workers.stop()
 
-    shortcuts = {
-        path.encode(): shortcut
-        for path, endpoint in endpoints.items()
-        if (shortcut := endpoint.shortcut()) is not None
-    }
     routes = [*more_routes, *health_routes(health, verbs.metrics)]
-    return Application(endpoints, routes, verbs.metrics, lifespan, shortcuts=shortcuts)
+    return Application(endpoints, routes, verbs.metrics, lifespan)
 
 
 def health_application(health: Health, metrics: Metrics) -> Starlette:
-    """Health and metrics alone, for probes that have no client certificate."""
+    """Return an application of health and metrics alone, for probes without certificates."""
     return Application({}, health_routes(health, metrics), metrics)
 
 
 class Application(Starlette):
-    """Starlette, and ways past it for kube-scheduler's own calls, which answer their own failures.
+    """Starlette, with a way past its layers for the verbs, which answer their own failures.
 
-    Its layers cost a call as much as the core needs for some hundred names, and every bind that
-    waits 3 KB. Middleware that somebody adds sees every call.
+    The layers cost a call as much as the core needs for some hundred names, and every held bind
+    3 KB. Middleware that somebody adds sees every call.
 
     Args:
-        endpoints: of the verbs, by path.
-        others: every other route.
-        metrics: where refusals are counted.
+        endpoints: the verbs by path.
+        others: all other routes.
+        metrics: counts refusals.
         lifespan: entered when the server starts.
-        shortcuts: what small requests are answered by, by path.
     """
 
     def __init__(
@@ -130,8 +123,6 @@ class Application(Starlette):
         others: Sequence[Route],
         metrics: Metrics,
         lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]] | None = None,
-        *,
-        shortcuts: Mapping[bytes, Shortcut] | None = None,
     ) -> None:
         def on_http_exception(request: Request, error: Exception) -> Response:
             if not isinstance(error, HTTPException):
@@ -147,16 +138,10 @@ class Application(Starlette):
         )
         # A redirect would turn kube-scheduler's POST into a GET.
         self.router.redirect_slashes = False
-        self._shortcuts = shortcuts or {}
         self._endpoints = endpoints
 
-    @property
-    def shortcuts(self) -> Mapping[bytes, Shortcut]:
-        """What small requests are answered by, by path, where nothing stands in between."""
-        return {} if self.user_middleware else self._shortcuts
-
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
-        """What answers the request."""
+        """Return the coroutine that answers the request."""
         if scope["type"] == "http" and scope["method"] == "POST" and not scope.get("root_path"):
             endpoint = self._endpoints.get(scope["path"])
             if endpoint is not None and not self.user_middleware:
@@ -165,7 +150,7 @@ class Application(Starlette):
 
 
 def _refusal(request: Request, error: HTTPException) -> Response:
-    """404 and 405, in the form that every other refusal has."""
+    """Return a 404 or 405 in the form of every other refusal."""
     message = f"{request.method} {request.url.path}: {error.detail}"
     response = Response(
         orjson.dumps({"Error": message}), error.status_code, media_type="application/json"

@@ -1,4 +1,4 @@
-"""livez, readyz and metrics, in the form that Kubernetes' own components have."""
+"""``/livez``, ``/readyz`` and ``/metrics`` in the form of Kubernetes' own components."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -18,11 +18,12 @@ _LEAST_RENDER_GAP_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One condition of readiness, or of being alive.
+    """One condition of being ready, or of being alive.
 
     Attributes:
         name: as ``readyz?verbose`` lists it.
-        why_not: what is missing, on one line; empty where nothing is. Called on the event loop.
+        why_not: returns what is missing, on one line; empty where nothing is. Called on the event
+            loop.
     """
 
     name: str
@@ -34,8 +35,8 @@ class Health:
 
     Args:
         checks: what readiness needs besides a server that is alive and not shutting down.
-        alive: what no waiting mends, so that the process has to be started anew.
-        on_shut_down: called as soon as it is known that the process is to end; maybe twice.
+        alive: what only a new process can mend.
+        on_shut_down: called as soon as the process is to end; maybe twice.
     """
 
     def __init__(
@@ -50,16 +51,16 @@ class Health:
         self._ready = (*self._alive, *checks, Check("shutdown", self._why_shut))
 
     def shut_down(self) -> None:
-        """Not ready from now on; still alive."""
+        """Fail readiness from now on; the process stays alive."""
         self._shutting_down = True
         self._on_shut_down()
 
     def livez(self, *, verbose: bool) -> tuple[int, str]:
-        """Status and text of ``/livez``."""
+        """Return status and text of ``/livez``."""
         return _report("livez", self._alive, verbose=verbose)
 
     def readyz(self, *, verbose: bool) -> tuple[int, str]:
-        """Status and text of ``/readyz``; a failing check is always named."""
+        """Return status and text of ``/readyz``, which name each failing check."""
         return _report("readyz", self._ready, verbose=verbose)
 
     def _why_shut(self) -> str:
@@ -67,7 +68,7 @@ class Health:
 
 
 def health_routes(health: Health, metrics: Metrics) -> list[Route]:
-    """``/livez``, ``/readyz`` and ``/metrics``."""
+    """Return the routes ``/livez``, ``/readyz`` and ``/metrics``."""
 
     async def livez(request: Request) -> Response:
         status, text = health.livez(verbose="verbose" in request.query_params)
@@ -91,13 +92,13 @@ def health_routes(health: Health, metrics: Metrics) -> list[Route]:
 
 
 class _MetricsPage:
-    """The text of all metrics, rendered at most once a second however many ask for it.
+    """The text of all metrics, rendered at most once a second however many clients ask.
 
-    A hundred histograms take 20 ms to render, in which verbs share the interpreter with it. A
-    scrape that comes too early waits for the next text, so that none is older than its request.
+    A hundred histograms take 20 ms to render, and verbs share the interpreter meanwhile. A scrape
+    that comes too early waits for the next text, so that no text is older than its request.
 
     Args:
-        metrics: what is rendered.
+        metrics: rendered.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -106,10 +107,10 @@ class _MetricsPage:
         self._not_before_s = 0.0
 
     async def fresh(self) -> tuple[bytes, str]:
-        """Text and content type."""
+        """Return a new text and its content type."""
         if self._next is None:
             self._next = asyncio.create_task(self._rendered())
-        # Another scrape may wait for it too.
+        # Another scrape may wait for the same text.
         return await asyncio.shield(self._next)
 
     async def _rendered(self) -> tuple[bytes, str]:

@@ -1,4 +1,4 @@
-"""How much memory the container leaves this process, which the limits on requests have to fit."""
+"""The memory limit of the container, which the limits on requests have to fit."""
 
 from pathlib import Path
 from typing import Final
@@ -11,7 +11,7 @@ _NO_LIMIT_BYTES: Final = 1 << 60
 
 
 def memory_limit_bytes(root: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """The limit of this process's cgroup; None where there is none, or none can be seen."""
+    """Return the limit of this process's cgroup; None where no limit is visible."""
     for name in _FILES:
         try:
             text = (root / name).read_text().strip()

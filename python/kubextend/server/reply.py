@@ -1,4 +1,4 @@
-"""Answers on the wire: always a Content-Length, never a redirect, errors on one line of JSON."""
+"""Answers on the wire: a Content-Length, never a redirect, errors on one line of JSON."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -15,20 +15,20 @@ _Header = tuple[bytes, bytes]
 
 JSON = b"application/json"
 
-# More than the transport likes to hold, so what is handed to it is waited for.
+# A larger answer is sent in pieces: each waits until the client has read most of the last.
 _LARGE_BYTES: Final = 256 * 1024
-# TLS keeps a second copy of what it is given, and holds up the event loop while it makes it.
+# TLS copies each piece, and holds up the event loop meanwhile.
 _PIECE_BYTES: Final = 1024 * 1024
 
 
 class RefusedError(Exception):
-    """A request that no verb will see.
+    """A request is refused.
 
     Attributes:
         status: the HTTP status.
-        message: one line that says where and what.
-        unread: the body was not read to its end.
-        retry_after_s: when to try again; None: there is no use in it.
+        message: says on one line what was wrong and where.
+        unread: whether a part of the body was not read.
+        retry_after_s: when to try again; None: trying again is of no use.
     """
 
     def __init__(
@@ -42,9 +42,9 @@ class RefusedError(Exception):
 
 
 async def reply(send: Send, status: int, body: Body, headers: Iterable[_Header] = ()) -> None:
-    """A JSON answer is with the server, and all but the end of a large one with the client.
+    """Send a JSON answer; return when all but the end of a large one is with the client.
 
-    A chunked answer, or bytes behind its end, would cost kube-scheduler a new connection each time.
+    A chunked answer, or a byte behind its end, would cost kube-scheduler a new connection.
     """
     await send(
         {
@@ -64,7 +64,7 @@ async def reply(send: Send, status: int, body: Body, headers: Iterable[_Header] 
 
 
 async def _send_large(send: Send, body: memoryview) -> None:
-    """Written piece by piece, without a copy: each is waited for before the next is sent."""
+    """Send the body piece by piece, without a copy."""
     for start in range(0, len(body), _PIECE_BYTES):
         piece = body[start : start + _PIECE_BYTES]
         await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -74,18 +74,21 @@ async def _send_large(send: Send, body: memoryview) -> None:
 async def refuse(
     scope: Scope, send: Send, refused: RefusedError, headers: Iterable[_Header] = ()
 ) -> None:
-    """The refusal has been handed to the server as ``{"Error": message}``."""
+    """Send the refusal as ``{"Error": message}``."""
     body = error_body(refused.message)
     await reply(send, refused.status, body, (*headers, *_hints(scope, refused)))
 
 
 def error_body(message: str) -> bytes:
-    """The JSON of a refusal."""
+    """Return the JSON of a refusal."""
     return orjson.dumps({"Error": message.encode(errors="replace").decode()})
 
 
 def _hints(scope: Scope, refused: RefusedError) -> Iterable[_Header]:
-    """A client that waits for 100 Continue may send its next request where a body is due."""
+    """Yield further headers.
+
+    A client that waits for 100 Continue may send its next request where a body is due.
+    """
     if refused.retry_after_s is not None:
         yield b"retry-after", b"%d" % refused.retry_after_s
     if refused.unread and "expect" in Headers(scope=scope):

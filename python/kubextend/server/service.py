@@ -1,4 +1,4 @@
-"""Listening: sockets, uvicorn, signals, and the way down."""
+"""Listeners on sockets, the signals that end them, and the shutdown."""
 
 import asyncio
 import contextlib
@@ -18,24 +18,24 @@ from typing import cast
 
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.server import ServerState
 
 from kubextend.errors import KubextendError
 from kubextend.metrics import Metrics
-from kubextend.server.application import Application
+from kubextend.server.connection.deadlines import Deadlines
+from kubextend.server.connection.http_connection import ConnectionSettings, HttpConnection
+from kubextend.server.connection.tls import TlsFiles, TlsReloader
 from kubextend.server.health import Health
-from kubextend.server.patience import Deadlines
-from kubextend.server.shortcut import ShortcutProtocol
-from kubextend.server.tls import TlsFiles, TlsReloader
 
 __all__ = ["Listener", "Service"]
 
 _BACKLOG = 2048
-# Kubernetes kills a container 30 s after it told it to end; the drain delay is part of these.
+# Kubernetes kills a container 30 s after SIGTERM; the drain delay is part of these.
 _GRACE_S = 25
 _LAST_WORDS_S = 1
 _FULL_GAP_S = 10.0
 _DESCRIPTORS_LOOK_S = 5.0
-# More than any listener may have connections.
+# More than the connections that any listener may have.
 _MOST_DESCRIPTORS = 65_536
 
 _LOGGER = logging.getLogger(__name__)
@@ -43,18 +43,18 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One address and what is served there.
+    """One address and what it serves.
 
     Attributes:
-        app: what is served.
-        host: an address or a name.
+        app: the application that answers.
+        host: an IP address or a name.
         port: 0 for any free one.
-        keep_alive_s: how long an idle connection stays. kube-scheduler keeps its own for 90 s and
-            does not repeat a POST that hits a connection closed in that moment.
+        keep_alive_s: how long an idle connection stays open. kube-scheduler closes its own after
+            90 s, and does not repeat a POST that meets a connection as the server closes it.
         tls: None for plain HTTP.
         deadlines: how long clients may take.
-        most_connections: that are open at the same time; one more is closed at once.
-        name: what metrics and log lines call it.
+        most_connections: how many may be open; one more is closed at once.
+        name: of the listener in metrics and log lines.
     """
 
     app: Starlette
@@ -67,27 +67,27 @@ class Listener:
     name: str = "verbs"
 
     def url(self, port: int) -> str:
-        """Where a client finds it, given the port that it really has."""
+        """Return the address for clients, given the port that the socket has."""
         scheme = "http" if self.tls is None else "https"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{scheme}://{host}:{port}"
 
 
 class Service:
-    """One or two listeners that live and end together.
+    """One or two listeners that start and end together.
 
     Args:
-        main: the verbs.
-        health: told at once when the end has come.
-        probes: a second listener, which goes on answering until the first has ended.
-        announce: given the URLs, that of ``main`` first, once all of them accept connections.
-        metrics: what is counted.
-        bindings_under_way: pods that may be bound or not if the process ends now.
-        drain_s: after SIGTERM it goes on for so long, so that nobody asks it any more in the end.
-        tls_look_s: how often certificates are looked after.
+        main: serves the verbs.
+        health: told at once when the process is to end.
+        probes: a second listener, which answers until the first has ended.
+        announce: called with the URLs, that of ``main`` first, when all accept connections.
+        metrics: counts refusals and certificates.
+        bindings_under_way: returns the pods that may be bound or not if the process ends now.
+        drain_s: how long to serve after SIGTERM, until clients have found another replica.
+        tls_look_s: the time between two looks at the certificate files.
     """
 
-    def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
+    def __init__(  # noqa: PLR0913  one argument for each part that it joins
         self,
         main: Listener,
         health: Health,
@@ -111,9 +111,9 @@ class Service:
         self._servers: list[_Server] = []
 
     def run(self) -> None:
-        """Serves until SIGTERM, Ctrl-C or ``stop``, then until what is in flight has ended.
+        """Serve until SIGTERM, Ctrl-C or ``stop``, and then end what is in flight.
 
-        Raises: KubextendError: an address cannot be had, or a TLS file is no good.
+        Raises: KubextendError: an address is not available, or a TLS file is not valid.
         """
         raise_descriptor_limit()
         with contextlib.ExitStack() as sockets:
@@ -126,10 +126,10 @@ class Service:
                 runner.run(self._serve())
 
     def drain(self) -> None:
-        """Not ready at once, and ``stop`` after the delay; at once where it is told a second time.
+        """Fail readiness now, and ``stop`` after the delay; a second call stops at once.
 
-        Until then it answers whoever comes, since others learn of it only by and by, and asks them
-        to come on a new connection, which will be somebody else's.
+        Clients learn late that this replica is not ready, so they are served until then. Each
+        answer ends its connection, and the next connection goes to another replica.
         """
         if self._draining or not self._drain_s:
             self.stop()
@@ -139,7 +139,7 @@ class Service:
         asyncio.get_running_loop().call_later(self._drain_s, self._stop_unless_stopping)
 
     def stop(self) -> None:
-        """What is in flight ends, then ``run`` returns; told a second time, it is cut off."""
+        """End what is in flight, so that ``run`` returns; a second call cuts off what is left."""
         self._health.shut_down()
         for server in self._servers[:1]:
             server.force_exit = server.should_exit
@@ -150,22 +150,20 @@ class Service:
             self.stop()
 
     def _server(self, listener: Listener, bound: socket.socket) -> "_Server":
-        app = listener.app
-        shortcuts = app.shortcuts if isinstance(app, Application) else {}
-        protocol = partial(
-            ShortcutProtocol,
-            shortcuts=shortcuts,
-            deadlines=listener.deadlines,
-            ending=lambda: self._draining,
+        settings = ConnectionSettings(
+            listener.app,
+            listener.deadlines,
+            listener.keep_alive_s,
+            listener.most_connections,
+            is_draining=lambda: self._draining,
             on_refused=lambda status: self._metrics.refused(str(int(status))).inc(),
-            most_connections=listener.most_connections,
             on_full=partial(self._note_full, listener),
         )
         tls = None
         if listener.tls is not None:
             tls = reloader = TlsReloader(listener.tls, self._metrics.certificate_reload)
             self._metrics.certificate_not_after.set_function(lambda: reloader.not_after_s)
-        config = _uvicorn_config(listener, protocol, tls, max(1, _GRACE_S - int(self._drain_s)))
+        config = _uvicorn_config(listener, settings, tls, max(1, _GRACE_S - int(self._drain_s)))
         return _Server(listener, bound, config, tls, self._end_without_bindings)
 
     def _end_without_bindings(self) -> None:
@@ -196,7 +194,7 @@ class Service:
             )
 
     def _look_at_certificates(self) -> None:
-        """Certificates that were replaced are loaded now, and not only at the next look."""
+        """Load certificates that were replaced now, and not at the next look."""
         _LOGGER.info("SIGHUP: the certificates are read again; for a new configuration restart")
         for server in self._servers:
             if server.tls is not None:
@@ -229,14 +227,14 @@ class Service:
     async def _announce_when_started(self) -> None:
         for server in self._servers:
             await server.accepting.wait()
-        # What was loaded stays: a full collection over it would cost 30 ms in some request.
+        # What is loaded stays. A full collection over it would cost some request 30 ms.
         gc.collect()
         gc.freeze()
         self._announce([server.url for server in self._servers])
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server on a socket that is bound already; signals are left to the service."""
+    """A uvicorn server on a bound socket, which leaves signals to the service."""
 
     def __init__(
         self,
@@ -265,33 +263,35 @@ class _Server(uvicorn.Server):
         if self.force_exit:
             await self._cut_off()
             self._when_cut_off()
-            # uvicorn leaves the application no chance to end what it started.
+            # A forced exit of uvicorn skips the end of the application's lifespan.
             await self.lifespan.shutdown()
 
     async def _cut_off(self) -> None:
-        """Whoever is still waited for hears so, and has no connection any more."""
+        """Cancel every request, and end every connection."""
         tasks = list(self.server_state.tasks)
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=_LAST_WORDS_S)
         for connection in list(self.server_state.connections):
-            if connection.transport is not None:
-                connection.transport.abort()
+            cast("HttpConnection", connection).abort()
         await asyncio.sleep(0)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        # uvicorn raises the signal again at its end, and the process would not exit with 0.
+        # uvicorn raises a signal again at its end, and the process would not exit with 0.
         yield
 
 
 def _uvicorn_config(
     listener: Listener,
-    protocol: Callable[..., ShortcutProtocol],
+    settings: ConnectionSettings,
     tls: TlsReloader | None,
     grace_s: int,
 ) -> uvicorn.Config:
+    def protocol(server_state: ServerState, **_: object) -> HttpConnection:
+        return HttpConnection(settings, server_state)
+
     return uvicorn.Config(
         listener.app,
         # uvicorn only ever calls it.
@@ -305,7 +305,6 @@ def _uvicorn_config(
         proxy_headers=False,
         server_header=False,
         backlog=_BACKLOG,
-        timeout_keep_alive=listener.keep_alive_s,
         timeout_graceful_shutdown=grace_s,
         ssl_context_factory=None if tls is None else _always(tls.context),
     )
@@ -314,7 +313,7 @@ def _uvicorn_config(
 def _always(
     context: ssl.SSLContext,
 ) -> Callable[[uvicorn.Config, Callable[[], ssl.SSLContext]], ssl.SSLContext]:
-    """The context as the factory that uvicorn asks for one."""
+    """Return the factory that uvicorn asks for a context."""
     return lambda _config, _default: context
 
 
@@ -333,7 +332,7 @@ def _bound_socket(listener: Listener) -> socket.socket:
 
 @contextlib.contextmanager
 def _on_signals(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterator[None]:
-    """These signals call these, where Python lets them: on the main thread."""
+    """Handle these signals inside the block, if this is the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -348,7 +347,7 @@ def _on_signals(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterat
 
 
 def raise_descriptor_limit() -> None:
-    """The process may open as many files as whoever started it lets it: each held pod is one."""
+    """Raise the soft limit of open files to the hard one: each held pod needs a file."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -356,7 +355,7 @@ def raise_descriptor_limit() -> None:
 
 
 async def _watch_descriptors(every_s: float) -> None:
-    """Nothing else tells that none is left: uvloop drops connections then without a word."""
+    """Log when no file descriptor is left: uvloop drops connections without a word."""
     while True:
         await asyncio.sleep(every_s)
         try:

@@ -3,20 +3,16 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
-from functools import partial
 from http import HTTPStatus
-from typing import Any
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from kubextend.errors import WireError
-from kubextend.server.admission import Admission, Share
-from kubextend.server.body import BodyReader
-from kubextend.server.reply import RefusedError, error_body, refuse, reply
-from kubextend.server.shortcut import MOST_SHORTCUT_BYTES, ShortAnswer, Shortcut
-from kubextend.server.while_wanted import while_wanted
+from kubextend.server.cancel_on_disconnect import cancel_on_disconnect
+from kubextend.server.connection.body_reader import BodyReader
+from kubextend.server.connection.limits import BytesInFlight, Share
+from kubextend.server.reply import RefusedError, refuse, reply
 from kubextend.verbs import Verbs
 from kubextend.verbs.answer import Body, Verb, failure
 
@@ -26,13 +22,13 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class VerbEndpoint:
-    """Reads the body, runs the verb, writes its answer.
+    """Reads the body of a request, runs the verb and sends its answer.
 
     Args:
-        verb: which one.
-        verbs: all of them.
-        bodies: how a body is read.
-        admission: what is in flight, of all verbs.
+        verb: the name of the verb.
+        verbs: runs any verb.
+        bodies: reads bodies within their limits.
+        in_flight: the bytes of the requests of all verbs.
     """
 
     def __init__(
@@ -41,7 +37,7 @@ class VerbEndpoint:
         verbs: Verbs,
         *,
         bodies: BodyReader,
-        admission: Admission,
+        in_flight: BytesInFlight,
     ) -> None:
         self._verb: Verb = verb
         self._verbs = verbs
@@ -49,19 +45,19 @@ class VerbEndpoint:
         self._body_bytes = verbs.metrics.body_bytes(verb)
         self._duration = verbs.metrics.duration(verb)
         self._bodies = bodies
-        self._admission = admission
+        self._in_flight = in_flight
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The request is answered; a client that went away in the middle is not."""
-        # The server calls this when the head is read. kube-scheduler's time runs since before that.
+        """Answer the request, unless the client goes away before."""
+        # kube-scheduler's timeout runs from before that.
         arrived_s = time.monotonic()
-        share = Share(self._admission)
+        share = Share(self._in_flight)
         try:
             body = await self._bodies.read(scope, receive, share)
             if self._verb == "bind":
-                # Permit may hold it for minutes, and by then nothing is left of its body.
+                # Permit may hold the pod for minutes, and nothing is left of the body by then.
                 share.give_back()
-            answer = await self._run(body, scope, receive, arrived_s, share)
+            answer = await self._run(body, receive, arrived_s, share)
         except ClientDisconnect:
             return
         except asyncio.CancelledError:
@@ -75,47 +71,17 @@ class VerbEndpoint:
         finally:
             share.give_back()
 
-    def shortcut(self) -> Shortcut | None:
-        """Answers small bodies where they are read; None where the verb may take its time."""
-        verb = self._verb
-        if verb == "bind" or not self._verbs.is_brief(verb, MOST_SHORTCUT_BYTES):
-            return None
-        if self._bodies.most_bytes < MOST_SHORTCUT_BYTES:
-            return None
-        return partial(self._answer_at_once, partial(self._verbs.run, verb))
-
-    def _answer_at_once(self, run: Callable[[bytes], Body], body: bytes) -> ShortAnswer:
-        self._body_bytes.observe(len(body))
-        started_s = time.perf_counter()
-        try:
-            return ShortAnswer(HTTPStatus.OK, run(body))
-        except RefusedError as refused:
-            self._metrics.refused(str(refused.status)).inc()
-            return ShortAnswer(HTTPStatus(refused.status), error_body(refused.message))
-        except WireError as error:
-            self._metrics.refused(str(int(HTTPStatus.BAD_REQUEST))).inc()
-            return ShortAnswer(HTTPStatus.BAD_REQUEST, error_body(str(error)))
-        except BaseException:
-            _LOGGER.exception("%s failed", self._verb)
-            return ShortAnswer(HTTPStatus.OK, failure(self._verb))
-        finally:
-            self._duration.observe(time.perf_counter() - started_s)
-
-    async def _run(
-        self, body: Body, scope: Scope, receive: Receive, arrived_s: float, share: Share
-    ) -> Body:
+    async def _run(self, body: Body, receive: Receive, arrived_s: float, share: Share) -> Body:
         verb, verbs = self._verb, self._verbs
         self._body_bytes.observe(len(body))
         started_s = time.perf_counter()
         try:
-            work: Coroutine[Any, Any, Body]
             if verb == "bind":
-                work = verbs.bind(body, arrived_s)
-            elif verbs.is_brief(verb, len(body)):
+                return await cancel_on_disconnect(verbs.bind(body, arrived_s), receive)
+            if verbs.is_brief(verb, len(body)):
                 return verbs.run(verb, body)
-            else:
-                work = verbs.in_time(verb, body, arrived_s, share.keep_until)
-            return await while_wanted(work, scope, receive)
+            work = verbs.in_time(verb, body, arrived_s, share.keep_until)
+            return await cancel_on_disconnect(work, receive)
         except WireError as error:
             raise RefusedError(HTTPStatus.BAD_REQUEST, str(error), unread=False) from error
         except (asyncio.CancelledError, ClientDisconnect):

@@ -1,7 +1,6 @@
-"""Pods that Permit holds, over HTTP: listed, allowed, rejected.
+"""HTTP endpoints for pods that Permit holds: list, allow, reject.
 
-Knows no plugin but by the name that holds a pod. Who calls is known before anything of the request
-is read, and no answer tells others whether a pod waits.
+The caller is known before the body is read, and only an allowed caller learns whether a pod waits.
 """
 
 import asyncio
@@ -20,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from kubextend.framework.handle import HeldPod, HeldPods
 from kubextend.metrics import Metrics
 from kubextend.server.access import Access
-from kubextend.server.body import BodyReader
+from kubextend.server.connection.body_reader import BodyReader
 from kubextend.server.reply import RefusedError, refuse, reply
 
 __all__ = ["waiting_pod_routes"]
@@ -28,25 +27,25 @@ __all__ = ["waiting_pod_routes"]
 _LOGGER = logging.getLogger(__name__)
 
 _BODIES: Final = BodyReader(64 * 1024)
-# Of an Event's note, which the reason may become part of.
+# The reason may become a part of an Event's note, which is limited to 1,024 characters.
 _MOST_REASON_CHARS: Final = 1024
 _CHALLENGE: Final = ((b"www-authenticate", b"Bearer"),)
 _TIMES: Final = orjson.OPT_OMIT_MICROSECONDS | orjson.OPT_UTC_Z
 
 _Action: TypeAlias = Callable[[HeldPods, str, str, bytes], object]
-"""Given the held pods, who asks, the UID in the path and the body."""
+"""Called with the held pods, the caller, the UID of the path and the body; returns the answer."""
 
 
 def waiting_pod_routes(
     waiting_pods: HeldPods, access: Access, metrics: Metrics, *, path: str = "/"
 ) -> list[Route]:
-    """``waiting-pods`` under a path, and ``allow`` and ``reject`` under each pod's UID.
+    """Return the routes ``waiting-pods``, and ``allow`` and ``reject`` under each pod's UID.
 
     Args:
-        waiting_pods: those that Permit holds.
-        access: who may.
-        metrics: what is counted.
-        path: the prefix, that of the verbs.
+        waiting_pods: the pods that Permit holds.
+        access: knows who may call.
+        metrics: counts calls and refusals.
+        path: the prefix of the verbs.
     """
     prefix = f"{path.rstrip('/')}/waiting-pods"
     endpoint = partial(_Endpoint, waiting_pods, access, metrics)
@@ -78,7 +77,7 @@ class _Endpoint:
         except ClientDisconnect:
             return
         except asyncio.CancelledError:
-            # Only the end of the server cancels a request; uvicorn would log a traceback.
+            # Only the end of the server cancels a request.
             await refuse(scope, send, RefusedError(503, "kubextend is shutting down"))
         except RefusedError as refused:
             self._metrics.refused(str(refused.status)).inc()
@@ -93,9 +92,9 @@ def _list(waiting_pods: HeldPods, _who: str, _uid: str, _body: bytes) -> object:
 
 
 def _allow(waiting_pods: HeldPods, who: str, uid: str, body: bytes) -> object:
-    """Goes on without the plugin that the body names, or else without any.
+    """Allow the pod for the plugin that the body names, or for all that hold the pod.
 
-    Raises: RefusedError: 400, 404, or 409 where that changes nothing any more.
+    Raises: RefusedError: 400, 404, or 409 where none of these plugins holds the pod.
     """
     plugin = _text(body, "plugin")
     held = _found(waiting_pods, uid)
@@ -108,9 +107,9 @@ def _allow(waiting_pods: HeldPods, who: str, uid: str, body: bytes) -> object:
 
 
 def _reject(waiting_pods: HeldPods, who: str, uid: str, body: bytes) -> object:
-    """It is sent back with the reason that the body gives.
+    """Reject the pod with the reason that the body gives.
 
-    Raises: RefusedError: 400, 404, or 409 where it was decided before.
+    Raises: RefusedError: 400, 404, or 409 where the pod is decided already.
     """
     reason = _text(body, "reason")
     if reason is None:
@@ -143,7 +142,7 @@ def _log(done: str, held: HeldPod, who: str, what: str) -> None:
 
 
 def _entry(held: HeldPod) -> Mapping[str, object]:
-    """A waiting pod as the answers show it; one that is decided has no deadline."""
+    """Return a waiting pod as answers show it; a decided pod has no deadline."""
     deadline_s = held.deadline_s
     return {
         "namespace": held.pod.namespace,
@@ -157,7 +156,7 @@ def _entry(held: HeldPod) -> Mapping[str, object]:
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes:
-    """The body; empty where the request has none, and then of no type."""
+    """Return the body; a request without one needs no Content-Type."""
     headers = Headers(scope=scope)
     if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
         return b""
@@ -165,9 +164,9 @@ async def _body(scope: Scope, receive: Receive) -> bytes:
 
 
 def _text(body: bytes, field: str) -> str | None:
-    """The one field that a body may have; None where it has none.
+    """Return the one field that a body may have; None where the field is absent.
 
-    Raises: RefusedError: 400: the body is something else.
+    Raises: RefusedError: 400: the body holds anything else.
     """
     given = _object(body)
     if unknown := sorted(given.keys() - {field}):

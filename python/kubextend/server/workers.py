@@ -14,10 +14,10 @@ BIND_THREADS: Final = 64
 
 
 class Workers:
-    """A pool of threads, made when first used. No code of a plugin runs there.
+    """A pool of threads, made when first used, which run no plugin's code.
 
     Args:
-        most: how many threads.
+        most: the number of threads.
     """
 
     def __init__(self, most: int = BIND_THREADS) -> None:
@@ -25,10 +25,10 @@ class Workers:
         self._pool: ThreadPoolExecutor | None = None
 
     async def wait_for(self, call: Callable[[], _T]) -> _T:
-        """What ``call`` returns or raises, from a thread.
+        """Return or raise what ``call`` does, from a thread.
 
-        Cancelled before it begins it never does; once it has begun its outcome counts, so that a
-        binding that is on its way is not taken for one that is not.
+        A call that is cancelled before it begins never begins. A call that has begun is waited for,
+        since a binding that is on its way must not count as one that was never sent.
         """
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._most, thread_name_prefix="kubextend-api")
@@ -38,13 +38,13 @@ class Workers:
             try:
                 await asyncio.shield(outcome)
             except asyncio.CancelledError:
-                # More than one may cancel: a deadline, a client that goes away, a newer request.
+                # A deadline, a client that goes away and a newer request may all cancel.
                 if begun.cancel():
                     raise
         return outcome.result()
 
     def stop(self) -> None:
-        """Nothing new starts; what runs is not waited for."""
+        """Start no further call, and do not wait for those that run."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None

@@ -9,7 +9,7 @@ from kubextend.profile.limits import PluginLimits
 from kubextend.verbs import Verbs
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["", "shortcut"])
+@pytest.fixture(scope="module", params=[False, True], ids=["in a thread", "on the loop"])
 def verbs(request: pytest.FixtureRequest) -> Verbs:
     """Verbs whose request store knows the nodes ``good`` and ``plain``.
 

@@ -113,7 +113,7 @@ def some_verbs(
     Args:
         watched: the nodes that names stand for.
         ignorable: kube-scheduler ignores errors.
-        brief: small requests take the shortcut past the application.
+        brief: small requests are answered on the event loop, without a thread.
         limits: threads and breakers of the plugins; None: of these verbs alone.
     """
     profile = Profile(

@@ -16,7 +16,6 @@ from kubextend import core
 from kubextend.framework.status import Status
 from kubextend.profile import BindingPlugins, Profile, Profiles
 from kubextend.server import Health, application
-from kubextend.server.application import Application
 from kubextend.verbs import Verbs
 
 
@@ -170,14 +169,6 @@ def test_middleware_that_was_added_sees_the_verbs() -> None:
     app.add_middleware(Stamp)
     answer = asyncio.run(posted(app, "/filter"))
     assert (answer.status_code, answer.headers["stamp"]) == (200, "1")
-
-
-def test_middleware_that_was_added_sees_small_requests_too() -> None:
-    app = application(some_verbs(brief=True), Health())
-    assert isinstance(app, Application)
-    assert b"/filter" in app.shortcuts
-    app.add_middleware(Stamp)
-    assert app.shortcuts == {}
 
 
 @pytest.mark.parametrize("path", ["/", "/v1"])

@@ -19,7 +19,7 @@ from server_certificates import Authority, Pair
 
 from kubextend.errors import KubextendError
 from kubextend.server import TlsFiles
-from kubextend.server.tls import TlsReloader
+from kubextend.server.connection.tls import TlsReloader
 from kubextend.verbs import Verbs
 
 LOOK_S = 0.05

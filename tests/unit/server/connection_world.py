@@ -5,12 +5,11 @@ import selectors
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from kubextend.server import Deadlines
-from kubextend.server.protocol import BoundedProtocol
+from kubextend.server.connection.http_connection import ConnectionSettings, HttpConnection
 
 T = TypeVar("T")
 KEEP_ALIVE_S = 120
@@ -61,7 +60,7 @@ class Wire(asyncio.Transport):
         written_in_vain: writes to a connection that was over already.
     """
 
-    def __init__(self, protocol: BoundedProtocol, *, reads_at_once: bool = True) -> None:
+    def __init__(self, protocol: HttpConnection, *, reads_at_once: bool = True) -> None:
         super().__init__()
         self.received = b""
         self.closed = self.aborted = False
@@ -179,39 +178,29 @@ def protocol(
     app: ASGIApp,
     deadlines: Deadlines | None = None,
     refused: list[int] | None = None,
-    kind: Callable[..., BoundedProtocol] = BoundedProtocol,
     **more: Any,
-) -> BoundedProtocol:
+) -> HttpConnection:
     """The server's side of a connection, on the running loop.
 
     Args:
         app: what answers.
         deadlines: for the client; None: those of production.
         refused: gets the status of each refusal of the protocol's own.
-        kind: a protocol.
-        more: what that one needs.
+        more: other settings, and the ``state`` of the server.
     """
-    config = uvicorn.Config(
-        app,
-        interface="asgi3",
-        ws="none",
-        log_config=None,
-        access_log=False,
-        timeout_keep_alive=KEEP_ALIVE_S,
-    )
     told = [] if refused is None else refused
-    return kind(
-        config,
-        more.pop("state", None) or ServerState(),
-        {},
-        _loop=asyncio.get_running_loop(),
-        deadlines=deadlines or Deadlines(),
-        ending=lambda: False,
+    state = more.pop("state", None) or ServerState()
+    settings = ConnectionSettings(
+        app,
+        deadlines or Deadlines(),
+        KEEP_ALIVE_S,
+        more.pop("most_connections", 1),
+        is_draining=lambda: False,
         on_refused=lambda status: told.append(int(status)),
-        most_connections=more.pop("most_connections", 1),
         on_full=more.pop("on_full", lambda: None),
-        **more,
     )
+    assert not more
+    return HttpConnection(settings, state)
 
 
 def connected(app: ASGIApp, deadlines: Deadlines | None = None, **more: Any) -> Wire:

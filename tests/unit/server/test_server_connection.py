@@ -25,8 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from kubextend.server import Deadlines
-from kubextend.server.connection import connection_of
-from kubextend.server.shortcut import ShortAnswer, ShortcutProtocol
+from kubextend.server.connection.asgi_extension import connection_of
 
 PACE = 1000
 READING_PACE = 64_000
@@ -55,9 +54,11 @@ class Held:
                     "headers": [(b"content-length", b"8")],
                 }
             )
+            begun = {"type": "http.response.body", "body": Echo.of(path)[:1], "more_body": True}
+            await send(begun)
         await self.go[path].wait()
         if path == "/begun":
-            await send({"type": "http.response.body", "body": Echo.of(path)})
+            await send({"type": "http.response.body", "body": Echo.of(path)[1:]})
         else:
             await answer(send, Echo.of(path))
 
@@ -327,6 +328,26 @@ def test_an_answer_may_take_as_long_as_its_client_keeps_the_pace(
     on_turned_clock(scenario())
 
 
+def test_the_end_of_an_answer_that_paused_is_the_end_of_its_deadline() -> None:
+    size = HIGH_WATER + 1
+
+    async def scenario() -> None:
+        async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+            length = [(b"content-length", b"%d" % (size + 1))]
+            await send({"type": "http.response.start", "status": 200, "headers": length})
+            await send({"type": "http.response.body", "body": b"x" * size, "more_body": True})
+            await send({"type": "http.response.body", "body": b"x"})
+
+        wire = connected(app, Deadlines(answer_s=30.0), reads_at_once=False)
+        await wire.send(get("/large"))
+        while not wire.received.endswith(b"\r\n\r\n" + b"x" * (size + 1)):
+            await wire.read(size)
+        await asyncio.sleep(KEEP_ALIVE_S - 2)
+        assert not wire.closed
+
+    on_turned_clock(scenario())
+
+
 # A client that asks before it is answered.
 
 
@@ -372,12 +393,13 @@ def test_a_client_that_hangs_up_is_noticed_though_its_large_body_came_with_the_h
     async def scenario() -> None:
         gone = asyncio.Event()
 
-        async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
+        async def app(scope: Scope, receive: Receive, _send: Send) -> None:
             connection = connection_of(scope)
             assert connection is not None
             await connection.fill(memoryview(bytearray(size)))
-            connection.when_gone = gone.set
-            await gone.wait()
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            gone.set()
 
         wire = connected(app)
         await wire.send(post("/bind", size) + b"x" * size)
@@ -582,34 +604,11 @@ def test_a_connection_ends_with_the_answer_to_an_upgrade(rest: bytes, apart: boo
     on_turned_clock(scenario())
 
 
-# The shortcut.
-
-SHORTCUTS = {b"/filter": lambda _body: ShortAnswer(HTTPStatus.OK, b"short")}
-PLAIN = (
-    b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-    b"Content-Length: 2\r\n\r\n"
-)
-
-
-@pytest.mark.parametrize(("pause_s", "way"), [(0.01, b"short"), (0.1, Echo.of("/filter", 2))])
-def test_a_request_takes_the_shortcut_where_the_rest_of_it_comes_at_once(
-    pause_s: float, way: bytes
-) -> None:
-    async def scenario() -> bytes:
-        wire = connected(Echo(), kind=ShortcutProtocol, shortcuts=SHORTCUTS)
-        await wire.send(PLAIN + b"{")
-        await asyncio.sleep(pause_s)
-        await wire.send(b"}")
-        return wire.received
-
-    assert on_turned_clock(scenario()).endswith(says(way))
-
-
-def test_a_small_request_that_is_half_there_at_the_end_is_answered_when_the_rest_comes() -> None:
+def test_a_request_that_is_half_there_at_shutdown_is_answered_when_the_rest_comes() -> None:
     async def scenario() -> None:
-        server = protocol(Echo(), kind=ShortcutProtocol, shortcuts=SHORTCUTS)
+        server = protocol(Echo())
         wire = Wire(server)
-        await wire.send(PLAIN + b"{")
+        await wire.send(post("/filter", 2) + b"{")
         server.shutdown()
         await settled()
         assert not wire.closed

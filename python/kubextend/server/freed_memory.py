@@ -1,4 +1,4 @@
-"""What the process keeps of memory that it has freed, and when it gives that back."""
+"""Freed memory: how much the process keeps, and when the system gets it back."""
 
 import asyncio
 import ctypes
@@ -25,16 +25,16 @@ _LOOK_S: Final = 10.0
 
 
 def keep_freed_memory() -> bool:
-    """The heap keeps 64 MiB at its end for the next request; whether the C library can be told so.
+    """Keep 64 MiB of freed memory for the next request; return whether glibc took the settings.
 
-    glibc hands the end of its heap back whenever a few hundred KB are free there, and every request
-    would then take them again page by page: 138 page faults, half of the time of 60 whole nodes.
-    All threads share one heap: each would keep 64 MiB of its own, and nobody could trim those.
+    glibc gives the end of its heap back when a few hundred KB are free there, and the next request
+    takes them again page by page: 138 page faults, half of the time of 60 whole nodes. All threads
+    share one heap, since nothing could trim 64 MiB in the heap of each.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
-        # Not glibc.
+        # Another C library has no mallopt.
         return False
     settings = {
         _M_MMAP_THRESHOLD: _MAPPED_FROM_BYTES,
@@ -45,35 +45,35 @@ def keep_freed_memory() -> bool:
 
 
 class FreedMemory:
-    """Memory that requests have freed; it goes back to the system when large bodies stay away.
+    """Memory that requests have freed: kept while large bodies come, then given back.
 
-    While large bodies come, freed memory is kept: the system is slow to hand it out again.
+    The system is slow to hand memory out again.
 
     Args:
-        pool: of the bodies.
-        busiest_bytes: the most bytes that were in flight since the last call.
-        trim: gives back what the heap keeps.
+        pool: holds the memory of large bodies.
+        highest_count: returns the most bytes that were in flight since the last call.
+        trim: gives back what the heap keeps; None: asks glibc to do it.
     """
 
     def __init__(
         self,
         pool: core.BodyPool,
-        busiest_bytes: Callable[[], int],
+        highest_count: Callable[[], int],
         trim: Callable[[], object] | None = None,
     ) -> None:
         self._pool = pool
-        self._busiest_bytes = busiest_bytes
+        self._highest_count = highest_count
         self._trim = trim or _trim_heap
 
     async def watch(self, every_s: float = _LOOK_S) -> None:
-        """Look again and again, until cancelled."""
+        """Look at intervals, until cancelled."""
         while True:
             await asyncio.sleep(every_s)
             await self.look()
 
     async def look(self) -> None:
         """Give back what was freed, unless a large body has come since the last look."""
-        if self._busiest_bytes() < _LARGE_BODY_BYTES:
+        if self._highest_count() < _LARGE_BODY_BYTES:
             await asyncio.to_thread(self._give_back)
 
     def _give_back(self) -> None:
@@ -94,8 +94,8 @@ class _Mallinfo2(ctypes.Structure):
 
 
 def _trim_heap() -> None:
-    """The free pages of the heap go back to the system, where they are many and it is glibc's."""
-    # Not glibc, or one before 2.33.
+    """Give the free pages of glibc's heap back to the system, where they are many."""
+    # Another C library, or a glibc before 2.33, has no mallinfo2.
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
         libc.mallinfo2.restype = _Mallinfo2

@@ -1,6 +1,6 @@
-"""TLS of a listener: its own certificate, and that of its clients where a CA is given.
+"""TLS of a listener: the server's certificate, and those of clients where a CA is given.
 
-Certificates are replaced while the server runs. Connections that are open keep the one they have.
+New connections get the certificate that the files hold; open connections keep theirs.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files.
+    """The PEM files of a listener.
 
     Attributes:
         cert_file: the server's certificate and the chain above it.
-        key_file: its key.
-        client_ca_file: clients need a certificate of this CA; None lets any client in.
+        key_file: the key of that certificate.
+        client_ca_file: clients need a certificate of this CA; None: any client may connect.
     """
 
     cert_file: Path
@@ -35,14 +35,14 @@ class TlsFiles:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """All of the files."""
+        """Every file that is given."""
         given = (self.cert_file, self.key_file, self.client_ca_file)
         return tuple(path for path in given if path is not None)
 
     def context(self) -> ssl.SSLContext:
-        """What these files make: TLS 1.2 or newer, HTTP/1.1.
+        """Return a context of these files: TLS 1.2 or newer, HTTP/1.1.
 
-        Raises: KubextendError: a file cannot be read, or is not what it should be.
+        Raises: KubextendError: a file cannot be read, or does not hold what it should.
         """
         context = self._own_context()
         if self.client_ca_file is not None:
@@ -50,19 +50,19 @@ class TlsFiles:
         return context
 
     def check(self) -> None:
-        """These files are good for a listener today.
+        """Check that a listener can use the files today.
 
-        Raises: KubextendError: they are not.
+        Raises: KubextendError: it cannot, for the reason given.
         """
         self.context()
         self.not_after_s()
 
     def not_after_s(self) -> float:
-        """Until when the certificate serves, in seconds of Unix time; it does today.
+        """Return when the certificate, which is valid now, expires: seconds of Unix time.
 
-        Asked of a handshake in memory, with nobody but the certificate itself to trust.
+        A handshake in memory decides, in which the client trusts the certificate itself alone.
 
-        Raises: KubextendError: it has expired, or is not valid yet, or not for servers.
+        Raises: KubextendError: the certificate has expired, is not valid yet, or not for servers.
         """
         client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         client.check_hostname = False
@@ -76,7 +76,7 @@ class TlsFiles:
         return ssl.cert_time_to_seconds(certificate["notAfter"])
 
     def fingerprint(self) -> bytes:
-        """Another one for other contents.
+        """Return a digest that differs for other contents.
 
         Raises: KubextendError: a file cannot be read.
         """
@@ -101,7 +101,7 @@ class TlsFiles:
         return context
 
     def _refuse_password(self) -> str:
-        """Without this OpenSSL would ask for a password on the terminal, and wait."""
+        """Raise an error where OpenSSL would ask for a password on the terminal, and wait."""
         message = f"TLS key {self.key_file} is encrypted; kubextend needs it without a password"
         raise KubextendError(message)
 
@@ -116,18 +116,18 @@ class TlsFiles:
 
 
 class TlsReloader:
-    """The context of a listener, made anew when its files have changed.
+    """The context of a listener, which follows its files.
 
     Args:
-        files: where the certificates are.
-        on_reload: called with whether it went well, each time the files were found changed.
+        files: hold the certificates.
+        on_reload: called whenever the files have changed, with whether they are valid.
 
     Attributes:
-        context: for the listener.
-        not_after_s: when its certificate ends, in seconds of Unix time.
+        context: of the listener.
+        not_after_s: when the certificate expires, in seconds of Unix time.
 
-    Raises: KubextendError: a file cannot be read, or is not what it should be, or the certificate
-        has expired: no client would accept it.
+    Raises: KubextendError: a file cannot be read or does not hold what it should, or the
+        certificate has expired.
     """
 
     def __init__(self, files: TlsFiles, on_reload: Callable[[bool], None]) -> None:
@@ -138,16 +138,16 @@ class TlsReloader:
         self.not_after_s = files.not_after_s()
 
     async def watch(self, every_s: float) -> None:
-        """Looks after the files until it is cancelled."""
+        """Look at the files at intervals, until cancelled."""
         while True:
             await asyncio.sleep(every_s)
             await asyncio.to_thread(self.look)
 
     def look(self) -> None:
-        """New connections have what the files hold, or the old where that is no good.
+        """Give new connections what the files hold, if that is valid and has changed.
 
-        A pair is replaced in two steps, or by a link in one, so a bad state may well be followed by
-        a good one; each is told once.
+        A certificate and its key may be replaced one after the other, so a bad pair may precede a
+        good one. Each pair is reported once.
         """
         try:
             seen: bytes | str = self._files.fingerprint()
@@ -171,7 +171,7 @@ class TlsReloader:
 
 
 class _CurrentContext(ssl.SSLContext):
-    """Hands every new connection to the context that is current by then."""
+    """Hands every new connection to the current context."""
 
     current: ssl.SSLContext
 
@@ -186,9 +186,9 @@ class _CurrentContext(ssl.SSLContext):
 
 
 def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> Any:
-    """The server's certificate as ``ssl.SSLSocket.getpeercert`` has it; the client accepts it.
+    """Return the server's certificate as ``ssl.SSLSocket.getpeercert`` does.
 
-    Raises: ssl.SSLCertVerificationError: it has not.
+    Raises: ssl.SSLCertVerificationError: the client does not accept the certificate.
     """
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     answering = server.wrap_bio(to_server, to_client, server_side=True)

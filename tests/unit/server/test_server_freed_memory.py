@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from kubextend import core
-from kubextend.server.heap import FreedMemory
+from kubextend.server.freed_memory import FreedMemory
 
 MIB = 1024 * 1024
 ON_GLIBC = platform.libc_ver()[0] == "glibc"
@@ -40,7 +40,7 @@ GIVES_BACK = """
 import asyncio, threading
 from pathlib import Path
 from kubextend import core
-from kubextend.server.heap import FreedMemory, keep_freed_memory
+from kubextend.server.freed_memory import FreedMemory, keep_freed_memory
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096

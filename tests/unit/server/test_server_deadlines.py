@@ -1,12 +1,13 @@
-"""The rule of patience on a clock that the test turns."""
+"""The rule of deadlines on a clock that the test turns."""
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from kubextend.server.patience import Patience
+from kubextend.server.connection.deadlines import Deadline
 
 
 class Handle:
@@ -30,9 +31,9 @@ class Loop(asyncio.AbstractEventLoop):
     def time(self) -> float:
         return self.now_s
 
-    def call_later(self, delay: float, callback: Any, *_: Any, **__: Any) -> Any:
+    def call_later(self, delay: float, callback: Any, *args: Any, **_: Any) -> Any:
         handle = Handle()
-        self.due.append((self.now_s + delay, callback, handle))
+        self.due.append((self.now_s + delay, partial(callback, *args), handle))
         return handle
 
     def pass_time(self, until_s: float) -> None:
@@ -48,8 +49,7 @@ def over_at(moved_s: Callable[[float], float], allowed_s: float = 30.0) -> tuple
     """After how many seconds it is over, and how often it was looked at, within an hour."""
     loop, ends = Loop(), []
     begun_s = loop.now_s
-    Patience(
-        loop,
+    Deadline(loop).start(
         allowed_s,
         lambda: ends.append(loop.now_s - begun_s),
         lambda: moved_s(loop.now_s - begun_s),
@@ -77,17 +77,33 @@ def test_a_burst_at_the_end_counts() -> None:
 
 def test_nothing_is_over_once_it_has_ended() -> None:
     loop, ends = Loop(), []
-    patience = Patience(loop, 1.0, lambda: ends.append("over"))
-    patience.end()
+    deadline = Deadline(loop)
+    deadline.start(1.0, lambda: ends.append("over"))
+    deadline.cancel()
     loop.pass_time(1000)
     assert ends == []
 
 
 def test_nothing_is_over_once_it_has_ended_after_a_look_that_granted_more() -> None:
     loop, ends = Loop(), []
-    patience = Patience(loop, 1.0, lambda: ends.append("over"), lambda: 5.0)
+    deadline = Deadline(loop)
+    deadline.start(1.0, lambda: ends.append("over"), lambda: 5.0)
     loop.pass_time(loop.now_s + 2.0)
     assert loop.looks == 1
-    patience.end()
+    deadline.cancel()
     loop.pass_time(loop.now_s + 1000)
     assert ends == []
+
+
+def test_a_deadline_that_runs_is_not_started_anew() -> None:
+    loop, ends = Loop(), []
+    deadline = Deadline(loop)
+    for after_s in (0.0, 20.0):
+        loop.pass_time(loop.now_s + after_s)
+        deadline.start(30.0, lambda: ends.append(loop.now_s))
+    begun_s = loop.now_s - 20.0
+    loop.pass_time(loop.now_s + 1000)
+    assert ends == [begun_s + 30.0]
+    deadline.start(30.0, lambda: ends.append(loop.now_s))
+    loop.pass_time(loop.now_s + 1000)
+    assert len(ends) == 2

@@ -3,14 +3,14 @@ from concurrent.futures import Future
 
 import pytest
 
-from kubextend.server.admission import Admission, Share
+from kubextend.server.connection.limits import BytesInFlight, Share
 from kubextend.server.reply import RefusedError
 
 
 def test_a_share_is_given_back_when_the_last_that_holds_it_lets_go() -> None:
     async def scenario() -> list[int]:
-        admission = Admission(100)
-        share = Share(admission)
+        in_flight = BytesInFlight(100)
+        share = Share(in_flight)
         share.take(60)
         jobs: list[Future[None]] = [Future(), Future()]
         for job in jobs:
@@ -18,43 +18,43 @@ def test_a_share_is_given_back_when_the_last_that_holds_it_lets_go() -> None:
         seen = []
         share.give_back()
         share.give_back()
-        seen.append(admission.in_flight_bytes)
+        seen.append(in_flight.count)
         jobs[0].cancel()
         await asyncio.sleep(0)
-        seen.append(admission.in_flight_bytes)
+        seen.append(in_flight.count)
         await asyncio.to_thread(jobs[1].set_result, None)
         await asyncio.sleep(0)
-        seen.append(admission.in_flight_bytes)
+        seen.append(in_flight.count)
         return seen
 
     assert asyncio.run(scenario()) == [60, 60, 0]
 
 
-def test_shares_are_admitted_up_to_the_limit_and_what_is_given_back_counts_no_more() -> None:
-    admission = Admission(100)
-    first, second = Share(admission), Share(admission)
+def test_shares_are_taken_up_to_the_limit_and_what_is_given_back_counts_no_more() -> None:
+    in_flight = BytesInFlight(100)
+    first, second = Share(in_flight), Share(in_flight)
     first.take(60)
     second.take(40)
-    assert admission.in_flight_bytes == 100
+    assert in_flight.count == 100
     with pytest.raises(RefusedError) as refused:
         second.take(1)
     assert (refused.value.status, refused.value.retry_after_s) == (503, 1)
-    assert admission.in_flight_bytes == 100
+    assert in_flight.count == 100
     second.give_back()
     second.give_back()
-    assert admission.in_flight_bytes == 60
+    assert in_flight.count == 60
     first.take(40)
     first.give_back()
-    assert admission.in_flight_bytes == 0
+    assert in_flight.count == 0
 
 
 def test_the_most_that_was_in_flight_is_told_once() -> None:
-    admission = Admission(100)
-    admission.take(60)
-    admission.give_back(60)
-    admission.take(5)
-    assert admission.busiest_bytes() == 60
-    assert admission.busiest_bytes() == 5
-    admission.give_back(5)
-    assert admission.busiest_bytes() == 5
-    assert admission.busiest_bytes() == 0
+    in_flight = BytesInFlight(100)
+    in_flight.take(60)
+    in_flight.give_back(60)
+    in_flight.take(5)
+    assert in_flight.highest_count() == 60
+    assert in_flight.highest_count() == 5
+    in_flight.give_back(5)
+    assert in_flight.highest_count() == 5
+    assert in_flight.highest_count() == 0

@@ -1,0 +1,184 @@
+"""The body of a request, read within its limits: from the parser, or past it into a buffer."""
+
+import asyncio
+from collections.abc import Callable
+from email.message import Message as MimeHeader
+from io import BytesIO
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope
+
+from kubextend import core
+from kubextend.server.connection.asgi_extension import Connection, connection_of
+from kubextend.server.connection.limits import Share
+from kubextend.server.reply import RefusedError
+from kubextend.verbs.answer import Body
+
+__all__ = ["BodyReader", "BodyReceiver"]
+
+_JSON: Final = b"application/json"
+
+# From this size on it is quicker to read past the parser, which cuts and copies a body.
+_LARGE_BYTES: Final = 64 * 1024
+
+
+class BodyReader:
+    """Reads JSON bodies.
+
+    Args:
+        most_bytes: a larger body is refused.
+        pool: holds the memory of large bodies; None: each is an object of its own.
+        limit: the field of the configuration that sets ``most_bytes``; empty where none does.
+    """
+
+    def __init__(self, most_bytes: int, pool: core.BodyPool | None = None, limit: str = "") -> None:
+        self._most_bytes = most_bytes
+        self._pool = pool
+        self._limit = limit
+
+    async def read(self, scope: Scope, receive: Receive, share: Share | None = None) -> Body:
+        """Return the whole body, whose bytes are counted in the share if there is one.
+
+        Raises:
+            RefusedError: 415 for another type or a compressed body; 413 above the limit; 503 where
+                too much is in flight. A body of declared length is refused before it is read.
+            ClientDisconnect: the client went away.
+        """
+        headers = dict(scope["headers"])
+        if headers.get(b"content-type") != _JSON or b"content-encoding" in headers:
+            _check_type(Headers(scope=scope))
+        declared = headers.get(b"content-length")
+        if declared is None:
+            return await self._read_pieces(receive, share)
+        length = int(declared)
+        if length > self._most_bytes:
+            raise self._too_large()
+        if share is not None:
+            share.take(length)
+        if length >= _LARGE_BYTES and self._pool is not None:
+            connection = connection_of(scope)
+            if connection is not None:
+                return await _read_at_once(connection, self._pool.take(length))
+        return await self._read_pieces(receive, None)
+
+    async def _read_pieces(self, receive: Receive, share: Share | None) -> bytes:
+        """Return a body that is counted, where there is a share, as its pieces come."""
+        # Joining a list of pieces would hold all of the body twice.
+        whole = BytesIO()
+        more = True
+        while more:
+            piece, more = await _piece(receive)
+            if whole.tell() + len(piece) > self._most_bytes:
+                raise self._too_large()
+            if share is not None:
+                share.take(len(piece))
+            whole.write(piece)
+        return whole.getvalue()
+
+    def _too_large(self) -> RefusedError:
+        set_by = f" ({self._limit})" if self._limit else ""
+        return RefusedError(413, f"the body is larger than {self._most_bytes} bytes{set_by}")
+
+
+class BodyReceiver(asyncio.BufferedProtocol):
+    """Takes a connection's bytes straight into a buffer until the buffer is full.
+
+    Args:
+        protocol: told of everything that is not about reading.
+        buffer: as long as the body; no byte behind the body is read.
+        received: bytes of the body that are in the buffer already; counts on, as an attribute.
+        on_complete: called when the buffer is full, before anything else is read.
+    """
+
+    def __init__(
+        self,
+        protocol: asyncio.Protocol,
+        buffer: memoryview,
+        received: int,
+        on_complete: Callable[[], None],
+    ) -> None:
+        self.received = received
+        self._protocol = protocol
+        self._rest = buffer[received:]
+        self._on_complete = on_complete
+        self._complete: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    async def wait(self) -> None:
+        """Wait until the buffer is full.
+
+        Raises: ClientDisconnect: the client went away before that.
+        """
+        try:
+            complete = await self._complete
+        finally:
+            self._rest.release()
+        if not complete:
+            # An exception that the future kept would keep the buffer too, by its traceback.
+            raise ClientDisconnect
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return the part of the buffer that is still to be filled."""
+        del sizehint
+        return self._rest
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Record ``nbytes`` received, and hand over the body when it is complete."""
+        self.received += nbytes
+        self._rest = self._rest[nbytes:]
+        if not self._rest:
+            self._on_complete()
+            self._settle(complete=True)
+
+    def eof_received(self) -> None:
+        """Let the transport close: the client sends no more, so the body stays incomplete."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone."""
+        self._settle(complete=False)
+        self._protocol.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Tell the connection that the client reads too slowly."""
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Tell the connection that the client reads again."""
+        self._protocol.resume_writing()
+
+    def _settle(self, *, complete: bool) -> None:
+        if not self._complete.done():
+            self._complete.set_result(complete)
+
+
+async def _read_at_once(connection: Connection, body: core.BodyBuffer) -> core.BodyBuffer:
+    with memoryview(body) as view:
+        await connection.fill(view)
+    return body
+
+
+async def _piece(receive: Receive) -> tuple[bytes, bool]:
+    """Return the next piece of a body, and whether more is to come."""
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise ClientDisconnect
+    return message.get("body", b""), message.get("more_body", False)
+
+
+def _check_type(headers: Headers) -> None:
+    encoding = headers.get("content-encoding", "identity")
+    if encoding.lower() != "identity":
+        message = f"Content-Encoding: {encoding!r} is not taken; send the body as it is"
+        raise RefusedError(415, message)
+    given = headers.get("content-type", "")
+    mime = MimeHeader()
+    mime["content-type"] = given or "none/none"
+    if mime.get_content_type() == "application/json" and _is_utf8(mime.get_content_charset()):
+        return
+    message = f"Content-Type: {given!r} is not taken; send application/json"
+    raise RefusedError(415, message)
+
+
+def _is_utf8(charset: str | None) -> bool:
+    return charset in {None, "utf-8", "utf8"}

@@ -1,0 +1,210 @@
+"""One request and its answer, as an ASGI application sees them."""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Final, Protocol
+
+from starlette.types import ASGIApp, Message, Scope
+
+from kubextend.server.connection.state import Answer
+from kubextend.server.reply import RefusedError, refuse
+
+__all__ = ["Carrier", "Exchange"]
+
+_LOGGER = logging.getLogger(__name__)
+
+_STATUS_LINES: Final = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
+}
+
+
+class Carrier(Protocol):
+    """The connection, as far as one exchange needs it."""
+
+    def default_headers(self) -> Iterable[tuple[bytes, bytes]]:
+        """Return the headers that every answer has, such as its date."""
+
+    def write(self, *pieces: bytes | bytearray | memoryview) -> None:
+        """Send bytes to the client, as far as possible by one system call."""
+
+    async def writable(self) -> None:
+        """Wait until the client has read most of what was written."""
+
+    def read_on(self) -> None:
+        """Read from the client, unless something is to be answered or taken before."""
+
+    def answered(self) -> None:
+        """Let the next exchange be answered, since this one is complete."""
+
+    def abort(self) -> None:
+        """End the connection at once."""
+
+
+class Exchange:
+    """A request and its answer; ``run`` calls the application with ``receive`` and ``send``.
+
+    Args:
+        carrier: the connection.
+        app: the application that answers.
+        scope: describes the request.
+        keep_alive: whether the client may ask again on the connection; also an attribute.
+        expects_continue: whether the client waits for 100 Continue before it sends the body.
+
+    Attributes:
+        answer: how far the answer is.
+        body_is_complete: whether all of the request's body has come.
+    """
+
+    def __init__(
+        self,
+        carrier: Carrier,
+        app: ASGIApp,
+        scope: Scope,
+        *,
+        keep_alive: bool,
+        expects_continue: bool,
+    ) -> None:
+        self._carrier = carrier
+        self._app = app
+        self._scope = scope
+        self._expects_continue = expects_continue
+        self._body = bytearray()
+        self._body_is_taken = False
+        self._news: asyncio.Event | None = None
+        self._head = b""
+        self.answer = Answer.DUE
+        self.body_is_complete = False
+        self.keep_alive = keep_alive
+        # None: the answer is as long as the application makes it.
+        self._unsent_bytes: int | None = 0
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the application still has to send of the answer's Content-Length."""
+        return self._unsent_bytes or 0
+
+    @property
+    def untaken_bytes(self) -> int:
+        """Bytes of the body that have come and that the application has not taken."""
+        return len(self._body)
+
+    def add_body(self, piece: bytes) -> None:
+        """Add a piece of the body."""
+        self._body += piece
+        self._tell()
+
+    def complete_body(self) -> None:
+        """Mark the body as complete."""
+        self.body_is_complete = True
+        self._tell()
+
+    def take_body(self) -> bytes:
+        """Return what has come of the body and was not taken before."""
+        body = bytes(self._body)
+        self._body.clear()
+        self._body_is_taken = self.body_is_complete
+        return body
+
+    def withdraw(self) -> None:
+        """Write nothing any more, and tell the application that its client is gone."""
+        self.answer = Answer.UNWANTED
+        self._tell()
+
+    async def run(self) -> None:
+        """Call the application; answer 500 where it fails before it answers."""
+        try:
+            await self._app(self._scope, self.receive, self.send)
+        except BaseException:
+            # An application may raise SystemExit, and a panic of the core is a BaseException.
+            _LOGGER.exception("%s %s failed", self._scope["method"], self._scope["path"])
+        if self.answer is Answer.DUE:
+            failure = RefusedError(500, "kubextend failed internally; its log says where")
+            self.keep_alive = False
+            await refuse(self._scope, self.send, failure)
+        elif self.answer is Answer.BEGUN:
+            self._carrier.abort()
+
+    async def receive(self) -> Message:
+        """Return the next piece of the body, or the news that the exchange is over."""
+        self.allow_body()
+        while not self._is_over and (self._body_is_taken or not self._has_body_news):
+            self._carrier.read_on()
+            self._news = self._news or asyncio.Event()
+            await self._news.wait()
+        if self._is_over:
+            return {"type": "http.disconnect"}
+        more_body = not self.body_is_complete
+        body = self.take_body()
+        self._carrier.read_on()
+        return {"type": "http.request", "body": body, "more_body": more_body}
+
+    def allow_body(self) -> None:
+        """Tell a client that waits for 100 Continue to send the body."""
+        if self._expects_continue and self.answer is Answer.DUE:
+            self._expects_continue = False
+            self._carrier.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    async def send(self, message: Message) -> None:
+        """Take the head, or write a piece, once the client has read most of what was written."""
+        await self._carrier.writable()
+        if self.answer is Answer.UNWANTED:
+            return
+        if message["type"] == "http.response.start":
+            self._begin(message["status"], message["headers"])
+        else:
+            self._write_body(message.get("body", b""), last=not message.get("more_body", False))
+
+    def _begin(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        self._unsent_bytes = None
+        fields = []
+        for name, value in (*self._carrier.default_headers(), *headers):
+            if name == b"connection":
+                self.keep_alive = self.keep_alive and value.lower() != b"close"
+                continue
+            if name == b"content-length":
+                self._unsent_bytes = int(value)
+            fields.append(b"%b: %b\r\n" % (name, value))
+        if self._unsent_bytes is None:
+            # The end of such an answer is the end of the connection.
+            self.keep_alive = False
+        if not self.keep_alive:
+            fields.append(b"connection: close\r\n")
+        text = b"".join(fields)
+        if text.count(b"\n") != len(fields):
+            message = "a header of the answer has more than one line; write it on one line"
+            raise ValueError(message)
+        if self._scope["method"] == "HEAD":
+            self._unsent_bytes = None
+        self._head = b"%b%b\r\n" % (_STATUS_LINES[status], text)
+        self.answer = Answer.BEGUN
+
+    def _write_body(self, piece: bytes | bytearray | memoryview, *, last: bool) -> None:
+        if self._unsent_bytes is not None:
+            self._unsent_bytes -= len(piece)
+            if self._unsent_bytes < 0 or (last and self._unsent_bytes):
+                message = "the answer is not as long as its Content-Length"
+                raise ValueError(message)
+        # The head goes out with the first piece: two system calls would cost more than the rest.
+        head, self._head = self._head, b""
+        pieces = [head, b"" if self._scope["method"] == "HEAD" else piece]
+        if any(pieces):
+            self._carrier.write(*pieces)
+        if last:
+            self.answer = Answer.COMPLETE
+            self._tell()
+            self._carrier.answered()
+
+    @property
+    def _is_over(self) -> bool:
+        return self.answer is Answer.COMPLETE or self.answer is Answer.UNWANTED
+
+    @property
+    def _has_body_news(self) -> bool:
+        return bool(self._body) or self.body_is_complete
+
+    def _tell(self) -> None:
+        if self._news is not None:
+            self._news.set()
+            self._news = None

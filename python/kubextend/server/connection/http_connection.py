@@ -1,0 +1,471 @@
+"""One HTTP/1.1 connection: bytes of a client in, requests for an ASGI application out, in turn.
+
+httptools parses. This protocol bounds what a client may send and how long it may take, and answers
+requests in the order in which they came: a request that cannot be read is refused in its turn.
+uvicorn's server only makes these protocols, and tells them when it shuts down.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final, cast
+from urllib.parse import unquote
+
+import httptools
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Scope
+from uvicorn.server import ServerState
+
+from kubextend.server.connection.asgi_extension import CONNECTION
+from kubextend.server.connection.body_reader import BodyReceiver
+from kubextend.server.connection.deadlines import Deadline, Deadlines
+from kubextend.server.connection.exchange import Exchange
+from kubextend.server.connection.limits import MOST_FRAMING_BYTES, MOST_HEAD_BYTES, RequestBytes
+from kubextend.server.connection.state import Answer, Reading
+from kubextend.server.reply import RefusedError, refuse
+
+__all__ = ["ConnectionSettings", "HttpConnection"]
+
+_MOST_WAITING: Final = 100
+# Of a body, what may have come before the application takes it.
+_MOST_UNTAKEN_BYTES: Final = 64 * 1024
+_HEAD_TOO_LARGE: Final = f"the request's head is larger than {MOST_HEAD_BYTES} bytes"
+_HEAD_TOO_SLOW: Final = "the request's head took too long"
+_BODY_TOO_SLOW: Final = "the request's body took too long"
+_TOO_MUCH_FRAMING: Final = (
+    f"the request's body has more than {MOST_FRAMING_BYTES} bytes of trailers and chunk framing"
+)
+_NOT_HTTP: Final = "what was sent is no valid HTTP request"
+_ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    """What all connections of a listener have in common.
+
+    Attributes:
+        app: the ASGI application that answers.
+        deadlines: how long a client may take.
+        keep_alive_s: how long an idle connection stays.
+        most_connections: the listener closes one more at once.
+        is_draining: whether each connection is to end with its next answer.
+        on_refused: called with the status of a request that the application does not see.
+        on_full: called when a connection is closed since there are too many.
+    """
+
+    app: ASGIApp
+    deadlines: Deadlines
+    keep_alive_s: float
+    most_connections: int
+    is_draining: Callable[[], bool]
+    on_refused: Callable[[HTTPStatus], object]
+    on_full: Callable[[], object]
+
+
+class HttpConnection(asyncio.Protocol):
+    """Reads the requests of one client within bounds, and writes their answers in turn.
+
+    Args:
+        settings: those of the listener.
+        server: uvicorn's list of connections and tasks, which its shutdown waits for.
+    """
+
+    def __init__(self, settings: ConnectionSettings, server: ServerState) -> None:
+        self._settings = settings
+        self._server = server
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._client: tuple[str, int] | None = None
+        self._scheme = "http"
+        self._parser = httptools.HttpRequestParser(self)
+        self._reading = Reading.REQUEST
+        self._reading_is_paused = False
+        self._bytes = RequestBytes()
+        self._target = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        # The first is being answered, the others wait for their turn.
+        self._exchanges: list[Exchange] = []
+        # The one whose body is being read, which may be answered already.
+        self._incoming: Exchange | None = None
+        self._body_receiver: BodyReceiver | None = None
+        self._writable: asyncio.Event | None = None
+        self._opened_s = self._last_active_s = self._loop.time()
+        self._idle_deadline = Deadline(self._loop)
+        self._request_deadline = Deadline(self._loop)
+        self._answer_deadline = Deadline(self._loop)
+
+    # What the transport calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to wait for requests, or end the connection if the listener has too many."""
+        self._transport = cast("asyncio.Transport", transport)
+        if peer := transport.get_extra_info("peername"):
+            # IPv6 has four parts.
+            self._client = peer[:2]
+        self._scheme = "https" if transport.get_extra_info("sslcontext") else "http"
+        self._server.connections.add(self)  # type: ignore[arg-type]
+        self._idle_deadline.start(self._settings.keep_alive_s, self._end_idle, self._busy_s)
+        if len(self._server.connections) > self._settings.most_connections:
+            self._reading = Reading.NOTHING
+            self._settings.on_full()
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell every exchange that the client is gone."""
+        del exc
+        self._server.connections.discard(self)
+        for deadline in (self._idle_deadline, self._request_deadline, self._answer_deadline):
+            deadline.cancel()
+        for exchange in self._exchanges:
+            exchange.withdraw()
+        self._reading = Reading.NOTHING
+        self._release_writers()
+        # All of these refer to this object, which only a garbage collection would free otherwise.
+        self._exchanges.clear()
+        self._incoming = None
+        del self._parser
+
+    def data_received(self, data: bytes) -> None:
+        """Parse the bytes, and refuse a request that is no HTTP or too large."""
+        if self._reading is Reading.NOTHING:
+            return
+        self._last_active_s = self._loop.time()
+        self._bytes.read(len(data))
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            # Nothing is read any more, as nobody can tell which protocol follows.
+            pass
+        except httptools.HttpParserError:
+            self._refuse(HTTPStatus.BAD_REQUEST, _NOT_HTTP)
+        self._check_incomplete_request()
+
+    def pause_writing(self) -> None:
+        """Give the client a deadline to read the answer, of which too much is unread."""
+        self._writable = asyncio.Event()
+        unread = self._unread_bytes()
+        self._answer_deadline.start(
+            self._settings.deadlines.answer_s,
+            self._transport.abort,
+            lambda: self._earned_s(unread - self._unread_bytes()),
+        )
+
+    def resume_writing(self) -> None:
+        """Let the application go on: the client has read most of what was written."""
+        self._release_writers()
+        self._end_answer_deadline()
+
+    # What the parser calls.
+
+    def on_message_begin(self) -> None:
+        """Begin a request, unless the one before was the last of the connection."""
+        if self._reading is Reading.NOTHING:
+            raise httptools.HttpParserError
+        self._reading = Reading.HEAD
+        self._bytes.begin()
+        self._target = b""
+        self._headers = []
+
+    def on_url(self, url: bytes) -> None:
+        """Add a piece of the request target."""
+        self._target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a field of the head; drop a trailer, since no application reads any."""
+        if self._reading is Reading.HEAD:
+            self._bytes.field(name, value)
+            self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Give the request its place among those that are to be answered."""
+        if self._bytes.head_is_too_large(self._target):
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _HEAD_TOO_LARGE)
+            raise httptools.HttpParserError
+        if len(self._exchanges) > _MOST_WAITING:
+            # A client that asks without reading would not read a refusal in its turn either.
+            self._reading = Reading.NOTHING
+            self._settings.on_refused(HTTPStatus.BAD_REQUEST)
+            self._transport.abort()
+            raise httptools.HttpParserError
+        self._end_part(Reading.BODY)
+        self._incoming = self._exchange(self._scope())
+        self._enqueue(self._incoming)
+
+    def on_body(self, body: bytes) -> None:
+        """Keep a piece of the body, or drop it if the request is answered already.
+
+        A client may miss the answer if the connection ends at once; but some day it ends.
+        """
+        self._bytes.data(len(body))
+        exchange = self._incoming
+        if exchange is None or exchange.answer is Answer.COMPLETE:
+            if not self._bytes.drop(len(body)):
+                self._transport.close()
+            return
+        exchange.add_body(body)
+        self.read_on()
+
+    def on_message_complete(self) -> None:
+        """Mark the request as complete."""
+        exchange, self._incoming = self._incoming, None
+        if exchange is None:
+            # It was refused, and nothing is read after it.
+            return
+        self._end_part(Reading.REQUEST if exchange.keep_alive else Reading.NOTHING)
+        exchange.complete_body()
+
+    # What uvicorn and the service call.
+
+    def shutdown(self) -> None:
+        """End the connection: now if no answer is due, else with the last answer."""
+        if self._exchanges:
+            self._exchanges[-1].keep_alive = False
+        else:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """End the connection now, whatever is still to be written."""
+        self._transport.abort()
+
+    # What an exchange and the application call.
+
+    def default_headers(self) -> Iterable[tuple[bytes, bytes]]:
+        """Return the headers that every answer has: its date."""
+        return self._server.default_headers
+
+    def write(self, *pieces: bytes | bytearray | memoryview) -> None:
+        """Send bytes to the client, as far as possible by one system call."""
+        self._transport.writelines(pieces)
+
+    async def writable(self) -> None:
+        """Wait until the client has read most of what was written."""
+        if self._writable is not None:
+            await self._writable.wait()
+
+    def read_on(self) -> None:
+        """Read from the client, unless requests wait or much of a body is not yet taken.
+
+        Each answer would otherwise bring in as many requests as fit one read.
+        """
+        pause = len(self._exchanges) > 1 or (
+            len(self._exchanges) == 1 and self._exchanges[0].untaken_bytes > _MOST_UNTAKEN_BYTES
+        )
+        if pause is not self._reading_is_paused and not self._transport.is_closing():
+            self._reading_is_paused = pause
+            if pause:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    def answered(self) -> None:
+        """Forget the first exchange, which is complete, and let the next one be answered."""
+        exchange = self._exchanges.pop(0)
+        self._last_active_s = self._loop.time()
+        if self._writable is None:
+            self._end_answer_deadline()
+        if not exchange.keep_alive:
+            self._reading = Reading.NOTHING
+            self._transport.close()
+        elif self._exchanges and not self._transport.is_closing():
+            self._start(self._exchanges[0])
+        self.read_on()
+
+    def peer_certificate(self) -> Any:
+        """Return the client's certificate as ``ssl.SSLSocket.getpeercert`` does."""
+        return self._transport.get_extra_info("peercert")
+
+    async def fill(self, buffer: memoryview) -> None:
+        """Fill the buffer with the body of the request that is being answered.
+
+        Raises: ClientDisconnect: the client went away before the end of the body.
+        """
+        if not self._exchanges or self._transport.is_closing():
+            raise ClientDisconnect
+        exchange = self._exchanges[0]
+        begun = exchange.take_body()
+        buffer[: len(begun)] = begun
+        if not exchange.body_is_complete:
+            if exchange is not self._incoming:
+                # The first of the connection is the refusal of the request by now.
+                raise ClientDisconnect
+            exchange.allow_body()
+            await self._receive_body(exchange, buffer, len(begun))
+
+    async def _receive_body(self, exchange: Exchange, buffer: memoryview, received: int) -> None:
+        receiver = BodyReceiver(self, buffer, received, self._body_is_received)
+        self._body_receiver = receiver
+        self._transport.set_protocol(receiver)
+        self.read_on()
+        try:
+            await receiver.wait()
+        except asyncio.CancelledError:
+            # No parser knows where the rest of the body ends.
+            self._reading = Reading.NOTHING
+            self._request_deadline.cancel()
+            exchange.keep_alive = False
+            self._transport.set_protocol(self)
+            raise
+        finally:
+            self._body_receiver = None
+
+    def _body_is_received(self) -> None:
+        """Give what comes next to a new parser, since the old one never saw the body."""
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport.set_protocol(self)
+        self.on_message_complete()
+
+    # Requests in their turn.
+
+    def _scope(self) -> Scope:
+        url = httptools.parse_url(self._target)
+        return {
+            "type": "http",
+            "asgi": _ASGI,
+            "http_version": self._parser.get_http_version(),
+            "method": self._parser.get_method().decode("ascii"),
+            "scheme": self._scheme,
+            "path": unquote(url.path.decode("ascii")),
+            "raw_path": url.path,
+            "query_string": url.query or b"",
+            "root_path": "",
+            "headers": self._headers,
+            "client": self._client,
+            CONNECTION: self,
+        }
+
+    def _exchange(self, scope: Scope) -> Exchange:
+        return Exchange(
+            self,
+            self._settings.app,
+            scope,
+            keep_alive=(
+                scope["http_version"] == "1.1"
+                and self._parser.should_keep_alive()
+                and not self._parser.should_upgrade()
+                and not self._settings.is_draining()
+            ),
+            expects_continue=any(
+                name == b"expect" and value.lower() == b"100-continue"
+                for name, value in self._headers
+            ),
+        )
+
+    def _enqueue(self, exchange: Exchange) -> None:
+        self._exchanges.append(exchange)
+        if len(self._exchanges) == 1:
+            self._start(exchange)
+        self.read_on()
+
+    def _start(self, exchange: Exchange) -> None:
+        task = self._loop.create_task(exchange.run())
+        self._server.tasks.add(task)
+        task.add_done_callback(self._server.tasks.discard)
+
+    def _refuse(self, status: HTTPStatus, message: str) -> None:
+        """Refuse what is being read in its turn, and read nothing after it."""
+        if self._reading is Reading.NOTHING:
+            return
+        self._reading = Reading.NOTHING
+        self._request_deadline.cancel()
+        self._settings.on_refused(status)
+        if self._answer_is_begun():
+            self._end_in_answer()
+            return
+        if self._incoming is not None:
+            self._incoming = None
+            self._exchanges.pop().withdraw()
+        error = RefusedError(status, message, unread=False)
+        scope = {"type": "http", "method": "", "path": "", "headers": []}
+
+        async def refusal(scope: Scope, _receive: object, send: Any) -> None:
+            await refuse(scope, send, error)
+
+        self._enqueue(Exchange(self, refusal, scope, keep_alive=False, expects_continue=False))
+
+    def _answer_is_begun(self) -> bool:
+        """Whether the request that is being read already has an answer, or a part of one."""
+        incoming = self._incoming
+        return incoming is not None and incoming.answer in {Answer.BEGUN, Answer.COMPLETE}
+
+    def _end_in_answer(self) -> None:
+        if self._exchanges:
+            self._transport.abort()
+        else:
+            self._transport.close()
+
+    # Bytes and time.
+
+    def _end_part(self, next_part: Reading) -> None:
+        self._reading = next_part
+        self._bytes.end_part()
+        self._request_deadline.cancel()
+
+    def _check_incomplete_request(self) -> None:
+        if self._reading is Reading.NOTHING:
+            return
+        if self._reading is Reading.REQUEST and self._bytes.has_framing:
+            # Empty lines may stand before a request, and are a part of its head.
+            self._reading = Reading.HEAD
+        if self._bytes.framing_is_too_large:
+            in_head = self._reading is Reading.HEAD
+            message = _HEAD_TOO_LARGE if in_head else _TOO_MUCH_FRAMING
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, message)
+        elif self._reading is not Reading.REQUEST:
+            self._begin_request_deadline()
+
+    def _begin_request_deadline(self) -> None:
+        deadlines = self._settings.deadlines
+        if self._reading is Reading.HEAD:
+            self._request_deadline.start(deadlines.head_s, self._end_late_request)
+        else:
+            self._request_deadline.start(
+                deadlines.body_s,
+                self._end_late_request,
+                lambda: self._earned_s(self._body_bytes()),
+            )
+
+    def _end_late_request(self) -> None:
+        if self._reading_is_paused:
+            # The client may have sent it long ago: this server does not read on.
+            self._begin_request_deadline()
+        elif self._answer_is_begun() or (self._reading is Reading.HEAD and self._exchanges):
+            # The client would take a refusal for another answer that is due.
+            self._transport.abort()
+        else:
+            message = _HEAD_TOO_SLOW if self._reading is Reading.HEAD else _BODY_TOO_SLOW
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, message)
+
+    def _end_idle(self) -> None:
+        if self._transport.get_write_buffer_size():
+            # Nobody will ever read the end of the last answer.
+            self._transport.abort()
+        else:
+            self._transport.close()
+
+    def _busy_s(self) -> float:
+        """Return the seconds from the connection's start to its last activity."""
+        is_busy = self._exchanges or self._reading in {Reading.HEAD, Reading.BODY}
+        return (self._loop.time() if is_busy else self._last_active_s) - self._opened_s
+
+    def _body_bytes(self) -> int:
+        receiver = self._body_receiver
+        return self._bytes.body_bytes if receiver is None else receiver.received
+
+    def _unread_bytes(self) -> int:
+        """Return what the transport holds of an answer and what it was not given yet."""
+        unsent = self._exchanges[0].unsent_bytes if self._exchanges else 0
+        return self._transport.get_write_buffer_size() + unsent
+
+    def _earned_s(self, moved_bytes: int) -> float:
+        return moved_bytes / self._settings.deadlines.slowest_bytes
+
+    def _end_answer_deadline(self) -> None:
+        """End the deadline unless the application still has to send a part of the answer."""
+        if not (self._exchanges and self._exchanges[0].unsent_bytes):
+            self._answer_deadline.cancel()
+
+    def _release_writers(self) -> None:
+        if self._writable is not None:
+            self._writable.set()
+            self._writable = None

@@ -1,0 +1,31 @@
+"""What a connection does in each direction: what it reads next, and how far an answer is."""
+
+from enum import Enum, auto
+
+__all__ = ["Answer", "Reading"]
+
+
+class Reading(Enum):
+    """What the next byte of the client belongs to."""
+
+    REQUEST = auto()
+    """The first byte of a request; the connection is idle if no answer is due."""
+    HEAD = auto()
+    """The head of a request, or the empty lines before it."""
+    BODY = auto()
+    """The body of a request, with its chunk framing and trailers."""
+    NOTHING = auto()
+    """No request: the connection ends with its last answer, and drops what still comes."""
+
+
+class Answer(Enum):
+    """How far the answer to one request is."""
+
+    DUE = auto()
+    """The application has not begun the answer."""
+    BEGUN = auto()
+    """The application has begun the answer; some of it may be with the client."""
+    COMPLETE = auto()
+    """The application has sent the whole answer."""
+    UNWANTED = auto()
+    """The client is gone or got a refusal instead; nothing is written any more."""
