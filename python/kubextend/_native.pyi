@@ -138,6 +138,9 @@ class Pod:
     @property
     def truncated(self) -> bool:
         """Whether some of its parts were too large to keep; reading those raises."""
+    @property
+    def held_bytes(self) -> int:
+        """How much memory the pod takes, about: bytes."""
     def matches(self, selector: str | Selector) -> bool:
         """Whether the pod's labels satisfy a selector."""
     def pack(self) -> bytes:

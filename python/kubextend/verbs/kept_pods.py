@@ -23,7 +23,7 @@ class KeptPods(Generic[_K, _V]):
 
     Args:
         limit: pods kept; beyond it the one that came first is forgotten.
-        most_bytes: of all their packed pods together; beyond it the largest is forgotten, so that
+        most_bytes: of memory that all their pods take together; beyond it the largest is forgotten, so that
             nobody's large pods push others out.
     """
 
@@ -36,7 +36,7 @@ class KeptPods(Generic[_K, _V]):
     def put(self, key: _K, value: _V, pod: core.Pod) -> None:
         """Keep a value that holds the pod, as the latest, unless the pod is too large for that."""
         self.pop(key)
-        size = len(pod.pack())
+        size = pod.held_bytes
         self._kept[key] = (value, size)
         self._bytes += size
         if len(self._kept) > self._limit:
