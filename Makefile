@@ -88,6 +88,11 @@ hostile: build ## hundreds of odd conversations over raw sockets, plain and over
 	$(BIN)/python -m tests.hostile
 	$(BIN)/python -m tests.hostile.memory
 
+.PHONY: hostile-tenant
+hostile-tenant: build $(GO_TOOLS) ## ten minutes of all the harm that pods of one namespace can do, on the real control plane
+	$(BIN)/python -m tests.e2e.hostile_tenant
+	$(BIN)/python -m tests.e2e.hostile_tenant --strategy StrictFIFO
+
 .PHONY: mutants
 mutants: build apt-packages $(GO_TOOLS) ## break the code in hundreds of places, one at a time, and say which breaks no test notices
 	$(BIN)/python -m tests.mutants $(MUTANTS)

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import httpx
 import yaml
@@ -127,7 +128,13 @@ class Scheduler:
 
 
 class Stack:
-    """Both programs of one test, and what they count."""
+    """Both programs of one test, and what they count.
+
+    Attributes:
+        backoff: fields of kube-scheduler's configuration that say when pods are tried again.
+    """
+
+    backoff: ClassVar[Mapping[str, object]] = BACKOFF
 
     def __init__(  # noqa: PLR0913  what the tests vary
         self,
@@ -262,7 +269,7 @@ class Stack:
             options.append("--bind")
         command: tuple[str | Path, ...] = ("scheduler-config", "--config", self.config, *options)
         configuration = yaml.safe_load(run_kubextend(*command, python_path=self._python_path))
-        written.write_text(json.dumps({**configuration, **BACKOFF}))
+        written.write_text(json.dumps({**configuration, **self.backoff}))
         return Scheduler(self._plane, self.name, written)
 
     def _client(self) -> httpx.Client:

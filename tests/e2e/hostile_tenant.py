@@ -1,0 +1,490 @@
+"""A tenant does all the harm at once that pods of one namespace can do: ``make hostile-tenant``.
+
+The tenant may create, patch and delete pods of its own namespace and nothing else. kubextend runs
+with the limits and the manifests of deploy/, beside a real kube-scheduler. A neighbour creates a
+pod each second or so. Prints what the neighbour waited for, what kubextend took and what it said.
+Exit code: 0 where all of that is within its bounds.
+"""
+
+import argparse
+import json
+import os
+import random
+import ssl
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import httpx
+import yaml
+
+from .controlplane import USERS, ControlPlane, build_binaries
+from .kubeapi import MERGE, Api, NodePool, Object
+from .manifests import DEPLOY, apply, grant_kubextend
+from .queue_policies import GATE, QUEUED, SCHEDULER, install_queue
+from .queue_stack import NAMESPACE
+from .queued_pods import queued_pod
+from .stack import Mode, Stack, run_kubextend
+from .workbench import Workbench, until
+from .workload import create_priority_classes
+
+TENANT, NEIGHBOUR = "tenant", "neighbour"
+MOST_RESIDENT_BYTES: Final = 400_000_000
+MAX_HOLD_S: Final = 60.0
+# Seconds that 99 of 100 of the neighbour's pods wait at most.
+BOUNDS_S: Final = {"BestEffortFIFO": 2.0, "StrictFIFO": MAX_HOLD_S}
+_GROUP: Final = "scheduling.x-k8s.io/pod-group"
+_MINIMUM: Final = "pod-group.scheduling.sigs.k8s.io/min-available"
+_NOWHERE: Final = {"example.com/no-such-node": "true"}
+# The longest argument that a pod of this kind had when it could be created and not patched.
+_LONGEST_ARGUMENT: Final = 1_572_000
+_FORGED: Final = "kubextend-scheduler\n1         kube-system/forged  0\x1b[31m"
+# What it takes to name a pod that cannot be patched: it is tried for five seconds.
+_NAMED_WITHIN_S: Final = 60.0
+
+
+class ShippedStack(Stack):
+    """kubextend with the limits of deploy/second-scheduler, and kube-scheduler as it is shipped."""
+
+    backoff: Mapping[str, object] = {}  # type: ignore[misc]
+
+    def _extender_configuration(self) -> Object:
+        shipped = yaml.safe_load((DEPLOY / "second-scheduler" / "kubextend.yaml").read_text())
+        config = super()._extender_configuration()
+        kept = {"maxBodyBytes", "maxInFlightBytes"}
+        config["server"] |= {name: shipped["server"][name] for name in kept}
+        del config["extender"]["httpTimeout"]
+        return config
+
+
+def shipped_profile() -> Object:
+    """The profile of deploy/second-scheduler, a queue, and gangs as in their example."""
+    (own,) = _shipped("second-scheduler")["profiles"]
+    (gangs,) = _shipped("examples", "coscheduling")["profiles"]
+    plugins = {**own["plugins"], **gangs["plugins"]}
+    plugins["queueSort"] = {"enabled": [{"name": "PrioritySort"}]}
+    return {
+        "schedulerName": SCHEDULER,
+        "plugins": plugins,
+        "pluginConfig": gangs["pluginConfig"],
+    }
+
+
+def _shipped(*folder: str) -> Object:
+    return dict(yaml.safe_load(DEPLOY.joinpath(*folder, "kubextend.yaml").read_text()))
+
+
+@dataclass
+class Tenant:
+    """Who does the harm, and what came of it.
+
+    Attributes:
+        api: acts as the tenant.
+        pool: of the nodes that its pods ask for.
+        over: set when it is over.
+        share: of ten minutes; what is created is as much less.
+        unpatchable: when each pod was made that no patch fits into, by its name.
+        ungated: how often the tenant took off a gate.
+        refused: how often it was not let.
+        errors: what went wrong with the attack itself, counted by kind.
+    """
+
+    api: Api
+    pool: str
+    over: threading.Event
+    share: float
+    seed: int
+    unpatchable: dict[str, float] = field(default_factory=dict)
+    ungated: int = 0
+    refused: int = 0
+    created: int = 0
+    errors: dict[str, int] = field(default_factory=dict)
+
+    def create(self, pod: Object) -> bool:
+        """Whether there is such a pod now."""
+        try:
+            self.api.call("POST", f"/api/v1/namespaces/{TENANT}/pods", pod)
+        except httpx.HTTPError as error:
+            kind = str(error)[:60]
+            self.errors[kind] = self.errors.get(kind, 0) + 1
+            return False
+        self.created += 1
+        return True
+
+    def delete(self, name: str) -> None:
+        """There is no such pod any more."""
+        with suppress(httpx.HTTPError):
+            self.api.delete_pod(TENANT, name)
+
+    def some(self, count: int) -> int:
+        """The part of this number that fits the time."""
+        return max(1, round(count * self.share))
+
+    def pod(self, name: str, group: str = "", minimum: int = 0, **spec: object) -> Object:
+        """A pod for the scheduler with the queue, of a group if one is named."""
+        made = queued_pod(name, self.pool, **spec)  # type: ignore[arg-type]
+        if group:
+            made["metadata"]["labels"] = {_GROUP: group, _MINIMUM: str(minimum)}
+        return made
+
+    def every(self, seconds: float, count: int) -> Iterator[int]:
+        """Numbers, one at a time, until it is over."""
+        for number in range(count):
+            if self.over.wait(seconds):
+                return
+            yield number
+
+
+def unpatchable(tenant: Tenant) -> None:
+    """M1: pods at the edge of what etcd takes: they can be created and not changed."""
+    length = _longest_argument(tenant)
+    for number in tenant.every(15.0, 40):
+        name = _long_name(f"edge-{number}")
+        if tenant.create(_edge_pod(tenant, name, length)):
+            tenant.unpatchable[name] = time.monotonic()
+
+
+def _longest_argument(tenant: Tenant) -> int:
+    """How long an argument may be: found by trying, and the pods that were made are gone."""
+    fits, too_long = _LONGEST_ARGUMENT - 20_000, _LONGEST_ARGUMENT + 2_000
+    name = _long_name("edge-tried")
+    while too_long - fits > 8:
+        middle = (fits + too_long) // 2
+        if tenant.create(_edge_pod(tenant, name, middle)):
+            tenant.delete(name)
+            fits = middle
+        else:
+            too_long = middle
+    return fits
+
+
+def _long_name(start: str) -> str:
+    return start + "x" * (253 - len(start))
+
+
+def _edge_pod(tenant: Tenant, name: str, length: int) -> Object:
+    pod = tenant.pod(name)
+    pod["metadata"]["managedFields"] = [{}]
+    pod["spec"]["containers"][0]["args"] = ["x" * length]
+    return pod
+
+
+def tolerant(tenant: Tenant) -> None:
+    """M2: pods of 14,000 tolerations each, for no scheduler and for ours."""
+    for number in tenant.every(1.5, tenant.some(200)):
+        keys = (f"example.com/t{number}-{each}" for each in range(14_000))
+        tolerations = [{"key": key, "operator": "Exists"} for key in keys]
+        pod = tenant.pod(f"tolerant-{number}", tolerations=tolerations, nodeSelector=_NOWHERE)
+        if number % 2:
+            pod["spec"]["schedulerName"] = "nobody"
+        tenant.create(pod)
+
+
+def annotated(tenant: Tenant) -> None:
+    """M2: pods with 250 KB of annotations."""
+    for number in tenant.every(0.4, tenant.some(1100)):
+        pod = tenant.pod(f"annotated-{number}", schedulerName="nobody")
+        pod["metadata"]["annotations"] = {"example.com/a": f"{number:08}" * 31_000}
+        tenant.create(pod)
+
+
+def held(tenant: Tenant) -> None:
+    """M3: gangs of 101 of which 100 are held, as the last can never run."""
+    for gang in tenant.every(20.0, tenant.some(11)):
+        for number in range(101):
+            where = {"nodeSelector": _NOWHERE} if number == 0 else {}
+            tenant.create(tenant.pod(f"held-{gang}-{number}", f"held-{gang}", 101, **where))
+            if tenant.over.wait(0.05):
+                return
+
+
+def paired(tenant: Tenant) -> None:
+    """M4: pairs of which one member can never run, or belongs to somebody else's scheduler."""
+    for pair in tenant.every(8.0, 70):
+        group = f"pair-{pair}"
+        tenant.create(tenant.pod(f"{group}-a", group, 2))
+        other = {"schedulerName": "nobody"} if pair % 2 else {"nodeSelector": _NOWHERE}
+        tenant.create(tenant.pod(f"{group}-b", group, 2, **other))
+        if pair > 10:
+            tenant.delete(f"pair-{pair - 10}-a")
+            tenant.delete(f"pair-{pair - 10}-b")
+
+
+def ahead(tenant: Tenant) -> None:
+    """M5: heads of the queue that can never run, with the highest priority that there is."""
+    critical = "system-node-critical"
+    for number in tenant.every(6.0, 100):
+        pod = tenant.pod(f"ahead-{number}", priority_class=critical, nodeSelector=_NOWHERE)
+        tenant.create(pod)
+        if number > 40:
+            tenant.delete(f"ahead-{number - 40}")
+
+
+def ungating(tenant: Tenant) -> None:
+    """M6: takes off the gate of its own pods, which have another one that keeps them there."""
+    other = [{"name": "example.com/other"}]
+    for number in tenant.every(2.0, 300):
+        name = f"ungating-{number}"
+        if not tenant.create(tenant.pod(name, schedulingGates=other)):
+            continue
+        patch = {"spec": {"schedulingGates": other}}
+        try:
+            tenant.api.call("PATCH", f"/api/v1/namespaces/{TENANT}/pods/{name}", patch, MERGE)
+        except httpx.HTTPStatusError as refusal:
+            tenant.refused += refusal.response.status_code == httpx.codes.FORBIDDEN
+        else:
+            tenant.ungated += 1
+        if number > 50:
+            tenant.delete(f"ungating-{number - 50}")
+
+
+def turned_away(tenant: Tenant) -> None:
+    """M8: thousands of pods of a gang that is never whole."""
+    for number in tenant.every(0.1, tenant.some(3200)):
+        tenant.create(tenant.pod(f"away-{number}", "away", 50_000))
+
+
+def printed(tenant: Tenant) -> None:
+    """M9: names that forge a row where they are printed as they are."""
+    for number in tenant.every(20.0, 20):
+        gates = [{"name": GATE}]
+        tenant.create(tenant.pod(f"printed-{number}", schedulerName=_FORGED, schedulingGates=gates))
+
+
+ATTACKS: Final[tuple[Callable[[Tenant], None], ...]] = (
+    *(unpatchable, tolerant, annotated, held, paired),
+    *(ahead, ungating, turned_away, printed),
+)
+
+
+class Neighbour:
+    """Creates pods and notes how long each took until it was bound."""
+
+    def __init__(self, plane: ControlPlane, pool: str, seed: int) -> None:
+        self._plane = plane
+        self._pool = pool
+        self._chance = random.Random(seed)
+        self.created: dict[str, float] = {}
+        self.bound: dict[str, float] = {}
+
+    def create(self, over: threading.Event) -> None:
+        """A pod each second or so, until it is over."""
+        number = 0
+        while not over.wait(self._chance.uniform(0.8, 1.2)):
+            name = f"pod-{number:04}"
+            number += 1
+            self.created[name] = time.monotonic()
+            path = f"/api/v1/namespaces/{NEIGHBOUR}/pods"
+            self._plane.api.call("POST", path, queued_pod(name, self._pool))
+
+    def watch(self, bindings: Iterator[str]) -> None:
+        """Notes when pods are bound, until the watch ends."""
+        with suppress(httpx.HTTPError):
+            for name in bindings:
+                self.bound.setdefault(name, time.monotonic())
+
+    def waited(self) -> list[float]:
+        """Seconds until each pod was bound; those that are not bound wait until now."""
+        now = time.monotonic()
+        return sorted(self.bound.get(name, now) - at for name, at in self.created.items())
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """What is bound is noted while this lasts."""
+        trust = ssl.create_default_context(cafile=str(self._plane.authority.cert))
+        admin = {"Authorization": f"Bearer {USERS['admin'][0]}"}
+        path = f"{self._plane.url}/api/v1/namespaces/{NEIGHBOUR}/pods"
+        query = {"watch": "true", "fieldSelector": "spec.nodeName!=", "timeoutSeconds": "3600"}
+        with (
+            httpx.Client(verify=trust, headers=admin, timeout=None, trust_env=False) as client,
+            client.stream("GET", path, params=query) as answer,
+        ):
+            names = (json.loads(each)["object"]["metadata"]["name"] for each in _lines(answer))
+            threading.Thread(target=self.watch, args=(names,), daemon=True).start()
+            yield
+
+
+def _lines(answer: httpx.Response) -> Iterator[str]:
+    with suppress(httpx.HTTPError, RuntimeError):
+        yield from answer.iter_lines()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is said in the end; ``wrong`` has a line for each bound that was passed."""
+
+    lines: list[str]
+    wrong: list[str]
+
+
+class Trial:
+    """One kubextend, one kube-scheduler, one tenant, one neighbour."""
+
+    def __init__(self, plane: ControlPlane, strategy: str, seconds: float, seed: int) -> None:
+        self._plane = plane
+        self._strategy = strategy
+        self._seconds = seconds
+        self._seed = seed
+        self._pool = NodePool(plane.api, "hostile", 20, cpu="1000", pods=5000)
+        for namespace in (TENANT, NEIGHBOUR):
+            plane.api.create_namespace(namespace, QUEUED)
+        _let_in(plane.api)
+
+    def run(self) -> Outcome:
+        """All of it, and what came of it."""
+        queue = {"lease": {"namespace": NAMESPACE}, "strategy": self._strategy}
+        stack = ShippedStack(
+            self._plane,
+            "hostile",
+            Mode(names=True),
+            profile=shipped_profile(),
+            queue=queue,
+            extender=_shipped("examples", "coscheduling")["extender"],
+        )
+        until(lambda: stack.counts().total("kubextend_queue_leader") == 1, "the queue runs")
+        over = threading.Event()
+        neighbour = Neighbour(self._plane, self._pool.name, self._seed)
+        with self._plane.api_of(TENANT) as api, neighbour.watching():
+            tenant = Tenant(api, self._pool.name, over, self._seconds / 600, self._seed)
+            doing = [threading.Thread(target=attack, args=(tenant,)) for attack in ATTACKS]
+            doing.append(threading.Thread(target=neighbour.create, args=(over,)))
+            for thread in doing:
+                thread.start()
+            printed_wrong = self._look_at_queue(stack, over)
+            for thread in doing:
+                thread.join()
+            with suppress(TimeoutError):
+                all_bound = lambda: len(neighbour.bound) == len(neighbour.created)  # noqa: E731
+                until(all_bound, "the neighbour's pods are bound", MAX_HOLD_S)
+            return self._outcome(stack, tenant, neighbour, printed_wrong)
+
+    def _look_at_queue(self, stack: Stack, over: threading.Event) -> list[str]:
+        """Print the queue a few times until the time is over. Returns what was wrong with it."""
+        wrong: list[str] = []
+        ends_s = time.monotonic() + self._seconds
+        while (left_s := ends_s - time.monotonic()) > 0:
+            over.wait(min(left_s, max(20.0, self._seconds / 10)))
+            lines = run_kubextend("queue", "--config", stack.config).splitlines()
+            wrong += [f"printed: {line!r}" for line in lines if not line.isprintable()]
+            wrong += [f"forged: {line!r}" for line in lines if "kube-system/forged " in line[:40]]
+            _say(self._progress(stack))
+        over.set()
+        return wrong
+
+    def _progress(self, stack: Stack) -> str:
+        with suppress(httpx.HTTPError):
+            counts = stack.counts()
+            states = ("ready", "held", "set_aside", "releasing", "released")
+            queue = {s: int(counts.total("kubextend_queue_pods", state=s)) for s in states}
+            held = int(counts.total("kubextend_waiting_pods"))
+            return f"  queue {queue}, held in Permit {held}, {_memory(stack.pid, 'VmRSS')} MB"
+        return "  kubextend does not answer"
+
+    def _outcome(
+        self, stack: Stack, tenant: Tenant, neighbour: Neighbour, wrong: list[str]
+    ) -> Outcome:
+        waited, bound_s = neighbour.waited(), BOUNDS_S[self._strategy]
+        p50, p99 = (waited[int(len(waited) * share)] for share in (0.5, 0.99))
+        worst = _memory(stack.pid, "VmHWM")
+        unnamed = self._unnamed(tenant)
+        set_aside = int(stack.counts().total("kubextend_queue_pods", state="set_aside"))
+        lines = [
+            f"{self._strategy}, {self._seconds:.0f} s, seed {self._seed}",
+            (
+                f"neighbour: {len(waited)} pods, {len(neighbour.bound)} bound, "
+                f"p50 {p50:.2f} s, p99 {p99:.2f} s, longest {waited[-1]:.2f} s"
+            ),
+            f"kubextend: {worst} MB resident at most",
+            (
+                f"tenant: {tenant.created} pods made, {len(tenant.unpatchable)} unpatchable; "
+                f"gates taken off: {tenant.ungated}, refused: {tenant.refused}"
+            ),
+            f"set aside: {set_aside}; without a reason: {len(unnamed)}",
+            *(f"  {count} times: {error}" for error, count in tenant.errors.items()),
+        ]
+        if p99 > bound_s:
+            wrong.append(f"the neighbour's pods wait {p99:.2f} s at p99, more than {bound_s} s")
+        if worst * 1_000_000 > MOST_RESIDENT_BYTES:
+            wrong.append(f"{worst} MB are resident")
+        if tenant.ungated:
+            wrong.append(f"the tenant took off {tenant.ungated} gates")
+        if unnamed:
+            wrong.append(f"nobody says why these are set aside: {[name[:20] for name in unnamed]}")
+        if not tenant.unpatchable and self._seconds > _NAMED_WITHIN_S:
+            wrong.append("no pod was made that cannot be patched")
+        return Outcome(lines, wrong)
+
+    def _unnamed(self, tenant: Tenant) -> list[str]:
+        """Pods that cannot be patched, and have no Event that says so."""
+        path = f"/apis/events.k8s.io/v1/namespaces/{TENANT}/events"
+        events = self._plane.api.items(path, fieldSelector="reason=SetAside")
+        named = {each["regarding"]["name"] for each in events if each.get("note")}
+        late_s = time.monotonic() - _NAMED_WITHIN_S
+        return [
+            name for name, at in tenant.unpatchable.items() if at < late_s and name not in named
+        ]
+
+
+def _memory(pid: int, name: str) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    kilobytes = next(line.split()[1] for line in lines if line.startswith(f"{name}:"))
+    return int(kilobytes) * 1024 // 1_000_000
+
+
+def _let_in(api: Api) -> None:
+    """The tenant may do with its pods what anybody may, and nothing else."""
+    group = "rbac.authorization.k8s.io"
+    metadata = {"name": TENANT, "namespace": TENANT}
+    verbs = ["create", "get", "list", "patch", "update", "delete"]
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]
+    role = {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": metadata, "rules": rules}
+    subjects = [{"apiGroup": group, "kind": "User", "name": TENANT}]
+    binding = {
+        "apiVersion": f"{group}/v1",
+        "kind": "RoleBinding",
+        "metadata": metadata,
+        "subjects": subjects,
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": TENANT},
+    }
+    for manifest in (role, binding):
+        apply(api, manifest)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    """One trial, from the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    seconds = float(os.environ.get("TENANT_SECONDS", "600"))
+    parser.add_argument("--seconds", type=float, default=seconds)
+    parser.add_argument("--seed", type=int, default=12)
+    parser.add_argument("--strategy", choices=BOUNDS_S, default="BestEffortFIFO")
+    options = parser.parse_args()
+    with ExitStack() as ending:
+        folder = ending.enter_context(tempfile.TemporaryDirectory())
+        plane = ControlPlane(ending.enter_context(Workbench(Path(folder))), build_binaries())
+        ending.callback(plane.close)
+        create_priority_classes(plane.api)
+        grant_kubextend(plane.api, "kubextend")
+        install_queue(plane)
+        outcome = Trial(plane, options.strategy, options.seconds, options.seed).run()
+    for line in outcome.lines:
+        _say(line)
+    for line in outcome.wrong:
+        _say(f"WRONG {line}")
+    return 1 if outcome.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
