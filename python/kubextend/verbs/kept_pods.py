@@ -23,8 +23,8 @@ class KeptPods(Generic[_K, _V]):
 
     Args:
         limit: pods kept; beyond it the one that came first is forgotten.
-        most_bytes: of memory that all their pods take together; beyond it the largest is forgotten, so that
-            nobody's large pods push others out.
+        most_bytes: of memory that all their pods take together; beyond it the largest is
+            forgotten, so that nobody's large pods push others out.
     """
 
     def __init__(self, limit: int, most_bytes: int = _MOST_BYTES) -> None:
