@@ -1,6 +1,7 @@
 """filter: which of the nodes a pod may run on, and why not on the others."""
 
 import logging
+from collections.abc import Callable
 from functools import partial
 
 from kubextend import core
@@ -18,7 +19,7 @@ from kubextend.verbs.rejected_permits import RejectedPermits
 from kubextend.verbs.stores import Stores
 from kubextend.verbs.unknown import UnknownNames
 from kubextend.verbs.unknown_schedulers import UnknownSchedulers
-from kubextend.verbs.verdict import LookAgain, filter_known
+from kubextend.verbs.verdict import GoesOn, LookAgain, filter_known
 
 __all__ = ["FilterVerb"]
 
@@ -46,6 +47,9 @@ class FilterVerb:
         look_again: asks the filters about such a pod later on.
         metrics: what is counted.
         ignorable: kube-scheduler ignores an Error of ours, so a failing plugin has to reject.
+        half_time: begins to count when it is called, and says whether half of the verb's time is
+            left.
+        pool: gives the memory of large answers; None: always bytes.
     """
 
     def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
@@ -64,6 +68,7 @@ class FilterVerb:
         look_again: LookAgain,
         metrics: Metrics,
         ignorable: bool,
+        half_time: Callable[[], GoesOn],
         pool: core.BodyPool | None,
     ) -> None:
         self._profiles = profiles
@@ -79,6 +84,7 @@ class FilterVerb:
         self._look_again = look_again
         self._metrics = metrics
         self._ignorable = ignorable
+        self._half_time = half_time
         self._pool = pool
 
     def __call__(self, body: Body) -> Answer:
@@ -119,7 +125,7 @@ class FilterVerb:
         self._tell_run(profile, args, nodes)
         try:
             passing, outcome = filter_known(
-                profile, attempt.state, attempt.pod, nodes, self._left_out
+                profile, attempt.state, attempt.pod, nodes, self._half_time(), self._left_out
             )
             unknown = ~nodes.known
             undecided = unknown.any() and self._too_new(nodes, unknown) and not passing.any()

@@ -23,9 +23,11 @@ from verb_world import (
 
 from kubextend import core
 from kubextend.errors import WireError
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import Handle
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
-from kubextend.profile import Profile, Profiles
+from kubextend.profile import PluginLimits, Profile, Profiles, WaitingPods
 from kubextend.verbs import Verbs
 
 UNKNOWN = "node is not in kubextend's node cache"
@@ -138,6 +140,58 @@ def test_the_nominated_node_alone_is_no_reason_to_say_that_the_pod_fits_nowhere(
     plugin.names = []
     verbs.nodes_changed()
     assert activator.woken == ["pod"]
+
+
+@dataclass
+class Zone:
+    """At most so many pods on all nodes together; counting them takes a second."""
+
+    most: int
+    clock: Clock = field(default_factory=Clock)
+    store: core.PodStore = field(default_factory=core.PodStore)
+    asked: int = 0
+    name: str = "Zone"
+    needs_pods = True
+    synced = True
+
+    def filter_nodes(self, state: CycleState, _pod: core.Pod, nodes: core.Nodes) -> list[Rejection]:
+        self.asked += 1
+        self.clock.now_s += 1
+        pods = Handle(waiting_pods=WaitingPods(), pods=self).pods(state)
+        assert pods is not None
+        there = sum(len(pods.pods_on(name)) for name in nodes.names)
+        return [Rejection(nodes.everything(), FULL)] if there >= self.most else []
+
+
+FULL = Status.unschedulable("the zone is full")
+# The first attempt and the one with all nominated pods; others follow while half of 5 s is left.
+TIMES = [(11, 2, 10), (10, 3, 1), (1, 3, 0)]
+
+
+@pytest.mark.parametrize(("most", "attempts", "kept"), TIMES)
+def test_nodes_are_judged_alone_where_that_may_help_and_for_half_of_the_time(
+    most: int, attempts: int, kept: int
+) -> None:
+    zone = Zone(most)
+    names = [f"n{number}" for number in range(10)]
+    for name in names:
+        waits = pod(f"for-{name}") | {"status": {"nominatedNodeName": name}}
+        zone.store.apply(watch_event("ADDED", waits))
+    profile = Profile(
+        "default-scheduler", filter=[zone], counts_pods=True, pods=zone.store.snapshot
+    )
+    verbs = Verbs(
+        Profiles.of([profile]),
+        request_store=core.NodeStore(),
+        watched=Watched().listing(*map(node, names)),
+        pods=zone,
+        limits=PluginLimits(zone.clock),
+        http_timeout_s=5.0,
+    )
+    result = answer(verbs, names_request(names))
+    assert zone.asked == attempts
+    assert result["NodeNames"] == names[:kept]
+    assert rejected(result) == dict.fromkeys(names[kept:], "the zone is full")
 
 
 def test_names_mode_keeps_names_and_lists_every_other_one() -> None:
