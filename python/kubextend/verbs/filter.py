@@ -111,7 +111,7 @@ class FilterVerb:
         refusal = self._readiness.refusal("filter", profile, names_mode=args.names_mode)
         if refusal is not None:
             return refusal
-        attempt = self._attempts.begin(args.pod)
+        attempt = self._attempts.begin(args.pod, args.nodes)
         return self._decide(profile, args, attempt, args.nodes, changes)
 
     def _decide(
@@ -134,9 +134,7 @@ class FilterVerb:
             if undecided and not self._ignorable:
                 self._attempts.drop(attempt)
                 return filter_error(_NOT_SEEN_YET)
-            # kube-scheduler asks about all nodes in the attempt in which it rejects this one.
-            goes_on = len(nodes) == 1 and nodes.names == [attempt.pod.nominated_node_name]
-            if len(nodes) and not outcome.kept.any() and not goes_on:
+            if len(nodes) and not outcome.kept.any() and not attempt.nominated_alone:
                 self._post_filter(profile, attempt, outcome)
         except PluginError as error:
             self._attempts.drop(attempt)
@@ -156,9 +154,10 @@ class FilterVerb:
             self._reasons.passed(attempt.pod.uid)
         else:
             self._attempts.drop(attempt)
-            if not goes_on:
+            if not attempt.nominated_alone:
                 entries = self._told(profile, args, attempt.pod, nodes, entries)
-            if args.names_mode and not goes_on:
+            if args.names_mode:
+                # A call for all nodes that follows and passes makes this forgotten.
                 self._parked.remember(profile, attempt.pod, nodes, changes)
         return Answer(args.filter_answer(entries, self._pool))
 

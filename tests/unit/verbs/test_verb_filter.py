@@ -1,4 +1,5 @@
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,22 +125,80 @@ def test_post_filter_is_not_told_where_the_answer_is_an_error(kept_by_filters: b
     assert plugin.told == []
 
 
+NOMINATED = pod() | {"status": {"nominatedNodeName": "bad"}}
+
+
 def test_the_nominated_node_alone_is_no_reason_to_say_that_the_pod_fits_nowhere() -> None:
-    activator, plugin = Activator(), Told(["bad", "worse"])
+    plugin = Told(["bad", "worse"])
+    verbs = verbs_told(plugin)
+    for cycle in (1, 2):
+        said = answer(verbs, names_request(["bad"], NOMINATED))
+        assert said["FailedNodes"] == {"bad": "its name"}
+        assert plugin.told == ["pod"] * (cycle - 1)
+        answer(verbs, names_request(["bad", "worse"], NOMINATED))
+        assert plugin.told == ["pod"] * cycle
+
+
+def test_a_pod_that_passes_beside_its_nominated_node_is_not_woken() -> None:
+    activator, plugin = Activator(), Told(["bad"])
     verbs = verbs_told(plugin, activator=activator)
-    asked = pod() | {"status": {"nominatedNodeName": "bad"}}
-    assert answer(verbs, names_request(["bad"], asked))["FailedNodes"] == {"bad": "its name"}
-    assert plugin.told == []
-    # It is not parked yet, so there is nothing to wake.
+    answer(verbs, names_request(["bad"], NOMINATED))
+    assert answer(verbs, names_request(["bad", "worse"], NOMINATED))["NodeNames"] == ["worse"]
     plugin.names = []
     verbs.nodes_changed()
     assert activator.woken == []
-    plugin.names = ["bad", "worse"]
-    answer(verbs, names_request(["bad", "worse"], asked))
-    assert plugin.told == ["pod"]
+    assert plugin.told == []
+
+
+def test_a_pod_that_in_tree_filters_leave_its_nominated_node_alone_is_parked_like_others() -> None:
+    activator, plugin = Activator(), Told(["bad"])
+    verbs = verbs_told(plugin, activator=activator)
+    for cycle in (1, 2):
+        for told in (cycle - 1, cycle):
+            answer(verbs, names_request(["bad"], NOMINATED))
+            assert plugin.told == ["pod"] * told
     plugin.names = []
     verbs.nodes_changed()
     assert activator.woken == ["pod"]
+
+
+def test_after_the_nominated_node_passed_the_next_call_for_it_begins_a_new_cycle() -> None:
+    plugin = Told([])
+    verbs = verbs_told(plugin)
+    assert answer(verbs, names_request(["bad"], NOMINATED))["NodeNames"] == ["bad"]
+    plugin.names = ["bad"]
+    answer(verbs, names_request(["bad"], NOMINATED))
+    assert plugin.told == []
+
+
+def test_after_an_error_for_the_nominated_node_kube_scheduler_asks_about_all_nodes() -> None:
+    """As evaluateNominatedNode has it: the error is logged, and findNodesThatFitPod goes on."""
+    asked: list[str] = []
+
+    class BreaksOnce(Told):
+        def filter_nodes(self, *judged: Any) -> Sequence[Rejection]:
+            asked.append("once more")
+            if len(asked) == 1:
+                raise RuntimeError
+            return super().filter_nodes(*judged)
+
+    plugin = BreaksOnce(["bad"])
+    verbs = verbs_told(plugin)
+    assert answer(verbs, names_request(["bad"], NOMINATED))["Error"]
+    answer(verbs, names_request(["bad"], NOMINATED))
+    assert plugin.told == ["pod"]
+
+
+def test_reasons_stay_as_they_are_for_a_pod_that_has_its_nominated_node_alone() -> None:
+    texts = iter(["first look", "first", "second look", "second"])
+
+    class Varies(RejectsNamed):
+        def filter_nodes(self, _state: object, _pod: object, nodes: core.Nodes) -> list[Rejection]:
+            return [Rejection(nodes.everything(), Status.unschedulable(next(texts)))]
+
+    verbs = verbs_of([Varies([])], watched=Watched().listing(node("bad")))
+    said = [answer(verbs, names_request(["bad"], NOMINATED)) for _ in range(4)]
+    assert [each["FailedNodes"]["bad"] for each in said[1::2]] == ["first", "first"]
 
 
 @dataclass
