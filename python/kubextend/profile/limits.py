@@ -43,17 +43,21 @@ class PluginLimits:
 
     Args:
         clock: seconds that only go forward, for the breakers and for who took how long.
+
+    Attributes:
+        breakers: of all plugins.
+        clock: as it was given.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.breakers = Breakers(clock)
-        self._clock = clock
+        self.clock = clock
         self._verb_threads = Threads(_VERB_THREADS, "verb")
         self._binding_threads = Threads(_BINDING_THREADS, "binding")
 
     def start(self, work: Callable[[], _T]) -> "LimitedCall[_T]":
         """The work begins on a thread, as a run of its own."""
-        return LimitedCall(work, Run(self.breakers, self._clock), self._verb_threads, self.breakers)
+        return LimitedCall(work, Run(self.breakers, self.clock), self._verb_threads, self.breakers)
 
     def within(self, seconds: float | None, work: Callable[[], _T]) -> _T:
         """What the work returns; blocks.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
-from operator import and_
+from operator import and_, or_
 from typing import Final
 
 from kubextend import core
@@ -55,10 +55,8 @@ _NODE_SCORE = (0, 100)
 # NormalizeScore brings any of these into that range.
 _ANY_SCORE = (-(2**63), 2**63 - 1)
 
-# Each costs an attempt. In a cluster where room is kept on more nodes than that, and for a plugin
-# that looks at all of them, the room on the others is left to those for whom it is kept.
+# Each costs an attempt.
 _MOST_ALONE: Final = 16
-_NOMINATED: Final = Status.unschedulable("node(s) are nominated for pods that come first")
 
 _PRE_FILTER_CODES = frozenset(
     {Code.SUCCESS, Code.SKIP, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE}
@@ -66,6 +64,9 @@ _PRE_FILTER_CODES = frozenset(
 
 LeftOut = Callable[[PluginError], object]
 """Told of the failure of a plugin that is left out for it."""
+
+GoesOn = Callable[[], bool]
+"""Whether there is time for one more attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,10 @@ class PreFilterOutcome:
 
 def _no_pods() -> core.PodSnapshot | None:
     return None
+
+
+def _always() -> bool:
+    return True
 
 
 @dataclass(frozen=True)
@@ -203,11 +208,20 @@ class Profile:
         pod: core.Pod,
         nodes: core.Nodes,
         left_out: LeftOut | None = None,
+        goes_on: GoesOn = _always,
     ) -> FilterOutcome:
         """PreFilter and Filter; that no node is left is for the caller to tell PostFilter.
 
         Where other pods of at least the pod's priority are nominated to a node, the node has to
         pass with these pods on it too. They may not come after all, so it has to pass both ways.
+
+        One attempt judges all such nodes with all nominated pods. A node that passes there passes;
+        where a plugin looked at pods of other nodes, up to 16 nodes that do not pass are judged
+        once more, each with its own nominated pods. The outcome is kube-scheduler's as long as
+        more pods on other nodes make no node pass, and as all nodes that need it are judged alone.
+        A filter that wants other pods near, as affinity and topology spread do, may let a pod onto
+        a node that kube-scheduler would reject; a node that is not judged alone may be rejected
+        though kube-scheduler would keep it.
 
         Args:
             state: of this attempt.
@@ -215,12 +229,14 @@ class Profile:
             nodes: those to look at.
             left_out: told of each plugin that failed and is left out, as its failurePolicy allows;
                 None: no plugin may fail, whatever its policy.
+            goes_on: asked before each node is judged alone; where it says no, the verdict of the
+                attempt with all nominated pods holds for the nodes that are left.
 
         Raises: PluginError: a plugin failed.
         Source: kubernetes v1.36 pkg/scheduler/schedule_one.go findNodesThatFitPod,
             pkg/scheduler/framework/runtime/framework.go RunFilterPluginsWithNominatedPods
         """
-        outcome = self._judged(state, pod, nodes, nodes.everything(), left_out)
+        outcome = self.filter_as_seen(state, pod, nodes, left_out)
         if not self.counts_pods:
             return outcome
         pods = self.pods() if state.pods_seen is None else state.pods_seen
@@ -229,29 +245,35 @@ class Profile:
             return outcome
         judge_with = partial(self._judged_with_nominated, pods, pod, nodes, left_out=left_out)
         rejections, across_nodes = judge_with(both)
-        if across_nodes and both.count() > 1:
+        if across_nodes and rejections and both.count() > 1:
             # In kube-scheduler a node is judged with the pods that are nominated to that node.
-            alone, rest = _one_by_one(both)
-            rejections = [each for one in alone for each in judge_with(one)[0]]
-            rejections += [Rejection(rest, _NOMINATED)] if rest.any() else []
+            rejections = _judged_alone(rejections, lambda node: judge_with(node)[0], goes_on)
         kept = reduce(and_, (~rejection.nodes for rejection in rejections), outcome.kept)
         return FilterOutcome(kept, [*outcome.rejections, *rejections])
 
-    def _judged(
+    def filter_as_seen(
         self,
         state: CycleState,
         pod: core.Pod,
         nodes: core.Nodes,
-        some: core.Mask,
-        left_out: LeftOut | None,
+        left_out: LeftOut | None = None,
+        some: core.Mask | None = None,
     ) -> FilterOutcome:
-        """The verdict on some of the nodes, with the pods as the state has them.
+        """PreFilter and Filter with the pods as the state has them, whoever is nominated.
+
+        Args:
+            state: of this attempt.
+            pod: the pod.
+            nodes: those to look at.
+            left_out: told of each plugin that failed and is left out; None: no plugin may fail.
+            some: the verdict on these nodes alone is asked for; None: on all.
 
         Raises: PluginError: a plugin failed.
         """
         before = self.run_pre_filter_plugins(state, pod, nodes, left_out)
         if not before.status.is_success:
-            return FilterOutcome(nodes.nothing(), [Rejection(some, before.status)])
+            rejected = nodes.everything() if some is None else some
+            return FilterOutcome(nodes.nothing(), [Rejection(rejected, before.status)])
         before = replace(before, some=some)
         return self.run_filter_plugins(state, pod, nodes, before, left_out)
 
@@ -273,7 +295,7 @@ class Profile:
         """
         state = CycleState()
         state.pods_seen = pods.with_nominated(pod, nodes, some)
-        outcome = self._judged(state, pod, nodes, some, left_out)
+        outcome = self.filter_as_seen(state, pod, nodes, left_out, some)
         return outcome.rejections, state.asked_for_pods
 
     def run_pre_filter_plugins(
@@ -540,18 +562,36 @@ def _outside(before: PreFilterOutcome, nodes: core.Nodes, some: core.Mask) -> Re
     return Rejection(mask & some, Status.unresolvable(_narrowed(before.narrowed_by)))
 
 
-def _one_by_one(nodes: core.Mask) -> tuple[list[core.Mask], core.Mask]:
-    """As many of the nodes as may have an attempt each, and the rest of them together."""
-    rows = nodes.indices()
-    length = len(nodes)
-    alone = [_of_rows([row], length) for row in rows[:_MOST_ALONE]]
-    return alone, _of_rows(rows[_MOST_ALONE:], length)
+def _judged_alone(
+    joint: Sequence[Rejection],
+    judge: Callable[[core.Mask], Sequence[Rejection]],
+    goes_on: GoesOn,
+) -> list[Rejection]:
+    """The rejections of one attempt for many nodes, corrected by an attempt for each node.
+
+    Args:
+        joint: of the attempt for many nodes, at least one; each node in one entry.
+        judge: an attempt for one node.
+        goes_on: whether there is time for one more.
+    """
+    rejected = reduce(or_, (rejection.nodes for rejection in joint))
+    alone = []
+    rejections: list[Rejection] = []
+    for row in rejected.indices()[:_MOST_ALONE]:
+        if not goes_on():
+            break
+        alone.append(_only(row, len(rejected)))
+        rejections += judge(alone[-1])
+    left = reduce(and_, (~node for node in alone), rejected)
+    for rejection in joint:
+        if (nodes := rejection.nodes & left).any():
+            rejections.append(Rejection(nodes, rejection.status))
+    return rejections
 
 
-def _of_rows(rows: Sequence[int], length: int) -> core.Mask:
+def _only(row: int, length: int) -> core.Mask:
     packed = bytearray(-(-length // 8))
-    for row in rows:
-        packed[row >> 3] |= 1 << (row & 7)
+    packed[row >> 3] |= 1 << (row & 7)
     return core.Mask.unpack(bytes(packed), length)
 
 

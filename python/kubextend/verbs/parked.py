@@ -134,7 +134,8 @@ class ParkedPods:
     def look_if_expected(self) -> None:
         """Look at parked pods where a change is expected, as if nodes changed; call each second.
 
-        Pods whose turn has not come since an earlier change have it now.
+        Pods whose turn has not come since an earlier change have it now; after ten seconds they
+        are forgotten, whether anything changes or not.
         """
         if self._expected:
             self._expected = False
@@ -142,6 +143,9 @@ class ParkedPods:
             self._look()
         elif self._behind:
             self._look()
+        else:
+            with self._lock:
+                self._forget_old()
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -169,7 +173,9 @@ class ParkedPods:
                 if now >= until_s:
                     break
             self._wake(awake)
-            self._behind = any(each.changed for each in changed)
+            with self._lock:
+                # Pods that were remembered or changed while the filters looked are among them.
+                self._behind = any(each.changed for each in self._pods.values())
 
     def _forget_old(self) -> None:
         """A pod is woken if it may pass since a change at which its turn has not come."""
