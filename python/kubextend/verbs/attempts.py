@@ -1,7 +1,7 @@
-"""The CycleState of each pod's last attempt: begun by filter, read by prioritize and bind.
+"""The CycleState of each pod's last attempt: filter begins it, prioritize and bind read it.
 
-The requests name a pod and no attempt, so the UID of the pod is what finds it. An attempt that
-left no node is dropped; one whose bind never comes is forgotten when many others came after it.
+A request names a pod and no attempt, so kubextend finds an attempt by the UID of its pod. kubextend
+drops an attempt that left no node, and forgets one without a bind once many others came after it.
 """
 
 import threading
@@ -21,8 +21,8 @@ class Attempt:
     """One scheduling attempt of a pod.
 
     Attributes:
-        pod: as the filter request brought it.
-        state: what its plugins tell each other.
+        pod: the pod as the filter request brought it.
+        state: what the plugins of the attempt tell each other.
     """
 
     pod: core.Pod
@@ -33,7 +33,7 @@ class Attempts:
     """The last attempt of each pod; safe to use from many threads.
 
     Args:
-        limit: attempts kept, as of ``KeptPods``.
+        limit: attempts kept, see ``KeptPods``.
     """
 
     def __init__(self, limit: int = _LIMIT) -> None:
@@ -41,28 +41,28 @@ class Attempts:
         self._attempts: KeptPods[str, Attempt] = KeptPods(limit)
 
     def begin(self, pod: core.Pod) -> Attempt:
-        """A new attempt, which takes the place of the pod's last one."""
+        """Begin an attempt, which replaces the pod's last one."""
         attempt = Attempt(pod, CycleState())
         with self._lock:
             self._attempts.put(pod.uid, attempt, pod)
         return attempt
 
     def find(self, uid: str) -> Attempt | None:
-        """The pod's last attempt, if it is still known."""
+        """Return the pod's last attempt, if it is still known."""
         with self._lock:
             return self._attempts.get(uid)
 
     def take(self, uid: str) -> Attempt | None:
-        """The same, and it is forgotten: a bind keeps the one it started with."""
+        """Return the pod's last attempt and forget it: a bind keeps the attempt it began with."""
         with self._lock:
             return self._attempts.pop(uid)
 
     def drop(self, attempt: Attempt) -> None:
-        """Forgets it, unless a newer one took its place."""
+        """Forget the attempt, unless a newer one has replaced it."""
         with self._lock:
             if self._attempts.get(attempt.pod.uid) is attempt:
                 self._attempts.pop(attempt.pod.uid)
 
     def __len__(self) -> int:
-        """How many are kept."""
+        """Return how many attempts are kept."""
         return len(self._attempts)

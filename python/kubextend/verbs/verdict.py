@@ -1,4 +1,4 @@
-"""What a profile's filters say of a request's nodes; for filter, preempt and wake-ups alike."""
+"""The verdict of a profile's filters on nodes, for filter, preempt and wake-ups alike."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,12 +13,12 @@ from kubextend.profile.run import current_run
 __all__ = ["LookAgain", "Verdict", "filter_anew", "filter_known", "looking_again"]
 
 Verdict: TypeAlias = tuple[core.Mask, FilterOutcome]
-"""Known nodes that pass, and the whole outcome."""
+"""The known nodes that pass, and the whole outcome."""
 
 LookAgain: TypeAlias = Callable[[Profile, core.Pod, core.Nodes], Verdict]
-"""The verdict in an attempt of its own.
+"""Returns the verdict of a separate attempt.
 
-Raises PluginError: a filter failed; TimeoutError: it all took too long.
+Raises PluginError: a filter failed; TimeoutError: the filters took too long.
 """
 
 
@@ -29,36 +29,36 @@ def filter_known(
     nodes: core.Nodes,
     left_out: Callable[[PluginError], object] | None = None,
 ) -> Verdict:
-    """Known nodes that pass, and the whole outcome.
+    """Return the known nodes that pass, and the whole outcome.
 
-    A name that the store does not know has no labels: what a filter says of it means nothing.
+    A node that the store does not know has no labels, so a filter's verdict on it means nothing.
 
     Args:
-        profile: whose filters.
-        state: of the attempt.
+        profile: the profile whose filters run.
+        state: the state of the attempt.
         pod: the pod.
-        nodes: as the request has them.
-        left_out: told of a plugin that failed and is left out; None: none may be.
+        nodes: the nodes of the request.
+        left_out: told of a plugin that failed and is left out; None: no plugin may be left out.
 
-    Raises: PluginError: a filter raised, or answered what it may not.
+    Raises: PluginError: a filter raised, or returned a wrong value.
     """
     outcome = profile.find_nodes_that_fit(state, pod, nodes, left_out)
     return outcome.kept & nodes.known, outcome
 
 
 def filter_anew(profile: Profile, pod: core.Pod, nodes: core.Nodes) -> Verdict:
-    """The same in an attempt of its own, on this thread and for as long as it takes.
+    """Filter in a separate attempt, on this thread and without a time limit.
 
-    A plugin that may be left out is, as in the call of filter that would come.
+    Plugins with ``ignoreErrors`` may be left out, as in a call of filter.
     """
     return filter_known(profile, CycleState(), pod, nodes, _untold)
 
 
 def looking_again(limits: PluginLimits, seconds: float) -> LookAgain:
-    """The way to ask filters outside of any request, where no deadline ends a call that hangs.
+    """Return a function that runs filters outside of any request and ends a call that hangs.
 
     Args:
-        limits: the threads for it.
+        limits: the threads for the filters.
         seconds: how long one pod may take.
     """
 
@@ -72,4 +72,4 @@ def looking_again(limits: PluginLimits, seconds: float) -> LookAgain:
 
 
 def _untold(_error: PluginError) -> None:
-    """Where nobody asked, nobody is told."""
+    """Ignore a failure of a plugin: no request waits for its consequence."""
