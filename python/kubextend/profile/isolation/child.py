@@ -62,7 +62,7 @@ def main(channel: int, life: int) -> None:
     except (OSError, EOFError):
         code = 0
     except BaseException:
-        _LOGGER.exception("what came from the parent cannot be understood")
+        _LOGGER.exception("cannot understand the parent's message")
     finally:
         # Threads that the plugin has left running must not keep the process alive.
         sys.stdout.flush()
