@@ -26,7 +26,7 @@ class TruncatedPodError(KubextendError):
 class Selector:
     """A compiled label selector, in the grammar of Kubernetes' ``labels.Parse``.
 
-    Raises: ValueError: the text is not a selector; the sentence is that of Kubernetes.
+    Raises: ValueError: the text is not a selector; the message is that of Kubernetes.
     Source: apimachinery v0.36 pkg/labels/selector.go
     """
 
@@ -122,7 +122,7 @@ class Pod:
         """
     @property
     def scheduled_reason(self) -> str:
-        """The reason of the condition PodScheduled; empty without one, and once it is bound."""
+        """The reason of the condition PodScheduled; empty without one, and after the binding."""
     @property
     def nominated_node_name(self) -> str: ...
     @property
@@ -152,7 +152,7 @@ class Pod:
 class Mask:
     """One bit for each node of a ``Nodes``.
 
-    Args of ``&``, ``|`` and ``^``: another Mask of the same length (else ValueError).
+    ``&``, ``|`` and ``^`` take a Mask of equal length, and raise ValueError for any other.
     """
 
     def __new__(cls, bits: Iterable[bool]) -> Mask: ...

@@ -71,6 +71,6 @@ class Stream:
             self._response.shutdown()
 
     def close(self) -> None:
-        """Give the connection up. For the thread that reads."""
+        """Close the connection; only the thread that reads may call."""
         with suppress(*BROKEN):
             self._response.close()

@@ -51,8 +51,8 @@ REFUSALS_FORGOTTEN_S = 300.0
 """Somebody may make many pods that can never be patched: the queue waits at most five seconds in
 each such span for all of them together."""
 API_WIDE = frozenset({TOO_MANY_REQUESTS, 502, 503, 504})
-"""Overload, or a gateway without a server; a 500 may be about one pod, such as one that is too large
-for etcd."""
+"""Overload, or a gateway without a server; a 500 may be about one pod, such as a pod that is too
+large for etcd."""
 AT_ONCE = 16
 INVALID = 422
 FORBIDDEN = 403

@@ -152,7 +152,7 @@ class QueueSortPlugin(Plugin, Protocol):
 
 
 class PreFilterPlugin(Plugin, Protocol):
-    """Looks at the pod once, before its nodes."""
+    """Judges the pod once, before its nodes."""
 
     def pre_filter(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> PreFilterAnswer:
         """Return success, a narrower set of nodes, Skip for its own Filter, or a rejection."""
@@ -184,7 +184,7 @@ class PostFilterPlugin(Plugin, Protocol):
 
 
 class PreScorePlugin(Plugin, Protocol):
-    """Looks at the nodes that are left, before they are scored."""
+    """Sees the nodes that are left, before they are scored."""
 
     def pre_score(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> MaybeStatus:
         """Return success, or Skip for the plugin's own Score."""

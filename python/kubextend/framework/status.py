@@ -1,4 +1,4 @@
-"""Status and Code, as kube-scheduler's framework has them.
+"""Status and Code of kube-scheduler's framework.
 
 Source: kube-scheduler v0.36 framework/interface.go
 """

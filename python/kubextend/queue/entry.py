@@ -58,7 +58,7 @@ class Entry:
 
     @property
     def pod(self) -> core.Pod:
-        """The pod."""
+        """The pod of this entry."""
         return self.info.pod
 
 

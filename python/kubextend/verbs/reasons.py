@@ -45,7 +45,7 @@ _UNKNOWN = "node is not in kubextend's node cache"
 _OTHER_REASONS = "node was rejected for another reason"
 
 Entry: TypeAlias = tuple[core.Mask, str, bool]
-"""Nodes, why they are rejected, and whether evicting pods cannot help."""
+"""Rejected nodes, the reason, and whether the rejection is final whatever pods are evicted."""
 
 LookAgain: TypeAlias = Callable[[], Sequence[Entry] | None]
 """Returns the filters' current entries for the pod; None where some node passes."""

@@ -40,7 +40,7 @@ class MessageError(ValueError):
 
 
 class Message(NamedTuple):
-    """A head, and the parts after it."""
+    """A message: a head, and the parts after it."""
 
     head: dict[str, Any]
     parts: Sequence[bytes] = ()
