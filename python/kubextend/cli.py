@@ -278,7 +278,7 @@ def _set_aside(api: "Cluster") -> Mapping[str, str]:
     try:
         return cluster.list_set_aside(api)
     except ClusterError as error:
-        _print_line(f"note: which pods are set aside is not known: {error}", err=True)
+        _print_line(f"note: cannot tell which pods are set aside: {error}", err=True)
         return {}
 
 
@@ -343,9 +343,9 @@ def ungate(
     failed = [(pod, why) for pod, fate, why in fates if fate not in done]
     for pod, why in failed:
         _print_line(f"error: {pod.namespace}/{pod.name}: {why or 'no answer in time'}", err=True)
-    click.echo(f"the gate {gate} is off {len(fates) - len(failed)} pods")
+    click.echo(f"removed the gate {gate} from {len(fates) - len(failed)} pods")
     if failed:
-        message = f"{len(failed)} pods still have it"
+        message = f"{len(failed)} pods still have the gate"
         raise click.ClickException(message)
 
 

@@ -242,5 +242,5 @@ def _refused(error: RefusedError | UnreachableError) -> tuple[Fate, str]:
     hint = "; grant patch on pods" if error.status == FORBIDDEN else ""
     log.warning("a pod is set aside: %s%s", error, hint)
     if isinstance(error, UnreachableError):
-        return Fate.REFUSED, f"the API does not answer when its gate is taken off: {error}"
-    return Fate.REFUSED, f"the API does not let its gate be taken off: {error.reason}{hint}"
+        return Fate.REFUSED, f"the API does not answer a request to remove its gate: {error}"
+    return Fate.REFUSED, f"the API refuses to remove its gate: {error.reason}{hint}"

@@ -157,7 +157,7 @@ class _Checks:
         names, token_file = waiting_pods.allowed_names, waiting_pods.token_file
         if not names and not token_file:
             hint = "set allowedNames to names of client certificates, or tokenFile, or both"
-            self._complain(at, "says nobody who may decide on waiting pods", {}, hint)
+            self._complain(at, "names nobody who may decide on waiting pods", {}, hint)
         for index, name in enumerate(names):
             if not name:
                 self._complain((*at, "allowedNames", index), "must not be empty", name)
@@ -188,7 +188,7 @@ class _Checks:
         if not self._sound("cluster"):
             return
         if extender.node_cache_capable:
-            message = "needs cluster: kube-scheduler would send names, and nobody their nodes"
+            message = "needs cluster: kube-scheduler would send names of unknown nodes"
             hint = "add cluster: {}, or set nodeCacheCapable: false"
             self._complain(("extender", "nodeCacheCapable"), message, value=True, hint=hint)
         if "bind" in self._config.verbs:
@@ -235,7 +235,7 @@ class _Checks:
             hint = "kube-scheduler reads 0s as 5s"
             self._complain(at, message, str(extender.http_timeout), hint)
         elif extender.http_timeout > _LONG_TIMEOUT:
-            self._findings.note(at, "one hanging call holds up the scheduling of all pods so long")
+            self._findings.note(at, "one hanging call holds up all scheduling for that long")
         if extender.ignorable and "filter" in self._config.verbs:
             message = "while kubextend does not answer, pods are placed as if it had no plugins"
             self._findings.note(("extender", "ignorable"), message)

@@ -181,7 +181,7 @@ class LimitedCall(Generic[_T]):
         elif self._threads.give_up(self.job, partial(self._breakers.came_back, current.plugin)):
             self._breakers.stuck(current.plugin)
         if slowest is None:
-            _LOGGER.error("no answer in time, and no plugin took most of it")
+            _LOGGER.error("no answer in time, and no plugin took most of the time")
             return TimeoutError("kubextend has not answered in time")
         self._breakers.hung(slowest.plugin)
         hung = HungError(slowest)

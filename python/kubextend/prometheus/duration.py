@@ -26,6 +26,6 @@ def seconds(duration: str) -> float:
     parts = zip(match.groups(default="0"), _UNITS_MS, strict=True)
     milliseconds = sum(int(number) * unit for number, unit in parts)
     if not milliseconds:
-        message = f"{duration!r} is no time at all: it must be longer than 0"
+        message = f"{duration!r} is too short a duration: it must be longer than 0"
         raise ValueError(message)
     return milliseconds / 1000

@@ -137,7 +137,7 @@ class Source:
             self._failed(str(error))
             return False
         except Exception as error:
-            _LOGGER.exception("a refresh from %s broke", query.address)
+            _LOGGER.exception("a refresh from %s failed unexpectedly", query.address)
             self._failed(f"{type(error).__name__}: {error}")
             return False
         self._latest = (vector, asked_at)

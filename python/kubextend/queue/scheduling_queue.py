@@ -34,7 +34,7 @@ LONGEST_PAUSE_S: Final = 10.0
 LONGEST_ASIDE_S: Final = 300.0
 MOST_WHY_CHARS: Final = 300
 """A bound on the API's sentence, which may have any length."""
-UNANSWERED: Final = "its gate could not be taken off within maxHold"
+UNANSWERED: Final = "its gate could not be removed within maxHold"
 
 
 class Strategy(StrEnum):

@@ -57,7 +57,7 @@ class Channel:
             raise ValueError(str(error)) from error
         at = _COUNT.size * (count + 1)
         if at + sum(lengths) != size:
-            message = "the parts of a message are not as long as it is"
+            message = "the lengths of a message's parts do not add up to its own"
             raise ValueError(message)
         parts = []
         for length in lengths:

@@ -213,7 +213,7 @@ def _status(said: object) -> Status:
                 return Status(Code(code), reason, detail)
             except ValueError as error:
                 raise MessageError(str(error)) from error
-    message = "a status that is none"
+    message = "an invalid status"
     raise MessageError(message)
 
 
