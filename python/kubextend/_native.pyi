@@ -137,6 +137,9 @@ class Pod:
     @property
     def truncated(self) -> bool:
         """Whether some parts of the pod were too large to keep; reading those parts raises."""
+    @property
+    def held_bytes(self) -> int:
+        """The approximate memory of the pod in bytes."""
     def matches(self, selector: str | Selector) -> bool:
         """Return whether the pod's labels satisfy a selector."""
     def pack(self) -> bytes:

@@ -84,7 +84,7 @@ class Ungater:
     Args:
         cluster: the API.
         gate: the name of the gate.
-        at_once: how many patches may be under way.
+        at_once: how many patches may be under way, besides that of one large pod.
         may: asked before each patch whether this replica may patch.
         told: called with the fate of each pod.
         patience_s: the longest that one pod is tried while the API does not answer.
@@ -120,20 +120,25 @@ class Ungater:
         self._stopped = threading.Event()
         self._wait = wait or self._stopped.wait
         self._pool = ThreadPoolExecutor(at_once, "kubextend-ungater")
+        # The patch of a large pod has a thread of its own, so that no other pod waits for it.
+        self._large_pods = ThreadPoolExecutor(1, "kubextend-ungater-large")
         self._failing = False
 
     def release(self, pod: Pod) -> None:
         """Remove the pod's gate, soon. Never waits."""
-        self._pool.submit(self._release, pod)
+        pool = self._large_pods if pod.truncated else self._pool
+        pool.submit(self._release, pod)
 
     def finish(self) -> None:
         """Wait until the fate of each pod is known; accept no further pod."""
-        self._pool.shutdown()
+        for pool in (self._pool, self._large_pods):
+            pool.shutdown()
 
     def stop(self) -> None:
         """Wait for patches that are under way; begin no further one."""
         self._stopped.set()
-        self._pool.shutdown(cancel_futures=True)
+        for pool in (self._pool, self._large_pods):
+            pool.shutdown(cancel_futures=True)
 
     def _release(self, pod: Pod) -> None:
         try:
@@ -156,7 +161,7 @@ class Ungater:
                     return Fate.GONE, ""
                 refusals += _is_about_the_pod(error)
                 left_s = until_s - self._clock()
-                if left_s <= 0 or refusals == MOST_REFUSALS or not self._may_wait(error):
+                if left_s <= 0 or refusals == MOST_REFUSALS or not self._may_wait(pod, error):
                     return _refused(error)
                 self._say(error)
                 self._wait(min(max(pause_s, _asked_s(error)), left_s))
@@ -166,10 +171,14 @@ class Ungater:
                 return Fate.RELEASED, ""
         return Fate.RETURNED, ""
 
-    def _may_wait(self, error: RefusedError | UnreachableError) -> bool:
-        """Return whether later pods can wait for another attempt at this pod."""
+    def _may_wait(self, pod: Pod, error: RefusedError | UnreachableError) -> bool:
+        """Return whether later pods can wait for another attempt at this pod.
+
+        kube-apiserver compares each toleration with each other one: a patch of a pod with 14,000
+        takes 31 s of CPU, even if nobody waits for the answer. A large pod has one attempt only.
+        """
         if not _is_about_the_pod(error):
-            return True
+            return not pod.truncated
         with self._lock:
             return self._refusals.take() == 0.0
 

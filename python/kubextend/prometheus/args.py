@@ -97,6 +97,6 @@ class PrometheusArgs(BaseModel):
     @model_validator(mode="after")
     def _a_token_is_sent_over_tls(self) -> Self:
         if self.bearer_token_file is not None and not self.prometheus_address.startswith("https:"):
-            message = "bearerTokenFile needs an https address: a token must not travel in plain text"
+            message = "bearerTokenFile needs an https address: tokens must not travel in plain text"
             raise ValueError(message)
         return self

@@ -23,8 +23,8 @@ class KeptPods(Generic[_K, _V]):
 
     Args:
         limit: pods kept; beyond it the oldest is forgotten.
-        most_bytes: bound on the sum of the packed pods; beyond it the largest is forgotten, so that
-            nobody's large pods push others out.
+        most_bytes: bound on the memory of all kept pods; beyond it the largest is forgotten, so
+            that nobody's large pods push others out.
     """
 
     def __init__(self, limit: int, most_bytes: int = _MOST_BYTES) -> None:
@@ -36,7 +36,7 @@ class KeptPods(Generic[_K, _V]):
     def put(self, key: _K, value: _V, pod: core.Pod) -> None:
         """Keep a value that holds the pod as the latest, unless the pod is too large to be kept."""
         self.pop(key)
-        size = len(pod.pack())
+        size = pod.held_bytes
         self._kept[key] = (value, size)
         self._bytes += size
         if len(self._kept) > self._limit:

@@ -206,6 +206,11 @@ impl PyPod {
         Ok(selector.matches(&self.labelled()?.label_lookup()))
     }
 
+    #[getter]
+    fn held_bytes(&self) -> usize {
+        self.0.held_bytes()
+    }
+
     fn pack<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.0.packed())
     }

@@ -162,3 +162,30 @@ def test_a_store_keeps_the_annotations_that_it_is_asked_for() -> None:
     assert found.annotations == {"a": "1", "b": "2"}
     shown["metadata"]["annotations"]["c"] = ""
     assert not store.apply(event("MODIFIED", shown)).changed
+
+
+# Each holds a thousand texts of 100 characters, whatever part of the pod they stand in.
+PARTS: dict[str, Callable[[list[str]], Json]] = {
+    "labels": lambda texts: {"metadata": {"labels": dict.fromkeys(texts, "")}},
+    "annotations": lambda texts: {"metadata": {"annotations": dict.fromkeys(texts, "")}},
+    "gates": lambda texts: {"spec": {"schedulingGates": [{"name": each} for each in texts]}},
+    "tolerations": lambda texts: {"spec": {"tolerations": [{"key": each} for each in texts]}},
+    "node selector": lambda texts: {"spec": {"nodeSelector": dict.fromkeys(texts, "")}},
+    "overhead": lambda texts: {"spec": {"overhead": dict.fromkeys(texts, "1")}},
+    "containers": lambda texts: {"spec": {"containers": [{"name": each} for each in texts]}},
+    "init containers": lambda texts: {
+        "spec": {"initContainers": [{"name": each} for each in texts]}
+    },
+    "requests": lambda texts: {
+        "spec": {"containers": [{"resources": {"requests": dict.fromkeys(texts, "1")}}]}
+    },
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_pod_takes_at_least_the_bytes_of_every_text_in_it(part: str) -> None:
+    given = {"metadata": {"name": "p"}}
+    texts = [f"{number:0>100}" for number in range(1000)]
+    small, large = read(given), read(PARTS[part](texts))
+    assert 0 < small.held_bytes < 2_000
+    assert 100_000 < large.held_bytes < 600_000

@@ -32,6 +32,16 @@ def test_the_scores_of_all_rules_that_match_add_up() -> None:
     assert scores == {"spot": 0, "fast": 90, "plain": 20}
 
 
+def test_scores_may_add_up_to_100_and_no_more() -> None:
+    def with_anywhere(score: int) -> dict[str, Any]:
+        return {"scores": [LIKES_NVME, {"nodeSelector": "capacity!=spot", "score": score}]}
+
+    scores = testing.run_score(LabelMatch, testing.make_pod(), NODES, args=with_anywhere(30))
+    assert scores["fast"] == 100
+    with pytest.raises(ValidationError, match="101"):
+        LabelMatch.Args.model_validate_json(json.dumps(with_anywhere(31)))
+
+
 @pytest.mark.parametrize("given", [{}, {"filters": []}, {"filters": [], "scores": []}])
 def test_without_a_rule_it_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="does nothing"):

@@ -5,6 +5,7 @@
 //! decide where that one pod may go, and the request that asks for it brings them again.
 
 use std::collections::BTreeSet;
+use std::mem::size_of;
 use std::sync::Arc;
 
 use super::record::Pod;
@@ -93,6 +94,22 @@ fn rare_bytes(pod: &Pod) -> usize {
         + size::tolerations(&pod.tolerations)
         + size::required(&pod.required)
         + size::preferred(&pod.preferred)
+}
+
+impl Pod {
+    /// How much memory the pod takes, about; what its maker chooses the size of is all counted.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        let gates = self.scheduling_gates.iter();
+        size_of::<Self>()
+            + rare_bytes(self)
+            + size::amounts(&self.requests.0)
+            + size::amounts(&self.overhead.0)
+            + gates.map(|gate| size::gate(gate)).sum::<usize>()
+            + size::pairs(&self.labels)
+            + size::containers(&self.containers)
+            + size::containers(&self.init_containers)
+    }
 }
 
 #[cfg(test)]
