@@ -225,15 +225,13 @@ def test_a_candidate_is_offered_where_the_pod_fits_beside_nominated_ones_without
 
 
 @pytest.mark.parametrize("priority", [-1, 0, 7, 8, None])
-def test_what_a_preemption_freed_does_not_go_to_the_next_pod_when_that_one_is_bound(
-    priority: int | None,
-) -> None:
+def test_what_a_preemption_freed_does_not_go_to_the_next_pod(priority: int | None) -> None:
     preemptor = Pod("preemptor", priority=7, nominated="n0")
     cluster = Cluster({"n0": "a"}, [preemptor], most_on_node=1)
     pod = Pod("next", priority=priority)
-    result = Counting(cluster, in_zone=False).bind(pod.manifest(), "n0")
-    assert result.bound is ((priority or 0) > 7)
-    assert Counting(cluster, in_zone=False).bind(preemptor.manifest(), "n0").bound
+    goes_on = (priority or 0) > 7
+    assert Counting(cluster, in_zone=False).schedule(pod.manifest()) == ("n0" if goes_on else None)
+    assert Counting(cluster, in_zone=False).schedule(preemptor.manifest()) == "n0"
 
 
 def test_while_no_pod_is_nominated_each_node_is_judged_once() -> None:
@@ -268,14 +266,26 @@ def test_a_pod_that_is_assumed_or_bound_is_counted_where_it_is_and_not_where_it_
     assert runner.filter(asks).kept == ("n0", "n1")
 
 
-def test_where_room_is_kept_on_many_nodes_and_a_plugin_sees_them_all_the_last_ones_stay_free() -> (
-    None
-):
-    zones = {f"n{number:02}": f"z{number}" for number in range(40)}
-    waiting = [Pod(f"w{number}", nominated=f"n{number:02}") for number in range(39)]
-    cluster = Cluster(zones, waiting, most_in_zone=2)
-    answer = Counting(cluster).filter(Pod("asks").manifest())
-    assert answer.kept == (*list(zones)[:16], "n39")
-    reasons = set(answer.rejected.values())
-    assert reasons == {"node(s) are nominated for pods that come first"}
+def test_where_room_is_kept_on_many_nodes_a_pod_goes_wherever_kube_scheduler_lets_it() -> None:
+    zones = {f"n{number:02}": f"z{number}" for number in range(60)}
+    waiting = [Pod(f"w{number}", nominated=f"n{number:02}") for number in range(59)]
+    there = [Pod(f"b{number}", node=f"n{number:02}") for number in range(0, 59, 2)]
+    cluster = Cluster(zones, [*waiting, *there], most_in_zone=2)
+    pod = Pod("asks")
+    fits = [node for node in zones if cluster.lets_in(pod, node)]
+    assert len(zones) - len(fits) == 30
+    answer = Counting(cluster).filter(pod.manifest())
+    assert list(answer.kept) == fits
+    assert set(answer.rejected.values()) == {"full"}
     assert not answer.unresolvable
+
+
+def test_pods_of_one_zone_that_are_nominated_to_more_than_16_nodes_leave_16_to_a_plugin() -> None:
+    zones = {f"n{number:02}": "a" for number in range(40)}
+    waiting = [Pod(f"w{number}", nominated=f"n{number:02}") for number in range(40)]
+    cluster = Cluster(zones, waiting, most_in_zone=2)
+    pod = Pod("asks")
+    assert all(cluster.lets_in(pod, node) for node in zones)
+    answer = Counting(cluster).filter(pod.manifest())
+    assert list(answer.kept) == list(zones)[:16]
+    assert set(answer.rejected.values()) == {"full"}

@@ -43,17 +43,21 @@ class PluginLimits:
 
     Args:
         clock: monotonic seconds, for the breakers and the duration of calls.
+
+    Attributes:
+        breakers: the breakers of all plugins.
+        clock: the given clock.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.breakers = Breakers(clock)
-        self._clock = clock
+        self.clock = clock
         self._verb_threads = Threads(_VERB_THREADS, "verb")
         self._binding_threads = Threads(_BINDING_THREADS, "binding")
 
     def start(self, work: Callable[[], _T]) -> "LimitedCall[_T]":
         """Begin the work on a thread, as a run of its own."""
-        return LimitedCall(work, Run(self.breakers, self._clock), self._verb_threads, self.breakers)
+        return LimitedCall(work, Run(self.breakers, self.clock), self._verb_threads, self.breakers)
 
     def within(self, seconds: float | None, work: Callable[[], _T]) -> _T:
         """Return what the work returns; blocks.

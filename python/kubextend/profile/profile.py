@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
-from operator import and_
+from operator import and_, or_
 from typing import Final
 
 from kubextend import core
@@ -55,10 +55,8 @@ _NODE_SCORE = (0, 100)
 # NormalizeScore brings any of these scores into 0..100.
 _ANY_SCORE = (-(2**63), 2**63 - 1)
 
-# Each such node costs an attempt. Where more nodes have nominated pods, and a plugin looks at all
-# nodes, the remaining nodes are left to the nominated pods.
+# Each node that is judged alone costs an attempt.
 _MOST_ALONE: Final = 16
-_NOMINATED: Final = Status.unschedulable("node(s) are nominated for pods that come first")
 
 _PRE_FILTER_CODES = frozenset(
     {Code.SUCCESS, Code.SKIP, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE}
@@ -66,6 +64,9 @@ _PRE_FILTER_CODES = frozenset(
 
 LeftOut = Callable[[PluginError], object]
 """Called with the failure of a plugin that is left out."""
+
+GoesOn = Callable[[], bool]
+"""Returns whether there is time for one more attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,10 @@ class PreFilterOutcome:
 
 def _no_pods() -> core.PodSnapshot | None:
     return None
+
+
+def _always() -> bool:
+    return True
 
 
 @dataclass(frozen=True)
@@ -204,6 +209,7 @@ class Profile:
         pod: core.Pod,
         nodes: core.Nodes,
         left_out: LeftOut | None = None,
+        goes_on: GoesOn = _always,
     ) -> FilterOutcome:
         """Run PreFilter and Filter; the caller runs PostFilter where no node is left.
 
@@ -211,18 +217,28 @@ class Profile:
         pass with these pods on it too. The node has to pass without them as well, because they may
         not come.
 
+        One attempt judges all such nodes with all nominated pods. A node that passes there passes.
+        Where a plugin looked at pods of other nodes, up to 16 nodes that do not pass are judged
+        once more, each with its own nominated pods. The outcome is kube-scheduler's if no node
+        passes because of pods on other nodes, and if every node that needs it is judged alone. A
+        filter that wants other pods near, as affinity and topology spread do, may let a pod onto a
+        node that kube-scheduler would reject. A node that is not judged alone may be rejected
+        though kube-scheduler would keep it.
+
         Args:
             state: the state of this attempt.
             pod: the pod.
             nodes: the nodes to look at.
             left_out: told of each plugin that failed and is left out, as its failurePolicy allows;
                 None: no plugin may fail, whatever its policy.
+            goes_on: asked before each node is judged alone; after False, the verdict with all
+                nominated pods holds for the remaining nodes.
 
         Raises: PluginError: a plugin failed.
         Source: kubernetes v1.36 pkg/scheduler/schedule_one.go findNodesThatFitPod,
         pkg/scheduler/framework/runtime/framework.go RunFilterPluginsWithNominatedPods
         """
-        outcome = self._judged(state, pod, nodes, nodes.everything(), left_out)
+        outcome = self.filter_as_seen(state, pod, nodes, left_out)
         if not self.counts_pods:
             return outcome
         pods = self.pods() if state.pods_seen is None else state.pods_seen
@@ -231,29 +247,35 @@ class Profile:
             return outcome
         judge_with = partial(self._judged_with_nominated, pods, pod, nodes, left_out=left_out)
         rejections, across_nodes = judge_with(both)
-        if across_nodes and both.count() > 1:
+        if across_nodes and rejections and both.count() > 1:
             # kube-scheduler judges a node with the pods that are nominated to that node alone.
-            alone, rest = _one_by_one(both)
-            rejections = [each for one in alone for each in judge_with(one)[0]]
-            rejections += [Rejection(rest, _NOMINATED)] if rest.any() else []
+            rejections = _judged_alone(rejections, lambda node: judge_with(node)[0], goes_on)
         kept = reduce(and_, (~rejection.nodes for rejection in rejections), outcome.kept)
         return FilterOutcome(kept, [*outcome.rejections, *rejections])
 
-    def _judged(
+    def filter_as_seen(
         self,
         state: CycleState,
         pod: core.Pod,
         nodes: core.Nodes,
-        some: core.Mask,
-        left_out: LeftOut | None,
+        left_out: LeftOut | None = None,
+        some: core.Mask | None = None,
     ) -> FilterOutcome:
-        """Judge some of the nodes, with the pods that the state has.
+        """Run PreFilter and Filter with the pods that the state has, whoever is nominated.
+
+        Args:
+            state: the state of this attempt.
+            pod: the pod.
+            nodes: the nodes to look at.
+            left_out: told of each plugin that failed and is left out; None: no plugin may fail.
+            some: the nodes that need a verdict; None: all nodes.
 
         Raises: PluginError: a plugin failed.
         """
         before = self.run_pre_filter_plugins(state, pod, nodes, left_out)
         if not before.status.is_success:
-            return FilterOutcome(nodes.nothing(), [Rejection(some, before.status)])
+            rejected = nodes.everything() if some is None else some
+            return FilterOutcome(nodes.nothing(), [Rejection(rejected, before.status)])
         before = replace(before, some=some)
         return self.run_filter_plugins(state, pod, nodes, before, left_out)
 
@@ -275,7 +297,7 @@ class Profile:
         """
         state = CycleState()
         state.pods_seen = pods.with_nominated(pod, nodes, some)
-        outcome = self._judged(state, pod, nodes, some, left_out)
+        outcome = self.filter_as_seen(state, pod, nodes, left_out, some)
         return outcome.rejections, state.asked_for_pods
 
     def run_pre_filter_plugins(
@@ -542,18 +564,36 @@ def _outside(before: PreFilterOutcome, nodes: core.Nodes, some: core.Mask) -> Re
     return Rejection(mask & some, Status.unresolvable(_narrowed(before.narrowed_by)))
 
 
-def _one_by_one(nodes: core.Mask) -> tuple[list[core.Mask], core.Mask]:
-    """Split the nodes: each that may have an attempt of its own, and the rest together."""
-    rows = nodes.indices()
-    length = len(nodes)
-    alone = [_of_rows([row], length) for row in rows[:_MOST_ALONE]]
-    return alone, _of_rows(rows[_MOST_ALONE:], length)
+def _judged_alone(
+    joint: Sequence[Rejection],
+    judge: Callable[[core.Mask], Sequence[Rejection]],
+    goes_on: GoesOn,
+) -> list[Rejection]:
+    """Return the rejections of one attempt for many nodes, corrected by an attempt for each node.
+
+    Args:
+        joint: the rejections of the attempt for many nodes, at least one; each node in one entry.
+        judge: makes an attempt for one node.
+        goes_on: returns whether there is time for one more attempt.
+    """
+    rejected = reduce(or_, (rejection.nodes for rejection in joint))
+    alone = []
+    rejections: list[Rejection] = []
+    for row in rejected.indices()[:_MOST_ALONE]:
+        if not goes_on():
+            break
+        alone.append(_only(row, len(rejected)))
+        rejections += judge(alone[-1])
+    left = reduce(and_, (~node for node in alone), rejected)
+    for rejection in joint:
+        if (nodes := rejection.nodes & left).any():
+            rejections.append(Rejection(nodes, rejection.status))
+    return rejections
 
 
-def _of_rows(rows: Sequence[int], length: int) -> core.Mask:
+def _only(row: int, length: int) -> core.Mask:
     packed = bytearray(-(-length // 8))
-    for row in rows:
-        packed[row >> 3] |= 1 << (row & 7)
+    packed[row >> 3] |= 1 << (row & 7)
     return core.Mask.unpack(bytes(packed), length)
 
 

@@ -5,6 +5,7 @@ drops an attempt that left no node, and forgets one without a bind once many oth
 """
 
 import threading
+from collections import OrderedDict
 from dataclasses import dataclass
 
 from kubextend import core
@@ -23,10 +24,13 @@ class Attempt:
     Attributes:
         pod: the pod as the filter request brought it.
         state: what the plugins of the attempt tell each other.
+        nominated_alone: whether kube-scheduler asks about the nominated node alone; if that node is
+            rejected, kube-scheduler asks about all nodes in the same cycle.
     """
 
     pod: core.Pod
     state: CycleState
+    nominated_alone: bool = False
 
 
 class Attempts:
@@ -39,11 +43,28 @@ class Attempts:
     def __init__(self, limit: int = _LIMIT) -> None:
         self._lock = threading.Lock()
         self._attempts: KeptPods[str, Attempt] = KeptPods(limit)
+        self._limit = limit
+        # The nominated node of each pod whose last attempt was about that node alone, and left no
+        # node.
+        self._left_nominated: OrderedDict[str, str] = OrderedDict()
 
-    def begin(self, pod: core.Pod) -> Attempt:
-        """Begin an attempt, which replaces the pod's last one."""
-        attempt = Attempt(pod, CycleState())
+    def begin(self, pod: core.Pod, nodes: core.Nodes | None = None) -> Attempt:
+        """Begin an attempt, which replaces the pod's last one.
+
+        Where in-tree filters left no other node, kube-scheduler's call for the nominated node and
+        its call for all nodes are equal. The second of two such calls is for all nodes.
+
+        Args:
+            pod: the pod.
+            nodes: the nodes that kube-scheduler asks filter about; None: the call is no filter
+                call.
+        """
+        only = nodes.names[0] if nodes is not None and len(nodes) == 1 else ""
+        nominated_alone = bool(only) and only == pod.nominated_node_name
         with self._lock:
+            if self._left_nominated.pop(pod.uid, None) == only:
+                nominated_alone = False
+            attempt = Attempt(pod, CycleState(), nominated_alone)
             self._attempts.put(pod.uid, attempt, pod)
         return attempt
 
@@ -58,10 +79,16 @@ class Attempts:
             return self._attempts.pop(uid)
 
     def drop(self, attempt: Attempt) -> None:
-        """Forget the attempt, unless a newer one has replaced it."""
+        """Forget an attempt that left no node or failed, unless a newer one has replaced it."""
+        uid = attempt.pod.uid
         with self._lock:
-            if self._attempts.get(attempt.pod.uid) is attempt:
-                self._attempts.pop(attempt.pod.uid)
+            if self._attempts.get(uid) is not attempt:
+                return
+            self._attempts.pop(uid)
+            if attempt.nominated_alone:
+                self._left_nominated[uid] = attempt.pod.nominated_node_name
+                if len(self._left_nominated) > self._limit:
+                    self._left_nominated.popitem(last=False)
 
     def __len__(self) -> int:
         """Return how many attempts are kept."""

@@ -345,14 +345,18 @@ class BindVerb:
         if self._pods is None:
             return await cycle.run()
         store = self._pods.store
-        # kube-scheduler may ask about the next pod before it asks us to bind this one, so filters
-        # may have let two pods onto room for one. Looking again and taking the room is one step.
-        async with self._room:
-            status = await self._look_again(profile, cycle)
-            if not status.is_success:
-                return status
-            # Assume the pod here and not on the thread that looked: that thread goes on after its
-            # timeout, and nobody would give back what it took.
+        if profile.counts_pods:
+            # kube-scheduler may ask about the next pod before it asks us to bind this one, so
+            # filters may have let two pods onto room for one. Looking again and taking the room is
+            # one step.
+            async with self._room:
+                status = await self._look_again(profile, cycle)
+                if not status.is_success:
+                    return status
+                # Assume the pod here and not on the thread that looked: that thread goes on after
+                # its timeout, and nobody would give back what it took.
+                store.assume(cycle.pod, cycle.node_name)
+        else:
             store.assume(cycle.pod, cycle.node_name)
         try:
             return await cycle.run()
@@ -362,17 +366,20 @@ class BindVerb:
 
     async def _look_again(self, profile: Profile, cycle: BindingCycle) -> Status:
         """Return Success if the profile's filters still let the pod onto its node."""
-        if not profile.counts_pods:
-            return Status.success()
-        # Every pod to bind waits here, so a filter that hangs must not use up the minutes that a
-        # bind has.
+        # Pods of all profiles that count pods wait here, so a filter that hangs must not use up the
+        # minutes that a bind has.
         left_s = cycle.time.plugins_left_s()
         look_s = self._look_timeout_s if left_s is None else min(left_s, self._look_timeout_s)
         return await self._limits.within_async(look_s, partial(self._fits, profile, cycle))
 
     def _fits(self, profile: Profile, cycle: BindingCycle) -> Status:
+        """Success where the pods on the node, assumed ones among them, leave room for this one.
+
+        kube-scheduler does not filter at bind, so nominated pods do not count here: two that are
+        nominated to one node would refuse each other for ever. The first to come has the room.
+        """
         nodes = self._stores.nodes_named(cycle.node_name)
-        outcome = profile.find_nodes_that_fit(CycleState(), cycle.pod, nodes, self._left_out)
+        outcome = profile.filter_as_seen(CycleState(), cycle.pod, nodes, self._left_out)
         if outcome.kept.any():
             return Status.success()
         return next(rejection.status for rejection in outcome.rejections if rejection.nodes.any())

@@ -1,6 +1,7 @@
 """filter: which nodes a pod may run on, and why it may not run on the others."""
 
 import logging
+from collections.abc import Callable
 from functools import partial
 
 from kubextend import core
@@ -18,7 +19,7 @@ from kubextend.verbs.rejected_permits import RejectedPermits
 from kubextend.verbs.stores import Stores
 from kubextend.verbs.unknown import UnknownNames
 from kubextend.verbs.unknown_schedulers import UnknownSchedulers
-from kubextend.verbs.verdict import LookAgain, filter_known
+from kubextend.verbs.verdict import GoesOn, LookAgain, filter_known
 
 __all__ = ["FilterVerb"]
 
@@ -46,6 +47,8 @@ class FilterVerb:
         look_again: asks the filters about a rejected pod later on.
         metrics: where nodes are counted.
         ignorable: kube-scheduler ignores our Errors, so a failing plugin has to reject instead.
+        half_time: starts a count, and returns a function that says whether half of the verb's time
+            is left.
         pool: gives the memory of large answers; None: answers are ``bytes``.
     """
 
@@ -65,6 +68,7 @@ class FilterVerb:
         look_again: LookAgain,
         metrics: Metrics,
         ignorable: bool,
+        half_time: Callable[[], GoesOn],
         pool: core.BodyPool | None,
     ) -> None:
         self._profiles = profiles
@@ -80,6 +84,7 @@ class FilterVerb:
         self._look_again = look_again
         self._metrics = metrics
         self._ignorable = ignorable
+        self._half_time = half_time
         self._pool = pool
 
     def __call__(self, body: Body) -> Answer:
@@ -106,7 +111,7 @@ class FilterVerb:
         refusal = self._readiness.refusal("filter", profile, names_mode=args.names_mode)
         if refusal is not None:
             return refusal
-        attempt = self._attempts.begin(args.pod)
+        attempt = self._attempts.begin(args.pod, args.nodes)
         return self._decide(profile, args, attempt, args.nodes, changes)
 
     def _decide(
@@ -120,7 +125,7 @@ class FilterVerb:
         self._tell_run(profile, args, nodes)
         try:
             passing, outcome = filter_known(
-                profile, attempt.state, attempt.pod, nodes, self._left_out
+                profile, attempt.state, attempt.pod, nodes, self._half_time(), self._left_out
             )
             unknown = ~nodes.known
             undecided = unknown.any() and self._too_new(nodes, unknown) and not passing.any()
@@ -129,10 +134,7 @@ class FilterVerb:
             if undecided and not self._ignorable:
                 self._attempts.drop(attempt)
                 return filter_error(_NOT_SEEN_YET)
-            # kube-scheduler first asks about the nominated node alone. When that node is rejected,
-            # kube-scheduler asks about all nodes within the same attempt.
-            goes_on = len(nodes) == 1 and nodes.names == [attempt.pod.nominated_node_name]
-            if len(nodes) and not outcome.kept.any() and not goes_on:
+            if len(nodes) and not outcome.kept.any() and not attempt.nominated_alone:
                 self._post_filter(profile, attempt, outcome)
         except PluginError as error:
             self._attempts.drop(attempt)
@@ -152,9 +154,10 @@ class FilterVerb:
             self._reasons.passed(attempt.pod.uid)
         else:
             self._attempts.drop(attempt)
-            if not goes_on:
+            if not attempt.nominated_alone:
                 entries = self._told(profile, args, attempt.pod, nodes, entries)
-            if args.names_mode and not goes_on:
+            if args.names_mode:
+                # A call for all nodes that follows and passes makes this forgotten.
                 self._parked.remember(profile, attempt.pod, nodes, changes)
         return Answer(args.filter_answer(entries, self._pool))
 

@@ -137,7 +137,8 @@ class ParkedPods:
     def look_if_expected(self) -> None:
         """Look at parked pods after ``expect_change``, as if nodes changed; call this each second.
 
-        Pods that an earlier look had no time for have their turn now.
+        Pods that an earlier look had no time for have their turn now. Pods are forgotten after ten
+        seconds, whether anything changes or not.
         """
         if self._expected:
             self._expected = False
@@ -145,6 +146,9 @@ class ParkedPods:
             self._look()
         elif self._behind:
             self._look()
+        else:
+            with self._lock:
+                self._forget_old()
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -172,7 +176,9 @@ class ParkedPods:
                 if now >= until_s:
                     break
             self._wake(awake)
-            self._behind = any(each.changed for each in changed)
+            with self._lock:
+                # Pods that were remembered or changed while the filters looked are among them.
+                self._behind = any(each.changed for each in self._pods.values())
 
     def _forget_old(self) -> None:
         """Forget pods older than the window, and wake those of them with an unseen change."""

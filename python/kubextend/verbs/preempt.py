@@ -19,7 +19,7 @@ from kubextend.verbs.failures import Failures
 from kubextend.verbs.readiness import Readiness
 from kubextend.verbs.stores import Stores
 from kubextend.verbs.unknown_schedulers import UnknownSchedulers
-from kubextend.verbs.verdict import filter_known
+from kubextend.verbs.verdict import filter_known, half_of
 
 __all__ = ["PreemptVerb"]
 
@@ -94,13 +94,13 @@ class PreemptVerb:
 
         Raises: PluginError: a filter failed.
         """
-        until_s = self._clock() + self._timeout_s / 2
+        goes_on = half_of(self._timeout_s, self._clock)
         pods = profile.pods()
         passing, across_nodes = _judged(profile, args, pod, pods)
         if not across_nodes or len(args.nodes) < 2:  # noqa: PLR2004  a single candidate was judged alone
             return passing
         return core.Mask(
-            self._clock() < until_s
+            goes_on()
             and _judged(profile, self._stores.read_preemption_args(body), pod, pods)[0].any()
             for body in _one_by_one(args)
         )
@@ -113,7 +113,8 @@ def _judged(
     state = CycleState()
     if pods is not None:
         state.pods_seen = args.pods_left(pods)
-    passing, _ = filter_known(profile, state, pod, args.nodes)
+    # Where the verdict on several candidates would need an attempt for each, it does not count.
+    passing, _ = filter_known(profile, state, pod, args.nodes, lambda: False)
     return passing, pods is not None and state.asked_for_pods
 
 

@@ -27,7 +27,7 @@ from kubextend.verbs.rejected_permits import RejectedPermits
 from kubextend.verbs.stores import Stores
 from kubextend.verbs.unknown import UnknownNames
 from kubextend.verbs.unknown_schedulers import UnknownSchedulers
-from kubextend.verbs.verdict import looking_again
+from kubextend.verbs.verdict import half_of, looking_again
 
 __all__ = ["Verbs"]
 
@@ -119,6 +119,7 @@ class Verbs:
             look_again=look_again,
             metrics=self.metrics,
             ignorable=ignorable,
+            half_time=partial(half_of, http_timeout_s, self.limits.clock),
             pool=pool,
         )
         self._prioritize = PrioritizeVerb(

@@ -10,7 +10,18 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.profile import FilterOutcome, PluginLimits, Profile
 from kubextend.profile.run import current_run
 
-__all__ = ["LookAgain", "Verdict", "filter_anew", "filter_known", "looking_again"]
+__all__ = [
+    "GoesOn",
+    "LookAgain",
+    "Verdict",
+    "filter_anew",
+    "filter_known",
+    "half_of",
+    "looking_again",
+]
+
+GoesOn: TypeAlias = Callable[[], bool]
+"""Returns whether there is time for one more attempt."""
 
 Verdict: TypeAlias = tuple[core.Mask, FilterOutcome]
 """The known nodes that pass, and the whole outcome."""
@@ -22,11 +33,21 @@ Raises PluginError: a filter failed; TimeoutError: the filters took too long.
 """
 
 
-def filter_known(
+def half_of(timeout_s: float, clock: Callable[[], float]) -> GoesOn:
+    """Return a function that is True until half of the timeout is over, counted from now.
+
+    An attempt that begins in the first half ends in time.
+    """
+    until_s = clock() + timeout_s / 2
+    return lambda: clock() < until_s
+
+
+def filter_known(  # noqa: PLR0913, PLR0917  an attempt, who is left out, and how long
     profile: Profile,
     state: CycleState,
     pod: core.Pod,
     nodes: core.Nodes,
+    goes_on: GoesOn,
     left_out: Callable[[PluginError], object] | None = None,
 ) -> Verdict:
     """Return the known nodes that pass, and the whole outcome.
@@ -38,20 +59,23 @@ def filter_known(
         state: the state of the attempt.
         pod: the pod.
         nodes: the nodes of the request.
+        goes_on: returns whether there is time to judge one more node alone.
         left_out: told of a plugin that failed and is left out; None: no plugin may be left out.
 
     Raises: PluginError: a filter raised, or returned a wrong value.
     """
-    outcome = profile.find_nodes_that_fit(state, pod, nodes, left_out)
+    outcome = profile.find_nodes_that_fit(state, pod, nodes, left_out, goes_on)
     return outcome.kept & nodes.known, outcome
 
 
-def filter_anew(profile: Profile, pod: core.Pod, nodes: core.Nodes) -> Verdict:
+def filter_anew(
+    profile: Profile, pod: core.Pod, nodes: core.Nodes, goes_on: GoesOn = lambda: True
+) -> Verdict:
     """Filter in a separate attempt, on this thread and without a time limit.
 
-    Plugins with ``ignoreErrors`` may be left out, as in a call of filter.
+    Plugins with ``failurePolicy: Ignore`` may be left out, as in a call of filter.
     """
-    return filter_known(profile, CycleState(), pod, nodes, _untold)
+    return filter_known(profile, CycleState(), pod, nodes, goes_on, _untold)
 
 
 def looking_again(limits: PluginLimits, seconds: float) -> LookAgain:
@@ -63,7 +87,7 @@ def looking_again(limits: PluginLimits, seconds: float) -> LookAgain:
     """
 
     def look_again(profile: Profile, pod: core.Pod, nodes: core.Nodes) -> Verdict:
-        judge = partial(filter_anew, profile, pod, nodes)
+        judge = partial(filter_anew, profile, pod, nodes, half_of(seconds, limits.clock))
         if current_run() is not None or not profile.filters_in_python:
             return judge()
         return limits.within(seconds, judge)

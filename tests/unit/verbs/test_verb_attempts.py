@@ -44,6 +44,18 @@ def test_a_bind_takes_the_attempt_with_it() -> None:
     assert attempts.take(asked.uid) is None
 
 
+def test_the_pods_whose_nominated_node_was_rejected_are_bounded() -> None:
+    attempts = Attempts(limit=2)
+    nodes = core.read_args(names_request(["n"])).nodes
+    asked = {}
+    for name in ("first", "second", "third"):
+        shown = pod(name) | {"status": {"nominatedNodeName": "n"}}
+        asked[name] = core.read_args(names_request([], shown)).pod
+        attempts.drop(attempts.begin(asked[name], nodes))
+    again = [name for name in asked if attempts.begin(asked[name], nodes).nominated_alone]
+    assert again == ["first"]
+
+
 class Points:
     """PreFilter, PreScore and Reserve, which reads what PreScore wrote."""
 

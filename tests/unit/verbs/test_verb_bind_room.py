@@ -44,6 +44,7 @@ class World:
     binder: Any = field(default_factory=Binder)
     nodes: Sequence[str] = ("n",)
     joined: dict[str, Any] = field(default_factory=dict)
+    other_profiles: Sequence[Profile] = ()
 
     def __post_init__(self) -> None:
         for name in ("one", "two"):
@@ -51,7 +52,7 @@ class World:
         self.limits = PluginLimits(self.clock)
         profile = Profile("default-scheduler", pods=self.pods.store.snapshot, **self.profile)
         self.verbs = Verbs(
-            Profiles.of([profile]),
+            Profiles.of([profile, *self.other_profiles]),
             request_store=core.NodeStore(),
             watched=Watched().listing(*map(node, self.nodes)),
             pods=self.pods,
@@ -153,6 +154,55 @@ def test_two_pods_whose_binds_come_together_do_not_both_take_room_for_one() -> N
     assert asyncio.run(scenario()) == ["", "the node is full"]
     assert [name for _, name, _, _ in world.binder.bound] == ["one"]
     assert world.pods.assumed() == ["one"]
+
+
+class OnePod:
+    name = "OnePod"
+    needs_pods = True
+
+    def filter(self, _state: object, _pod: core.Pod, node: core.NodeInfo) -> Status | None:
+        return Status.unschedulable("the node is full") if node.pods else None
+
+
+def test_of_two_pods_that_are_nominated_to_room_for_one_the_first_to_be_bound_has_it() -> None:
+    world = World({"filter": [OnePod()], "counts_pods": True})
+    for name in ("one", "two"):
+        assert world.filter(name)["NodeNames"] == ["n"]
+    # kube-scheduler assumed both, and says so of both before their Bindings are written.
+    for name in ("one", "two"):
+        shown = pod(name) | {"status": {"nominatedNodeName": "n"}}
+        world.pods.store.apply(watch_event("MODIFIED", shown))
+    said = [asyncio.run(world.bind(name)) for name in ("two", "one")]
+    assert said == ["", "the node is full"]
+    assert [name for _, name, _, _ in world.binder.bound] == ["two"]
+
+
+def test_a_pod_of_a_profile_that_counts_no_pods_is_bound_while_filters_of_another_look() -> None:
+    looking, go = threading.Event(), threading.Event()
+
+    def look() -> Sequence[Rejection]:
+        looking.set()
+        assert go.wait(300)
+        return []
+
+    async def scenario() -> None:
+        looks = asyncio.create_task(world.bind("one"))
+        assert await asyncio.to_thread(looking.wait, 60)
+        try:
+            async with asyncio.timeout(60):
+                assert await world.bind("quick") == ""
+            assert not looks.done()
+        finally:
+            go.set()
+        assert await looks == ""
+
+    quick = Profile("quick", binding=BindingPlugins(reserve=[Yields()]))
+    profile = {"filter": [Looks(look)], "counts_pods": True}
+    world = World(profile, other_profiles=[quick])
+    world.pods.store.apply(watch_event("ADDED", pod("quick", scheduler="quick")))
+    asyncio.run(scenario())
+    assert [name for _, name, _, _ in world.binder.bound] == ["quick", "one"]
+    assert set(world.pods.assumed()) == {"quick", "one"}
 
 
 def test_a_pod_whose_binding_the_api_refuses_leaves_its_room_to_the_next() -> None:

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,9 +24,11 @@ from verb_world import (
 
 from kubextend import core
 from kubextend.errors import WireError
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import Handle
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
-from kubextend.profile import Profile, Profiles
+from kubextend.profile import PluginLimits, Profile, Profiles, WaitingPods
 from kubextend.verbs import Verbs
 
 UNKNOWN = "node is not in kubextend's node cache"
@@ -122,22 +125,132 @@ def test_post_filter_is_not_told_where_the_answer_is_an_error(kept_by_filters: b
     assert plugin.told == []
 
 
+NOMINATED = pod() | {"status": {"nominatedNodeName": "bad"}}
+
+
 def test_the_nominated_node_alone_is_no_reason_to_say_that_the_pod_fits_nowhere() -> None:
-    activator, plugin = Activator(), Told(["bad", "worse"])
+    plugin = Told(["bad", "worse"])
+    verbs = verbs_told(plugin)
+    for cycle in (1, 2):
+        said = answer(verbs, names_request(["bad"], NOMINATED))
+        assert said["FailedNodes"] == {"bad": "its name"}
+        assert plugin.told == ["pod"] * (cycle - 1)
+        answer(verbs, names_request(["bad", "worse"], NOMINATED))
+        assert plugin.told == ["pod"] * cycle
+
+
+def test_a_pod_that_passes_beside_its_nominated_node_is_not_woken() -> None:
+    activator, plugin = Activator(), Told(["bad"])
     verbs = verbs_told(plugin, activator=activator)
-    asked = pod() | {"status": {"nominatedNodeName": "bad"}}
-    assert answer(verbs, names_request(["bad"], asked))["FailedNodes"] == {"bad": "its name"}
-    assert plugin.told == []
-    # It is not parked yet, so there is nothing to wake.
+    answer(verbs, names_request(["bad"], NOMINATED))
+    assert answer(verbs, names_request(["bad", "worse"], NOMINATED))["NodeNames"] == ["worse"]
     plugin.names = []
     verbs.nodes_changed()
     assert activator.woken == []
-    plugin.names = ["bad", "worse"]
-    answer(verbs, names_request(["bad", "worse"], asked))
-    assert plugin.told == ["pod"]
+    assert plugin.told == []
+
+
+def test_a_pod_that_in_tree_filters_leave_its_nominated_node_alone_is_parked_like_others() -> None:
+    activator, plugin = Activator(), Told(["bad"])
+    verbs = verbs_told(plugin, activator=activator)
+    for cycle in (1, 2):
+        for told in (cycle - 1, cycle):
+            answer(verbs, names_request(["bad"], NOMINATED))
+            assert plugin.told == ["pod"] * told
     plugin.names = []
     verbs.nodes_changed()
     assert activator.woken == ["pod"]
+
+
+def test_after_the_nominated_node_passed_the_next_call_for_it_begins_a_new_cycle() -> None:
+    plugin = Told([])
+    verbs = verbs_told(plugin)
+    assert answer(verbs, names_request(["bad"], NOMINATED))["NodeNames"] == ["bad"]
+    plugin.names = ["bad"]
+    answer(verbs, names_request(["bad"], NOMINATED))
+    assert plugin.told == []
+
+
+def test_after_an_error_for_the_nominated_node_kube_scheduler_asks_about_all_nodes() -> None:
+    """As evaluateNominatedNode has it: the error is logged, and findNodesThatFitPod goes on."""
+    asked: list[str] = []
+
+    class BreaksOnce(Told):
+        def filter_nodes(self, *judged: Any) -> Sequence[Rejection]:
+            asked.append("once more")
+            if len(asked) == 1:
+                raise RuntimeError
+            return super().filter_nodes(*judged)
+
+    plugin = BreaksOnce(["bad"])
+    verbs = verbs_told(plugin)
+    assert answer(verbs, names_request(["bad"], NOMINATED))["Error"]
+    answer(verbs, names_request(["bad"], NOMINATED))
+    assert plugin.told == ["pod"]
+
+
+def test_reasons_stay_as_they_are_for_a_pod_that_has_its_nominated_node_alone() -> None:
+    texts = iter(["first look", "first", "second look", "second"])
+
+    class Varies(RejectsNamed):
+        def filter_nodes(self, _state: object, _pod: object, nodes: core.Nodes) -> list[Rejection]:
+            return [Rejection(nodes.everything(), Status.unschedulable(next(texts)))]
+
+    verbs = verbs_of([Varies([])], watched=Watched().listing(node("bad")))
+    said = [answer(verbs, names_request(["bad"], NOMINATED)) for _ in range(4)]
+    assert [each["FailedNodes"]["bad"] for each in said[1::2]] == ["first", "first"]
+
+
+@dataclass
+class Zone:
+    """At most so many pods on all nodes together; counting them takes a second."""
+
+    most: int
+    clock: Clock = field(default_factory=Clock)
+    store: core.PodStore = field(default_factory=core.PodStore)
+    asked: int = 0
+    name: str = "Zone"
+    needs_pods = True
+    synced = True
+
+    def filter_nodes(self, state: CycleState, _pod: core.Pod, nodes: core.Nodes) -> list[Rejection]:
+        self.asked += 1
+        self.clock.now_s += 1
+        pods = Handle(waiting_pods=WaitingPods(), pods=self).pods(state)
+        assert pods is not None
+        there = sum(len(pods.pods_on(name)) for name in nodes.names)
+        return [Rejection(nodes.everything(), FULL)] if there >= self.most else []
+
+
+FULL = Status.unschedulable("the zone is full")
+# The first attempt and the one with all nominated pods; others follow while half of 5 s is left.
+TIMES = [(11, 2, 10), (10, 3, 1), (1, 3, 0)]
+
+
+@pytest.mark.parametrize(("most", "attempts", "kept"), TIMES)
+def test_nodes_are_judged_alone_where_that_may_help_and_for_half_of_the_time(
+    most: int, attempts: int, kept: int
+) -> None:
+    zone = Zone(most)
+    names = [f"n{number}" for number in range(10)]
+    for name in names:
+        waits = pod(f"for-{name}") | {"status": {"nominatedNodeName": name}}
+        zone.store.apply(watch_event("ADDED", waits))
+    profile = Profile(
+        "default-scheduler", filter=[zone], counts_pods=True, pods=zone.store.snapshot
+    )
+    verbs = Verbs(
+        Profiles.of([profile]),
+        request_store=core.NodeStore(),
+        watched=Watched().listing(*map(node, names)),
+        pods=zone,
+        limits=PluginLimits(zone.clock),
+        http_timeout_s=5.0,
+    )
+    result = answer(verbs, names_request(names))
+    assert zone.asked == attempts
+    assert result["NodeNames"] == names[:kept]
+    assert rejected(result) == dict.fromkeys(names[kept:], "the zone is full")
 
 
 def test_names_mode_keeps_names_and_lists_every_other_one() -> None:

@@ -294,3 +294,50 @@ def test_a_pod_whose_turn_has_not_come_when_it_is_forgotten_is_woken() -> None:
     crowd.parked.look_if_expected()
     assert crowd.plugin.asked == crowd.names[:4]
     assert crowd.activator.woken == crowd.names[4:]
+
+
+def test_pods_that_are_rejected_right_before_a_change_while_filters_look_have_their_turn() -> None:
+    clock, activator = Clock(), Activator()
+    watched = Watched().listing(node("n"))
+    profile = Profile("default-scheduler", filter=[Needs()])
+
+    def remember(name: str) -> None:
+        args = core.read_args(names_request(["n"], pod(name)), watched=watched.store)
+        assert args.pod is not None
+        assert args.nodes is not None
+        parked.remember(profile, args.pod, args.nodes, parked.changes)
+
+    def slow() -> None:
+        clock.now_s += 0.3
+
+    def overtaken() -> None:
+        # kube-scheduler asks once more about the pod that is looked at, and about another.
+        remember("second")
+        remember("late")
+        watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
+        # The reflector's thread: pods are behind already, so it notes the change and goes on.
+        parked.nodes_changed()
+
+    def look_again(*judged: Any) -> Verdict:
+        if meanwhile:
+            meanwhile.pop(0)()
+        return filter_anew(*judged)
+
+    meanwhile = [slow, overtaken]
+    parked = ParkedPods(activator, metrics=Metrics(), look_again=look_again, clock=clock)
+    remember("first")
+    remember("second")
+    parked.nodes_changed()
+    for _ in range(2):
+        clock.now_s += 1
+        parked.look_if_expected()
+    assert sorted(activator.woken) == ["first", "late", "second"]
+    assert len(parked) == 0
+
+
+def test_pods_are_forgotten_in_time_though_no_node_changes() -> None:
+    crowd = Crowd()
+    crowd.clock.now_s += 11
+    crowd.parked.look_if_expected()
+    assert len(crowd.parked) == 0
+    assert crowd.activator.woken == crowd.plugin.asked == []
