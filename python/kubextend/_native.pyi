@@ -1,7 +1,7 @@
 """The Rust core as Python sees it.
 
-Everything here releases the GIL while it reads, filters, scores or writes. A ``Mask`` and every
-buffer is aligned with the ``Nodes`` it came from: position ``i`` speaks of ``nodes.names[i]``.
+The core releases the GIL while it reads, filters, scores or writes. A ``Mask`` and every buffer is
+aligned with the ``Nodes`` it came from: position ``i`` is about ``nodes.names[i]``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,22 +17,22 @@ class KubextendError(Exception):
     """The root of every error that kubextend raises on purpose."""
 
 class WireError(KubextendError):
-    """A body that cannot be read: says at which byte, in which field, and what was expected."""
+    """A body that cannot be read; the message names the byte, the field and what was expected."""
 
 class TruncatedPodError(KubextendError):
-    """A part of a pod was asked for that was too large to keep."""
+    """A plugin asked for a part of a pod that was too large to keep."""
 
 @final
 class Selector:
     """A compiled label selector, in the grammar of Kubernetes' ``labels.Parse``.
 
-    Raises: ValueError: the text is not a selector; the sentence is that of Kubernetes.
+    Raises: ValueError: the text is not a selector; the message is that of Kubernetes.
     Source: apimachinery v0.36 pkg/labels/selector.go
     """
 
     def __new__(cls, text: str) -> Selector: ...
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether a set of labels satisfies every requirement."""
+        """Return whether a set of labels satisfies every requirement."""
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
@@ -42,7 +42,7 @@ _Term: TypeAlias = tuple[list[_Requirement], list[_Requirement]]
 
 @final
 class Container:
-    """A container of a pod. Amounts are of cpu in milli, of the rest in units, rounded up."""
+    """A container of a pod. Amounts of cpu are in milli, others in units, rounded up."""
 
     @property
     def name(self) -> str: ...
@@ -52,20 +52,19 @@ class Container:
     def limits(self) -> dict[str, int]: ...
     @property
     def sidecar(self) -> bool:
-        """Whether its restartPolicy is Always: an init container that keeps running."""
+        """Whether the container's restartPolicy is Always: an init container that keeps running."""
 
 @final
 class Pod:
-    """A pod as the API showed it. Nothing is copied into Python until it is asked for.
+    """A pod as the API showed it. Python objects are made only for what is asked for.
 
-    Timestamps are the text that came. Amounts are of cpu in milli, of the rest in units, rounded
-    up.
+    Timestamps are the text of the API. Amounts of cpu are in milli, others in units, rounded up.
 
-    A pod of a PodStore with a bound may be ``truncated``. What is not kept of it raises
+    A PodStore with a bound may keep a pod ``truncated``. The parts that are not kept raise
     TruncatedPodError: tolerations, node_selector, required_terms and annotations, and the methods
     of Nodes that read them; labels and ``matches``; containers and init_containers; requests and
     overhead, and ``request`` of any but the usual resources. Of too many scheduling_gates the first
-    16 are there.
+    16 are kept.
     """
 
     @property
@@ -95,15 +94,15 @@ class Pod:
         """Required node affinity: ``(matchExpressions, matchFields)`` of each ORed term."""
     @property
     def requests(self) -> dict[str, int]:
-        """What the pod asks of its node.
+        """The resources that the pod requests from its node.
 
-        Containers and sidecars together, or the init container that needs more, what the pod as a
-        whole asks for in its place, and overhead.
+        The sum of containers and sidecars, or the largest init container if that is more; the
+        request of the pod as a whole in their place, if there is one; and overhead.
 
         Source: component-helpers v0.36 resource/helpers.go PodRequests
         """
     def request(self, resource: str) -> int:
-        """``requests`` of one resource; 0 where it is not named."""
+        """Return ``requests`` of one resource; 0 where the pod does not name it."""
     @property
     def overhead(self) -> dict[str, int]: ...
     @property
@@ -117,18 +116,18 @@ class Pod:
     def phase(self) -> str: ...
     @property
     def qos_class(self) -> str:
-        """``status.qosClass``; where the API set none, what Kubernetes makes of the spec.
+        """``status.qosClass``; where the API set none, the class that Kubernetes derives.
 
         Source: kubernetes v1.36 pkg/apis/core/v1/helper/qos/qos.go ComputePodQOS
         """
     @property
     def scheduled_reason(self) -> str:
-        """The reason of the condition PodScheduled; empty without one, and once it is bound."""
+        """The reason of the condition PodScheduled; empty without one, and after the binding."""
     @property
     def nominated_node_name(self) -> str: ...
     @property
     def generation(self) -> int:
-        """``metadata.generation``: 1, and the changes of its spec; 0 where they are not counted."""
+        """``metadata.generation``: 1 and one more for each change of the spec; 0 if not counted."""
     @property
     def creation_timestamp(self) -> str: ...
     @property
@@ -137,42 +136,42 @@ class Pod:
     def start_time(self) -> str | None: ...
     @property
     def truncated(self) -> bool:
-        """Whether some of its parts were too large to keep; reading those raises."""
+        """Whether some parts of the pod were too large to keep; reading those parts raises."""
     @property
     def held_bytes(self) -> int:
-        """How much memory the pod takes, about: bytes."""
+        """The approximate memory of the pod in bytes."""
     def matches(self, selector: str | Selector) -> bool:
-        """Whether the pod's labels satisfy a selector."""
+        """Return whether the pod's labels satisfy a selector."""
     def pack(self) -> bytes:
-        """The pod for another process of the same build."""
+        """Return the pod as bytes for another process of the same build."""
     @staticmethod
     def unpack(packed: bytes) -> Pod:
-        """The pod that ``pack`` made these bytes of.
+        """Read a pod from the bytes of ``pack``.
 
-        Raises: ValueError: they are something else.
+        Raises: ValueError: the bytes are something else.
         """
 
 @final
 class Mask:
     """One bit for each node of a ``Nodes``.
 
-    Args of ``&``, ``|`` and ``^``: another Mask of the same length (else ValueError).
+    ``&``, ``|`` and ``^`` take a Mask of equal length, and raise ValueError for any other.
     """
 
     def __new__(cls, bits: Iterable[bool]) -> Mask: ...
     def count(self) -> int:
-        """How many bits are set."""
+        """Return how many bits are set."""
     def any(self) -> bool: ...
     def all(self) -> bool: ...
     def indices(self) -> list[int]:
-        """The positions of the set bits, ascending."""
+        """Return the positions of the set bits, ascending."""
     def pack(self) -> bytes:
-        """The bits in as few bytes as hold them, the first in the lowest bit of the first byte."""
+        """Return the bits packed into bytes; the first bit is the lowest of the first byte."""
     @staticmethod
     def unpack(packed: bytes, length: int) -> Mask:
-        """The mask of that length that ``pack`` made these bytes of.
+        """Read a mask of this length from the bytes of ``pack``.
 
-        Raises: ValueError: they are something else.
+        Raises: ValueError: the bytes are something else.
         """
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> bool: ...
@@ -186,129 +185,130 @@ class Mask:
 
 @final
 class NodeInfo:
-    """One node of a ``Nodes``, as it stood then, and the pods on it.
+    """One node of a ``Nodes``, as it was then, and the pods on it.
 
-    A name that the store does not know has no label, no taint and nothing to allocate.
+    A node that the store does not know has no label, no taint and nothing to allocate.
     """
 
     @property
     def name(self) -> str: ...
     @property
     def uid(self) -> str:
-        """``metadata.uid``: another one once the node was deleted and came again."""
+        """``metadata.uid``; a node that is deleted and created again has another one."""
     @property
     def known(self) -> bool: ...
     @property
     def labels(self) -> dict[str, str]: ...
     def label(self, key: str) -> str | None:
-        """The value of one label, without making a dict of all."""
+        """Return the value of one label, without making a dict of all."""
     @property
     def taints(self) -> list[tuple[str, str, str]]:
         """``(key, value, effect)`` of each taint."""
     @property
     def unschedulable(self) -> bool: ...
     def allocatable(self, resource: str) -> int:
-        """``status.allocatable``: cpu in milli, the rest in units; 0 where it is not named."""
+        """Return ``status.allocatable``: cpu in milli, others in units; 0 if not named."""
     def requested(self, resource: str) -> int:
-        """What the pods on the node request together: cpu in milli, the rest in units.
+        """Return what the pods on the node request together: cpu in milli, others in units.
 
-        ``pods`` is their number. Where a pod on the node may request the resource and is kept
-        without its requests, 2**53.
+        ``pods`` is the number of pods. The result is 2**53 where a pod without its requests may
+        request the resource.
 
         Raises: RuntimeError: the nodes were taken without pods.
         """
     @property
     def pods(self) -> list[Pod]:
-        """The pods on the node, assigned ones and assumed ones.
+        """The pods on the node, bound ones and assumed ones.
 
         Raises: RuntimeError: the nodes were taken without pods.
         """
 
 @final
 class Nodes:
-    """The nodes of one request, in its order, as they stood when it was read."""
+    """The nodes of one request, in the request's order, as they were when it was read."""
 
     @property
     def names(self) -> list[str]: ...
     @property
     def known(self) -> Mask:
-        """False where a name is not in the store; such a node has no label and matches nothing."""
+        """One bit a node: False where the store lacks the name; such a node has no label."""
     @property
     def unschedulable(self) -> Mask:
-        """``spec.unschedulable``."""
+        """``spec.unschedulable`` of each node."""
     @property
     def taints(self) -> list[list[tuple[str, str, str]]]:
         """``(key, value, effect)`` of each taint of each node."""
     def everything(self) -> Mask: ...
     def nothing(self) -> Mask: ...
     def matches(self, selector: str | Selector) -> Mask:
-        """Known nodes whose labels satisfy the selector.
+        """Return the known nodes whose labels satisfy the selector.
 
         Raises: ValueError: the text is not a selector.
         """
     def tolerated_by(self, pod: Pod) -> Mask:
-        """Nodes of which the pod tolerates every NoSchedule and NoExecute taint.
+        """Return the nodes of which the pod tolerates every NoSchedule and NoExecute taint.
 
         Source: kubernetes v1.36 plugins/tainttoleration/taint_toleration.go
         """
     def affine_to(self, pod: Pod) -> Mask:
-        """Nodes that satisfy the pod's nodeSelector and required node affinity.
+        """Return the nodes that satisfy the pod's nodeSelector and required node affinity.
 
         Source: component-helpers v0.36 scheduling/corev1/nodeaffinity/nodeaffinity.go
         """
     def preferred_by(self, pod: Pod) -> memoryview:
-        """Sum of the weights of the preferred node affinity terms that match: int64, (len,)."""
+        """Return the summed weights of preferred node affinity terms that match: int64, (n,)."""
     def labels(self, key: str) -> list[str | None]:
-        """The value of one label on every node, None where it is absent."""
+        """Return the value of one label on every node; None where a node lacks the label."""
     def allocatable(self, resource: str) -> memoryview:
-        """``status.allocatable`` of every node: int64, (len,); cpu in milli, the rest in units.
+        """Return ``status.allocatable`` of every node: int64, (n,); cpu in milli, others in units.
 
         A resource that a node does not name is 0.
         """
     def latest(self) -> Nodes:
-        """The same names looked up again in the store's present state.
+        """Look up these names again in the present state of the store.
 
-        The nodes of a full-mode request are its own and come back as they are.
+        A full-mode request brings its own nodes, and they are returned unchanged.
         """
     def infos(self, pods: PodSnapshot | None = None) -> list[NodeInfo]:
-        """Every node by itself, with the pods on it if they are given."""
+        """Return a view of each node, with the pods on it if a snapshot is given."""
     def index_of(self, name: str) -> int | None:
-        """The position of a name."""
+        """Return the position of a name; None where it is not among the nodes."""
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> NodeInfo: ...
     def __iter__(self) -> Iterator[NodeInfo]: ...
 
 @final
 class NodeSender:
-    """Tells a ``NodeReceiver`` in another process of the same build of nodes.
+    """Sends nodes to a ``NodeReceiver`` in another process of the same build.
 
-    Each node is told once, until it changes. What ``pack`` returns must all arrive, in order.
+    A node is sent once, and again when it changes. The bytes of every ``pack`` must arrive, in
+    order.
     """
 
     def __new__(cls) -> NodeSender: ...
     def pack(self, nodes: Nodes) -> bytes:
-        """These nodes, in their order, and what the receiver lacks of them."""
+        """Return these nodes as bytes, in their order, with what the receiver does not know yet."""
 
 @final
 class NodeReceiver:
-    """Knows what one ``NodeSender`` told it."""
+    """Knows the nodes that one ``NodeSender`` sent."""
 
     def __new__(cls) -> NodeReceiver: ...
     def unpack(self, packed: bytes) -> Nodes:
-        """The nodes that the sender was given, as they were there.
+        """Return the nodes that the sender packed, as they were then.
 
         Raises: ValueError: these bytes are not the sender's next ones.
         """
 
 @final
 class NodeStoreStats:
-    """What a NodeStore holds and how often it knew what it was shown."""
+    """How much a NodeStore holds, and how often it recognised a node."""
 
     @property
     def nodes(self) -> int: ...
     @property
     def bytes(self) -> int:
-        """Bytes of node objects that are kept to be recognised and echoed."""
+        """Bytes of node objects that are kept for recognition and for echoing."""
     @property
     def hits(self) -> int:
         """Nodes recognised by their bytes (full mode) or known by name, since the start."""
@@ -317,19 +317,19 @@ class NodeStoreStats:
 
 @final
 class ListPage:
-    """What one page of a list said of itself."""
+    """The metadata of one page of a list."""
 
     @property
     def resource_version(self) -> str: ...
     @property
     def continue_token(self) -> str:
-        """Empty on the last page."""
+        """The token of the next page; empty on the last page."""
     @property
     def items(self) -> int: ...
 
 @final
 class WatchEvent:
-    """What one watch event was, and whether it changed anything that plugins read."""
+    """A watch event, and whether it changed anything that plugins read."""
 
     @property
     def type(self) -> str:
@@ -342,64 +342,63 @@ class WatchEvent:
     def changed(self) -> bool: ...
     @property
     def code(self) -> int:
-        """The Status code of an ERROR event, else 0."""
+        """The code of an ERROR event's Status, else 0."""
     @property
     def message(self) -> str: ...
 
 @final
 class Relist:
-    """A list in the making: invisible until it is committed."""
+    """A list in the making, invisible until it is committed."""
 
     def page(self, list_bytes: bytes) -> ListPage:
         """Take one page of a NodeList.
 
-        Raises: WireError: not a NodeList; nothing of the page is kept.
+        Raises: WireError: the bytes are no NodeList; nothing of the page is kept.
         """
     def commit(self) -> bool:
-        """Replace the whole content of the store at once: what was not listed is gone.
+        """Replace the whole content of the store at once; nodes that were not listed are gone.
 
         Returns: whether anything that plugins read changed.
-        Raises: RuntimeError: it was committed before.
+        Raises: RuntimeError: the list is committed already.
         """
 
 @final
 class NodeStore:
-    """Parsed nodes, kept: one writer, any number of readers on immutable snapshots.
+    """Parsed nodes: one writer, any number of readers on immutable snapshots.
 
-    A store is either filled by ``replace``, ``relist`` and ``apply`` (a watch), or by the
-    full-mode requests read against it; once it was filled by a watch no request changes it.
+    Either a watch fills a store by ``replace``, ``relist`` and ``apply``, or full-mode requests do
+    that are read against it. After a watch has filled a store, no request changes it.
 
     Args:
-        max_bytes: how many bytes of node objects full mode may keep; the least recently seen go
-            first.
+        max_bytes: bytes of node objects that full mode may keep; the least recently seen go first.
     """
 
     def __new__(cls, max_bytes: int = 536870912) -> NodeStore: ...
     def replace(self, list_bytes: bytes) -> str:
-        """Hold exactly the nodes of this NodeList. Returns its resourceVersion.
+        """Replace the content of the store by this NodeList, and return its resourceVersion.
 
-        Raises: WireError: not a whole NodeList, or a page of one; the store keeps what it had.
+        Raises: WireError: not a whole NodeList, or a page of one; the store stays as it was.
         """
     def relist(self) -> Relist:
         """Begin a list that comes in pages."""
     def apply(self, event_bytes: bytes) -> WatchEvent:
-        """Take one watch event, as a line of the API's stream.
+        """Apply one watch event, which is one line of the API's stream.
 
-        Raises: WireError: not an event; the store keeps what it had.
+        Raises: WireError: the bytes are no event; the store stays as it was.
         """
     def select(self, names: Sequence[str]) -> Nodes:
-        """Nodes by their names, in this order; one that is not stored is there as unknown."""
+        """Return nodes by name, in this order; a node that is not stored is unknown."""
     def nodes(self) -> Nodes:
-        """Every node of the store."""
+        """Return every node of the store."""
     def get(self, name: str, pods: PodSnapshot | None = None) -> NodeInfo | None:
-        """One node, with the pods on it if they are given."""
+        """Return one node, with the pods on it if a snapshot is given; None if not stored."""
     def stats(self) -> NodeStoreStats: ...
     def __len__(self) -> int: ...
     def __contains__(self, name: str, /) -> bool: ...
 
 @final
 class PodEvent:
-    """What one watch event was, and whether it changed anything that plugins read."""
+    """A watch event, and whether it changed anything that plugins read."""
 
     @property
     def type(self) -> str:
@@ -416,7 +415,7 @@ class PodEvent:
     def changed(self) -> bool: ...
     @property
     def code(self) -> int:
-        """The Status code of an ERROR event, else 0."""
+        """The code of an ERROR event's Status, else 0."""
     @property
     def message(self) -> str: ...
     @property
@@ -425,33 +424,34 @@ class PodEvent:
 
 @final
 class PodRelist:
-    """A list in the making: invisible until it is committed."""
+    """A list in the making, invisible until it is committed."""
 
     def page(self, list_bytes: bytes) -> ListPage:
         """Take one page of a PodList.
 
-        Raises: WireError: not a PodList; nothing of the page is kept.
+        Raises: WireError: the bytes are no PodList; nothing of the page is kept.
         """
     def commit(self) -> bool:
-        """Replace the pods of the store at once: what was not listed is gone.
+        """Replace the pods of the store at once; pods that were not listed are gone.
 
-        The ledger stays, but for pods that are bound, have ended, or were known and are gone.
+        The ledger keeps its pods, except those that are bound, have ended, or were known and are
+        gone.
 
         Returns: whether anything that plugins read changed.
-        Raises: RuntimeError: it was committed before.
+        Raises: RuntimeError: the list is committed already.
         """
 
 @final
 class PodStore:
-    """The pods of a cluster that have not ended, and the ledger of assumed ones.
+    """The pods of a cluster that have not ended, and the ledger of assumed pods.
 
-    A pod takes room on a node where the watch shows it bound; until then where it is assumed to
-    be. One writer, any number of readers on immutable snapshots.
+    A pod takes room on the node where the watch shows it bound, and before that on the node where
+    it is assumed. One writer, any number of readers on immutable snapshots.
 
     Args:
-        annotations: the keys of the annotations that are kept; None keeps all.
-        max_pod_bytes: the most memory that tolerations, node selector, node affinity and
-            annotations of one pod may take together, and once more requests, gates, labels and
+        annotations: keys of the annotations that are kept; None keeps all.
+        max_pod_bytes: bound on the memory of one pod's tolerations, node selector, node affinity
+            and annotations together, and a second time on its requests, gates, labels and
             containers. A pod with more is kept ``truncated``. None is no limit.
     """
 
@@ -459,107 +459,109 @@ class PodStore:
         cls, *, annotations: Sequence[str] | None = None, max_pod_bytes: int | None = None
     ) -> PodStore: ...
     def replace(self, list_bytes: bytes) -> str:
-        """Hold exactly the pods of this PodList. Returns its resourceVersion.
+        """Replace the pods of the store by this PodList, and return its resourceVersion.
 
-        Raises: WireError: not a whole PodList, or a page of one; the store keeps what it had.
+        Raises: WireError: not a whole PodList, or a page of one; the store stays as it was.
         """
     def relist(self) -> PodRelist:
         """Begin a list that comes in pages."""
     def apply(self, event_bytes: bytes) -> PodEvent:
-        """Take one watch event, as a line of the API's stream.
+        """Apply one watch event, which is one line of the API's stream.
 
         A pod that Succeeded or Failed is dropped.
 
-        Raises: WireError: not an event; the store keeps what it had.
+        Raises: WireError: the bytes are no event; the store stays as it was.
         """
     def get(self, uid: str) -> Pod | None:
-        """The pod of this UID as the watch shows it."""
+        """Return the pod of this UID as the watch shows it."""
     def by_name(self, namespace: str, name: str) -> Pod | None:
-        """The pod of this name as the watch shows it."""
+        """Return the pod of this name as the watch shows it."""
     def pods(self) -> list[Pod]:
-        """Every pod that the watch shows, in no order."""
+        """Return every pod that the watch shows, in no order."""
     def with_label(self, namespace: str, key: str, value: str) -> list[Pod]:
-        """The pods of a namespace that have a label of this value, in no order.
+        """Return the pods of a namespace that have a label of this value, in no order.
 
-        One that is assumed on a node names that node, like one that is bound. The first question
-        about a label walks over every pod; the store follows the label from then on.
+        An assumed pod names its node, as a bound pod does. The first question about a label walks
+        over every pod; from then on the store keeps an index of the label.
 
         Raises: TruncatedPodError: a pod of the namespace is kept without its labels.
         """
     def truncated(self) -> list[Pod]:
-        """The pods that the watch shows and that are kept truncated, in no order."""
+        """Return the pods that the watch shows and that are kept truncated, in no order."""
     def assume(self, pod: Pod, node: str) -> None:
-        """Count a pod as on a node until the watch shows it bound, wherever that is.
+        """Count a pod as on a node until the watch shows it bound to any node.
 
-        It also ends with the pod's end or deletion and with ``forget``. A pod assumed elsewhere
-        moves; one that the watch shows bound already stays where it is.
+        The pod's end or deletion, and ``forget``, also end the assumption. A pod that is assumed on
+        another node moves; a pod that the watch shows bound stays where it is.
 
         Raises: ValueError: the pod has no UID or the node no name.
         """
     def forget(self, uid: str) -> bool:
-        """Count an assumed pod no longer. False if it was not assumed, or is bound by now."""
+        """Stop counting an assumed pod; return False if it is not assumed, or bound by now."""
     def assumed(self) -> list[tuple[Pod, str]]:
-        """The pods that are only assumed, each with its node, which is also its node_name."""
+        """Return the pods that are only assumed, each with its node, also its node_name."""
     def snapshot(self) -> PodSnapshot:
-        """The pods on nodes as they are now: what was written before is in it."""
+        """Return the pods on nodes as they are now, after every earlier write."""
     def __len__(self) -> int: ...
 
 @final
 class PodSnapshot:
-    """The pods that take room on nodes, assigned ones and assumed ones; it never changes."""
+    """The pods that take room on nodes, bound ones and assumed ones; a snapshot never changes."""
 
     def pods_on(self, node: str) -> list[Pod]:
-        """The pods of a node, in the order in which they came there."""
+        """Return the pods of a node, in the order in which they came there."""
     def started_after(self, nodes: Nodes, time: str) -> dict[int, list[Pod]]:
-        """The pods that started after a time or have not started, by the position of their node.
+        """Return pods that started after a time or have not started, by position of their node.
 
         Args:
-            nodes: those to look at; nodes without such pods are left out.
-            time: written as ``start_time`` is; the two are compared as text.
+            nodes: the nodes to look at; nodes without such pods are left out.
+            time: a time in the format of ``start_time``; the two are compared as text.
         """
     def nominated(self, pod: Pod, nodes: Nodes) -> Mask | None:
-        """Nodes to which other pods of at least the pod's priority are nominated; None: to none.
+        """Return the nodes with nominated pods of at least the pod's priority; None: no node.
 
-        They are pods on no node, assumed or bound. Their room was made for them by a preemption.
+        Nominated pods are neither bound nor assumed; a preemption made room for them.
 
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go addGENominatedPods
         """
     def with_nominated(self, pod: Pod, nodes: Nodes, some: Mask) -> PodSnapshot:
-        """The same pods, and on some of the nodes those that ``nominated`` tells of.
+        """Return a snapshot that also has, on some nodes, the pods that ``nominated`` counts.
 
-        Each of them names the node that it is nominated to as its own.
+        Each such pod names the node that it is nominated to as its own.
 
         Raises: ValueError: the mask is of other nodes.
         """
     def these(self, pods: Sequence[Pod]) -> list[Pod]:
-        """Pods of the same store as they are in this snapshot, in their order.
+        """Return pods of the same store as they are in this snapshot, in their order.
 
-        A pod that names a node is left out where it is not on that node here. One that names none
-        names here the node that it is nominated to, where it is counted there.
+        A pod that names a node is left out where this snapshot does not have it on that node. A pod
+        that names no node names its nominated node, where this snapshot counts it there.
         """
     def requested(self, nodes: Nodes, resource: str) -> memoryview:
-        """What the pods of each node request together: int64, (len(nodes),).
+        """Return what the pods of each node request together: int64, (len(nodes),).
 
-        As ``NodeInfo.requested`` has it: cpu in milli, the rest in units; ``pods`` is their number.
+        Units as in ``NodeInfo.requested``: cpu in milli, others in units; ``pods`` is the number of
+        pods.
         """
     def __len__(self) -> int: ...
 
 @final
 class BodyPool:
-    """Memory for large bodies, kept and used again: the system is slow to hand out fresh memory.
+    """Memory for large bodies that is kept and used again: new memory from the system is slow.
 
-    A buffer goes back when nothing refers to it any more: no name, no view, no request that was
-    read from it, no store that kept its nodes. What nobody took for a while is freed.
+    A buffer returns to the pool when nothing refers to it any more: no name, no view, no request
+    that was read from it, no store that kept its nodes. The pool frees memory that nobody took for
+    a while.
 
     Args:
-        max_idle_bytes: how much memory that nobody uses is kept.
+        max_idle_bytes: bytes of unused memory that the pool keeps.
     """
 
     def __new__(cls, max_idle_bytes: int = 536870912) -> BodyPool: ...
     def take(self, size: int) -> BodyBuffer:
-        """A buffer of ``size`` bytes; what they are is undefined.
+        """Return a buffer of ``size`` bytes with undefined content.
 
-        Raises: MemoryError: there is no such memory.
+        Raises: MemoryError: the system has no such memory.
         """
     @property
     def idle_bytes(self) -> int: ...
@@ -570,8 +572,8 @@ class BodyPool:
 class BodyBuffer(Buffer):
     """A body in memory of a BodyPool.
 
-    A view of it (``memoryview(buffer)``) is writable until a request is read from it, and must be
-    released before that. Answers cannot be written to.
+    A ``memoryview`` of the buffer is writable until a request is read from the buffer, and must be
+    released before that. Answers are read-only.
     """
 
     def __len__(self) -> int: ...
@@ -584,16 +586,16 @@ class ExtenderArgs:
     def pod(self) -> Pod | None: ...
     @property
     def nodes(self) -> Nodes | None:
-        """None where both Nodes and NodeNames are null."""
+        """The nodes of the request; None where both Nodes and NodeNames are null."""
     @property
     def names_mode(self) -> bool:
-        """True where the request brought NodeNames (nodeCacheCapable: true)."""
+        """Whether the request brought NodeNames (nodeCacheCapable: true)."""
     def filter_result(self, kept: Mask, reason: str, unresolvable: bool = True) -> bytes:
-        """ExtenderFilterResult: kept nodes as they came in, every other one with the reason.
+        """Write an ExtenderFilterResult: kept nodes as they came in, others with the reason.
 
         Args:
             kept: one bit a node.
-            reason: short and stable; kube-scheduler counts equal ones together.
+            reason: a short, stable text; kube-scheduler counts equal texts together.
             unresolvable: FailedAndUnresolvableNodes, else FailedNodes (preemption may help).
         """
     @overload
@@ -604,7 +606,7 @@ class ExtenderArgs:
     def filter_answer(
         self, rejections: Sequence[tuple[Mask, str, bool]], pool: BodyPool | None
     ) -> bytes | BodyBuffer:
-        """ExtenderFilterResult from ``(nodes, reason, unresolvable)`` entries.
+        """Write an ExtenderFilterResult from ``(nodes, reason, unresolvable)`` entries.
 
         The first entry that names a node decides its reason; a node in no entry is kept.
 
@@ -613,7 +615,7 @@ class ExtenderArgs:
             pool: gives the memory of an answer of 1 MiB or more.
         """
     def prioritize_result(self, scores: _Scores) -> bytes:
-        """HostPriorityList: one integer a node, written as it is."""
+        """Write a HostPriorityList: one integer a node, unchanged."""
 
 @final
 class PreemptionArgs:
@@ -628,9 +630,9 @@ class PreemptionArgs:
     def victims(self) -> list[tuple[list[str], int]]:
         """``(UIDs, NumPDBViolations)`` of each candidate."""
     def pods_left(self, pods: PodSnapshot) -> PodSnapshot:
-        """The pods on nodes once the victims are gone, each from its own candidate."""
+        """Return the pods on nodes without the victims of each node's own candidate."""
     def result(self, kept: Mask) -> bytes:
-        """ExtenderPreemptionResult with the kept candidates, their victims and PDB counts."""
+        """Write an ExtenderPreemptionResult: kept candidates, their victims and PDB counts."""
 
 @final
 class BindingArgs:
@@ -651,16 +653,18 @@ class NativePlugin:
 
     @staticmethod
     def named(name: str) -> NativePlugin:
-        """A native plugin that takes no arguments.
+        """Return a native plugin that takes no arguments.
 
-        Raises: ValueError: no such plugin; the message lists those there are.
+        Raises: ValueError: there is no such plugin; the message lists the plugins.
         """
     @staticmethod
     def label_match(
         filters: Sequence[tuple[str, str, str]] = ...,
         scores: Sequence[tuple[str, str, int]] = ...,
     ) -> NativePlugin:
-        """``(pod selector, node selector, reason)`` filters, ``(…, …, score)`` scores.
+        """Make a plugin of ``(pod selector, node selector, reason)`` filters.
+
+        ``scores`` are ``(pod selector, node selector, score)``.
 
         Raises: ValueError: a selector does not parse.
         """
@@ -669,9 +673,9 @@ class NativePlugin:
     @property
     def extension_points(self) -> tuple[str, ...]: ...
     def filter_nodes(self, pod: Pod, nodes: Nodes) -> list[tuple[Mask, str, bool]]:
-        """``(rejected nodes, reason, unresolvable)`` entries; empty when every node passes."""
+        """Return ``(rejected nodes, reason, unresolvable)`` entries; empty if every node passes."""
     def score_nodes(self, pod: Pod, nodes: Nodes) -> memoryview:
-        """int64, ``(len(nodes),)``, 0..100."""
+        """Return scores: int64, ``(len(nodes),)``, 0..100."""
 
 def read_args(
     body: bytes | BodyBuffer,
@@ -683,12 +687,12 @@ def read_args(
 
     Args:
         body: the JSON as kube-scheduler sent it, keys in any case.
-        store: full mode recognises unchanged nodes in it and keeps what is new; names mode looks
-            names up in it unless ``watched`` is given.
+        store: full mode recognises unchanged nodes by this store, and adds new ones; names mode
+            looks names up in it unless ``watched`` is given.
         watched: the store that names are looked up in.
 
     Raises:
-        WireError: nothing of the body is kept.
+        WireError: the body cannot be read, and nothing of it is kept.
         BufferError: a view of the buffer is still open for writing.
     """
 
@@ -698,7 +702,7 @@ def read_preemption_args(
     *,
     watched: NodeStore | None = None,
 ) -> PreemptionArgs:
-    """Read a preempt request; candidates are looked up in ``watched``, else in ``store``.
+    """Read a preempt request, and look up its candidates in ``watched``, else in ``store``.
 
     Raises:
         WireError: the body cannot be read.
@@ -717,27 +721,29 @@ def read_binding_args(body: bytes | BodyBuffer) -> BindingArgs:
 def normalize(scores: list[int], maximum: int = 100, reverse: bool = False) -> list[int]: ...
 @overload
 def normalize(scores: Buffer, maximum: int = 100, reverse: bool = False) -> memoryview:
-    """kube-scheduler's DefaultNormalizeScore: a list in gives a list, int64 in gives int64 out.
+    """Normalise scores as kube-scheduler's DefaultNormalizeScore; a list gives a list.
+
+    A buffer of int64 gives int64.
 
     Source: kubernetes v1.36 plugins/helper/normalize_score.go
     """
 
 def checked_scores(scores: _Scores, minimum: int = 0, maximum: int = 100) -> memoryview:
-    """The same scores as int64.
+    """Return the scores as int64, after checking their range.
 
     Raises:
-        ValueError: one is outside the range; it is named.
-        TypeError: one is not an integer, or they are bytes.
+        ValueError: a score is outside the range; the message names it.
+        TypeError: a score is not an integer, or the scores are bytes.
     """
 
 def weigh(
     parts: Sequence[tuple[_Scores, int]], scale: Literal["additive", "strict10"] = "additive"
 ) -> memoryview:
-    """Weighted sum of scores, scaled for the wire: int64, as long as each part.
+    """Return the weighted sum of scores, scaled for kube-scheduler: int64, as long as each part.
 
     ``additive`` is round(sum(weight * score) / 10), halves away from zero: with extender weight 1
     kube-scheduler multiplies by 10 again, so a weight counts as much as in-tree. ``strict10``
     brings the sum into 0..10.
 
-    Raises: ValueError: parts of unequal length, or none.
+    Raises: ValueError: the parts have different lengths, or there is none.
     """

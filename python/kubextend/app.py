@@ -1,4 +1,4 @@
-"""Where everything meets: a configuration becomes verbs, a cluster, an application, a service."""
+"""Joins everything: makes verbs, a cluster, an application and a service of a configuration."""
 
 import asyncio
 import inspect
@@ -63,11 +63,11 @@ __all__ = ["App", "build", "build_verbs", "check", "create_app", "serve"]
 
 _LOGGER = logging.getLogger(__name__)
 
-# A plugin that computes holds the interpreter so long before health and other verbs get a turn. At
-# Python's 5 ms one busy thread brings their p99 to 28 ms, at this to 4.
+# A plugin that computes holds the interpreter for this long before health and other verbs get a
+# turn. At Python's 5 ms one busy thread brings their p99 to 28 ms, at this interval to 4 ms.
 _SWITCH_INTERVAL_S = 1e-4
 
-# kubelet, Prometheus and some people; the descriptors are for the verbs.
+# Enough for kubelet, Prometheus and some people; the other descriptors are for the verbs.
 _MOST_PROBES = 64
 
 _Plugins = Mapping[str, Any]
@@ -75,7 +75,7 @@ _Plugins = Mapping[str, Any]
 
 @dataclass(slots=True)
 class _ClusterSide:
-    """What reads from and writes to the Kubernetes API, and the stores that it fills."""
+    """Readers and writers of the Kubernetes API, and the stores that they fill."""
 
     api: "Cluster"
     nodes: cluster.Reflector[core.NodeStore]
@@ -94,7 +94,7 @@ class _ClusterSide:
         on_node_deleted: Callable[[str], object],
         on_nodes_listed: Callable[[], object],
     ) -> "_ClusterSide | None":
-        """Made from the credentials that the configuration points to; no call is made yet.
+        """Make the cluster side from the configured credentials; makes no call yet.
 
         Raises: ClusterError: there are no usable credentials.
         """
@@ -143,11 +143,11 @@ class _ClusterSide:
         self.events.stop()
 
     def kubernetes_client(self) -> object:
-        """The official client under the present credentials."""
+        """Return the official client with the present credentials."""
         return self.api.api_client
 
     def tell(self, metrics: Metrics) -> None:
-        """What it does can be read at every scrape."""
+        """Make the metrics read the cluster side at every scrape."""
         metrics.watch_store("watched", self.nodes.store.stats)
         metrics.watch_snapshot(self.nodes)
         metrics.watch_reflector("nodes", self.nodes)
@@ -157,7 +157,7 @@ class _ClusterSide:
         metrics.watch_events(lambda: self.events.stats)
 
     def last_errors(self) -> dict[str, Callable[[], str | None]]:
-        """Why the API cannot be followed at present, by the condition that this concerns."""
+        """Return functions that say why the API cannot be followed, by the readiness condition."""
         errors = {NODES_LISTED: lambda: self.nodes.last_error}
         if (pods := self.pods) is not None:
             errors[PODS_LISTED] = lambda: pods.last_error
@@ -167,7 +167,7 @@ class _ClusterSide:
 def _readiness_checks(
     readiness: Readiness, starts: PluginStarts, side: _ClusterSide | None
 ) -> list[Check]:
-    """The conditions under which verbs decide, with what is known of the causes."""
+    """Return the conditions under which verbs decide, with the known causes."""
     errors: dict[str, Callable[[], str | None]] = {} if side is None else side.last_errors()
     errors[PLUGINS_STARTED] = starts.why_not
     return [
@@ -194,9 +194,9 @@ class App:
 
     Attributes:
         asgi: the application; serving it starts and stops the cluster side.
-        verbs: bytes in, bytes out, for who needs no server.
-        health: what ``/readyz`` says.
-        metrics: what ``/metrics`` says.
+        verbs: the verbs, bytes in and bytes out, for callers without a server.
+        health: the answers of ``/readyz`` and ``/livez``.
+        metrics: the content of ``/metrics``.
     """
 
     asgi: Starlette
@@ -208,18 +208,18 @@ class App:
     _queue: QueueSide | None = field(repr=False)
 
     def follow(self) -> None:
-        """The API is followed from now on, whether it is there or not."""
+        """Begin to follow the API, whether it answers or not."""
         if self._cluster is not None:
             self._cluster.start()
 
     async def start(self) -> None:
-        """Plugins are at work, however long that takes, and then the queue releases pods."""
+        """Start the plugins, however long that takes, and then the queue."""
         await self._starts.run()
         if self._queue is not None:
             await asyncio.to_thread(self._queue.start)
 
     def stop(self) -> None:
-        """Nothing talks to the API any more, and no plugin works in the background."""
+        """Stop the queue, the plugins and every call to the API."""
         if self._queue is not None:
             self._queue.stop()
         for plugin in self.verbs.profiles.plugins:
@@ -229,7 +229,7 @@ class App:
 
 
 def _stop(plugin: object) -> None:
-    """A plugin with work in the background has a ``stop``; its failure is logged."""
+    """Call ``stop`` of a plugin that has one, and log its failure."""
     stop = getattr(plugin, "stop", None)
     if stop is None:
         return
@@ -242,15 +242,15 @@ def _stop(plugin: object) -> None:
 
 
 def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App:
-    """Everything that a configuration asks for, joined.
+    """Make and join everything that a configuration asks for.
 
     Args:
-        config: loaded and checked.
-        plugins: what ``discovery.load`` answered with the configuration; or classes by name,
-            besides the in-tree ones, those of installed packages, and those of ``outOfTree``.
+        config: a loaded and checked configuration.
+        plugins: the plugins that ``discovery.load`` returned with the configuration; or classes by
+            name, besides the in-tree ones, those of installed packages, and those of ``outOfTree``.
 
     Raises:
-        ClusterError: there are no usable credentials for the API it asks for.
+        ClusterError: there are no usable credentials for the API.
         KubextendError: the file with the tokens cannot be read, or holds none.
     """
     metrics = Metrics()
@@ -306,7 +306,7 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
     @asynccontextmanager
     async def running() -> AsyncIterator[None]:
         await asyncio.to_thread(app.follow)
-        # A plugin that does not start must not keep probes and signals waiting.
+        # A plugin that does not start must not delay probes and signals.
         tasks = [asyncio.create_task(work) for work in (app.start(), _wake_due(verbs))]
         try:
             yield
@@ -348,23 +348,23 @@ def build_verbs(  # noqa: PLR0913  one argument for each thing they are joined t
     in_thread: InThread = asyncio.to_thread,
     pool: core.BodyPool | None = None,
 ) -> Verbs:
-    """The verbs that a configuration asks for, with no server and no cluster of their own.
+    """Make the verbs that a configuration asks for, without a server and a cluster of their own.
 
     Args:
-        config: loaded and checked.
-        plugins: what ``discovery.load`` answered with the configuration; or classes by name,
-            besides the in-tree ones, those of installed packages, and those of ``outOfTree``.
+        config: a loaded and checked configuration.
+        plugins: the plugins that ``discovery.load`` returned with the configuration; or classes by
+            name, besides the in-tree ones, those of installed packages, and those of ``outOfTree``.
         watched: the nodes that names stand for; None: requests bring whole nodes.
         pods: the pods on nodes and the ledger; None: no plugin sees any.
-        pod_reader: reads a pod that nobody else knows when it is to be bound.
+        pod_reader: reads a pod to bind that neither attempts nor watched pods have.
         binder: binds pods; None: bind answers an Error.
         activator: wakes pods that kube-scheduler has parked; None: nobody does.
-        kubernetes_client: answers the official client for plugins.
-        metrics: what is counted; None: into metrics of their own.
+        kubernetes_client: returns the official client, for plugins.
+        metrics: where calls are counted; None: new metrics.
         waiting_pods: where pods are found while Permit holds them.
-        not_started: names of the plugins whose ``start`` has not succeeded yet.
+        not_started: returns the plugins whose ``start`` has not succeeded yet.
         in_thread: runs a call that waits for the Kubernetes API.
-        pool: gives the memory of large answers; None: they are ``bytes`` like any other.
+        pool: gives the memory of large answers; None: every answer is ``bytes``.
     """
     metrics = metrics or Metrics()
     store = core.NodeStore()
@@ -404,7 +404,7 @@ def build_verbs(  # noqa: PLR0913  one argument for each thing they are joined t
 
 
 async def _wake_due(verbs: Verbs) -> None:
-    """Pods whose remembered answer has had its time are asked about again."""
+    """Wake pods each second whose remembered answer has had its time."""
     while True:
         await asyncio.sleep(1)
         try:
@@ -414,13 +414,14 @@ async def _wake_due(verbs: Verbs) -> None:
 
 
 def check(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> None:
-    """What ``serve`` makes before it listens can be made, as far as that shows on this machine.
+    """Check that ``serve`` could make everything it needs, as far as this machine shows.
 
-    Files that are not here are left alone: the configuration's notes name them. Nobody is called.
+    The check skips files that are not on this machine: the configuration's notes name them. The
+    check makes no network call.
 
     Args:
-        config: loaded and checked.
-        plugins: what ``discovery.load`` answered with the configuration.
+        config: a loaded and checked configuration.
+        plugins: the plugins that ``discovery.load`` returned with the configuration.
 
     Raises: ConfigError: every reason why ``serve`` would end at its start.
     """
@@ -437,7 +438,7 @@ def check(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> Non
 def _made_at_start(
     config: ExtenderConfiguration, plugins: _Plugins | None
 ) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Where in the configuration it stands, and what makes it."""
+    """Yield each place in the configuration, and the function that makes what it names."""
     client = None if config.cluster is None else cluster.unconnected_client
     yield "profiles", partial(build_verbs, config, plugins, kubernetes_client=client)
     if (tls := _tls(config)) is not None and _are_here(*tls.paths):
@@ -456,7 +457,7 @@ def _are_here(*files: str | Path | None) -> bool:
 
 
 def create_app(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> Starlette:
-    """An ASGI application for any ASGI server that runs its lifespan; otherwise like ``build``."""
+    """Return an ASGI application for a server that runs its lifespan; otherwise like ``build``."""
     return build(config, plugins).asgi
 
 
@@ -465,17 +466,17 @@ def serve(
     plugins: _Plugins | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> None:
-    """Answers kube-scheduler until SIGTERM or Ctrl-C.
+    """Answer kube-scheduler until SIGTERM or Ctrl-C.
 
     Args:
-        config: loaded and checked.
-        plugins: what ``discovery.load`` answered with the configuration; or classes by name,
-            besides the in-tree ones, those of installed packages, and those of ``outOfTree``.
-        announce: given the URL of the verbs once connections are accepted; by default it is
-            printed as ``listening on URL``.
+        config: a loaded and checked configuration.
+        plugins: the plugins that ``discovery.load`` returned with the configuration; or classes by
+            name, besides the in-tree ones, those of installed packages, and those of ``outOfTree``.
+        announce: called with the URL of the verbs once the server accepts connections; None: print
+            ``listening on URL``.
 
-    Raises: KubextendError: no credentials, an address that is taken, a file of certificates or
-        tokens that is no good.
+    Raises: KubextendError: there are no credentials, the address is taken, or a file of
+    certificates or tokens is unusable.
     """
     keep_freed_memory()
     app = build(config, plugins)
@@ -519,11 +520,11 @@ def serve(
 
 
 def memory_warning(in_flight_bytes: int, limit_bytes: int | None) -> str:
-    """Why requests in flight may end the process; empty where they leave room for the rest.
+    """Return why requests in flight may end the process; empty where they leave enough room.
 
     Args:
-        in_flight_bytes: that requests may hold.
-        limit_bytes: of memory that the process may use; None: as much as there is.
+        in_flight_bytes: bytes that requests may hold.
+        limit_bytes: bytes of memory that the process may use; None: no limit.
     """
     if limit_bytes is None or in_flight_bytes <= limit_bytes // 2:
         return ""
@@ -537,8 +538,8 @@ def memory_warning(in_flight_bytes: int, limit_bytes: int | None) -> str:
 def _profile(
     resolved: ResolvedProfile, known: Mapping[str, RegisteredPlugin], handle: Handle
 ) -> Profile:
-    """The profile with its plugins made; one instance of each, whatever points it extends."""
-    # Any: what a plugin extends was checked when the configuration was resolved.
+    """Make the profile and its plugins; one instance of each, whatever points it extends."""
+    # Any: the extension points were checked when the configuration was resolved.
     made: dict[str, Any] = {
         name: _made(known[name], args, resolved, handle) for name, args in resolved.args.items()
     }

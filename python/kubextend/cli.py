@@ -1,7 +1,7 @@
-"""The command: reads options, calls what does the work, prints what it answers.
+"""The command: reads options, calls the modules that do the work, prints their results.
 
-Everything heavy is imported by the subcommand that needs it, so that ``--help`` and ``check`` stay
-quick. An expected error is a line on stderr and exit code 1, a wrong option exit code 2.
+Each subcommand imports its heavy modules itself, so that ``--help`` and ``check`` stay quick. An
+expected error is a line on stderr and exit code 1, a wrong option exit code 2.
 """
 # ruff: noqa: PLC0415  the imports inside functions are what keeps --help quick
 
@@ -107,10 +107,10 @@ def serve(  # noqa: PLR0913  one argument for each option
 @click.option(
     "--scheduler",
     type=click.Path(path_type=Path),
-    help="kube-scheduler's own configuration: say where it does not fit FILE.",
+    help="kube-scheduler's own configuration: list where it does not fit FILE.",
 )
 def check(file: Path, scheduler: Path | None) -> None:
-    """Say what FILE would run, or all that is wrong."""
+    """Show what FILE would run, or list everything that is wrong."""
     from kubextend import app
     from kubextend.config.scheduler_comparison import scheduler_differences
 
@@ -147,7 +147,7 @@ def schema() -> None:
 @click.option(
     "--legacy", is_flag=True, help="Write the Policy that kube-scheduler up to 1.22 reads."
 )
-@click.option("--kubeconfig", help="kube-scheduler's own, as kube-scheduler sees it.")
+@click.option("--kubeconfig", help="Path of the kubeconfig on kube-scheduler's machine.")
 @click.option("--leader-elect/--no-leader-elect", default=None, help="[default: kube-scheduler's]")
 def scheduler_config(  # noqa: PLR0913  one argument for each option
     *,
@@ -245,7 +245,7 @@ _kubeconfig_option = click.option("--kubeconfig", help="Use the Kubernetes API w
 @_kubeconfig_option
 @_output_option
 def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> None:
-    """Show the scheduling queue: who is next, who is held back, and why.
+    """Show the scheduling queue: which pod is next, which ones are held back, and why.
 
     Asks the Kubernetes API and orders by the configured plugins; needs no running kubextend.
     """
@@ -272,13 +272,13 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
 
 
 def _set_aside(api: "Cluster") -> Mapping[str, str]:
-    """Why pods cannot be released, by UID; the queue is shown without that where nobody says."""
+    """Return why pods cannot be released, by UID; empty where the Events cannot be read."""
     from kubextend import cluster
 
     try:
         return cluster.list_set_aside(api)
     except ClusterError as error:
-        _print_line(f"note: which pods are set aside is not known: {error}", err=True)
+        _print_line(f"note: cannot tell which pods are set aside: {error}", err=True)
         return {}
 
 
@@ -306,8 +306,8 @@ def _queue_row(entry: "QueueEntry") -> dict[str, Any]:
 
 @main.command()
 @_kubeconfig_option
-@click.option("--context", help="A context of that file other than its current one.")
-@click.option("--namespace", "-n", help="Only pods of this namespace.  [default: of all]")
+@click.option("--context", help="Context of the kubeconfig.  [default: its current one]")
+@click.option("--namespace", "-n", help="Only pods of this namespace.  [default: all]")
 @click.option(
     "--gate", default="kubextend.dev/queue", show_default=True, help="The scheduling gate."
 )
@@ -320,10 +320,10 @@ def ungate(
     gate: str,
     dry_run: bool,
 ) -> None:
-    """Take our scheduling gate off every pod: for when kubextend is not to come back.
+    """Remove our scheduling gate from every pod, before you uninstall kubextend.
 
-    Needs no configuration and no running kubextend. What puts the gate on new pods is to be taken
-    away first.
+    Needs no configuration and no running kubextend. First remove whatever puts the gate on new
+    pods.
     """
     from kubextend import cluster
 
@@ -343,9 +343,9 @@ def ungate(
     failed = [(pod, why) for pod, fate, why in fates if fate not in done]
     for pod, why in failed:
         _print_line(f"error: {pod.namespace}/{pod.name}: {why or 'no answer in time'}", err=True)
-    click.echo(f"the gate {gate} is off {len(fates) - len(failed)} pods")
+    click.echo(f"removed the gate {gate} from {len(fates) - len(failed)} pods")
     if failed:
-        message = f"{len(failed)} pods still have it"
+        message = f"{len(failed)} pods still have the gate"
         raise click.ClickException(message)
 
 
@@ -355,7 +355,7 @@ def ungate(
 def plugins(config_file: Path | None, output: _Output) -> None:
     """List the plugins that a configuration may name, with their arguments.
 
-    Every package that announces plugins is imported for this.
+    Imports every package that announces plugins.
     """
     from kubextend import plugin_list
 
@@ -390,14 +390,14 @@ def _print_args(listed: "Sequence[ListedPlugin]") -> None:
 @click.option(
     "--directory",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where the package is put; it must not exist or be empty.  [default: after the name]",
+    help="Folder of the package, empty or not there yet.  [default: after the name]",
 )
 @click.option(
     "--point",
     type=click.Choice(["filter", "score"]),
     default="score",
     show_default=True,
-    help="What the plugin does.",
+    help="Extension point of the plugin.",
 )
 def new_plugin(name: str, directory: Path | None, point: Literal["filter", "score"]) -> None:
     """Write a package with the plugin NAME, its test and its configuration."""
@@ -412,7 +412,7 @@ def new_plugin(name: str, directory: Path | None, point: Literal["filter", "scor
 
 @dataclass(frozen=True, slots=True)
 class _RecordedNodes:
-    """The nodes of a file, in the place of those that list and watch would bring."""
+    """The nodes of a file, in place of watched nodes."""
 
     store: "NodeStore"
     synced: bool = True
@@ -426,9 +426,9 @@ class _Recording:
     """A recorded request and the verbs that answer it.
 
     Attributes:
-        profile: the one that answers; None where the pod is nobody's.
-        names: of its nodes, in its order.
-        footer: whose pod it is and which profile answered.
+        profile: the profile that answers; None where no profile is for the pod.
+        names: the names of the nodes, in the order of the request.
+        footer: a line that names the pod and the profile.
     """
 
     body: bytes
@@ -439,9 +439,9 @@ class _Recording:
 
     @classmethod
     def read(cls, request: Path, config_file: Path | None, nodes: Path | None) -> "_Recording":
-        """All three files.
+        """Read the request, the configuration and the nodes.
 
-        Raises: KubextendError: one of them cannot be read.
+        Raises: KubextendError: one of the files cannot be read.
         """
         from kubextend import app, core
 
@@ -464,7 +464,7 @@ class _Recording:
 
 
 def _note_unstarted(plugins: "Iterable[Plugin]") -> None:
-    """A recorded request is answered at once and touches nothing, a metrics server included."""
+    """Note plugins that are not started, because a recorded request calls no metrics server."""
     for plugin in {plugin.name: plugin for plugin in plugins}.values():
         if getattr(plugin, "start", None) is not None:
             message = (
@@ -493,7 +493,7 @@ def _verdicts(names: Sequence[str], result: Mapping[str, Any]) -> list[tuple[str
 
 
 def _print_line(text: str, *, err: bool = False) -> None:
-    """Whatever the cluster calls its things, this is one line."""
+    """Print one line, whatever the names in the cluster contain."""
     click.echo(logs.printable(text), err=err)
 
 

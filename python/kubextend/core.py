@@ -1,7 +1,7 @@
-"""The public face of the native core: usable with no server and no cluster.
+"""The public face of the native core, which needs no server and no cluster.
 
-Reads what kube-scheduler sends an extender, keeps nodes and pods, filters by label, normalises
-scores and writes answers. Must import nothing but the native module.
+The core reads what kube-scheduler sends an extender, keeps nodes and pods, filters by label,
+normalises scores and writes answers. This module may import nothing but the native module.
 """
 
 from kubextend._native import (

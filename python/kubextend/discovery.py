@@ -1,6 +1,6 @@
-"""Which plugins there are in this Python: ours, those of installed packages, those that are given.
+"""Finds the plugins of this Python: ours, those of installed packages, those of the caller.
 
-The one place that asks installed packages. Runs no plugin.
+No other module asks installed packages. This module runs no plugin.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,15 +24,15 @@ _GIVEN = "given to kubextend by its caller"
 def known_plugins(
     given: Mapping[str, Any] | None = None, out_of_tree: Sequence[str] = ()
 ) -> KnownPlugins:
-    """The plugins of kubextend, of installed packages, of the caller and of a configuration.
+    """Return the plugins of kubextend, of installed packages, of the caller and of ``outOfTree``.
 
-    None counts before another: a name that two different classes have is refused where it is used.
+    No source goes before another: a name that two classes have is refused where it is used.
 
     Args:
-        given: plugin classes by name; or what this function answered before, which is kept.
-        out_of_tree: ``package.module:Class``, as ``outOfTree`` of a configuration has it.
+        given: plugin classes by name; or an earlier result of this function, which is kept.
+        out_of_tree: texts ``package.module:Class``, as in ``outOfTree`` of a configuration.
 
-    Raises: PluginUnavailableError: something that was given cannot be had, or its name is taken.
+    Raises: PluginUnavailableError: a given plugin is unavailable, or its name is taken.
     """
     if isinstance(given, KnownPlugins):
         known = given
@@ -54,9 +54,9 @@ def load(
     overrides: Mapping[str, JsonValue] | None = None,
     runs_here: bool = True,
 ) -> tuple[config.ExtenderConfiguration, KnownPlugins]:
-    """The configuration in a file, as ``config.load`` reads it, and every plugin it may name.
+    """Load a configuration as ``config.load`` does, with every plugin that it may name.
 
-    Raises: ConfigError: with every issue of the file.
+    Raises: ConfigError: the configuration cannot run; has every issue of the file.
     """
     known = known_plugins(given)
     loaded = config.load(path, known=known, overrides=overrides, runs_here=runs_here)

@@ -1,4 +1,4 @@
-"""The tree of errors that kubextend raises on purpose; a leaf that anything may import."""
+"""The tree of errors that kubextend raises on purpose; every module may import it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,9 +21,10 @@ class Issue:
     """One thing that is wrong in a configuration file.
 
     Attributes:
-        path: where, as ``profiles[0].plugins.filter.enabled[1].name``; empty for the whole file.
+        path: the place, as ``profiles[0].plugins.filter.enabled[1].name``; empty for the whole
+            file.
         message: what is wrong.
-        value: what stands there.
+        value: the value at that place.
         hint: what would be right; may be empty.
     """
 
@@ -33,13 +34,13 @@ class Issue:
     hint: str = ""
 
     def __str__(self) -> str:
-        """Path, message and hint on one line."""
+        """Return path, message and hint on one line."""
         where = f"{self.path}: " if self.path else ""
         return f"{where}{self.message}" + (f" ({self.hint})" if self.hint else "")
 
 
 class ConfigError(KubextendError):
-    """Everything that is wrong with a configuration, at once."""
+    """Every issue of a configuration, at once."""
 
     def __init__(self, issues: Sequence[Issue]) -> None:
         self.issues = tuple(issues)
@@ -47,15 +48,15 @@ class ConfigError(KubextendError):
 
 
 class PluginError(KubextendError):
-    """A plugin raised, or answered what it may not.
+    """A plugin raised, or returned a wrong value.
 
     Attributes:
-        plugin: its name.
+        plugin: the name of the plugin.
         extension_point: the framework's name of the method, such as ``Filter``.
         message: what happened.
         pod: namespace and name of the pod that the plugin was asked about; empty where unknown.
-        uid: that pod's UID.
-        profile: that pod's schedulerName.
+        uid: UID of that pod.
+        profile: schedulerName of that pod.
         node: the node that the failure is about; empty where no single one is known.
     """
 
@@ -68,7 +69,7 @@ class PluginError(KubextendError):
 
     @property
     def facts(self) -> dict[str, str]:
-        """The attributes that are known, as the facts of a log line."""
+        """The known attributes, as the facts of a log line."""
         names = ("plugin", "extension_point", "pod", "uid", "profile", "node")
         known = {name: getattr(self, name) for name in names}
         return {name: value for name, value in known.items() if value}
@@ -78,7 +79,7 @@ class ClusterError(KubextendError):
     """The Kubernetes API refused, or could not be reached.
 
     Attributes:
-        status: the HTTP status, None where there was no answer.
+        status: the HTTP status; None where there was no answer.
     """
 
     def __init__(self, message: str, status: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Log lines of the whole process, as text for people or as JSON for machines; a leaf.
+"""Log lines of the whole process, as text for people or as JSON for machines.
 
 Modules log through ``logging.getLogger(__name__)`` and pass facts as ``extra``; only the command
 calls ``configure``.
@@ -30,15 +30,15 @@ FORMATS: Final[tuple[Format, ...]] = ("text", "json")
 LEVELS: Final[tuple[Level, ...]] = ("debug", "info", "warning", "error")
 
 _OF_EVERY_RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-# uvicorn's own coloured copy of the message.
+# uvicorn puts a coloured copy of the message there.
 _LEFT_OUT = _OF_EVERY_RECORD | {"color_message"}
 
 
 def configure(level: Level = "info", fmt: Format = "text") -> None:
-    """From here on every logger of the process writes its lines to stderr.
+    """Make every logger of the process write its lines to stderr.
 
     Args:
-        level: the least level that is written.
+        level: the lowest level that is written.
         fmt: ``text``, or ``json`` with one object a line.
     """
     handler = logging.StreamHandler(sys.stderr)
@@ -51,7 +51,7 @@ def configure(level: Level = "info", fmt: Format = "text") -> None:
 
 
 def current() -> tuple[Level, Format]:
-    """With what ``configure`` makes another process write as this one does."""
+    """Return the arguments with which ``configure`` makes another process log like this one."""
     root = logging.getLogger()
     as_json = any(isinstance(handler.formatter, _JsonLines) for handler in root.handlers)
     level = next(
@@ -61,9 +61,9 @@ def current() -> tuple[Level, Format]:
 
 
 def printable(text: str) -> str:
-    """The text as one line that does nothing to a terminal.
+    """Return the text as one line that cannot control a terminal.
 
-    A pod's name or a plugin's text may hold line ends, which must not forge lines of their own,
+    The name of a pod or the text of a plugin may contain line ends, which must not forge log lines,
     escape sequences, and marks that turn the direction of writing.
     """
     if text.isprintable():
@@ -74,11 +74,11 @@ def printable(text: str) -> str:
 
 
 class AtMost(logging.Filter):
-    """Lets only so many lines a second pass; the next line says how many did not.
+    """A filter that passes a number of lines a second; the next line says how many were left out.
 
     Args:
-        lines: how many.
-        clock: seconds that only go forward.
+        lines: lines a second.
+        clock: monotonic seconds.
     """
 
     def __init__(self, lines: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -91,7 +91,7 @@ class AtMost(logging.Filter):
         self._left_out = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the line is written."""
+        """Return whether the line is written."""
         now_s = self._clock()
         with self._lock:
             if now_s >= self._until_s:
@@ -108,7 +108,7 @@ class AtMost(logging.Filter):
 
 
 class _JsonLines(logging.Formatter):
-    """``{"time": …, "level": …, "logger": …, "message": …}`` and the record's extra facts."""
+    """Writes ``{"time": …, "level": …, "logger": …, "message": …}`` and the record's facts."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -126,7 +126,7 @@ class _JsonLines(logging.Formatter):
 
 
 class _TextLines(logging.Formatter):
-    """``TIME LEVEL logger: message key=value``; the lines of a traceback are indented below it."""
+    """Writes ``TIME LEVEL logger: message key=value``, and a traceback indented below."""
 
     def format(self, record: logging.LogRecord) -> str:
         facts = "".join(f" {key}={_shown(value)}" for key, value in _facts(record).items())
@@ -140,7 +140,7 @@ class _TextLines(logging.Formatter):
 
 
 def _indented(text: str) -> str:
-    """Lines that nobody takes for log lines: a message of an exception may look like one."""
+    """Indent lines, so that nobody takes the lines of an exception for log lines."""
     return "".join(f"\n  {printable(line)}" for line in text.split("\n"))
 
 

@@ -1,6 +1,6 @@
-"""What everyone may count: the metrics of one running kubextend; a leaf that anything may import.
+"""The metrics of one running kubextend; any module may import this one.
 
-Nothing here is shared between two instances of ``Metrics``: each has a registry of its own.
+Two instances of ``Metrics`` share nothing: each has a registry of its own.
 """
 
 import threading
@@ -35,8 +35,8 @@ __all__ = [
 
 _MILLISECOND = 0.001
 # kube-scheduler's scheduling_algorithm_duration_seconds has ExponentialBuckets(0.001, 2, 15)
-# (kubernetes v1.36 pkg/scheduler/metrics/metrics.go). The same halving goes on for five buckets
-# below the millisecond, where most answers of a names-mode verb are.
+# (kubernetes v1.36 pkg/scheduler/metrics/metrics.go). Five more buckets halve the millisecond,
+# because most answers of a names-mode verb take less.
 _VERB_SECONDS = tuple(_MILLISECOND * 2.0**power for power in range(-5, 15))
 _NODES = (1, 10, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 15_000, 50_000, 100_000)
 _WAIT_SECONDS = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 14_400, 86_400)
@@ -44,38 +44,38 @@ _BODY_BYTES = tuple(1024.0 * 4.0**power for power in range(11))
 
 
 class NodeStoreStats(Protocol):
-    """What a node store tells of itself; ``core.NodeStoreStats`` is one."""
+    """The statistics of a node store; ``core.NodeStoreStats`` has them."""
 
     @property
     def nodes(self) -> int:
-        """Nodes it holds."""
+        """Nodes in the store."""
 
     @property
     def bytes(self) -> int:
-        """Bytes of node objects it keeps."""
+        """Bytes of node objects in the store."""
 
     @property
     def hits(self) -> int:
-        """Nodes it recognised since the start."""
+        """Nodes that the store recognised since the start."""
 
     @property
     def misses(self) -> int:
-        """Nodes it did not recognise since the start."""
+        """Nodes that the store did not recognise since the start."""
 
 
 class Snapshot(Protocol):
-    """How good the watched nodes are; ``framework.handle.NodeSource`` is one."""
+    """The state of the watched nodes; ``framework.handle.NodeSource`` has it."""
 
     @property
     def synced(self) -> bool:
         """Whether the first list is in."""
 
     def age_s(self) -> float | None:
-        """Seconds since the API last said anything; None before it ever did."""
+        """Return the seconds since the API last sent anything; None before the first time."""
 
 
 class ReflectorStats(Protocol):
-    """What a reflector did since the start; ``cluster.reflector.ReflectorStats`` is one."""
+    """Counts of a reflector since the start; ``cluster.reflector.ReflectorStats`` has them."""
 
     @property
     def lists(self) -> int:
@@ -83,11 +83,11 @@ class ReflectorStats(Protocol):
 
     @property
     def watches(self) -> int:
-        """Watches that were begun; each ends within a minute even where all is well."""
+        """Watches that were begun; a healthy watch ends within a minute too."""
 
     @property
     def events(self) -> int:
-        """Events that the store took in."""
+        """Events that the store applied."""
 
     @property
     def failures(self) -> int:
@@ -95,50 +95,50 @@ class ReflectorStats(Protocol):
 
 
 class Reflector(Snapshot, Protocol):
-    """Who keeps a store equal to the API's objects; ``cluster.Reflector`` is one."""
+    """Keeps a store equal to the API's objects; ``cluster.Reflector`` does."""
 
     @property
     def stats(self) -> ReflectorStats:
-        """What it did."""
+        """Counts since the start."""
 
 
 class OutboxStats(Protocol):
-    """What became of writes that nobody waits for; ``cluster.outbox.OutboxStats`` is one."""
+    """Counts of writes that nobody waits for; ``cluster.outbox.OutboxStats`` has them."""
 
     @property
     def sent(self) -> int:
-        """The API took it."""
+        """Writes that the API accepted."""
 
     @property
     def gone(self) -> int:
-        """What it was about is not there any more."""
+        """Writes about an object that no longer exists."""
 
     @property
     def failed(self) -> int:
-        """Given up."""
+        """Writes that were given up."""
 
     @property
     def dropped(self) -> int:
-        """Never tried."""
+        """Writes that were never tried."""
 
 
 class PluginHealth(Protocol):
-    """How a plugin fares; ``profile.breaker.PluginHealth`` is one."""
+    """The health of a plugin; ``profile.breaker.PluginHealth`` has it."""
 
     @property
     def open(self) -> bool:
-        """It is not called, or only to see whether it has recovered."""
+        """Whether the plugin is not called, or only to see whether it has recovered."""
 
     @property
     def stuck_threads(self) -> int:
-        """Calls of it that were given up and have not come back."""
+        """Calls of the plugin that were given up and have not returned."""
 
 
 class Histogram:
-    """Counts by upper bounds, for a fifth of what prometheus_client's own costs a request.
+    """Counts by upper bound, for a fifth of the cost of prometheus_client's histogram.
 
     Args:
-        bounds: ascending.
+        bounds: the upper bounds, ascending.
     """
 
     def __init__(self, bounds: Sequence[float]) -> None:
@@ -148,13 +148,13 @@ class Histogram:
         self._lock = threading.Lock()
 
     def observe(self, amount: float) -> None:
-        """The amount is counted; from any thread."""
+        """Count an amount; any thread may call."""
         with self._lock:
             self._counts[bisect_left(self._bounds, amount)] += 1
             self._sum += amount
 
     def read(self) -> tuple[list[tuple[str, float]], float]:
-        """How many were at most each bound, the last without one, and the sum of all."""
+        """Return how many amounts were at most each bound, then all, and the sum of all."""
         with self._lock:
             counts, total = list(self._counts), self._sum
         bounds: list[str] = [
@@ -165,13 +165,13 @@ class Histogram:
 
 
 class _HistogramCollector(Collector):
-    """A histogram for each distinct values of its labels.
+    """A histogram for each combination of label values.
 
     Args:
-        name: of the family.
-        text: what it says.
-        bounds: ascending.
-        labels: their names.
+        name: the name of the metric family.
+        text: the help text of the family.
+        bounds: the upper bounds, ascending.
+        labels: the names of the labels.
     """
 
     def __init__(self, name: str, text: str, bounds: Sequence[float], *labels: str) -> None:
@@ -182,7 +182,7 @@ class _HistogramCollector(Collector):
         self._of: dict[tuple[str, ...], Histogram] = {}
 
     def of(self, *values: str) -> Histogram:
-        """That of some values, which is shown from now on."""
+        """Return the histogram for some label values, and show it from now on."""
         found = self._of.get(values)
         return found or self._of.setdefault(values, Histogram(self._bounds))
 
@@ -195,9 +195,9 @@ class _HistogramCollector(Collector):
 
 
 class Metrics:
-    """Counters and histograms of one running kubextend, and the way to render them.
+    """The counters and histograms of one running kubextend, and their rendering.
 
-    Children with their labels bound are kept: ``labels()`` costs as much as the observation.
+    Children with bound labels are kept: ``labels()`` costs as much as the observation.
     """
 
     def __init__(self) -> None:
@@ -308,63 +308,63 @@ class Metrics:
         return histograms
 
     def certificate_reload(self, loaded: bool) -> None:
-        """TLS files were found changed, and loaded or left alone."""
+        """Count changed TLS files, which were loaded or left alone."""
         self._certificate_reloads.labels("ok" if loaded else "error").inc()
 
     def watch_store(self, store: str, stats: Callable[[], NodeStoreStats]) -> None:
-        """Node, byte, hit and miss counts of a node store are read at every scrape.
+        """Read the node, byte, hit and miss counts of a node store at every scrape.
 
         Args:
-            store: the label that tells it apart, ``watched`` or ``request``.
-            stats: asked at every scrape, from any thread.
+            store: the label of the store, ``watched`` or ``request``.
+            stats: returns the statistics; called at every scrape, from any thread.
         """
         self._stores.add(store, stats)
 
     def watch_snapshot(self, snapshot: Snapshot) -> None:
-        """Whether the watched nodes are listed, and their age, are read at every scrape."""
+        """Read at every scrape whether the watched nodes are listed, and their age."""
         self.registry.register(_SnapshotCollector(snapshot))
 
     def watch_reflector(self, resource: str, reflector: Reflector) -> None:
-        """Lists, watches, events, failures and age of a reflector are read at every scrape.
+        """Read the lists, watches, events, failures and age of a reflector at every scrape.
 
         Args:
-            resource: the label that tells it apart, ``nodes`` or ``pods``.
-            reflector: asked at every scrape, from any thread.
+            resource: the label of the reflector, ``nodes`` or ``pods``.
+            reflector: read at every scrape, from any thread.
         """
         self._reflectors.add(resource, reflector)
 
     def watch_activations(self, stats: Callable[[], OutboxStats]) -> None:
-        """What became of the wake-ups of pods is read at every scrape."""
+        """Read at every scrape how many wake-ups of pods were sent, failed or dropped."""
         text = "Wake-ups of pods: sent, gone (with their pod), failed, dropped (never tried)."
         self.registry.register(_OutboxCollector("kubextend_activations", text, stats))
 
     def watch_events(self, stats: Callable[[], OutboxStats]) -> None:
-        """What became of the Events about pods is read at every scrape."""
+        """Read at every scrape how many Events about pods were sent, failed or dropped."""
         text = "Events about pods: sent, gone (with their pod), failed, dropped (never tried)."
         self.registry.register(_OutboxCollector("kubextend_held_pod_events", text, stats))
 
     def watch_waiting_pods(self, count: Callable[[], int]) -> None:
-        """How many pods Permit holds is read at every scrape."""
+        """Read at every scrape how many pods Permit holds."""
         gauge = Gauge("kubextend_waiting_pods", "Pods that Permit holds.", registry=self.registry)
         gauge.set_function(count)
 
     def watch_plugins(self, health: Callable[[], Mapping[str, PluginHealth]]) -> None:
-        """Breakers and stuck threads of the plugins, by name, are read at every scrape."""
+        """Read the breakers and stuck threads of the plugins, by name, at every scrape."""
         self.registry.register(_PluginCollector(health))
 
     def watch_queue(
         self, counts: Callable[[], Mapping[str, int]], leads: Callable[[], bool]
     ) -> None:
-        """Pods of the queue by state, and whether this replica releases them, at every scrape."""
+        """Read the pods of the queue by state, and whether this replica leads, at every scrape."""
         self.registry.register(_QueueCollector(counts, leads))
 
     def render(self) -> tuple[bytes, str]:
-        """Every metric in Prometheus' text format, and its content type. Slow: not on a loop."""
+        """Return every metric in Prometheus' text format, and the content type; slow."""
         return generate_latest(self.registry), CONTENT_TYPE_PLAIN_0_0_4
 
 
 class _StoreCollector(Collector):
-    """Reads the node stores when it is scraped, so that no request has to write a gauge."""
+    """Reads the node stores at each scrape, so that no request has to write a gauge."""
 
     def __init__(self) -> None:
         self._stores: dict[str, Callable[[], NodeStoreStats]] = {}
@@ -388,7 +388,7 @@ class _StoreCollector(Collector):
 
 
 class _SnapshotCollector(Collector):
-    """Reads the state of the node watch when it is scraped."""
+    """Reads the state of the node watch at each scrape."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -408,7 +408,7 @@ class _SnapshotCollector(Collector):
 
 
 class _ReflectorCollector(Collector):
-    """Reads the reflectors when it is scraped."""
+    """Reads the reflectors at each scrape."""
 
     def __init__(self) -> None:
         self._reflectors: dict[str, Reflector] = {}
@@ -441,7 +441,7 @@ class _ReflectorCollector(Collector):
 
 
 class _OutboxCollector(Collector):
-    """Reads what became of writes when it is scraped."""
+    """Reads the counts of an outbox at each scrape."""
 
     def __init__(self, name: str, text: str, stats: Callable[[], OutboxStats]) -> None:
         self._name = name
@@ -459,7 +459,7 @@ class _OutboxCollector(Collector):
 
 
 class _PluginCollector(Collector):
-    """Reads the state of the plugins when it is scraped."""
+    """Reads the state of the plugins at each scrape."""
 
     def __init__(self, health: Callable[[], Mapping[str, PluginHealth]]) -> None:
         self._health = health
@@ -479,7 +479,7 @@ class _PluginCollector(Collector):
 
 
 class _QueueCollector(Collector):
-    """Reads the queue when it is scraped."""
+    """Reads the queue at each scrape."""
 
     def __init__(self, counts: Callable[[], Mapping[str, int]], leads: Callable[[], bool]) -> None:
         self._counts = counts

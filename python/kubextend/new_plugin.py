@@ -1,4 +1,4 @@
-"""Writes a package with a plugin of one's own, ready to be installed and tested."""
+"""Writes a package with a new plugin, ready to be installed and tested."""
 
 import json
 import re
@@ -27,11 +27,11 @@ class NewPluginError(KubextendError):
 
 @dataclass(frozen=True, slots=True)
 class NewPlugin:
-    """The names that a package goes by.
+    """The names of a new plugin package.
 
     Attributes:
-        name: of the class, and what a configuration calls it.
-        point: what it does.
+        name: the name of the class, and of the plugin in a configuration.
+        point: the extension point of the plugin.
     """
 
     name: str
@@ -39,9 +39,9 @@ class NewPlugin:
 
     @classmethod
     def named(cls, name: str, point: Literal["filter", "score"]) -> Self:
-        """A plugin called so; ``zone-spread`` is as good as ``ZoneSpread``.
+        """Return a plugin of this name; ``zone-spread`` is as good as ``ZoneSpread``.
 
-        Raises: NewPluginError: it is no name, or somebody else's.
+        Raises: NewPluginError: the text is no name, or the name of another plugin.
         """
         if _NAME.fullmatch(name) is None:
             message = f"{name} is no name for a plugin: use letters and digits, as in ZoneSpread"
@@ -55,21 +55,21 @@ class NewPlugin:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Of its name, in lower case."""
+        """The words of the name, in lower case."""
         return tuple(word.lower() for word in _WORD.findall(self.name))
 
     @property
     def distribution(self) -> str:
-        """What pip calls it."""
+        """The name of the package for pip."""
         return "-".join(self.words)
 
     @property
     def module(self) -> str:
-        """What Python calls it; never a keyword, as it has a second word or is a plugin's."""
+        """The name of the module; never a keyword: two words, or one word with ``_plugin``."""
         return "_".join(self.words) if len(self.words) > 1 else f"{self.words[0]}_plugin"
 
     def files(self) -> Mapping[Path, str]:
-        """Every file of the package by its path in it."""
+        """Return the text of every file of the package, by its path in the package."""
         return {
             Path("pyproject.toml"): self._filled("pyproject.toml"),
             Path("README.md"): self._filled("README.md"),
@@ -81,9 +81,9 @@ class NewPlugin:
         }
 
     def write(self, folder: Path) -> Iterator[Path]:
-        """Every file once it is written, under its whole path.
+        """Write the files, and yield the whole path of each.
 
-        Raises: NewPluginError: something is there already, or the folder cannot be written to.
+        Raises: NewPluginError: the folder is not empty, or cannot be written to.
         """
         try:
             if folder.exists() and any(folder.iterdir()):

@@ -1,7 +1,7 @@
-"""What is known of each plugin: where it comes from, which points it extends, what Args it takes.
+"""Lists the plugins: where each comes from, which points it extends, what Args it takes.
 
-Imports every plugin that any installed package announces; one that cannot be imported is listed
-with the reason. Runs none.
+The module imports every plugin that an installed package announces, and lists one that cannot be
+imported with the reason. The module runs no plugin.
 """
 
 import json
@@ -28,10 +28,10 @@ class Arg:
     """One field of a plugin's Args.
 
     Attributes:
-        name: as ``pluginConfig[].args`` spells it; ``rules[].score`` is a field of each rule.
-        type: in JSON's words.
-        default: as JSON, None where the field must be given.
-        description: what its author says of it.
+        name: the field in ``pluginConfig[].args``; ``rules[].score`` is a field of each rule.
+        type: the type in JSON's words.
+        default: the default as JSON; None where the field must be given.
+        description: the author's description of the field.
     """
 
     name: str
@@ -50,9 +50,9 @@ class ListedPlugin:
     """A plugin that a configuration may name.
 
     Attributes:
-        source: who brings it; several where it was found more than once.
-        extension_points: in the order in which a pod meets them.
-        error: why it cannot be used; empty where it can.
+        source: where the plugin comes from; several sources where it was found more than once.
+        extension_points: the points, in the order in which a pod meets them.
+        error: why the plugin is unavailable; empty where it is available.
     """
 
     name: str
@@ -62,7 +62,7 @@ class ListedPlugin:
     error: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the plugin as a JSON object."""
         args = [
             asdict(arg) | {"required": arg.required, "default": json.loads(arg.default or "null")}
             for arg in self.args
@@ -77,7 +77,7 @@ class ListedPlugin:
 
 
 def listed(known: KnownPlugins) -> Iterator[ListedPlugin]:
-    """All of them, in the order in which they were found."""
+    """Yield every known plugin, in the order in which they were found."""
     for name in known:
         source = ", ".join(dict.fromkeys(known.sources(name)))
         try:
@@ -126,7 +126,7 @@ def _type(annotation: object) -> str:
 
 
 def _schema_type(annotation: object) -> str:
-    """What its JSON schema says, for types that have no name in JSON of their own."""
+    """Return the type in the annotation's JSON schema, for types without a JSON name."""
     known: Any = annotation
     schema = TypeAdapter(known).json_schema()
     if "enum" in schema:
@@ -136,7 +136,7 @@ def _schema_type(annotation: object) -> str:
 
 
 def _models(annotation: object) -> Iterator[tuple[type[BaseModel], str]]:
-    """The models in a field's type, each with what stands between its name and theirs."""
+    """Yield the models in a field's type, each with the text between the two names."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation, ""
     mark = "[]" if get_origin(annotation) in (list, tuple, set, frozenset) else ""

@@ -1,6 +1,6 @@
-"""The scheduling queue, joined: a configuration and its plugins on one side, a cluster on another.
+"""Joins the scheduling queue: a configuration with its plugins, and a cluster.
 
-``app`` runs it beside the verbs; the command shows it without running it.
+``app`` runs the queue beside the verbs; the command shows the queue without running it.
 """
 
 import logging
@@ -34,7 +34,7 @@ _LOGGER = logging.getLogger(__name__)
 
 _SAID_AGAIN_S: Final = 60.0
 _MOST_AT_ONCE: Final = 8
-"""Many times what one kube-apiserver works at."""
+"""Patches under way; more would not make one kube-apiserver faster."""
 _OUTSIDE_OF_A_POD: Final = "kube-system"
 
 
@@ -44,14 +44,14 @@ def scheduling_queue(
     failed: Failed,
     leads: Callable[[], bool] = lambda: True,
 ) -> SchedulingQueue:
-    """The queue that the configuration asks for, which nothing is told to yet.
+    """Return the queue that the configuration asks for, still without pods.
 
     Args:
-        config: one that turns the queue on.
-        profiles: with their plugins, by scheduler name.
-        failed: told of a plugin's failure: its name, the extension point, what happened, to
-            which pods.
-        leads: whether this replica is the one that releases pods.
+        config: a configuration that turns the queue on.
+        profiles: profiles with their plugins, by scheduler name.
+        failed: called when a plugin fails: its name, the extension point, what happened, and which
+            pods.
+        leads: whether this replica releases pods.
     """
     sorting = next(iter(profiles.values())).queue_sort[0]
     gatekeeper = Gatekeeper(
@@ -72,7 +72,7 @@ def scheduling_queue(
 
 
 def lease_name(config: ExtenderConfiguration) -> cluster.LeaseName:
-    """The Lease that says which replica runs the queue."""
+    """Return the name of the Lease that decides which replica runs the queue."""
     lease = config.queue.lease
     namespace = lease.namespace or cluster.own_namespace() or _OUTSIDE_OF_A_POD
     return cluster.LeaseName(namespace, lease.name)
@@ -84,12 +84,12 @@ def queue_entries(
     pods: Iterable[core.Pod],
     set_aside: Mapping[str, str],
 ) -> list[QueueEntry]:
-    """The queue that these pods make, as the replica that runs it sees them when it starts.
+    """Return the queue of these pods, as a replica sees it that starts to run the queue.
 
     Args:
-        config: one that turns the queue on.
-        profiles: with their plugins.
-        pods: all that are on no node.
+        config: a configuration that turns the queue on.
+        profiles: profiles with their plugins.
+        pods: every pod that is on no node.
         set_aside: why pods cannot be released, by UID.
     """
     queue = scheduling_queue(config, profiles.by_scheduler_name, _log_failure)
@@ -102,13 +102,13 @@ def queue_entries(
 
 @dataclass(frozen=True, slots=True)
 class QueueSide:
-    """What runs the queue.
+    """Everything that runs the queue.
 
     Attributes:
-        pods: those on no node, by list and watch.
-        runner: of the queue.
-        ungater: takes gates off.
-        election: says whether this replica does.
+        pods: the pods on no node, by list and watch.
+        runner: runs the queue.
+        ungater: removes gates.
+        election: decides whether this replica removes them.
     """
 
     pods: cluster.Reflector[core.PodStore]
@@ -125,7 +125,7 @@ class QueueSide:
         metrics: Metrics,
         events: cluster.EventRecorder,
     ) -> "QueueSide":
-        """All of it joined and not started; no call is made yet."""
+        """Make and join the parts without starting them; makes no call yet."""
 
         def told(pod: core.Pod, fate: cluster.Fate, why: str) -> None:
             _tell(runner, metrics, pod, fate, why)
@@ -157,13 +157,13 @@ class QueueSide:
         return cls(pods, runner, ungater, election)
 
     def start(self) -> None:
-        """Pods are released from now on, by this replica or by another."""
+        """Start the queue; the replica that leads releases pods."""
         self.runner.start()
         self.pods.start()
         self.election.start()
 
     def stop(self) -> None:
-        """Nothing is released any more, and another replica may do it at once."""
+        """Release no further pod, and let another replica lead at once."""
         self.runner.stop()
         self.ungater.stop()
         self.pods.stop()
@@ -173,7 +173,7 @@ class QueueSide:
 def _tell(
     runner: QueueRunner, metrics: Metrics, pod: core.Pod, fate: cluster.Fate, why: str
 ) -> None:
-    """What became of a patch is counted and handed on."""
+    """Count the result of a patch, and tell the queue."""
     if fate is cluster.Fate.RETURNED:
         runner.returned(pod)
         return
@@ -193,7 +193,7 @@ def _log_failure(plugin: str, point: str, what: str, pods: str) -> None:
 
 
 class _Failures:
-    """Counts the failures of plugins, and says of each once a minute that it fails."""
+    """Counts the failures of plugins, and logs each failing plugin once a minute."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics

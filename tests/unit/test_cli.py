@@ -301,7 +301,7 @@ def test_check_warns_of_no_scoring_bug_where_names_are_sent(config_file: Path) -
         "Kubernetes API: the service account, else the default kubeconfig, context dev",
     ]
     assert result.stdout.splitlines()[-1] == (
-        "note: extender.httpTimeout: one hanging call holds up the scheduling of all pods so long"
+        "note: extender.httpTimeout: one hanging call holds up all scheduling for that long"
     )
 
 

@@ -1,7 +1,7 @@
 """Everything that talks to the Kubernetes API: list/watch, binding, patches, leases, Events.
 
-The only package that imports ``kubernetes``, and only once ``connect`` is called: a process
-without a cluster never loads it.
+No other package imports ``kubernetes``. This package imports it once ``connect`` is called, so a
+process without a cluster never loads it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespac
 
 
 def own_namespace() -> str | None:
-    """The namespace that this process runs in; None outside of any pod."""
+    """Return the namespace that this process runs in; None outside of a pod."""
     try:
         return _NAMESPACE.read_text().strip() or None
     except OSError:
@@ -63,20 +63,20 @@ def own_namespace() -> str | None:
 
 
 def unconnected_client() -> ApiClient:
-    """A client for plugins that are made and never run, without credentials."""
+    """Return a client without credentials, for plugins that are made and never run."""
     from kubernetes.client import ApiClient  # noqa: PLC0415 - as in ``connect``
 
     return ApiClient()
 
 
 def check_kubeconfig(path: str, context: str | None = None) -> None:
-    """The file has the context, with its cluster and user; no command in it is run.
+    """Check that the file has the context, with its cluster and user; runs no command in it.
 
     Args:
-        path: a kubeconfig file that is there.
-        context: of that file, other than its current one.
+        path: an existing kubeconfig file.
+        context: a context of that file, other than its current one.
 
-    Raises: ClusterError: it has not, or cannot be understood.
+    Raises: ClusterError: the file lacks one of them, or cannot be understood.
     """
     from kubextend.cluster import client  # noqa: PLC0415 - as in ``connect``
 
@@ -84,15 +84,16 @@ def check_kubeconfig(path: str, context: str | None = None) -> None:
 
 
 def connect(kubeconfig: str | None = None, context: str | None = None) -> Cluster:
-    """The cluster that the credentials point to; no call is made yet, so it may be down.
+    """Return the cluster of the credentials; makes no call yet, so the cluster may be down.
 
     Args:
-        kubeconfig: a kubeconfig file; None means the pod's service account where there is one,
-            else ``$KUBECONFIG`` or ``~/.kube/config``.
+        kubeconfig: a kubeconfig file; None means the pod's service account where there is one, else
+            ``$KUBECONFIG`` or ``~/.kube/config``.
         context: a context of that file other than its current one.
 
     Raises:
-        ClusterError: there are no usable credentials; says in which file, and what to do.
+        ClusterError: there are no usable credentials; the message says in which file, and what to
+            do.
     """
     from kubextend.cluster import client  # noqa: PLC0415 - loads kubernetes, a quarter second
 

@@ -1,8 +1,8 @@
-"""Wakes pods that kube-scheduler has parked: a condition of ours on the pod is an update of it.
+"""Wakes pods that kube-scheduler has parked, by a condition of kubextend on the pod.
 
-An update of the pod's own is what makes kube-scheduler look at it again (nothing that happened
-to a node before it parked the pod will). Never makes its caller wait; a wake-up is delayed by
-limits, and lost only when the API refuses it for good.
+The condition is an update of the pod, which makes kube-scheduler try the pod again; a node event
+from before it parked the pod does not. The caller never waits. Limits delay a wake-up, and it is
+lost only if the API refuses it for good.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ REASON = "NodesChanged"
 RATE = 20.0
 BURST = 50
 POD_INTERVAL_S = 1.0
-"""kube-scheduler's own backoff begins at a second: waking a pod more often does nothing."""
+"""kube-scheduler's own backoff begins at a second: more frequent wake-ups have no effect."""
 CALL_S = 5.0
 
 
 class Activator:
-    """Patches pods.
+    """Patches pods to wake them.
 
     Args:
         cluster: the API.
         rate: patches a second in the long run.
         burst: patches at once.
         pod_interval_s: the least time between two patches of one pod.
-        clock: seconds, monotonic.
+        clock: monotonic seconds.
     """
 
     def __init__(
@@ -62,13 +62,13 @@ class Activator:
 
     @property
     def stats(self) -> OutboxStats:
-        """What became of the patches."""
+        """How many patches were sent, refused or dropped."""
         return self._outbox.stats
 
     def activate(self, pods: Iterable[Pod]) -> None:
-        """Each pod will be looked at again by kube-scheduler, soon. Never waits.
+        """Make kube-scheduler try each pod again, soon. Never waits.
 
-        A pod that is already waiting to be patched is patched once.
+        A pod that already waits for its patch is patched once.
         """
         for pod in pods:
             if is_addressable(pod):
@@ -78,7 +78,7 @@ class Activator:
                 self.stats.dropped += 1
 
     def stop(self) -> None:
-        """No patch begins after this; those that wait are dropped."""
+        """Begin no further patch, and drop the waiting ones."""
         self._outbox.stop()
 
     def _patch(self, path: str, uid: str) -> Call:
@@ -87,12 +87,12 @@ class Activator:
 
 
 def patch(uid: str, generation: int, now: datetime) -> dict[str, object]:
-    """The patch of ``pods/status`` that sets our condition anew.
+    """Return the patch of ``pods/status`` that sets our condition anew.
 
     Args:
-        uid: a pod of the same name with another one is left alone.
-        generation: differs from patch to patch, so that each one is an update.
-        now: with its time zone.
+        uid: UID of the pod; the API refuses the patch for another pod of the same name.
+        generation: a number that differs between patches, so that each one is an update.
+        now: the present time, with its time zone.
     """
     condition = {
         "type": CONDITION,

@@ -1,8 +1,7 @@
-"""Writes the Binding: the default Bind, and the one place where a pod is given a node.
+"""Writes Bindings: the default Bind, and the one place where a pod gets its node.
 
-Posting the same Binding twice is harmless (the API binds a pod once), so every answer that does
-not say for sure what happened is settled by reading the pod. Holds no lock: call it from as many
-threads as wanted.
+The API binds a pod once, so posting a Binding twice is harmless. After an answer that leaves the
+result open, the binder reads the pod. The binder holds no lock; any number of threads may call.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ class Binder:
 
     Args:
         cluster: the API.
-        timeout_s: for one ``bind``, all its attempts together.
-        clock: seconds, monotonic.
+        timeout_s: seconds for one ``bind`` with all its attempts.
+        clock: monotonic seconds.
         sleep: waits between attempts.
     """
 
@@ -62,17 +61,18 @@ class Binder:
     def bind(
         self, namespace: str, name: str, uid: str, node: str, *, timeout_s: float | None = None
     ) -> None:
-        """The pod with this UID is bound to this node, by this call or by an earlier one.
+        """Bind the pod of this UID to the node; a pod that is bound there already counts as bound.
 
         Args:
-            namespace: of the pod.
-            name: of the pod.
-            uid: of the pod; another pod of the same name is left alone.
-            node: where it goes.
-            timeout_s: when somebody waits for it no longer than that; else the binder's own.
+            namespace: namespace of the pod.
+            name: name of the pod.
+            uid: UID of the pod; another pod of the same name is left alone.
+            node: name of the node.
+            timeout_s: seconds that the caller waits, if fewer than the binder's own.
 
         Raises:
-            ClusterError: it is not, or that could not be found out in time; says why.
+            ClusterError: the pod is not bound, or the result is unknown in time; the message says
+                why.
         """
         _Binding(self._cluster, namespace, name, uid, node).write(
             self._clock()
@@ -108,7 +108,7 @@ class _Binding:
     def write(
         self, deadline: float, clock: Callable[[], float], sleep: Callable[[float], object]
     ) -> None:
-        """Post it, and ask and post again until what happened is known or time is up."""
+        """Post the Binding, and ask and post again until the result is known or time is up."""
         pause_s = FIRST_PAUSE_S
         while True:
             try:
@@ -127,11 +127,11 @@ class _Binding:
             pause_s = min(pause_s * 2, PAUSE_S)
 
     def _settled(self, left_s: float) -> bool:
-        """Whether the pod is on the node; False where it is still free and may be posted again.
+        """Return whether the pod is on the node; False: the pod is free, and may be posted again.
 
         Raises:
-            ClusterError: it cannot be bound.
-            RefusedError: not now.
+            ClusterError: the pod cannot be bound.
+            RefusedError: the pod cannot be bound now.
             UnreachableError: the API does not answer at all.
         """
         call_s = max(min(CALL_S, left_s / 2), 0.05)
@@ -150,14 +150,14 @@ class _Binding:
         return True
 
     def _conflict(self, conflict: RefusedError, call_s: float) -> bool:
-        """Bound here already, or the API's own sentence: being deleted, gated, another UID."""
+        """Return True if the pod is bound here; else raise the API's sentence, as for its UID."""
         if self._on_the_node(call_s):
             return True
         message = f"cannot bind pod {self._pod} to {self._node}: {conflict.reason}"
         raise ClusterError(message, CONFLICT) from conflict
 
     def _on_the_node(self, call_s: float, trouble: RefusedError | None = None) -> bool:
-        """Whether the pod is bound here, asked of the API; False when it is bound nowhere."""
+        """Ask the API whether the pod is bound here; False where the pod is bound nowhere."""
         call = Call("GET", self._path, call_s)
         try:
             body = self._cluster.request(call)

@@ -1,4 +1,4 @@
-"""A call to the Kubernetes API, and the two ways in which it fails. Knows nothing of the client."""
+"""A call to the Kubernetes API, and the ways in which it fails; independent of the client."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ TOO_MANY_REQUESTS = 429
 SERVER_ERROR = 500
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
-"""As wide as any name of the API: what fits has no place to go but its own part of the path."""
+"""Accepts any name of the API, and no text that could leave its own part of the path."""
 
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
-"""Lists such as conditions and gates merge by their keys: what a patch does not name stays."""
+"""Lists such as conditions and gates merge by key: entries that a patch does not name stay."""
 
 
 def is_addressable(pod: Pod) -> bool:
-    """Whether a path can be made of its names, and it can be told from its successor by UID."""
+    """Return whether the pod's names fit into a path, and a UID tells it from its successor."""
     return bool(pod.uid and NAME.fullmatch(pod.namespace) and NAME.fullmatch(pod.name))
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request.
+    """One request to the API.
 
     Attributes:
-        method: of HTTP.
-        path: absolute, each part already quoted.
+        method: the HTTP method.
+        path: the absolute path, each part already quoted.
         timeout_s: the longest silence; connecting gets at most five seconds of it.
         query: parameters of the URL.
         body: sent as JSON.
-        content_type: of the body.
+        content_type: the content type of the body.
         accept: the content types of an answer.
-        most_bytes: a longer answer is not read to its end; None: any is.
+        most_bytes: bound on the answer; a longer one is not read to its end. None: no bound.
     """
 
     method: str
@@ -60,26 +60,26 @@ class Call:
 
 
 class UnreachableError(ClusterError):
-    """No whole answer came: whether the call took effect is not known."""
+    """No whole answer came: whether the call took effect is unknown."""
 
     def __init__(self, call: Call, reason: object) -> None:
         super().__init__(f"{call}: {' '.join(str(reason).split())}")
 
 
 class TooLongError(ClusterError):
-    """The answer is longer than its reader takes."""
+    """The answer is longer than its reader accepts."""
 
     def __init__(self, call: Call, most_bytes: int) -> None:
         super().__init__(f"{call}: the answer is longer than {most_bytes} bytes")
 
 
 class RefusedError(ClusterError):
-    """The API answered, and the answer is not a success.
+    """The API answered, but not with success.
 
     Attributes:
         status: the HTTP status, or the code of a watch's ERROR event.
         reason: the message of the API's Status object, else the HTTP reason.
-        retry_after_s: what the answer asked to wait; None where it did not ask.
+        retry_after_s: the seconds that the answer asked to wait; None where it did not ask.
     """
 
     status: int
@@ -93,5 +93,5 @@ class RefusedError(ClusterError):
 
     @property
     def passes(self) -> bool:
-        """Whether the same call may succeed later: overload, or a fault of the server's own."""
+        """Whether the same call may succeed later: after an overload, or a fault of the API."""
         return self.status == TOO_MANY_REQUESTS or self.status >= SERVER_ERROR

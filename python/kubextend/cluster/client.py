@@ -1,7 +1,7 @@
 """The connection to the Kubernetes API: credentials, one pool of connections, raw bytes.
 
-Every other module of the package goes through ``Cluster``; it makes one attempt a call (and a
-second after a 401, with credentials read anew), because who calls knows best when to try again.
+Every other module of the package uses ``Cluster``. ``Cluster`` makes one attempt for each call, and
+a second one after a 401 with credentials read anew: the caller knows best when to try again.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 5.0
 POOL_SIZE = 256
-"""Connections kept: as many as binds that run at once, or each further one pays a handshake."""
+"""Connections kept: as many as binds run at once; each bind beyond that pays for a handshake."""
 TOKEN_KEPT_S = 10.0
-"""The client's own hook costs 50 us a call; it reads a mounted token anew every minute."""
+"""The official client's token hook costs 50 us a call; it reads a mounted token every minute."""
 RENEWAL_INTERVAL_S = 5.0
 RETRY_AFTER_LIMIT_S = 120.0
 MOST_SENTENCE_CHARS = 200
@@ -69,14 +69,14 @@ _NO_ANSWER = (*BROKEN, ApiException, ConfigException, ValueError)
 
 
 def connect(kubeconfig: str | None = None, context: str | None = None) -> Cluster:
-    """See ``kubextend.cluster.connect``."""
+    """Connect as ``kubextend.cluster.connect`` says."""
     if kubeconfig is None and context is None and _in_a_pod():
         return Cluster(_service_account)
     return Cluster(partial(_kubeconfig, kubeconfig or _default_kubeconfig(), context))
 
 
 def check_kubeconfig(path: str, context: str | None = None) -> None:
-    """See ``kubextend.cluster.check_kubeconfig``."""
+    """Check a kubeconfig file as ``kubextend.cluster.check_kubeconfig`` says."""
     try:
         KubeConfigLoader(KubeConfigMerger(path).config, active_context=context)  # type: ignore[no-untyped-call]
     except _BROKEN_FILE as error:
@@ -138,7 +138,7 @@ class Cluster:
 
     Args:
         load: reads the credentials; called again after a 401.
-        clock: seconds, monotonic.
+        clock: monotonic seconds.
     """
 
     def __init__(
@@ -152,16 +152,16 @@ class Cluster:
 
     @property
     def host(self) -> str:
-        """The API's address, for messages."""
+        """The address of the API, for messages."""
         return self._session.host
 
     @property
     def api_client(self) -> ApiClient:
-        """The official client under the present credentials, for plugins that make calls."""
+        """The official client with the present credentials, for plugins that make calls."""
         return self._session.api_client
 
     def request(self, call: Call) -> bytes:
-        """The body of a successful answer.
+        """Send a call and return the body of a successful answer.
 
         Raises:
             RefusedError: the API answered with something other than 2xx.
@@ -170,7 +170,7 @@ class Cluster:
         """
         response = self._open(call)
         try:
-            # Joining a list of pieces would hold all of the answer twice.
+            # Joining a list of pieces would hold the whole answer twice.
             whole = BytesIO()
             for piece in response.stream(READ_BYTES):
                 whole.write(piece)
@@ -183,7 +183,7 @@ class Cluster:
             response.close()
 
     def stream(self, call: Call) -> Stream:
-        """An answer without an end, read as it comes.
+        """Open an answer without an end, which is read as it comes.
 
         Raises:
             RefusedError: the API answered with something other than 2xx.
@@ -202,7 +202,7 @@ class Cluster:
         return response
 
     def _renew(self, stale: _Session) -> bool:
-        """Whether there are other credentials now than those of a session that got a 401."""
+        """Return whether the credentials are now other ones than those that got a 401."""
         with self._renewing:
             if self._session is not stale:
                 return True
@@ -218,7 +218,7 @@ class Cluster:
 
 
 class _Session:
-    """The client's connections under one set of credentials."""
+    """The client's connections with one set of credentials."""
 
     def __init__(self, configuration: Configuration, clock: Callable[[], float]) -> None:
         configuration.retries = False
@@ -284,7 +284,7 @@ def _refusal(call: Call, response: BaseHTTPResponse) -> RefusedError:
 
 
 def _status_message(body: bytes) -> str:
-    """``message`` of a Kubernetes Status; empty where the body is something else."""
+    """Return ``message`` of a Kubernetes Status; empty where the body is something else."""
     with suppress(orjson.JSONDecodeError):
         status = orjson.loads(body)
         if isinstance(status, dict):
@@ -293,18 +293,18 @@ def _status_message(body: bytes) -> str:
 
 
 def _sentence(body: bytes) -> str:
-    """The body where it is one short line of text, as Go answers plain HTTP on a TLS port."""
+    """Return a body of one short line of text, as Go answers plain HTTP on a TLS port; else ""."""
     text = body.decode(errors="replace").strip()
     short = len(text) <= MOST_SENTENCE_CHARS and text.isprintable()
     return text if short and text[:1].isalpha() else ""
 
 
 def retry_after_s(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds that a Retry-After header asks to wait, at most two minutes; None without one.
+    """Return the seconds that a Retry-After header asks to wait, at most 120; None without one.
 
     Args:
-        headers: of the answer, matched in any case by the client.
-        now: seconds since the epoch, for the header's form with a date.
+        headers: the headers of the answer; the client matches names in any case.
+        now: seconds since the epoch, for a header with a date.
     """
     text = headers.get("Retry-After")
     if not text:

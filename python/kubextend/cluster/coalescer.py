@@ -1,4 +1,4 @@
-"""Tells someone that something changed, once for any number of changes; never on the watch."""
+"""Gathers notices of change into few calls, on a thread other than the watch's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JOIN_S = 2.0
 class Coalescer:
     """Calls ``tell`` on a thread of its own soon after ``notify``.
 
-    Notices that arrive while a call runs, or within 20 ms of it, share the next one; none is
+    Notices that arrive during a call, or within 20 ms after it, share the next call; no notice is
     lost.
     """
 
@@ -33,11 +33,11 @@ class Coalescer:
         self._thread.start()
 
     def notify(self) -> None:
-        """``tell`` will be called after this moment. Never waits."""
+        """Make a call of ``tell`` begin after this moment. Never waits."""
         self._noticed.set()
 
     def stop(self) -> None:
-        """No call begins after this."""
+        """Begin no further call."""
         self._stopped.set()
         self._noticed.set()
         if self._thread.is_alive():
@@ -52,5 +52,5 @@ class Coalescer:
             try:
                 self._tell()
             except Exception:
-                log.exception("what was told of a change failed")
+                log.exception("the callback for a change failed")
             self._stopped.wait(INTERVAL_S)

@@ -1,7 +1,7 @@
 """Decides by a Lease which of several replicas leads, as client-go's leader election does.
 
-The official client has one too, but it can be neither stopped nor made to give its lease back, goes
-by the wall clock, and ends for good when a connection breaks.
+The official client has an election too, but nobody can stop it or make it give its lease back; it
+uses the wall clock, and ends for good when a connection breaks.
 
 Source: client-go v0.36 tools/leaderelection/leaderelection.go
 """
@@ -32,11 +32,11 @@ log = logging.getLogger(__name__)
 
 LEASE_S = 15
 RENEW_S = 10.0
-"""Who has not renewed for so long leads no more; what it began last ends within the lease."""
+"""A leader that has not renewed for 10 s stops acting; its last calls end within the lease."""
 RETRY_S = 2.0
 CALL_S = 5.0
 GIVE_BACK_S = 1
-"""The duration that a lease given back is written with, as by client-go."""
+"""The duration in a lease that is given back, as in client-go."""
 JOIN_S = 2 * CALL_S
 FORBIDDEN = 403
 
@@ -45,7 +45,7 @@ Lease = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LeaseName:
-    """Which Lease it is about."""
+    """The name of a Lease."""
 
     namespace: str
     name: str
@@ -55,35 +55,35 @@ class LeaseName:
 
     @property
     def collection(self) -> str:
-        """The path of the leases of its namespace."""
+        """The path of the leases of the namespace."""
         return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
 
 
 def lease_holder(cluster: Cluster, lease: LeaseName) -> str:
-    """Who holds a lease now; empty if nobody does.
+    """Return who holds a lease now; empty if nobody does.
 
-    Raises: ClusterError: that could not be found out.
+    Raises: ClusterError: the lease could not be read.
     """
     found = _read(cluster, lease)
     spec = {} if found is None else _spec(found)
     renewed, lasts_s = spec.get("renewTime"), spec.get("leaseDurationSeconds")
     if not renewed or not isinstance(lasts_s, int):
         return ""
-    # By the clock of this machine, so it may be wrong by as much as that is.
+    # The age is as wrong as the clock of this machine.
     age = datetime.now(UTC) - datetime.fromisoformat(renewed)
     return spec.get("holderIdentity") or "" if age.total_seconds() < lasts_s else ""
 
 
 class Election:
-    """Stands for election until it is stopped. Whoever asks ``leads`` is never told so too long.
+    """Stands for election until it is stopped; ``leads`` is never true for too long.
 
     Args:
         cluster: the API.
-        lease: which one.
-        on_change: told, from the election's own thread, when this replica begins or ceases to lead.
-        identity: what the lease calls this replica.
-        clock: seconds, monotonic.
-        rng: jitter.
+        lease: the name of the Lease.
+        on_change: called on the election's own thread when this replica begins or ceases to lead.
+        identity: the name of this replica in the lease.
+        clock: monotonic seconds.
+        rng: source of jitter.
     """
 
     def __init__(  # noqa: PLR0913 - identity, clock and rng are for tests
@@ -112,12 +112,12 @@ class Election:
 
     @property
     def leads(self) -> bool:
-        """Whether this replica may act as the one that leads."""
+        """Whether this replica may act as the leader."""
         return self._clock() < self._leads_until
 
     @property
     def identity(self) -> str:
-        """What the lease calls this replica."""
+        """The name of this replica in the lease."""
         return self._identity
 
     def start(self) -> None:
@@ -125,7 +125,7 @@ class Election:
         self._thread.start()
 
     def stop(self) -> None:
-        """Lead no more, and give the lease back, so that another replica may have it at once."""
+        """Stop leading, and give the lease back, so that another replica may take it at once."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(JOIN_S)
@@ -143,7 +143,7 @@ class Election:
         self._tell()
 
     def turn(self) -> float:
-        """One attempt, and what came of it told; the seconds to wait before the next one.
+        """Make one attempt, report its result, and return the seconds until the next attempt.
 
         For the election's own thread, and for tests.
         """
@@ -152,17 +152,17 @@ class Election:
         except (ClusterError, ValueError) as error:
             self._trouble(error)
         except Exception:
-            log.exception("the election failed in a way it should not")
+            log.exception("the election failed unexpectedly")
         self._tell()
         return self._pause_s()
 
     def attempt(self) -> None:
-        """Renew the lease, or take it if it is free; does nothing where another one holds it.
+        """Renew the lease, or take it if it is free; do nothing where another replica holds it.
 
         For the election's own thread, and for tests.
 
-        Raises: ClusterError: it is not known whether this replica leads; what it was told before
-            counts for as long as it was told for.
+        Raises: ClusterError: whether this replica leads is unknown; an earlier success counts until
+        its time is over.
         """
         began = self._clock()
         try:
@@ -171,7 +171,8 @@ class Election:
                 return
             self._read_and_take(began)
         except RefusedError as error:
-            # Somebody has written to it since we read it, perhaps we: what it says now decides.
+            # Another writer, or this replica itself, has written to the lease since we read it: the
+            # lease decides.
             if error.status not in {CONFLICT, NOT_FOUND}:
                 raise
             self._read_and_take(began)
@@ -187,9 +188,9 @@ class Election:
             self._leads_until = float("-inf")
 
     def _is_ours_to_take(self, lease: Lease) -> bool:
-        """Whether nobody else holds it, or its holder has not written to it for its duration.
+        """Return whether nobody holds the lease, or its holder did not renew in time.
 
-        Times are those of our own clock: the clocks of two machines need not agree.
+        Times are those of our own clock: the clocks of two machines may differ.
         """
         self._observe(lease)
         spec = _spec(lease)
@@ -205,7 +206,7 @@ class Election:
         self._seen = lease
 
     def _won(self, lease: Lease, began: float) -> None:
-        # The time of the last renewal may have run out while this one was under way.
+        # The last renewal may have run out while this renewal was under way.
         self._tell()
         self._seen, self._seen_at = lease, self._clock()
         self._leads_until = began + RENEW_S
@@ -220,7 +221,7 @@ class Election:
         self._on_change()
 
     def _pause_s(self) -> float:
-        """Until the next attempt; a leader's last moment is not slept over."""
+        """Return the seconds until the next attempt; a leader wakes before its time is over."""
         if self.leads:
             return max(0.0, min(RETRY_S, self._leads_until - self._clock()))
         return self._rng.uniform(0.5, 1.0) * RETRY_S
@@ -231,7 +232,7 @@ class Election:
             return
         self._failing = True
         hint = "; grant get, create and update on leases" if status == FORBIDDEN else ""
-        log.warning("the lease %s cannot be had, trying again: %s%s", self._lease, error, hint)
+        log.warning("cannot get the lease %s, trying again: %s%s", self._lease, error, hint)
 
     def _create(self) -> Lease:
         lease: Lease = {
@@ -245,7 +246,7 @@ class Election:
         return _parsed(call, self._cluster.request(call))
 
     def _write(self, lease: Lease, holder: str, duration_s: int) -> Lease:
-        """The lease as it is afterwards; only if nobody has written to it since it was read."""
+        """Write the lease if nobody has written to it since it was read; return it as written."""
         body = _held(lease, holder, duration_s, datetime.now(UTC))
         call = Call("PUT", f"{self._lease.collection}/{self._lease.name}", CALL_S, body=body)
         return _parsed(call, self._cluster.request(call))
@@ -262,7 +263,7 @@ def _read(cluster: Cluster, lease: LeaseName) -> Lease | None:
 
 
 def _held(lease: Lease, holder: str, duration_s: int, now: datetime) -> Lease:
-    """The same lease, held from now on; its resourceVersion stays, so nobody is overwritten."""
+    """Return the lease as held from now on; its resourceVersion keeps writers from overwriting."""
     moment = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     before = _spec(lease)
     spec = {"holderIdentity": holder, "leaseDurationSeconds": duration_s, "renewTime": moment}

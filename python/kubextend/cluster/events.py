@@ -1,8 +1,8 @@
-"""Says on a pod what it waits for: an Event, as `kubectl describe pod` shows it.
+"""Writes Events on pods that say what a pod waits for, as `kubectl describe pod` shows them.
 
-Permit may hold the pod, or the queue has set it aside; to everybody else it looks scheduled by
-nobody, with no reason. Never makes its caller wait; an Event that the API refuses is lost, and the
-pod none the worse for it.
+Permit may hold a pod, or the queue may have set it aside: without an Event, the pod would look as
+if nobody scheduled it. The caller never waits. An Event that the API refuses is lost, which does
+not harm the pod.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CONTROLLER = "kubextend"
 
 RATE = 20.0
 BURST = 100
-"""kube-scheduler writes an Event a pod too, without any limit."""
+"""kube-scheduler writes an Event for each pod without any limit."""
 AGAIN_S = 50 * 60.0
 """The API forgets Events after an hour."""
 MOST_REMEMBERED = 10_000
@@ -44,12 +44,12 @@ MOST_LISTED = 500
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What an Event says.
+    """The content of an Event.
 
     Attributes:
-        reason: in one word, for machines.
+        reason: one word, for machines.
         action: what kubextend was about to do with the pod.
-        type: ``Warning`` where somebody has to do something.
+        type: ``Warning`` where somebody has to act.
         text: a sentence.
     """
 
@@ -60,13 +60,13 @@ class Note:
 
 
 def waiting_on_permit(node_name: str, plugins: Sequence[str]) -> Note:
-    """These plugins hold a pod that is to run on this node."""
+    """Say that these plugins hold a pod that is to run on this node."""
     text = f"held for node {node_name}, waiting on permit of {', '.join(sorted(plugins))}"
     return Note("WaitingOnPermit", "Binding", "Normal", text)
 
 
 def set_aside(why: str) -> Note:
-    """The scheduling gate of a pod cannot be taken off."""
+    """Say that the scheduling gate of a pod cannot be removed."""
     return Note("SetAside", "Releasing", "Warning", why)
 
 
@@ -77,7 +77,7 @@ class EventRecorder:
         cluster: the API.
         rate: Events a second in the long run.
         burst: Events at once.
-        clock: seconds, monotonic.
+        clock: monotonic seconds.
     """
 
     def __init__(
@@ -100,34 +100,34 @@ class EventRecorder:
 
     @property
     def stats(self) -> OutboxStats:
-        """What became of the Events."""
+        """How many Events were sent, refused or dropped."""
         return self._outbox.stats
 
     def waiting(self, pod: Pod, node_name: str, plugins: Sequence[str]) -> None:
-        """The pod has an Event, soon, that names these plugins; one for each set of them.
+        """Write an Event that names these plugins, soon; one for each set of plugins of a pod.
 
-        A pod that is held again and again, on whatever node, is told no more often than the API
-        forgets. Never waits, never raises.
+        A pod that is held again and again, on whatever node, has no further Event until the API may
+        have forgotten the last. Never waits, never raises.
 
         Args:
-            pod: what is held.
-            node_name: where it is to run.
-            plugins: which ones hold it.
+            pod: the pod that is held.
+            node_name: the node that the pod is to run on.
+            plugins: names of the plugins that hold the pod.
         """
         key = " ".join((pod.uid, *sorted(plugins)))
         self._write(key, pod, waiting_on_permit(node_name, plugins))
 
     def set_aside(self, pod: Pod, why: str) -> None:
-        """The pod has an Event, soon, that says why it is not released. Never waits, never raises.
+        """Write an Event that says why the pod is not released, soon. Never waits or raises.
 
         Args:
-            pod: whose gate cannot be taken off.
-            why: the reason, which may differ from one time to the next; the first is said.
+            pod: the pod whose gate cannot be removed.
+            why: the reason; where it varies, only the first one is written.
         """
         self._write(f"{pod.uid} set aside", pod, set_aside(why))
 
     def stop(self) -> None:
-        """No Event is written after this."""
+        """Write no further Event."""
         self._outbox.stop()
 
     def _write(self, key: str, pod: Pod, note: Note) -> None:
@@ -153,9 +153,9 @@ class EventRecorder:
 
 
 def list_set_aside(cluster: Cluster) -> dict[str, str]:
-    """Why pods are not released, by their UID, as the last 500 Events say. Blocks.
+    """Return why pods are not released, by UID, from the last 500 Events. Blocks.
 
-    Raises: ClusterError: that could not be found out.
+    Raises: ClusterError: the Events could not be listed.
     """
     path = "/apis/events.k8s.io/v1/events"
     query = {"fieldSelector": f"reason={set_aside('').reason}", "limit": str(MOST_LISTED)}
@@ -169,12 +169,12 @@ def list_set_aside(cluster: Cluster) -> dict[str, str]:
 
 
 def event(pod: Pod, note: Note, now: datetime) -> dict[str, object]:
-    """The Event of events.k8s.io/v1.
+    """Return an Event of events.k8s.io/v1.
 
     Args:
-        pod: what it is about.
-        note: what it says.
-        now: with its time zone; part of the Event's name, as in Kubernetes' own.
+        pod: the pod that the Event is about.
+        note: the content of the Event.
+        now: the present time with its time zone; part of the Event's name, as in Kubernetes.
     """
     return {
         "apiVersion": "events.k8s.io/v1",

@@ -1,4 +1,4 @@
-"""Following the nodes, and hearing which of them are gone."""
+"""Follows the nodes, and tells which of them are gone."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ def follow_nodes(
     on_deleted: Callable[[str], object] = lambda _name: None,
     on_listed: Callable[[], object] = lambda: None,
 ) -> Reflector[core.NodeStore]:
-    """A reflector of the nodes, not started yet.
+    """Return a reflector of the nodes, not started yet.
 
     The callbacks run on the watch's thread, so they must not wait.
 
     Args:
         cluster: the API.
-        store: filled by this alone.
+        store: filled by this reflector alone.
         on_change: as of ``Reflector``.
-        on_deleted: given the name of a node that is deleted, even if another one takes its name.
+        on_deleted: called with the name of a deleted node, even if another node takes the name.
         on_listed: called after each whole list, which names no deletions.
     """
     return Reflector(cluster, store, on_change, listener=_Deletions(on_deleted, on_listed))
 
 
 class _Deletions:
-    """Tells of each deletion."""
+    """Calls back for each deletion."""
 
     def __init__(
         self, on_deleted: Callable[[str], object], on_listed: Callable[[], object]
@@ -48,21 +48,21 @@ class _Deletions:
         self._on_listed = on_listed
 
     def list_begins(self) -> None:
-        """Nothing is known yet."""
+        """Do nothing: the list is not known yet."""
 
     def swap(self, commit: Callable[[], object]) -> None:
-        """Says afterwards that the list is in."""
+        """Swap the list in, and then call ``on_listed``."""
         commit()
         try:
             self._on_listed()
         except Exception:
-            log.exception("what was told of a list of nodes failed")
+            log.exception("the callback for a list of nodes failed")
 
     def applied(self, event: core.WatchEvent) -> None:
-        """Tells of one event."""
+        """Call ``on_deleted`` if the event is a deletion."""
         if event.type != "DELETED":
             return
         try:
             self._on_deleted(event.name)
         except Exception:
-            log.exception("what was told of node %s failed", event.name)
+            log.exception("the callback for the deletion of node %s failed", event.name)

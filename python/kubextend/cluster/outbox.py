@@ -1,4 +1,4 @@
-"""Calls to the API that nobody waits for: one thread, a rate, and another try where it may help."""
+"""Calls to the API that nobody waits for: one thread, a rate, and retries where they may help."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ INVALID = 422
 
 @dataclass(slots=True)
 class OutboxStats:
-    """What happened since the start, for metrics.
+    """Counts since the start, for metrics.
 
     Attributes:
-        sent: the API took it.
-        gone: what it was about is not there any more.
-        failed: given up.
-        dropped: never tried.
+        sent: calls that the API accepted.
+        gone: calls about a pod that no longer exists.
+        failed: calls that were given up.
+        dropped: calls that were never tried.
     """
 
     sent: int = 0
@@ -47,15 +47,15 @@ class OutboxStats:
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A call that is to be made.
+    """A call that waits to be sent.
 
     Attributes:
         key: tells calls apart.
         write: makes the call when its time has come, anew for each attempt.
-        namespace: of the pod that the call is about.
-        pod_name: of that pod.
-        group: pods with equal labels have the same, as those of a gang and of a controller.
-        attempt: how often it will have been tried then.
+        namespace: namespace of the pod that the call is about.
+        pod_name: name of that pod.
+        group: equal for pods with equal labels, such as those of a gang or of a controller.
+        attempt: number of the next attempt, from 1.
     """
 
     key: str
@@ -67,13 +67,13 @@ class Letter:
 
     @classmethod
     def about(cls, pod: Pod, key: str, write: Callable[[], Call]) -> Letter:
-        """A call about a pod, which is not kept: whoever creates a pod chooses its size."""
+        """Make a call about a pod, without keeping the pod, whose size its creator chooses."""
         group = hash(frozenset(pod.labels.items()))
         return cls(key, write, pod.namespace, pod.name, group)
 
 
 class TokenBucket:
-    """At most ``rate`` a second, ``burst`` at once."""
+    """At most ``rate`` tokens a second, ``burst`` at once."""
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float]) -> None:
         self._rate = rate
@@ -83,7 +83,7 @@ class TokenBucket:
         self._filled_at = clock()
 
     def take(self) -> float:
-        """0 and one token less, or the seconds until there is one."""
+        """Take a token and return 0, or return the seconds until there is one."""
         now = self._clock()
         self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._rate)
         self._filled_at = now
@@ -94,15 +94,15 @@ class TokenBucket:
 
 
 class Letters:
-    """Which call is made next, and when; one call for each key. Not safe for threads.
+    """Decides which call is sent next, and when; one call for each key. Not safe for threads.
 
-    Calls whose time has come take turns by the namespace and the group of their pods: nobody's pod
-    waits for all that another tenant has.
+    Calls whose time has come take turns by the namespace and the group of their pods: no pod waits
+    for all pods of another tenant.
 
     Args:
         bucket: the rate.
         interval_s: the least time between two calls with one key.
-        clock: seconds, monotonic.
+        clock: monotonic seconds.
     """
 
     def __init__(self, bucket: TokenBucket, interval_s: float, clock: Callable[[], float]) -> None:
@@ -116,9 +116,9 @@ class Letters:
         self._order = count()
 
     def put(self, letter: Letter, pause_s: float = 0.0) -> Letter | None:
-        """The call is made after the pause.
+        """Queue a call, to be sent after the pause.
 
-        Where a call with its key waits already, that one is made and this one is not.
+        Where a call with the same key waits already, the new call is ignored.
 
         Returns: the call that is dropped where too many wait: one of the namespace with the most.
         """
@@ -137,7 +137,7 @@ class Letters:
         return dropped
 
     def take(self) -> Letter | float | None:
-        """The call to make now; else the seconds until there may be one; None: there is none."""
+        """Return the call to send now, or the seconds until there may be one; None: none waits."""
         now = self._clock()
         self._line_up(now)
         if not self._ready:
@@ -155,21 +155,21 @@ class Letters:
         return letter
 
     def _line_up(self, now: float) -> None:
-        """Calls whose time has come have their turn."""
+        """Give calls whose time has come their turn."""
         while self._later and self._later[0][0] <= now:
             letter = heapq.heappop(self._later)[2]
             self._ready.put(letter.namespace, letter.group, letter)
 
 
 class Outbox:
-    """Sends from one thread of its own, which begins with the first call.
+    """Sends calls from one thread of its own, which begins with the first call.
 
     Args:
         cluster: the API.
-        name: of the thread.
-        trouble: what it means that calls fail, said once until one succeeds; and that calls are
-            dropped, said once until none waits.
-        letters: the calls that wait; nobody else touches them.
+        name: the name of the thread.
+        trouble: what failing calls mean; logged once until a call succeeds, and for dropped calls
+            once until no call waits.
+        letters: the waiting calls; the outbox alone uses them.
     """
 
     def __init__(self, cluster: Cluster, letters: Letters, *, name: str, trouble: str) -> None:
@@ -184,7 +184,7 @@ class Outbox:
         self._full = False
 
     def put(self, letter: Letter) -> None:
-        """The call is made soon; where one with its key already waits, that one is. Never waits."""
+        """Send the call soon; where one with its key already waits, send that one. Never waits."""
         with self._changed:
             self._put(letter)
             if not (self._stopped or self._thread.is_alive()):
@@ -192,7 +192,7 @@ class Outbox:
             self._changed.notify()
 
     def stop(self) -> None:
-        """No call begins after this; those that wait are dropped."""
+        """Begin no further call, and drop the waiting ones."""
         with self._changed:
             self._stopped = True
             self._changed.notify()
@@ -222,13 +222,13 @@ class Outbox:
                 self._failed(letter, error)
             except Exception:
                 self.stats.failed += 1
-                log.exception("%s, in a way that should not be", self._trouble)
+                log.exception("%s: unexpected failure", self._trouble)
             else:
                 self.stats.sent += 1
                 self._failing = False
 
     def _next(self) -> Letter | None:
-        """The next call whose time has come, within the rate; None once stopped."""
+        """Return the next call whose time has come, within the rate; None once stopped."""
         with self._changed:
             while not self._stopped:
                 found = self._letters.take()
@@ -256,6 +256,6 @@ class Outbox:
 
 
 def _gone(error: ClusterError) -> bool:
-    """Whether the pod is not there: deleted, or another one of its name (422 on its UID)."""
+    """Return whether the pod is gone: deleted, or another pod has its name (422 on its UID)."""
     other = error.status == INVALID and "metadata.uid" in str(error)
     return other or error.status in {NOT_FOUND, CONFLICT}

@@ -1,6 +1,6 @@
-"""Pods that are on no node yet: following them, and listing them once.
+"""Follows the pods that are on no node yet, and lists them once.
 
-One that is bound leaves the selection, so the API tells of it as of one that is deleted.
+A pod that is bound leaves the selection, so the API reports it as deleted.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ def follow_pending_pods(
     on_pod: Callable[[core.Pod], object],
     on_gone: Callable[[str], object],
 ) -> Reflector[core.PodStore]:
-    """A reflector of the pods of every namespace that are on no node, not started yet.
+    """Return a reflector of the pods of every namespace that are on no node, not started yet.
 
     The callbacks run on the watch's thread, so they must not wait.
 
     Args:
         cluster: the API.
-        on_list: given all of them, whenever they were listed.
-        on_pod: given one as it is now.
-        on_gone: given the UID of one that is on a node, has ended or is deleted.
+        on_list: called with every pod after each list.
+        on_pod: called with a pod as it is now.
+        on_gone: called with the UID of a pod that is on a node, has ended or is deleted.
     """
     store = core.PodStore(max_pod_bytes=MAX_POD_BYTES)
     told = _Told(store, on_list, on_pod, on_gone)
@@ -50,12 +50,12 @@ def follow_pending_pods(
 
 
 def list_pending_pods(cluster: Cluster) -> list[core.Pod]:
-    """The pods of every namespace that are on no node now. Blocks.
+    """Return the pods of every namespace that are on no node now. Blocks.
 
     Raises:
-        RefusedError: the API does not let us.
-        UnreachableError: it does not answer.
-        WireError: it answers something else.
+        RefusedError: the API refuses.
+        UnreachableError: the API does not answer.
+        WireError: the answer is something else.
     """
     store = core.PodStore()
     relist = store.relist()
@@ -71,7 +71,7 @@ def list_pending_pods(cluster: Cluster) -> list[core.Pod]:
 
 
 class _Told:
-    """Hands on what the watch brings."""
+    """Passes on what the watch brings."""
 
     def __init__(
         self,
@@ -86,16 +86,16 @@ class _Told:
         self._on_gone = on_gone
 
     def list_begins(self) -> None:
-        """Nothing is known yet."""
+        """Do nothing: the list is not known yet."""
 
     def swap(self, commit: Callable[[], object]) -> None:
-        """Hands on the whole list."""
+        """Swap the list in, and pass it on as a whole."""
         commit()
         warn_of_truncated(self._store.truncated())
         self._on_list(self._store.pods())
 
     def applied(self, event: core.PodEvent) -> None:
-        """Hands on one event."""
+        """Pass on one event."""
         if event.type == "DELETED":
             self._on_gone(event.uid)
         elif event.pod is not None:

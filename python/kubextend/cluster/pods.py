@@ -1,7 +1,7 @@
-"""Pods: following those that have not ended, and reading one.
+"""Follows the pods that have not ended, and reads single pods.
 
-Whoever waits for a pod hears that it is gone or bound, also where that happened while the API
-could not be followed: then the next list shows it.
+Whoever waits for a pod learns that the pod is gone or bound, even if that happened while the API
+could not be followed: the next list shows it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PODS: Final = Kind("pods", "/api/v1/pods", "status.phase!=Succeeded,status.phase!=Failed")
-"""A pod that ends while it is watched comes as DELETED, because the selector leaves it out."""
+"""A pod that ends while it is watched leaves the selection, so its event is DELETED."""
 
 MAX_POD_BYTES: Final = 64 << 10
-"""What tolerations, affinity and annotations of one kept pod may take, and once more its requests,
-gates, labels and containers: whoever may create pods chooses how large they are, and the store
-holds those of the whole cluster."""
+"""Bound on the tolerations, affinity and annotations of one kept pod, and a second time on its
+requests, gates, labels and containers: whoever may create pods chooses how large they are, and the
+store holds the pods of the whole cluster."""
 
 MOST_NAMED = 10
 
@@ -44,24 +44,26 @@ def follow_pods(  # noqa: PLR0913 - what there is to be told of
     on_deleted: Callable[[str], object] = lambda _uid: None,
     on_bound: Callable[[str], object] = lambda _uid: None,
 ) -> Reflector[core.PodStore]:
-    """A reflector of the pods of every namespace, not started yet.
+    """Return a reflector of the pods of every namespace, not started yet.
 
-    The callbacks run on the watch's thread, so they must not wait; a pod may be told of again.
+    The callbacks run on the watch's thread, so they must not wait. A callback may come again for a
+    pod.
 
     Args:
         cluster: the API.
-        store: filled by this alone.
+        store: filled by this reflector alone.
         on_change: as of ``Reflector``.
-        awaited: the UIDs that somebody waits for now; asked around lists, which name no deletions.
-        on_deleted: given the UID of a pod that is deleted, is being deleted, or has ended.
-        on_bound: given the UID of a pod that is on a node.
+        awaited: returns the UIDs that somebody waits for now; called around lists, which name no
+            deletions.
+        on_deleted: called with the UID of a pod that is deleted, is being deleted, or has ended.
+        on_bound: called with the UID of a pod that is on a node.
     """
     fates = _Fates(store, awaited, on_deleted, on_bound)
     return Reflector(cluster, store, on_change, kind=PODS, listener=fates)
 
 
 class _Fates:
-    """Tells what became of pods."""
+    """Reports what became of pods."""
 
     def __init__(
         self,
@@ -78,28 +80,29 @@ class _Fates:
         self._assumed_before: set[str] = set()
 
     def list_begins(self) -> None:
-        """A list holds every pod that was there when it was asked for, and is not gone."""
+        """Note who is awaited and assumed: the list has every such pod that still exists."""
         self._awaited_before = set(self._awaited())
         self._assumed_before = {pod.uid for pod, _ in self._store.assumed()}
 
     def swap(self, commit: Callable[[], object]) -> None:
-        """Also tells of awaited pods that are gone or bound since the watch broke off.
+        """Swap the list in, and report awaited pods that are gone or bound since the watch broke.
 
-        One that is awaited only since the list began may be younger than the list: it is gone if
-        the store knew it.
+        A pod that is awaited only since the list began may be younger than the list: such a pod is
+        gone only if the store knew it.
         """
         known = {uid for uid in self._awaited() if self._store.get(uid) is not None}
         commit()
         warn_of_truncated(self._store.truncated())
         for uid in self._assumed_before:
-            # The store may never have known it: it came, was bound, and went while nobody looked.
+            # The store may never have known the pod: it came, was bound, and went while no watch
+            # was open.
             if self._store.get(uid) is None:
                 self._store.forget(uid)
         for uid in self._awaited_before | known:
             self._tell(uid, self._store.get(uid))
 
     def applied(self, event: core.PodEvent) -> None:
-        """Tells what one event means."""
+        """Report what one event means for its pod."""
         if event.type == "DELETED":
             self._tell(event.uid, None)
         elif event.pod is not None:
@@ -109,17 +112,17 @@ class _Fates:
 
     def _tell(self, uid: str, pod: core.Pod | None) -> None:
         try:
-            # Deleted, but kept by a finalizer: the API will not bind it any more.
+            # A finalizer keeps a deleted pod, but the API no longer binds it.
             if pod is None or pod.deletion_timestamp is not None:
                 self._on_deleted(uid)
             elif pod.node_name:
                 self._on_bound(uid)
         except Exception:
-            log.exception("what was told of pod %s failed", uid)
+            log.exception("the callback for pod %s failed", uid)
 
 
 def warn_of_truncated(pods: list[core.Pod]) -> None:
-    """Name pods that are kept without some of their parts."""
+    """Log the names of pods that are kept without some of their parts."""
     if pods:
         log.warning(
             "%d pods have more than %d bytes of tolerations, node affinity and annotations, or of"
@@ -142,9 +145,9 @@ class PodReader:
         self._cluster = cluster
 
     def get(self, namespace: str, name: str) -> core.Pod | None:
-        """The pod of this name as the API has it now; None where there is none. Blocks.
+        """Return the pod as the API has it now; None where there is none. Blocks.
 
-        Raises: ClusterError: that could not be found out; says why.
+        Raises: ClusterError: the pod could not be read; the message says why.
         """
         for what, text in (("namespace", namespace), ("pod", name)):
             if not NAME.fullmatch(text):
@@ -162,7 +165,7 @@ class PodReader:
 
 
 def _read(call: Call, body: bytes) -> core.Pod | None:
-    """The pod of an answer, read by the core as it reads every pod: as an event that brings it."""
+    """Read the pod of an answer through the core, as an event that brings the pod."""
     try:
         return core.PodStore().apply(b'{"type":"ADDED","object":%b}' % body).pod
     except WireError as error:

@@ -1,7 +1,7 @@
 """Keeps a store equal to the API's nodes, or its pods: list once, then watch, on one thread.
 
-Bytes go from the socket into the store unread; only the store knows what is in them. It never
-evicts by itself: while the API is away the store keeps what it last had, and ``age_s`` grows.
+Bytes go from the socket into the store, which alone reads them. The reflector evicts nothing by
+itself: while the API is away the store keeps its last content, and ``age_s`` grows.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ log = logging.getLogger(__name__)
 
 PAGE_ITEMS = 500
 MOST_PAGE_BYTES = 12 << 20
-"""500 objects of a usual size take less. Whoever may create pods can make them of 1.5 MB each."""
+"""500 usual objects take less. Whoever may create pods can make each of them 1.5 MB large."""
 FEWER = 8
-"""How many times fewer objects a page has after one that was too long: at last a single one."""
+"""After a page that was too long, the next pages have 8 times fewer objects, at least one."""
 PAGED_ATTEMPTS = 2
-"""Pages that expire twice are read too slowly for the API: then the list comes in one piece."""
+"""After pages have expired twice, they are too slow for the API: the list comes in one piece."""
 LIST_SILENCE_S = 30.0
 WATCH_S = (40, 50)
 """Bookmarks come about once a minute and 2 s before a watch's end, so a shorter watch bounds
 silence without relying on them."""
 WATCH_SILENCE_S = 55.0
-"""Longer than any watch: only a dead connection is silent that long."""
+"""Longer than any watch: a connection that is silent for so long is dead."""
 SILENT_WATCHES = 3
-"""Whole watches without so much as a bookmark: the API may have been set back to an earlier
-state (etcd restored), and would send nothing until it caught up."""
+"""Whole watches without even a bookmark: the API may have been set back to an earlier state (etcd
+restored), and would send nothing until it has caught up."""
 BROKEN_WATCHES = 3
-"""Watches in a row that ended in an error and brought nothing: the API may be unable to go on from
-this version, though it says something else than 410."""
+"""Watches in a row that ended in an error without an event: the API may be unable to continue from
+this version, though its error is not 410."""
 MIN_WATCH_S = 1.0
 
 FIRST_PAUSE_S = 0.5
 REFUSED_PAUSE_S = 30.0
 UNREACHABLE_PAUSE_S = 3.0
-"""Low, because an attempt at an API that is not there costs it nothing, and what waits for us is
-the whole scheduler: ready within five seconds of its return."""
+"""Low, because an attempt costs an absent API nothing, and the whole scheduler waits for us: we are
+ready within five seconds of the API's return."""
 GATEWAY = frozenset({502, 503, 504})
 BAD_REQUEST = 400
 JOIN_S = 2.0
@@ -66,12 +66,12 @@ JOIN_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is listed and watched.
+    """The objects that are listed and watched.
 
     Attributes:
         noun: the plural, for messages.
-        path: of the whole collection.
-        field_selector: leaves out what no store wants; empty for all.
+        path: the path of the whole collection.
+        field_selector: leaves out what no store needs; empty for all.
     """
 
     noun: str
@@ -89,44 +89,44 @@ class Relist(Protocol):
         """Take one page in."""
 
     def commit(self) -> object:
-        """Swap everything in at once."""
+        """Swap the whole list in at once."""
 
 
 class Store(Protocol):
-    """What a reflector fills; ``core.NodeStore`` and ``core.PodStore`` are such."""
+    """A store that a reflector fills, such as ``core.NodeStore`` and ``core.PodStore``."""
 
     def relist(self) -> Relist:
         """Begin a list."""
 
     def apply(self, event_bytes: bytes, /) -> Any:
-        """Take one watch event in; says what it was."""
+        """Apply one watch event, and return what it was."""
 
     def __len__(self) -> int:
-        """How many it holds."""
+        """Return how many objects the store holds."""
 
 
 class Listener(Protocol):
-    """Is told of each step on the watch's own thread, so it must be quick and never raise."""
+    """Hears of each step on the watch's own thread, so it must be quick and never raise."""
 
     def list_begins(self) -> None:
-        """What the API is asked for now is newer than whatever was known before."""
+        """Note that a list is requested now, newer than whatever was known before."""
 
     def swap(self, commit: Callable[[], object]) -> None:
-        """Calls ``commit``, which swaps a whole list in."""
+        """Call ``commit``, which swaps a whole list in."""
 
     def applied(self, event: Any) -> None:
-        """The store took this event in."""
+        """Note that the store has applied this event."""
 
 
 class _NoListener:
     def list_begins(self) -> None:
-        """Nobody is told."""
+        """Do nothing."""
 
     def swap(self, commit: Callable[[], object]) -> None:
         commit()
 
     def applied(self, event: Any) -> None:
-        """Nobody is told."""
+        """Do nothing."""
 
 
 _Store = TypeVar("_Store", bound=Store)
@@ -134,7 +134,7 @@ _Store = TypeVar("_Store", bound=Store)
 
 @dataclass(slots=True)
 class ReflectorStats:
-    """What happened since the start, for metrics."""
+    """Counts since the start, for metrics."""
 
     lists: int = 0
     watches: int = 0
@@ -158,17 +158,17 @@ class _Streaks:
 
 
 class Reflector(Generic[_Store]):
-    """One list/watch into one store.
+    """Fills one store by list and watch.
 
     Args:
         cluster: the API.
-        store: filled by this alone.
-        on_change: called soon after something that plugins read changed, once for many changes,
-            on a thread of its own.
-        kind: what is followed; the store reads it.
+        store: filled by this reflector alone.
+        on_change: called soon after something changed that plugins read, once for many changes, on
+            a thread of its own.
+        kind: the objects to follow; the store reads them.
         listener: told of every step.
-        clock: seconds, monotonic.
-        rng: jitter.
+        clock: monotonic seconds.
+        rng: source of jitter.
     """
 
     def __init__(  # noqa: PLR0913 - clock and rng are for tests
@@ -206,7 +206,7 @@ class Reflector(Generic[_Store]):
 
     @property
     def store(self) -> _Store:
-        """The store that this fills."""
+        """The store that this reflector fills."""
         return self._store
 
     @property
@@ -220,23 +220,24 @@ class Reflector(Generic[_Store]):
         return self._last_error
 
     def age_s(self) -> float | None:
-        """Seconds since the API last told us anything; None before it ever did.
+        """Return the seconds since the API last sent anything; None before the first time.
 
-        At most about 50 on a quiet cluster that is well. A watch that opens says nothing yet.
+        On a quiet, healthy cluster the age is at most about 50 s. A watch that opens sends nothing
+        yet.
         """
         return None if self._contact_at is None else self._clock() - self._contact_at
 
     def wait_synced(self, timeout_s: float) -> bool:
-        """Whether the first list is in, after waiting for it at most so long."""
+        """Wait for the first list, and return whether it came within the seconds."""
         return self._synced.wait(timeout_s)
 
     def start(self) -> None:
-        """Begin to follow the API, whether it is there or not."""
+        """Begin to follow the API, whether it answers or not."""
         self._changes.start()
         self._thread.start()
 
     def stop(self) -> None:
-        """End the watch and its thread; the store keeps what it has."""
+        """End the watch and its thread; the store keeps its content."""
         with self._opening:
             self._stopped.set()
             if self._stream is not None:
@@ -252,7 +253,7 @@ class Reflector(Generic[_Store]):
                 self._stopped.wait(pause_s)
 
     def _attempt(self) -> float:
-        """List or watch once; the seconds to wait before the next attempt."""
+        """List or watch once, and return the seconds until the next attempt."""
         try:
             if self._version is None:
                 self._list()
@@ -264,7 +265,7 @@ class Reflector(Generic[_Store]):
             return self._pause_after(error)
 
     def _list(self) -> None:
-        """Take everything in, page by page, and swap it in at once."""
+        """Take all objects in, page by page, and swap them in at once."""
         self.stats.lists += 1
         self._listener.list_begins()
         relist = self._store.relist()
@@ -293,7 +294,7 @@ class Reflector(Generic[_Store]):
         self._changes.notify()
 
     def _watch(self, version: str) -> float:
-        """Follow the API from a version until it ends the watch; the pause after that."""
+        """Follow the API from a version until it ends the watch; return the pause after that."""
         self.stats.watches += 1
         began = self._clock()
         events = self.stats.events
@@ -331,7 +332,7 @@ class Reflector(Generic[_Store]):
         return {"fieldSelector": selector} if selector else {}
 
     def _apply(self, lines: list[bytes]) -> None:
-        """Take events in; the version moves on with each, so a broken batch is resumed right."""
+        """Apply events; each one moves the version on, so a broken batch resumes after the last."""
         apply = self._store.apply
         changed = False
         taken = 0
@@ -375,9 +376,9 @@ class Reflector(Generic[_Store]):
             self._lost_at = None
 
     def _pause_after(self, error: BaseException) -> float:
-        """Note a failure; the seconds to wait, and in ``_version`` whether to list anew."""
+        """Note a failure and return the seconds to wait; ``_version`` says whether to list anew."""
         if isinstance(error, TooLongError) and self._page_items > 1:
-            # The API's documentation lets no parameter but `continue` change within a list.
+            # By the API's documentation, no parameter but `continue` may change within a list.
             self._page_items = max(1, self._page_items // FEWER)
             log.debug("%s are listed anew in shorter pages: %s", self._kind.noun, error)
             return 0.0
@@ -397,9 +398,9 @@ class Reflector(Generic[_Store]):
         return pause_s
 
     def _expired(self, error: RefusedError) -> float:
-        """The version, or a list's next page, is gone: normal once, a fault when it repeats.
+        """Note that the version, or a list's next page, expired: normal once, else a fault.
 
-        Only a watch that ended well ends the streak: lists are the dearest thing we ask for.
+        Only a watch that ended well ends the streak: a list is the most expensive call.
         """
         self._version = None
         self._streaks.expired += 1
@@ -414,7 +415,7 @@ class Reflector(Generic[_Store]):
         if not isinstance(error, RefusedError):
             if not isinstance(error, (ClusterError, WireError)):
                 noun = self._kind.noun
-                log.error("the watch of %s failed in a way it should not", noun, exc_info=error)
+                log.error("the watch of %s failed unexpectedly", noun, exc_info=error)
             self._version = None
             return self._jitter(self._streaks.refused, REFUSED_PAUSE_S)
         self._count_broken_watch(error.status)
@@ -425,7 +426,7 @@ class Reflector(Generic[_Store]):
     def _count_broken_watch(self, status: int) -> None:
         """List anew after a few watches that the API itself broke; a list ends no such streak.
 
-        Overload and refused rights pass, and the version is as good as before then.
+        Overload and refused rights pass, and then the version is as good as before.
         """
         passes = status in GATEWAY or BAD_REQUEST <= status < SERVER_ERROR
         if self._version is None or passes:
@@ -435,7 +436,7 @@ class Reflector(Generic[_Store]):
             self._version = None
 
     def _lost(self, error: BaseException) -> None:
-        """Say once that the API is not followed; a single hiccup after the sync is not news."""
+        """Log once that the API is not followed; a single failure after the sync is not news."""
         if self._lost_at is not None or (self.synced and self._streaks.failures == 1):
             return
         self._lost_at = self._clock()

@@ -1,4 +1,4 @@
-"""An answer of the Kubernetes API that has no end, cut into lines as it comes."""
+"""A stream: an answer of the Kubernetes API without an end, cut into lines as it comes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 READ_BYTES = 1 << 16
 LINE_LIMIT_BYTES = 64 << 20
-"""Many times what etcd takes as one object: a longer line is not a watch event."""
+"""Many times the largest object of etcd: a longer line is no watch event."""
 
 BROKEN = (HTTPError, OSError)
-"""How reading an answer fails."""
+"""The errors of reading an answer."""
 
 
 class Stream:
@@ -32,7 +32,7 @@ class Stream:
         self._call = call
 
     def batches(self) -> Iterator[list[bytes]]:
-        """Lines without their ends, as many at once as one read brought.
+        """Yield lines without their ends, as many at once as one read brought.
 
         A last line that was cut off is dropped: the API sends it again.
 
@@ -66,11 +66,11 @@ class Stream:
             raise UnreachableError(self._call, error) from error
 
     def shut(self) -> None:
-        """End it from another thread; the reader sees its end at once."""
+        """End the stream from another thread; the reader learns that at once."""
         with suppress(ValueError, RuntimeError, OSError):
             self._response.shutdown()
 
     def close(self) -> None:
-        """Give the connection up. For the thread that reads."""
+        """Close the connection; only the thread that reads may call."""
         with suppress(*BROKEN):
             self._response.close()

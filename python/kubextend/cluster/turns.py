@@ -1,6 +1,6 @@
-"""Who is next: items of many owners, so that none waits for all that another one has.
+"""Turns: items of many owners, ordered so that no owner waits for all items of another.
 
-Used by outboxes, whose calls concern pods of every tenant and leave at a rate that all share.
+Outboxes use turns: their calls concern pods of every tenant and share one rate.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 IN_A_ROW = 20
-"""Pods of one group are of use together: as many of them have their turn one after another."""
+"""Pods of one group are useful together, so as many of them have their turn in a row."""
 
 
 class Turns(Generic[T]):
     """Items by namespace and group: namespaces take turns, and so do the groups of each.
 
-    The first item of a namespace, or of a group in its namespace, is next. One that runs out of
-    items keeps its place in the line until its turn comes, so that nobody is always the first.
+    The first item of a new namespace, or of a new group in its namespace, is next. A namespace that
+    runs out of items keeps its place in the line until its turn comes, so that nobody is always the
+    first.
     """
 
     def __init__(self) -> None:
@@ -26,7 +27,7 @@ class Turns(Generic[T]):
         self._size = 0
 
     def put(self, namespace: str, group: int, item: T) -> None:
-        """The item has its turn after those of its group."""
+        """Add an item, whose turn comes after the other items of its group."""
         if namespace not in self._namespaces:
             self._namespaces[namespace] = _Groups()
             self._namespaces.move_to_end(namespace, last=False)
@@ -34,9 +35,9 @@ class Turns(Generic[T]):
         self._size += 1
 
     def take(self) -> T:
-        """The next item, which is there no longer.
+        """Remove and return the next item.
 
-        Raises: KeyError: there is none.
+        Raises: KeyError: there is no item.
         """
         while True:
             namespace, groups = self._namespaces.popitem(last=False)
@@ -47,9 +48,9 @@ class Turns(Generic[T]):
         return groups.take()
 
     def drop(self) -> T:
-        """The item that came last in the largest group of the largest namespace is gone.
+        """Remove and return the newest item in the largest group of the largest namespace.
 
-        Raises: ValueError: there is none.
+        Raises: ValueError: there is no item.
         """
         largest = max(self._namespaces.values(), key=lambda groups: groups.size)
         dropped = largest.drop()
@@ -57,7 +58,7 @@ class Turns(Generic[T]):
         return dropped
 
     def __len__(self) -> int:
-        """How many items there are."""
+        """Return how many items there are."""
         return self._size
 
 

@@ -1,8 +1,8 @@
-"""Takes a scheduling gate off pods, and nothing else.
+"""Removes a scheduling gate from pods, and changes nothing else.
 
-The patch names one gate and the pod's UID: it cannot take off another gate, meet another pod of the
-same name, or change anything besides. Sending it twice is harmless, so it is sent again while that
-may help and others can wait.
+The patch names one gate and the pod's UID: it cannot remove another gate, reach another pod of the
+same name, or change anything else. Sending the patch twice is harmless, so the ungater repeats it
+while that may help and later pods can wait.
 """
 
 from __future__ import annotations
@@ -35,61 +35,62 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NO_POD = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-"""Nothing of the answer is read, so it need not hold the pod."""
+"""kubextend does not read the answer, so the answer need not hold the pod."""
 CALL_S = 5.0
 FIRST_PAUSE_S = 0.2
 PAUSE_S = 2.0
-"""Short, as a pod that waits for its next attempt keeps others waiting once the API is back."""
+"""Short: once the API is back, a pod that waits for its next attempt keeps later pods waiting."""
 PATIENCE_S = 15.0
-"""A lease cannot be renewed either while the API is away, so after 10 s this replica leads no more:
-what lasts longer is about the pod."""
+"""While the API is away this replica cannot renew its lease and stops leading after 10 s: a
+failure that lasts longer is about the pod."""
 MOST_REFUSALS = 6
-"""An API server that has just started forbids what it allows a second later, and other writers of a
-pod pass, so refusals are final after five seconds. At the first, later pods would go first."""
+"""An API server that has just started forbids what it allows a second later, and conflicts with
+other writers pass, so refusals are final only after five seconds. If the first refusal were final,
+later pods would go first."""
 REFUSALS_FORGOTTEN_S = 300.0
-"""Somebody may make many pods that can never be patched: the queue waits for all of them together
-five seconds in so long."""
+"""Somebody may make many pods that can never be patched: the queue waits at most five seconds in
+each such span for all of them together."""
 API_WIDE = frozenset({TOO_MANY_REQUESTS, 502, 503, 504})
-"""Overload, or nothing behind a gateway; a 500 may be about the one pod, as where etcd finds it too
-large."""
+"""Overload, or a gateway without a server; a 500 may be about one pod, such as a pod that is too
+large for etcd."""
 AT_ONCE = 16
 INVALID = 422
 FORBIDDEN = 403
 
 
 class Fate(Enum):
-    """What became of a pod whose gate was to be taken off."""
+    """What became of a pod whose gate was to be removed."""
 
     RELEASED = auto()
-    """It has the gate no more."""
+    """The pod no longer has the gate."""
     GONE = auto()
-    """There is no such pod any more."""
+    """The pod no longer exists."""
     REFUSED = auto()
     """The pod cannot be patched now."""
     RETURNED = auto()
-    """It was not tried, or not to its end: we may not any more."""
+    """The pod was not patched, because this replica may no longer do so."""
 
 
 class Told(Protocol):
     """Hears what became of a pod, on a thread of the pool."""
 
     def __call__(self, pod: Pod, fate: Fate, why: str, /) -> object:
-        """``why`` is said of those that were refused."""
+        """Note the fate of a pod; ``why`` has a text for refused pods."""
 
 
 class Ungater:
-    """Patches pods, several at a time.
+    """Removes one gate from pods, several pods at a time.
 
     Args:
         cluster: the API.
-        gate: its name.
+        gate: the name of the gate.
         at_once: how many patches may be under way, besides that of one large pod.
-        may: asked before each patch.
-        told: hears of each pod what became of it.
+        may: asked before each patch whether this replica may patch.
+        told: called with the fate of each pod.
         patience_s: the longest that one pod is tried while the API does not answer.
-        first_pause_s: between the first two attempts; it doubles from one to the next.
-        clock: seconds, monotonic.
-        wait: for so many seconds, or until it is stopped, between attempts.
+        first_pause_s: seconds between the first two attempts; doubles with each attempt.
+        clock: monotonic seconds.
+        wait: waits for some seconds, or until the ungater is stopped, between attempts.
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each thing it is joined to
@@ -112,29 +113,29 @@ class Ungater:
         self._patience_s = patience_s
         self._first_pause_s = first_pause_s
         self._clock = clock
-        # Each attempt after a refusal takes one.
+        # Each attempt after a refusal takes one token.
         refusals = at_once * (MOST_REFUSALS - 1)
         self._refusals = TokenBucket(refusals / REFUSALS_FORGOTTEN_S, refusals, clock)
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._wait = wait or self._stopped.wait
         self._pool = ThreadPoolExecutor(at_once, "kubextend-ungater")
-        # Nobody waits for the patch of a large pod.
+        # The patch of a large pod has a thread of its own, so that no other pod waits for it.
         self._large_pods = ThreadPoolExecutor(1, "kubextend-ungater-large")
         self._failing = False
 
     def release(self, pod: Pod) -> None:
-        """The pod's gate is taken off, soon. Never waits."""
+        """Remove the pod's gate, soon. Never waits."""
         pool = self._large_pods if pod.truncated else self._pool
         pool.submit(self._release, pod)
 
     def finish(self) -> None:
-        """Waits until it is known of each pod what became of it; takes no further one."""
+        """Wait until the fate of each pod is known; accept no further pod."""
         for pool in (self._pool, self._large_pods):
             pool.shutdown()
 
     def stop(self) -> None:
-        """Waits for patches that are under way; none begins after this."""
+        """Wait for patches that are under way; begin no further one."""
         self._stopped.set()
         for pool in (self._pool, self._large_pods):
             pool.shutdown(cancel_futures=True)
@@ -144,11 +145,11 @@ class Ungater:
             fate, why = self._patched(pod)
         except Exception:
             log.exception("pod %s/%s could not be released", pod.namespace, pod.name)
-            fate, why = Fate.REFUSED, "releasing it failed in a way it should not"
+            fate, why = Fate.REFUSED, "kubextend failed unexpectedly while releasing it"
         self._told(pod, fate, why)
 
     def _patched(self, pod: Pod) -> tuple[Fate, str]:
-        """What became of the pod; tries again for as long as others can wait for that."""
+        """Patch the pod, and try again for as long as later pods can wait; return its fate."""
         pause_s = self._first_pause_s
         until_s = self._clock() + self._patience_s
         refusals = 0
@@ -171,10 +172,10 @@ class Ungater:
         return Fate.RETURNED, ""
 
     def _may_wait(self, pod: Pod, error: RefusedError | UnreachableError) -> bool:
-        """Whether later pods can wait for another attempt at this one.
+        """Return whether later pods can wait for another attempt at this pod.
 
-        kube-apiserver compares tolerations each with each: a patch of 14,000 takes 31 s of CPU,
-        which it spends though nobody waits for the answer any more. So a large pod has one attempt.
+        kube-apiserver compares each toleration with each other one: a patch of a pod with 14,000
+        takes 31 s of CPU, even if nobody waits for the answer. A large pod has one attempt only.
         """
         if not _is_about_the_pod(error):
             return not pod.truncated
@@ -190,9 +191,9 @@ class Ungater:
 def ungate(
     cluster: Cluster, gate: str, pods: Sequence[Pod], *, timeout_s: float = 120.0
 ) -> list[tuple[Pod, Fate, str]]:
-    """Takes the gate off all these pods. Blocks.
+    """Remove the gate from all these pods. Blocks.
 
-    Returns: what became of each, in the order in which that came out; RETURNED: not in time.
+    Returns: the fate of each pod, in the order in which it became known; RETURNED: not in time.
     """
     deadline = time.monotonic() + timeout_s
     fates: list[tuple[Pod, Fate, str]] = []
@@ -211,9 +212,9 @@ def ungate(
 
 
 def ungating(pod: Pod, gate: str) -> Call:
-    """The patch that takes one gate off one pod.
+    """Return the patch that removes one gate from one pod.
 
-    Raises: ValueError: the pod's names are none of the API's.
+    Raises: ValueError: the pod's names are not valid in the API.
     """
     if not is_addressable(pod):
         message = f"{pod.namespace!r}/{pod.name!r} is no pod of the API"
@@ -233,7 +234,7 @@ def ungating(pod: Pod, gate: str) -> Call:
 
 
 def _is_gone(error: RefusedError) -> bool:
-    """Whether there is no such pod any more, or only another one of its name."""
+    """Return whether the pod no longer exists, or another pod has its name."""
     other_pod = error.status == INVALID and "metadata.uid" in str(error)
     return other_pod or error.status == NOT_FOUND
 
@@ -250,5 +251,5 @@ def _refused(error: RefusedError | UnreachableError) -> tuple[Fate, str]:
     hint = "; grant patch on pods" if error.status == FORBIDDEN else ""
     log.warning("a pod is set aside: %s%s", error, hint)
     if isinstance(error, UnreachableError):
-        return Fate.REFUSED, f"the API does not answer when its gate is taken off: {error}"
-    return Fate.REFUSED, f"the API does not let its gate be taken off: {error.reason}{hint}"
+        return Fate.REFUSED, f"the API does not answer a request to remove its gate: {error}"
+    return Fate.REFUSED, f"the API refuses to remove its gate: {error.reason}{hint}"

@@ -1,7 +1,7 @@
-"""Typed configuration: reading it, judging it, and writing kube-scheduler's own from it.
+"""The typed configuration: reads it, checks it, and writes kube-scheduler's own from it.
 
-``load`` reads a file and answers either a configuration that can run or every error at once. Knows
-neither plugins nor profiles: what plugins there are is an argument.
+``load`` reads a file and returns a configuration that can run, or raises every error at once. The
+package knows neither plugins nor profiles: the caller passes the known plugins.
 """
 
 from kubextend.config.duration import Duration

@@ -1,4 +1,4 @@
-"""The plugins that a file may name: ours, and kube-scheduler's own, which are left to it."""
+"""The plugins that a file may name: ours, and kube-scheduler's own, which stay with it."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ __all__ = ["Catalog"]
 
 
 class Catalog:
-    """Answers what a plugin's name stands for in one file."""
+    """Looks up the names of plugins for one file."""
 
     def __init__(
         self,
@@ -21,13 +21,13 @@ class Catalog:
         of_scheduler: bool,
         missing: frozenset[str] = frozenset(),
     ) -> None:
-        """Knows the plugins there are.
+        """Keep the known plugins.
 
         Args:
             known: every plugin of ours by name.
-            of_scheduler: the file is a KubeSchedulerConfiguration: what it says of in-tree plugins
-                is kube-scheduler's business, and a plugin of ours may not take over such a name.
-            missing: names of plugins whose absence has been complained of.
+            of_scheduler: the file is a KubeSchedulerConfiguration: its in-tree plugins belong to
+                kube-scheduler, and a plugin of ours may not take over such a name.
+            missing: names of plugins that are missing for a reason that is reported already.
         """
         self._known = known
         self._missing = missing
@@ -35,11 +35,11 @@ class Catalog:
         self.of_scheduler = of_scheduler
 
     def is_left(self, name: str) -> bool:
-        """Whether kube-scheduler runs this one itself."""
+        """Return whether kube-scheduler runs the plugin itself."""
         return self.of_scheduler and name in IN_TREE_PLUGINS
 
     def find(self, name: str) -> PluginInfo | None:
-        """What is known of a plugin that is ours to run, None if there is none to be had."""
+        """Return a plugin that kubextend runs; None if there is none, or it is unavailable."""
         if self.is_left(name) or name in self._unavailable:
             return None
         try:
@@ -49,27 +49,27 @@ class Catalog:
             return None
 
     def is_missing(self, name: str) -> bool:
-        """Whether a plugin cannot be found only because of what was complained of elsewhere."""
+        """Return whether a plugin is missing only because of an error reported elsewhere."""
         return name in self._missing
 
     def why_unavailable(self, name: str) -> PluginUnavailableError | None:
-        """Why a plugin that exists cannot be had; None if it does not exist."""
+        """Return why an existing plugin is unavailable; None if it does not exist."""
         self.find(name)
         return self._unavailable.get(name)
 
     def is_ours(self, name: str) -> bool:
-        """Whether a plugin of ours has this name."""
+        """Return whether a plugin of ours has this name."""
         return self.find(name) is not None
 
     def hint(self, name: str, point: str | None = None) -> str:
-        """What may have been meant by a name that no plugin has, at a point or at any."""
+        """Return a hint at the name that may have been meant, for one point or for any."""
         if name in IN_TREE_PLUGINS:
             return f"{name} is kube-scheduler's own and runs there; leave it out here"
         fitting = [other for other in self._known if point is None or self._extends(other, point)]
         return suggestion(name, fitting, f"{point} plugins" if point else "plugins")
 
     def _extends(self, name: str, point: str) -> bool:
-        """As far as is known: a hint is no reason to import anything."""
+        """Return whether a plugin may extend a point; a hint must not import anything."""
         if isinstance(self._known, KnownPlugins):
             return self._known.may_extend(name, point)
         return point in self._known[name].extension_points

@@ -1,6 +1,7 @@
-"""What the fields of a configuration mean together, and to the machine that it is read on.
+"""Checks that need several fields of a configuration, or the machine that reads it.
 
-Every field is well-formed by itself when this runs. Reads files only to see that they can be read.
+Each field is well-formed by itself when these checks run. The checks open files only to see whether
+they are readable.
 """
 
 import ipaddress
@@ -19,13 +20,13 @@ __all__ = ["check", "is_loopback", "is_wildcard"]
 _EVERY_NODE = 100
 _LONG_TIMEOUT = Duration.parse("10s")
 _LONGEST_PERMIT_WAIT = Duration.parse("15m")
-# Kubernetes kills a container 30 s after SIGTERM, and what is in flight needs some of them.
+# Kubernetes kills a container 30 s after SIGTERM, and requests in flight need some of that time.
 _LONGEST_DRAIN_DELAY = Duration.parse("20s")
 _QUALIFIED_NAME = re.compile(
     r"(?P<domain>[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*)"
     r"/[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 )
-# Of a DNS name, less the "requests." that a quota puts before it.
+# The longest DNS name, less the "requests." that a quota puts before it.
 _MAX_DOMAIN = 253 - len("requests.")
 
 
@@ -36,13 +37,13 @@ def check(
     *,
     runs_here: bool,
 ) -> None:
-    """Adds to ``findings`` all that does not fit together.
+    """Add to ``findings`` every issue that several fields make together.
 
     Args:
-        config: resolved; where a field was wrong by itself, its default stands in it.
-        findings: takes what is wrong.
-        broken: the paths that were wrong by themselves and say nothing any more.
-        runs_here: files that it names must be readable on this machine.
+        config: the resolved configuration; a default stands for each field that was wrong.
+        findings: where issues and notes are added.
+        broken: paths of the fields that were wrong by themselves, and that no check may use.
+        runs_here: whether the named files must be readable on this machine.
     """
     checks = _Checks(config, findings, broken, runs_here=runs_here)
     checks.server()
@@ -59,7 +60,7 @@ def check(
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that listens on ``host``."""
+    """Return whether only this machine can reach a server that listens on ``host``."""
     if host == "localhost":
         return True
     try:
@@ -69,7 +70,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_wildcard(host: str) -> bool:
-    """Whether ``host`` stands for every address of the machine, and so for none to call."""
+    """Return whether ``host`` stands for every address of the machine, which nobody can call."""
     try:
         return ipaddress.ip_address(host).is_unspecified
     except ValueError:
@@ -156,7 +157,7 @@ class _Checks:
         names, token_file = waiting_pods.allowed_names, waiting_pods.token_file
         if not names and not token_file:
             hint = "set allowedNames to names of client certificates, or tokenFile, or both"
-            self._complain(at, "says nobody who may decide on waiting pods", {}, hint)
+            self._complain(at, "names nobody who may decide on waiting pods", {}, hint)
         for index, name in enumerate(names):
             if not name:
                 self._complain((*at, "allowedNames", index), "must not be empty", name)
@@ -187,7 +188,7 @@ class _Checks:
         if not self._sound("cluster"):
             return
         if extender.node_cache_capable:
-            message = "needs cluster: kube-scheduler would send names, and nobody their nodes"
+            message = "needs cluster: kube-scheduler would send names of unknown nodes"
             hint = "add cluster: {}, or set nodeCacheCapable: false"
             self._complain(("extender", "nodeCacheCapable"), message, value=True, hint=hint)
         if "bind" in self._config.verbs:
@@ -234,7 +235,7 @@ class _Checks:
             hint = "kube-scheduler reads 0s as 5s"
             self._complain(at, message, str(extender.http_timeout), hint)
         elif extender.http_timeout > _LONG_TIMEOUT:
-            self._findings.note(at, "one hanging call holds up the scheduling of all pods so long")
+            self._findings.note(at, "one hanging call holds up all scheduling for that long")
         if extender.ignorable and "filter" in self._config.verbs:
             message = "while kubextend does not answer, pods are placed as if it had no plugins"
             self._findings.note(("extender", "ignorable"), message)
@@ -322,7 +323,7 @@ class _Checks:
             self._complain(at, f"is no name of a file: {error}", file)
 
     def _sound(self, *paths: str) -> bool:
-        """Whether the file's own values stand at and below all these paths."""
+        """Return whether the file's own values stand at and below all these paths."""
         return not any(
             broken == path
             or broken.startswith((f"{path}.", f"{path}["))
@@ -336,7 +337,7 @@ class _Checks:
 
 
 def _overlap(host: str, other: str) -> bool:
-    """Whether a port can be had at one of these only; one that stands for all takes the others."""
+    """Return whether two hosts share an address, so that only one of them can have a port."""
     loopback = {"localhost": "127.0.0.1"}
     same = loopback.get(host, host) == loopback.get(other, other)
     return same or is_wildcard(host) or is_wildcard(other)
@@ -360,7 +361,7 @@ def _url_complaint(text: str) -> str:
 
 
 def _is_extended_resource(name: str) -> bool:
-    """As kube-scheduler judges it.
+    """Return whether kube-scheduler accepts the name as an extended resource.
 
     Source: kubernetes v1.36 pkg/apis/core/v1/helper/helpers.go IsExtendedResourceName
     """

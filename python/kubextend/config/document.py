@@ -1,8 +1,8 @@
-"""One YAML document as the JSON it stands for, as kube-scheduler reads its own configuration.
+"""Reads one YAML document as JSON, as kube-scheduler reads its own configuration.
 
-Stricter than a YAML library by habit: a key given twice, a key that is no text, a tag that JSON has
-no word for and an alias that blows up are all refused, each with its line. Knows nothing of what
-the document should contain.
+The reader is stricter than a YAML library: it refuses, with the line, a key that is given twice, a
+key that is no text, a tag that JSON has no word for, and aliases that expand too far. The module
+does not know what the document should contain.
 """
 
 import math
@@ -22,7 +22,7 @@ __all__ = ["read_document", "read_file"]
 _STDIN: Final = "-"
 
 _MAX_BYTES = 1 << 20
-# An alias counts as often as it is used, so ten nested tenfold aliases are past this at once.
+# An alias counts as often as it is used: ten nested tenfold aliases exceed this bound at once.
 _MAX_NODES = 100_000
 _TAG = "tag:yaml.org,2002:"
 _TOO_DEEP = "nested too deeply"
@@ -33,7 +33,7 @@ _Scalars: TypeAlias = dict[str, Callable[[str], JsonValue]]
 class _Loader(yaml.SafeLoader):
     """PyYAML's safe loader with the plain values of kube-scheduler's YAML reader.
 
-    Dates stay text, and 12:30 is text and not the sexagesimal 750.
+    Dates stay text. 12:30 is text too, and not the sexagesimal 750.
     """
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  PyYAML's own declaration
@@ -52,11 +52,11 @@ _Loader.add_implicit_resolver(_TAG + "null", re.compile(r"^(?:~|null|Null|NULL|)
 
 
 def read_file(path: str | Path) -> tuple[bytes, str]:
-    """What a file holds, and what it is called in messages; ``-`` is standard input.
+    """Read a file, and return its bytes and its name in messages; ``-`` is standard input.
 
-    No more is read than a document may have, whatever the file is.
+    The function reads no more than a document may have, however long the file is.
 
-    Raises: ConfigError: it cannot be read.
+    Raises: ConfigError: the file cannot be read.
     """
     try:
         if str(path) == _STDIN:
@@ -69,13 +69,13 @@ def read_file(path: str | Path) -> tuple[bytes, str]:
 
 
 def read_document(data: bytes, source: str) -> dict[str, JsonValue]:
-    """The mapping that ``data`` holds.
+    """Return the mapping that ``data`` holds.
 
     Args:
-        data: the file's bytes, YAML or JSON, UTF-8.
-        source: the file's name, for the message.
+        data: the bytes of the file: YAML or JSON in UTF-8.
+        source: the name of the file, for messages.
 
-    Raises: ConfigError: every reason why it cannot be read, each with its line.
+    Raises: ConfigError: the document cannot be read; every reason with its line.
     """
     root = _compose(data, source)
     if _expanded_size(root, source) > _MAX_NODES:
@@ -116,7 +116,7 @@ def _yaml_sentence(error: yaml.MarkedYAMLError) -> str:
 
 
 def _expanded_size(root: yaml.Node, source: str) -> int:
-    """How many values there are once every alias is written out."""
+    """Count the values of the document after every alias is expanded."""
     sizes: dict[int, int] = {}
     above: set[int] = set()
 
@@ -145,7 +145,7 @@ def _parts(node: yaml.Node) -> list[yaml.Node]:
 
 
 class _Reading:
-    """Turns composed nodes into JSON values and keeps what was wrong with them."""
+    """Turns composed nodes into JSON values, and collects what is wrong with them."""
 
     def __init__(self) -> None:
         self.issues: list[str] = []

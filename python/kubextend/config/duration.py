@@ -1,4 +1,4 @@
-"""Durations as Go writes and reads them, which is how kube-scheduler spells every timeout."""
+"""Durations in Go's format, in which kube-scheduler writes every timeout."""
 
 import re
 from dataclasses import dataclass
@@ -25,16 +25,16 @@ class Duration:
     """A span of time in whole nanoseconds.
 
     Attributes:
-        nanoseconds: as kube-scheduler's legacy Policy carries it.
+        nanoseconds: the unit of kube-scheduler's legacy Policy.
     """
 
     nanoseconds: int
 
     @classmethod
     def parse(cls, text: str) -> "Duration":
-        """The duration that a text such as ``1m30s`` or ``500ms`` means.
+        """Read a duration such as ``1m30s`` or ``500ms``.
 
-        Raises: ValueError: in the words of Go's time.ParseDuration.
+        Raises: ValueError: the text is no duration; the message is that of Go's time.ParseDuration.
         """
         sign = -1 if text.startswith("-") else 1
         rest = text[1:] if text[:1] in {"-", "+"} else text
@@ -47,11 +47,11 @@ class Duration:
 
     @property
     def seconds(self) -> float:
-        """The same span in seconds."""
+        """The duration in seconds."""
         return self.nanoseconds / 1e9
 
     def __str__(self) -> str:
-        """As Go's Duration.String prints it."""
+        """Write the duration as Go's Duration.String does."""
         sign = "-" if self.nanoseconds < 0 else ""
         span_ns = abs(self.nanoseconds)
         if span_ns == 0:
@@ -89,7 +89,8 @@ def _part_ns(whole: str, fraction: str | None, unit: str, text: str) -> int:
         message = f'time: unknown unit "{unit}" in duration "{text}"'
         raise ValueError(message)
     unit_ns = _UNITS_NS[unit]
-    # Python refuses to read more than 4300 digits, Go anything beyond an int64: 19 are enough.
+    # Python refuses to read more than 4300 digits, Go anything beyond an int64: 19 digits are
+    # enough.
     if len(whole.lstrip("0")) > len(str(_LONGEST_NS)):
         raise _invalid(text)
     below = (fraction or "")[:18].ljust(18, "0")

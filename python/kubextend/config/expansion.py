@@ -1,6 +1,6 @@
-"""One profile's plugins, from point by point and multiPoint to one ordered list a point.
+"""Expands one profile's plugins, per point and multiPoint, to one ordered list for each point.
 
-Follows kube-scheduler's expansion to the letter and complains in its sentences.
+The expansion and the error sentences are those of kube-scheduler.
 
 Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go updatePluginList,
 expandMultiPointPlugins, getValidScoreWeights
@@ -36,13 +36,13 @@ class _Known(NamedTuple):
 def expand(
     plugins: Plugins, at: Location, catalog: Catalog, findings: Findings
 ) -> dict[str, tuple[EnabledPlugin, ...]]:
-    """The points that have plugins of ours, each with its plugins in the order of running.
+    """Return the points that have plugins of ours, each with its plugins in running order.
 
     Args:
-        plugins: as the profile has them.
-        at: where in the file they stand.
-        catalog: what their names mean.
-        findings: takes what is wrong, and what is left to kube-scheduler.
+        plugins: the plugins of the profile.
+        at: their place in the file.
+        catalog: looks up plugin names.
+        findings: where issues are added, and what is left to kube-scheduler.
     """
     multi = [*_enabled(plugins, _MULTI_POINT, at, catalog, findings)]
     _refuse_doubles(multi, plugins, findings)
@@ -59,7 +59,7 @@ def expand(
 def _enabled(
     plugins: Plugins, point: str, at: Location, catalog: Catalog, findings: Findings
 ) -> Iterator[_Known]:
-    """The plugins enabled at a point that are ours; the others leave a finding."""
+    """Yield the plugins of ours that are enabled at a point; others leave a finding."""
     plugin_set = plugins.at(point)
     for index, plugin in enumerate(plugin_set.disabled):
         _look_at_disabled(plugin.name, (*at, point, "disabled", index, "name"), catalog, findings)
@@ -94,9 +94,9 @@ def complain_of_unknown(  # noqa: PLR0913  a name, where it stands, and what it 
     kind: str = "plugin",
     point: str | None = None,
 ) -> None:
-    """Says that a plugin does not exist, or why one that exists cannot be had.
+    """Report that a plugin does not exist, or why an existing plugin is unavailable.
 
-    Says nothing of one that would have come by an import that was complained of already.
+    A plugin of a failed import, which is reported already, is not reported again.
     """
     unavailable = catalog.why_unavailable(name)
     if unavailable is not None:
@@ -135,7 +135,7 @@ def _refuse_doubles(multi: list[_Known], plugins: Plugins, findings: Findings) -
 
 
 def _registers(each: _Known, point: str, plugins: Plugins) -> bool:
-    """Whether multiPoint itself puts the plugin there, with no entry of the point's own."""
+    """Return whether multiPoint alone puts the plugin there, without an entry of the point."""
     specific = {plugin.name for plugin in plugins.at(point).enabled}
     return _reaches(each, point, plugins) and each.name not in specific
 
@@ -167,9 +167,9 @@ def _reaches(each: _Known, point: str, plugins: Plugins) -> bool:
 def _ordered(
     specific: list[_Known], through: list[_Known], *, scored: bool
 ) -> tuple[EnabledPlugin, ...]:
-    """Re-configured ones first in their own order, then those through multiPoint, then the rest.
+    """Order re-configured plugins first in their own order, then those of multiPoint, then others.
 
-    The weight of the point's own entry counts before that of multiPoint.
+    The weight in the point's own entry goes before that in multiPoint.
     """
     own = {each.name: each for each in specific}
     multi = {each.name: each for each in reversed(through)}

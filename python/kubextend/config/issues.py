@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in its own words: a path, a sentence, a value, a hint."""
+"""Issues of a configuration, in its own terms: a path, a sentence, a value, a hint."""
 
 import difflib
 import re
@@ -36,11 +36,11 @@ _JSON_NAMES = (
 
 
 class Findings:
-    """Collects what one reading of a file brings up.
+    """The issues and notes of one reading of a file.
 
     Attributes:
         issues: what is wrong.
-        notes: what was understood and has no effect here.
+        notes: what was understood and has no effect.
     """
 
     def __init__(self) -> None:
@@ -49,26 +49,26 @@ class Findings:
         self._left: list[str] = []
 
     def complain(self, at: Location, message: str, value: object = None, hint: str = "") -> None:
-        """Adds an issue."""
+        """Add an issue."""
         self.issues.append(Issue(path_of(at), message, value, hint))
 
     def note(self, at: Location, message: str) -> None:
-        """Adds a note."""
+        """Add a note."""
         self.notes.append(f"{path_of(at)}: {message}")
 
     def leave(self, name: str) -> None:
-        """Remembers something that is kube-scheduler's business, for the next ``note_left``."""
+        """Remember a name that is left to kube-scheduler, for the next ``note_left``."""
         self._left.append(name)
 
     def note_left(self, at: Location) -> None:
-        """Notes at once all that was left to kube-scheduler since the last time."""
+        """Add one note for every name that was left to kube-scheduler since the last such note."""
         if self._left:
             self.note(at, f"left to kube-scheduler: {', '.join(dict.fromkeys(self._left))}")
         self._left = []
 
 
 def path_of(location: Location) -> str:
-    """The location as ``profiles[0].plugins.filter``."""
+    """Return the location in the form ``profiles[0].plugins.filter``."""
     path = ""
     for part in location:
         path += f"[{part}]" if isinstance(part, int) else f".{part}"
@@ -76,7 +76,7 @@ def path_of(location: Location) -> str:
 
 
 def suggestion(wrong: str, known: Collection[str], what: str) -> str:
-    """A hint that names the nearest of ``known``, if one is near, and then all of them."""
+    """Return a hint with the nearest of ``known``, if one is near, and then all of them."""
     spelled = {name.casefold(): name for name in known}
     near = difflib.get_close_matches(wrong.casefold(), spelled, n=1)
     listed = f"known {what}: {', '.join(sorted(known)) or 'none'}"
@@ -84,12 +84,12 @@ def suggestion(wrong: str, known: Collection[str], what: str) -> str:
 
 
 def issues_of(error: ValidationError, model: type[BaseModel], under: Location = ()) -> list[Issue]:
-    """Every complaint of ``error`` about a value that ``model`` was to read.
+    """Return an issue for each complaint of ``error`` about a value for ``model``.
 
     Args:
-        error: from validating JSON.
-        model: the class at ``under``.
-        under: where in the file the value stands.
+        error: an error of validating JSON.
+        model: the class of the value.
+        under: the place of the value in the file.
     """
     return [_issue(details, model, under) for details in error.errors(include_url=False)]
 
@@ -132,7 +132,7 @@ def _field_names(model: type[BaseModel] | None) -> list[str]:
 
 
 def _model_at(model: type[BaseModel], location: Location) -> type[BaseModel] | None:
-    """The class of the object at a location, None where it is no model."""
+    """Return the class of the object at a location; None where it is no model."""
     found: type[BaseModel] | None = model
     for part in location:
         if isinstance(part, int) or found is None:

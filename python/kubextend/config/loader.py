@@ -1,4 +1,4 @@
-"""From a file, or from nothing, to a checked configuration; every error at once."""
+"""Loads a file, or the default, into a checked configuration; reports every error at once."""
 
 import copy
 import json
@@ -40,10 +40,10 @@ profiles:
       - name: HighCommPodFilter
 """
 
-# Of a list of texts no single one could be given a default.
+# A list of texts is repaired as a whole: no single text has a default.
 _TEXT_LISTS: Final[tuple[Location, ...]] = ((FIELD,), ("server", "waitingPods", "allowedNames"))
 
-# A repaired document has no further errors of type; more rounds would mean a fault of ours.
+# A repaired document has no further errors of type; more rounds would be a bug of ours.
 _ROUNDS = 3
 
 
@@ -54,18 +54,17 @@ def load(
     overrides: Mapping[str, JsonValue] | None = None,
     runs_here: bool = True,
 ) -> ExtenderConfiguration:
-    """The configuration in a file.
+    """Load and check the configuration in a file.
 
     Args:
         path: an ExtenderConfiguration or a KubeSchedulerConfiguration; None for ``DEFAULT``, ``-``
             for standard input.
-        known: the plugins there are, by name, without those of its own ``outOfTree``.
-        overrides: values that count before those of the file, by their path, as
-            ``{"server.port": 9000}``.
-        runs_here: files that it names must be readable; else one that is not is noted, as it may
-            well be on the machine where the configuration is to run.
+        known: the known plugins by name, without those of the file's own ``outOfTree``.
+        overrides: values that override those of the file, by path, as ``{"server.port": 9000}``.
+        runs_here: whether the named files must be readable. If False, an unreadable file is noted
+            only: it may exist on the machine where the configuration runs.
 
-    Raises: ConfigError: with every issue of the file.
+    Raises: ConfigError: the configuration cannot run; has every issue of the file.
     """
     default = DEFAULT.encode(), "the embedded default"
     data, shown = default if path is None else read_file(path)
@@ -80,7 +79,7 @@ def parse(
     overrides: Mapping[str, JsonValue] | None = None,
     runs_here: bool = True,
 ) -> ExtenderConfiguration:
-    """The configuration that a document's JSON value holds; otherwise like ``load``."""
+    """Check the configuration in a document's JSON value; otherwise like ``load``."""
     findings, later = Findings(), Findings()
     of_scheduler = tree.get("kind") == SCHEDULER_KIND
     _check_type(tree, findings)
@@ -116,7 +115,7 @@ def _check_type(tree: Mapping[str, JsonValue], findings: Findings) -> None:
 def _prepared(
     tree: Mapping[str, JsonValue], overrides: Mapping[str, JsonValue], findings: Findings
 ) -> dict[str, JsonValue]:
-    """The document with overrides, and with the one default that hangs on another section."""
+    """Return the document with overrides, and with the default that depends on another section."""
     if "cluster" in tree and tree["cluster"] is None and "cluster.kubeconfig" not in overrides:
         findings.note(("cluster",), "empty, so there is no access to the API; {} switches it on")
     prepared = {key: without_nulls(value) for key, value in tree.items() if value is not None}
@@ -129,9 +128,9 @@ def _prepared(
 
 
 def without_nulls(value: JsonValue) -> JsonValue:
-    """A copy in which a field set to null is absent, which is what null means to Kubernetes.
+    """Return a copy without fields that are null: to Kubernetes, null means absent.
 
-    A plugin's arguments stay as they are: what null means there is the plugin's affair.
+    The arguments of a plugin stay unchanged: the plugin decides what null means there.
     """
     if isinstance(value, list):
         return [without_nulls(item) for item in value]
@@ -156,7 +155,7 @@ def _set(tree: dict[str, JsonValue], path: list[str], value: JsonValue) -> None:
 def _typed(
     tree: dict[str, JsonValue], findings: Findings
 ) -> tuple[ExtenderConfiguration, frozenset[str]]:
-    """The typed configuration, and the paths at which a default replaced what was wrong."""
+    """Return the typed configuration, and the paths where a default replaced a wrong value."""
     broken: set[str] = set()
     for _ in range(_ROUNDS):
         try:
@@ -173,7 +172,7 @@ def _typed(
 
 
 def _repair(tree: dict[str, JsonValue], location: Location) -> None:
-    """Takes out what is wrong, so that the rest can still be judged."""
+    """Remove the wrong value, so that the rest can still be checked."""
     location = next((at for at in _TEXT_LISTS if location[: len(at)] == at), location)
     value: JsonValue = tree
     for part in location[:-1]:
@@ -194,7 +193,7 @@ def _section(path: str, sections: list[str]) -> int:
 
 
 def _adds(issue: Issue, broken: frozenset[str]) -> bool:
-    """Whether an issue says more than what was wrong there in the first place."""
+    """Return whether an issue says more than the first error at its place."""
     if any(
         issue.path == path or issue.path.startswith((f"{path}.", f"{path}[")) for path in broken
     ):

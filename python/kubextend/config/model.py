@@ -1,7 +1,7 @@
 """The typed configuration: one class per object of the file, fields spelled as in the file.
 
-Says what a field may hold by itself. What fields mean together is in ``checks``, what plugin names
-mean in ``resolve``; reading files is in ``loader``.
+This module checks each field by itself. ``checks`` checks fields together, ``resolve`` looks up the
+names of plugins, ``loader`` reads files.
 """
 
 import ipaddress
@@ -55,39 +55,39 @@ KIND: Final = "ExtenderConfiguration"
 
 Verb = Literal["filter", "preempt", "prioritize", "bind"]
 
-# Bind has to outlast the wait of a Permit plugin; nothing in kube-scheduler is held up by it.
+# Bind has to outlast the wait of a Permit plugin; nothing in kube-scheduler waits for a bind.
 _BEYOND_PERMIT: Final = Duration.parse("1m")
 
 _HOST_NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
 _DNS_NAME = re.compile(
     r"(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*"
 )
-# Source: apimachinery v0.36 pkg/api/validate/content/kube.go IsLabelKey, by which gates are judged
+# Source: apimachinery v0.36 pkg/api/validate/content/kube.go IsLabelKey, which validates gates
 _GATE_NAME = re.compile(r"(?=.{1,63}$)[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _BINDING_POINTS = ("reserve", "permit", "preBind", "bind", "postBind")
-# A pod that Permit rejected hears of it at its next filter call.
+# A pod that Permit rejected learns that by its next filter call.
 _FILTER_POINTS = ("preFilter", "filter", "postFilter", "permit")
 _REJECTING_POINTS = ("preFilter", "filter")
 
 
 class PluginInfo(Protocol):
-    """What the configuration has to know of a plugin; the registry of plugins tells it."""
+    """The properties of a plugin that the configuration needs; the registry of plugins has them."""
 
     @property
     def extension_points(self) -> frozenset[str]:
-        """The points it implements, as the file spells them: ``filter``, ``preScore``."""
+        """The points that the plugin implements, spelled as in a file: ``filter``, ``preScore``."""
 
     @property
     def args_model(self) -> type[BaseModel] | None:
-        """What its ``pluginConfig[].args`` must look like; None if it takes none."""
+        """The model of the plugin's ``pluginConfig[].args``; None if the plugin takes none."""
 
     @property
     def needs_pods(self) -> bool:
-        """Whether it looks at the pods on nodes."""
+        """Whether the plugin looks at the pods on nodes."""
 
     @property
     def why_not_isolated(self) -> str:
-        """Why it cannot run in a process of its own, to be said after its name; empty: it can."""
+        """Why no process of its own can run the plugin, as a phrase after its name; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class EnabledPlugin:
     """A plugin at one extension point.
 
     Attributes:
-        weight: what its scores are multiplied by; 1 at any other point than score.
+        weight: the factor of the plugin's scores; 1 at any point other than score.
     """
 
     name: str
@@ -104,14 +104,14 @@ class EnabledPlugin:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedProfile:
-    """A profile with multiPoint expanded: what runs, in the order in which it runs.
+    """A profile with multiPoint expanded: the plugins that run, in running order.
 
     Attributes:
         points: for each extension point that has plugins, those plugins in order.
-        args: for each enabled plugin its checked arguments, None where it takes none.
-        needs_pods: one of its plugins looks at pods.
-        counts_pods: one of its filters does, so pods that are on their way to a node have to be
-            known: we have to bind them.
+        args: for each enabled plugin its checked arguments; None where it takes none.
+        needs_pods: whether a plugin of the profile looks at pods.
+        counts_pods: whether a filter does, so that pods on their way to a node have to be known:
+            then kubextend has to bind the pods.
         ignored: names of the plugins whose failure filter may ignore.
         isolated: names of the plugins that run in a process of their own.
     """
@@ -125,11 +125,11 @@ class ResolvedProfile:
     isolated: frozenset[str] = frozenset()
 
     def at(self, point: str) -> tuple[EnabledPlugin, ...]:
-        """The plugins at an extension point; none is no error."""
+        """Return the plugins at an extension point, which may be none."""
         return self.points.get(point, ())
 
     def points_of(self, plugin: str) -> frozenset[str]:
-        """The extension points at which a plugin is enabled."""
+        """Return the extension points at which a plugin is enabled."""
         points = self.points.items()
         return frozenset(
             point for point, enabled in points if any(each.name == plugin for each in enabled)
@@ -216,10 +216,10 @@ class ServerTLS(_Model):
 
 
 class WaitingPods(_Model):
-    """Who may list, allow and reject waiting pods over HTTP. The section switches that on."""
+    """Access to waiting pods over HTTP, for listing, allowing and rejecting them."""
 
     allowed_names: tuple[str, ...] = ()
-    """Common names or DNS names of client certificates, spelled as there."""
+    """Common names or DNS names of client certificates, in the spelling of the certificate."""
     token_file: _FilePath = None
     """File of bearer tokens, one on each line. The server reads the file at every request."""
 
@@ -245,7 +245,8 @@ class Server(_Model):
     their names 1 MB."""
     max_in_flight_bytes: Annotated[int, Field(ge=1)] = 1 << 30
     """Bytes of all bodies held at a time, at least `maxBodyBytes`; requests beyond get 503."""
-    # kube-scheduler drops an idle connection after 90 s; a server that is first fails a call.
+    # kube-scheduler drops an idle connection after 90 s; a server that drops it earlier fails a
+    # call.
     keep_alive_seconds: Annotated[int, Field(ge=95, le=86_400)] = 120
     """Seconds before the server closes an idle connection; kube-scheduler closes it after 90."""
     drain_delay: GoDuration = Duration(0)
@@ -255,7 +256,7 @@ class Server(_Model):
     tls: ServerTLS = ServerTLS()
     """Certificates of the server and of its clients."""
     waiting_pods: WaitingPods | None = None
-    """Who may list, allow and reject waiting pods over HTTP. Null: nobody."""
+    """Access to waiting pods over HTTP: who may list, allow and reject them. Null: nobody."""
 
 
 class Cluster(_Model):
@@ -316,7 +317,7 @@ class ExtenderTLSConfig(_Model):
 
 
 class Extender(_Model):
-    """What kube-scheduler's own configuration says about kubextend, under its field names."""
+    """Settings for kube-scheduler's extender entry, under kube-scheduler's field names."""
 
     url_prefix: str | None = None
     """URL at which kube-scheduler finds the verbs. Null: the URL that `server` describes."""
@@ -341,11 +342,11 @@ class Extender(_Model):
     max_held_pods: Annotated[int, Field(ge=1)] = 2000
     """Number of pods that Permit plugins hold at a time; each costs a connection."""
     max_held_pods_per_namespace: Annotated[int, Field(ge=1)] = 1000
-    """Number of those pods in one namespace."""
+    """Number of pods of one namespace that Permit plugins hold at a time."""
 
     @property
     def bind_timeout(self) -> Duration:
-        """What kube-scheduler is told for bind."""
+        """The timeout of bind that kube-scheduler's configuration gets."""
         return Duration(self.permit_max_wait.nanoseconds + _BEYOND_PERMIT.nanoseconds)
 
 
@@ -402,7 +403,7 @@ class Plugins(_Model):
     """Not served by kubextend: left to kube-scheduler."""
 
     def at(self, point: str) -> PluginSet:
-        """The set of the point that the file spells so."""
+        """Return the set of the point with this name in the file."""
         name = next(name for name, info in type(self).model_fields.items() if info.alias == point)
         found: PluginSet = getattr(self, name)
         return found
@@ -429,7 +430,7 @@ class SchedulerProfile(_Model):
     """`spec.schedulerName` of the pods that the profile is for. May be left out where there is one
     profile."""
     percentage_of_nodes_to_score: _Percentage | None = None
-    """Handed on to kube-scheduler, in percent. Null: 100 where a filter runs."""
+    """Percentage of nodes for kube-scheduler's configuration. Null: 100 where a filter runs."""
     plugins: Plugins = Plugins()
     """Plugins enabled and disabled at each extension point."""
     plugin_config: tuple[PluginConfig, ...] = ()
@@ -450,7 +451,7 @@ class ExtenderConfiguration(_Model):
     cluster: Cluster | None = None
     """Access to the Kubernetes API. Null: no access; `{}`: access with the defaults."""
     extender: Extender = Extender()
-    """What kube-scheduler is told, under its own field names."""
+    """Settings for kube-scheduler's extender entry, under its own field names."""
     queue: Queue = Queue()
     """How pods are released where a profile enables a queueSort plugin."""
     score_scale: Literal["additive", "strict10"] = "additive"
@@ -468,7 +469,7 @@ class ExtenderConfiguration(_Model):
         notes: tuple[str, ...] = (),
         scheduler_part: Mapping[str, JsonValue] | None = None,
     ) -> Self:
-        """The same configuration that also knows what its profiles come to."""
+        """Return a copy of the configuration that also has its resolved profiles."""
         copy = self.model_copy()
         copy._resolved = resolved  # noqa: SLF001  of the same class
         copy._notes = notes  # noqa: SLF001
@@ -482,29 +483,29 @@ class ExtenderConfiguration(_Model):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was read and understood, yet has no effect here; one sentence each."""
+        """What was understood and has no effect here; one sentence each."""
         return self._notes
 
     @property
     def scheduler_part(self) -> Mapping[str, JsonValue]:
-        """Of a KubeSchedulerConfiguration all but our plugins, else nothing."""
+        """A KubeSchedulerConfiguration without our plugins; empty for an ExtenderConfiguration."""
         return self._scheduler_part
 
     @property
     def scheme(self) -> Literal["http", "https"]:
-        """What the server speaks."""
+        """The protocol of the server."""
         return "https" if self.server.tls.cert_file else "http"
 
     @property
     def url_prefix(self) -> str:
-        """Where kube-scheduler finds the verbs, derived from ``server`` unless given."""
+        """The URL where kube-scheduler finds the verbs, derived from ``server`` unless given."""
         host = f"[{self.server.host}]" if ":" in self.server.host else self.server.host
         own = f"{self.scheme}://{host}:{self.server.port}{self.server.path}"
         return (self.extender.url_prefix or own).rstrip("/")
 
     @property
     def verbs(self) -> tuple[Verb, ...]:
-        """The verbs that kube-scheduler is told of, and the only ones that are served."""
+        """The verbs in kube-scheduler's configuration, which are the only ones served."""
         verbs: list[Verb] = []
         if self._any_at(_FILTER_POINTS):
             verbs.append("filter")
@@ -528,7 +529,7 @@ class ExtenderConfiguration(_Model):
 
     @property
     def needs_pods(self) -> bool:
-        """Whether pods must be watched: for a plugin that asks for them, or one that holds them."""
+        """Whether kubextend must watch pods: for plugins that ask for them, or that hold them."""
         asked_for = any(profile.needs_pods for profile in self.resolved)
         return asked_for or self._any_at(("reserve", "permit"))
 

@@ -1,6 +1,6 @@
-"""The plugins that a configuration brings by itself, added to those there are.
+"""Adds the plugins that a configuration brings itself to the known plugins.
 
-Imports what ``outOfTree`` names and nothing else.
+The module imports what ``outOfTree`` names and nothing else.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,12 +18,12 @@ FIELD = "outOfTree"
 def with_out_of_tree(
     references: Sequence[str], known: Mapping[str, PluginInfo], findings: Findings
 ) -> tuple[Mapping[str, PluginInfo], frozenset[str]]:
-    """The larger set, and the names that a failed import would likely have brought.
+    """Return the larger set, and the names that a failed import would likely have brought.
 
     Args:
-        references: ``package.module:Class`` each.
-        known: the plugins there are without them.
-        findings: takes what cannot be had.
+        references: texts of the form ``package.module:Class``.
+        known: the known plugins without the references.
+        findings: where unavailable references are reported.
     """
     if not references:
         return known, frozenset()
@@ -42,5 +42,5 @@ def with_out_of_tree(
 
 
 def class_name(reference: str) -> str:
-    """The part behind the colon, by which most plugins are called."""
+    """Return the part behind the colon, which is the name of most plugins."""
     return reference.rpartition(":")[2]

@@ -1,4 +1,4 @@
-"""Whether a plugin's failurePolicy and isolation can be what the file says."""
+"""Checks that a plugin's failurePolicy and isolation are possible."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -23,14 +23,14 @@ def check_policies(
     catalog: Catalog,
     findings: Findings,
 ) -> None:
-    """Adds to ``findings`` what is wrong with one ``pluginConfig`` entry besides its args.
+    """Add to ``findings`` the issues of one ``pluginConfig`` entry besides its args.
 
     Args:
-        at: of the entry.
+        at: the place of the entry.
         config: the entry.
-        points: where the profile's plugins are enabled.
-        catalog: what kind of file it is.
-        findings: takes what is wrong.
+        points: the profile's plugins by extension point.
+        catalog: says what kind of file it is.
+        findings: where issues are added.
     """
     if catalog.of_scheduler:
         for name in sorted(config.model_fields_set & _FIELDS.keys()):
@@ -75,7 +75,7 @@ def _refuse_process(
 def _enabled_at(
     which: Iterable[str], name: str, points: Mapping[str, Sequence[EnabledPlugin]]
 ) -> list[str]:
-    """Those of the points at which the plugin is enabled, in the framework's words."""
+    """Return those of the points at which the plugin is enabled, in the framework's words."""
     return [
         _type(point)
         for point in which

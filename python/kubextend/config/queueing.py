@@ -1,4 +1,4 @@
-"""What profiles may say of the queue: one order for all of them, as kube-scheduler has one queue.
+"""Checks the queue of the profiles: one order for all, as kube-scheduler has one queue.
 
 Source: kubernetes v1.36 pkg/scheduler/apis/config/validation/validation.go validateCommonQueueSort,
 pkg/scheduler/framework/runtime/framework.go NewFramework
@@ -18,7 +18,7 @@ _Points = dict[str, tuple[EnabledPlugin, ...]]
 
 
 def check_queue_sort(profiles: Sequence[SchedulerProfile], findings: Findings) -> None:
-    """What the profiles name at queueSort itself is one plugin, and the same everywhere."""
+    """Check that profiles name one plugin at queueSort itself, and the same in all profiles."""
     for index, profile in enumerate(profiles):
         at: Location = ("profiles", index, "plugins", _SORT)
         queue_sort = profile.plugins.queue_sort
@@ -31,7 +31,7 @@ def check_queue_sort(profiles: Sequence[SchedulerProfile], findings: Findings) -
 
 
 def leave_queue(at: Location, points: _Points, findings: Findings) -> None:
-    """Takes the queue's points out of a profile that kube-scheduler reads too."""
+    """Remove the queue's points from a profile that kube-scheduler reads too."""
     for point in (_ENQUEUE, _SORT):
         plugins = points.pop(point, ())
         if plugins:
@@ -43,14 +43,14 @@ def leave_queue(at: Location, points: _Points, findings: Findings) -> None:
 def check_queue_points(
     at: Location, scheduler_name: str, plugins: Plugins, points: _Points, findings: Findings
 ) -> None:
-    """A profile has one order at most, and holds pods back only in a queue.
+    """Check that a profile has one order at most, and holds pods back only in a queue.
 
     Args:
-        at: of the profile.
-        scheduler_name: of the profile.
-        plugins: as the file has them.
-        points: what they come to, multiPoint expanded.
-        findings: takes what is wrong.
+        at: the place of the profile.
+        scheduler_name: the scheduler name of the profile.
+        plugins: the profile's plugins as the file has them.
+        points: the plugins by point, multiPoint expanded.
+        findings: where issues are added.
     """
     sorting = [plugin.name for plugin in points.get(_SORT, ())]
     if len(sorting) > 1 and len(plugins.queue_sort.enabled) <= 1:
@@ -75,12 +75,12 @@ def check_queue_points(
 def check_common_order(
     profiles: Sequence[SchedulerProfile], resolved: Sequence[ResolvedProfile], findings: Findings
 ) -> None:
-    """The same once multiPoint is expanded, and with the same arguments everywhere.
+    """Check that all profiles have one order with one set of arguments, multiPoint expanded.
 
     Args:
-        profiles: those that name different plugins at queueSort itself are complained of already.
-        resolved: what they come to.
-        findings: takes what is wrong.
+        profiles: the profiles; those that differ at queueSort itself are reported already.
+        resolved: the resolved profiles.
+        findings: where issues are added.
     """
     for index in range(1, len(profiles)):
         first, own = ([plugin.name for plugin in resolved[at].at(_SORT)] for at in (0, index))

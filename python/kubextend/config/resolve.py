@@ -1,7 +1,7 @@
-"""Profiles as they will run: names checked, multiPoint expanded, arguments validated.
+"""Resolves profiles: checks names, expands multiPoint, validates arguments.
 
-Complains in kube-scheduler's own sentences where it has one. Knows plugins only by what it is told
-of them; makes none.
+The error sentences are kube-scheduler's own where it has one. The module knows plugins only by
+their PluginInfo, and makes none.
 
 Source: kubernetes v1.36 pkg/scheduler/apis/config/validation/validation.go,
 pkg/scheduler/framework/runtime/framework.go NewFramework
@@ -31,7 +31,7 @@ DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
 
 class _Args(NamedTuple):
-    """The arguments that the file has for a plugin; ``given`` is False where it has none."""
+    """The arguments of a plugin in the file; ``given`` is False where the file has none."""
 
     at: Location
     raw: Mapping[str, JsonValue]
@@ -41,7 +41,7 @@ class _Args(NamedTuple):
 def resolve(
     profiles: Sequence[SchedulerProfile], catalog: Catalog, findings: Findings
 ) -> tuple[ResolvedProfile, ...]:
-    """The profiles in the file's order; not to be used if ``findings`` has issues."""
+    """Return the resolved profiles in the file's order; do not use them if there are issues."""
     _check_scheduler_names(profiles, findings)
     check_queue_sort(profiles, findings)
     resolved = tuple(
@@ -157,7 +157,7 @@ def _checked(name: str, args: _Args, catalog: Catalog, findings: Findings) -> Ba
 
 
 def _without_type(name: str, args: _Args, findings: Findings) -> dict[str, JsonValue]:
-    """The arguments without apiVersion and kind, which a KubeSchedulerConfiguration has there."""
+    """Return the arguments without apiVersion and kind, which a KubeSchedulerConfiguration has."""
     kind = args.raw.get("kind", f"{name}Args")
     if kind != f"{name}Args":
         message = f"args for plugin {name} were not of type {name}Args, got {kind}"

@@ -1,6 +1,6 @@
-"""Writes what kube-scheduler has to be given to call kubextend: its own configuration.
+"""Writes the configuration that makes kube-scheduler call kubextend.
 
-The text explains itself to whoever opens it next. Nothing is read or started here.
+Comments in the written text explain it to its readers. This module reads and starts nothing.
 """
 
 import json
@@ -19,7 +19,7 @@ from kubextend.errors import ConfigError
 
 __all__ = ["LEASE_NAME", "legacy_policy", "scheduler_configuration"]
 
-# A scheduler of another name than the cluster's first must not stand for election against it.
+# A scheduler that is not the cluster's default must not stand for election against it.
 LEASE_NAME = "kubextend-scheduler"
 
 _HEADER = """\
@@ -70,12 +70,12 @@ def scheduler_configuration(
     kubeconfig: str | None = None,
     leader_elect: bool | None = None,
 ) -> str:
-    """A KubeSchedulerConfiguration that fits the configuration, as YAML with comments.
+    """Return a KubeSchedulerConfiguration that fits the configuration, as YAML with comments.
 
     Args:
-        config: a checked one. If it was read from a KubeSchedulerConfiguration, all that is
-            kube-scheduler's in there stays, the apiVersion too; else the version is v1.
-        kubeconfig: the path of kube-scheduler's own, as kube-scheduler sees it.
+        config: a checked configuration. If it was read from a KubeSchedulerConfiguration,
+            kube-scheduler's own part stays, the apiVersion too; else the version is v1.
+        kubeconfig: the path of kube-scheduler's kubeconfig, as kube-scheduler sees it.
         leader_elect: None leaves it to kube-scheduler, whose default is true.
 
     Raises: ConfigError: kube-scheduler could not reach or verify the server.
@@ -97,7 +97,7 @@ def scheduler_configuration(
 
 
 def legacy_policy(config: ExtenderConfiguration) -> str:
-    """A Policy of the same content for kube-scheduler up to 1.22, as JSON.
+    """Return a Policy of equal content for kube-scheduler up to 1.22, as JSON.
 
     Raises: ConfigError: kube-scheduler could not reach or verify the server.
     """
@@ -152,7 +152,7 @@ def _election(given: JsonValue, config: ExtenderConfiguration, leader_elect: boo
 
 
 def _profiles(config: ExtenderConfiguration, given: JsonValue) -> JsonValue:
-    """One for each of ours, with what a KubeSchedulerConfiguration had in it besides."""
+    """Return a profile for each of ours, with the rest of a KubeSchedulerConfiguration's own."""
     rest = given if isinstance(given, list) else []
     profiles: list[JsonValue] = []
     for index, resolved in enumerate(config.resolved):
@@ -166,7 +166,7 @@ def _profiles(config: ExtenderConfiguration, given: JsonValue) -> JsonValue:
 
 
 def _extenders(config: ExtenderConfiguration, given: JsonValue) -> str:
-    """The entries of other extenders as they were, then ours in the place of former ones."""
+    """Return the entries of other extenders unchanged, then ours in place of earlier ones."""
     entries = _entries(config)
     others = [
         other
@@ -189,7 +189,7 @@ def _comment(entry: Mapping[str, JsonValue]) -> str:
 
 
 def _entries(config: ExtenderConfiguration) -> list[dict[str, JsonValue]]:
-    """The extender entries, quick verbs first, fields in the order of kube-scheduler's type."""
+    """Return the extender entries, quick verbs first, fields in the order of the Go type."""
     quick = [verb for verb in config.verbs if verb != "bind"]
     entries = []
     if quick:
@@ -228,7 +228,7 @@ def _tls(extender: Extender) -> dict[str, JsonValue]:
 
 
 def _legacy(entry: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The entry in the words of a Policy, which counts time in nanoseconds.
+    """Return the entry of a Policy, which counts time in nanoseconds.
 
     Source: kube-scheduler v0.22 config/v1/legacy_types.go LegacyExtender
     """

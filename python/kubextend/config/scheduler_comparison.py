@@ -1,7 +1,7 @@
-"""What a kube-scheduler's configuration says of kubextend, against what belongs there today.
+"""Compares what a kube-scheduler's configuration says of kubextend with what it should say.
 
-What belongs there is what ``scheduler_configuration`` writes, so there is one source for it. Both
-texts are read by the classes below, which have only the fields that decide how kubextend is called.
+``scheduler_configuration`` writes what it should say, so there is one source for it. The classes
+below read both texts, and have only the fields that decide how kube-scheduler calls kubextend.
 """
 
 import dataclasses
@@ -51,7 +51,7 @@ _ASKED_TWICE: Final[Mapping[Verb, str]] = {
 
 
 class _Read(BaseModel):
-    """A field that is absent has kube-scheduler's default; fields that decide nothing are left."""
+    """A part of the file: an absent field has kube-scheduler's default; others are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, alias_generator=to_camel)
 
@@ -68,7 +68,7 @@ class _TLS(_Read):
 
 
 class _Entry(_Read):
-    """An extender; source: kube-scheduler v0.36 config/v1/types.go Extender."""
+    """An extender entry; source: kube-scheduler v0.36 config/v1/types.go Extender."""
 
     url_prefix: str = ""
     filter_verb: str = ""
@@ -85,7 +85,7 @@ class _Entry(_Read):
 
     @property
     def url(self) -> str:
-        """What kube-scheduler puts before a slash and the verb."""
+        """The part of the URL before the slash and the verb."""
         return self.url_prefix.rstrip("/")
 
     @property
@@ -106,7 +106,7 @@ class _Profile(_Read):
 
 
 class _Election(_Read):
-    """Defaults: kube-scheduler v0.36 apis/config/v1/defaults.go."""
+    """Leader election; defaults: kube-scheduler v0.36 apis/config/v1/defaults.go."""
 
     leader_elect: bool = True
     resource_name: str = "kube-scheduler"
@@ -120,13 +120,13 @@ class _SchedulerConfiguration(_Read):
     extenders: tuple[_Entry, ...] = ()
 
     def named_profiles(self) -> Iterator[tuple[str, int]]:
-        """The schedulerName and the index of each profile; without any there is the default."""
+        """Yield the schedulerName and index of each profile; without any, the default profile."""
         for index, profile in enumerate(self.profiles or [_Profile()]):
             default = DEFAULT_SCHEDULER_NAME if len(self.profiles) <= 1 else ""
             yield profile.scheduler_name or default, index
 
     def percentage(self, index: int) -> tuple[Location, int]:
-        """How many nodes are looked at for a profile, and where that stands; 0 is a sample."""
+        """Return the percentage of nodes that a profile looks at, and its place; 0 is a sample."""
         own = self.profiles[index].percentage_of_nodes_to_score if self.profiles else None
         if own is not None:
             return ("profiles", index, "percentageOfNodesToScore"), own
@@ -134,7 +134,7 @@ class _SchedulerConfiguration(_Read):
 
 
 class _Pair(NamedTuple):
-    """An entry that is there, the entry that belongs there, and the verbs that both have."""
+    """The entry in the file, the entry that should be there, and the verbs that both have."""
 
     at: Location
     found: _Entry
@@ -143,19 +143,18 @@ class _Pair(NamedTuple):
 
 
 def scheduler_differences(config: ExtenderConfiguration, file: str | Path) -> tuple[Issue, ...]:
-    """All that kube-scheduler would do otherwise if ``scheduler-config`` wrote its file anew.
+    """Return every difference that ``scheduler-config`` would remove by writing the file anew.
 
-    Other extenders, other plugins and the connection to the cluster are between kube-scheduler and
-    others: nothing is said of them.
+    Other extenders, other plugins and the connection to the cluster do not concern kubextend, and
+    are not compared.
 
     Args:
-        config: a checked one.
+        config: a checked configuration.
         file: a KubeSchedulerConfiguration; ``-`` for standard input.
 
     Returns: issues whose path begins with the file; the message says what happens, the hint what
-        would be right.
-    Raises: ConfigError: the file cannot be read, or kube-scheduler could not reach kubextend
-        whatever stands in there.
+    would be right.
+    Raises: ConfigError: the file cannot be read, or no file lets kube-scheduler reach kubextend.
     """
     data, source = read_file(file)
     tree = read_document(data, source)
@@ -192,7 +191,7 @@ def _read(tree: Mapping[str, JsonValue], findings: Findings) -> _SchedulerConfig
 
 
 class _Comparison:
-    """One method for each thing that may differ."""
+    """Compares two configurations; one method for each thing that may differ."""
 
     def __init__(
         self,
@@ -207,7 +206,7 @@ class _Comparison:
         self._complain = findings.complain
 
     def extenders(self) -> None:
-        """Every verb is called where it is served, once, and as kubextend counts on it."""
+        """Check that each verb is called where it is served, once, and with the right settings."""
         url = self._config.url_prefix
         wanted = [entry for entry in self._wanted.extenders if entry.url == url]
         ours = _entries_for(url, self._found.extenders, any_path=bool(wanted))
@@ -328,7 +327,7 @@ class _Comparison:
         self._complain(at, message, value, hint)
 
     def _tls(self, pair: _Pair) -> None:
-        """Only what is https at both ends; another scheme is another urlPrefix."""
+        """Compare TLS settings where both ends use https; another scheme is another urlPrefix."""
         found, right = pair.found.tls_config, pair.wanted.tls_config
         if not pair.wanted.enable_https or not pair.found.url.startswith("https:"):
             return
@@ -356,7 +355,7 @@ class _Comparison:
             self._complain(at, message if found else otherwise, found, f"{at[-1]}: {right}")
 
     def profiles(self) -> None:
-        """Both sides know the same pods."""
+        """Check that both sides know the same scheduler names."""
         found = dict(self._found.named_profiles())
         ours = [profile.scheduler_name for profile in self._config.resolved]
         for name in ours:
@@ -375,7 +374,7 @@ class _Comparison:
                 self._complain(at, message, name, hint)
 
     def percentages(self) -> None:
-        """Plugins see all nodes, or as many as a profile says."""
+        """Check that plugins see all nodes, or as many as a profile says."""
         wanted = {
             name: self._wanted.percentage(at)[1] for name, at in self._wanted.named_profiles()
         }
@@ -395,7 +394,7 @@ class _Comparison:
             self._complain(at, message, found, f"percentageOfNodesToScore: {right}")
 
     def election(self) -> None:
-        """A scheduler of other pods than the cluster's own does not wait for that one's lease."""
+        """Check that a scheduler of other pods does not wait for the lease of the cluster's own."""
         found, wanted = self._found.leader_election, self._wanted.leader_election
         names = [name for name, _ in self._found.named_profiles()]
         if not found.leader_elect or DEFAULT_SCHEDULER_NAME in names or found == wanted:
@@ -413,7 +412,7 @@ class _Comparison:
 def _entries_for(
     url: str, entries: Sequence[_Entry], *, any_path: bool
 ) -> list[tuple[Location, _Entry]]:
-    """The entries that call this URL; where none does, those that call the same server."""
+    """Return the entries that call this URL; where none does, those that call the same server."""
     placed: list[tuple[Location, _Entry]] = [
         (("extenders", index), entry) for index, entry in enumerate(entries)
     ]
@@ -424,7 +423,7 @@ def _entries_for(
 
 
 def _server(url: str) -> str:
-    """Host and port, in one spelling."""
+    """Return host and port, in one spelling."""
     try:
         return urlsplit(url).netloc.casefold().replace("localhost", "127.0.0.1")
     except ValueError:
@@ -432,7 +431,7 @@ def _server(url: str) -> str:
 
 
 def _entry_without(verb: Verb, ours: Sequence[tuple[Location, _Entry]]) -> Location:
-    """Where a verb belongs: bind into an entry of its own, another beside its like."""
+    """Return where a verb belongs: bind into an entry of its own, others beside quick verbs."""
     quick = [at for at, entry in ours if set(entry.verbs) - {"bind"}]
     return quick[0] if quick and verb != "bind" else ("extenders",)
 

@@ -1,7 +1,7 @@
-"""A KubeSchedulerConfiguration as the part of an ExtenderConfiguration that it amounts to.
+"""Reads a KubeSchedulerConfiguration as the ExtenderConfiguration that it implies.
 
-Its profiles name plugins of ours among kube-scheduler's own. Everything else in it is between
-kube-scheduler and its cluster.
+The profiles of the file name plugins of ours among kube-scheduler's own. The rest of the file is
+for kube-scheduler alone.
 """
 
 import json
@@ -22,7 +22,7 @@ SCHEDULER_API_VERSIONS = tuple(
 
 
 class _SchedulerFile(BaseModel):
-    """The fields there are; source: kube-scheduler v0.22 to v0.36 config/*/types.go."""
+    """The known fields; source: kube-scheduler v0.22 to v0.36 config/*/types.go."""
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
 
@@ -44,7 +44,7 @@ class _SchedulerFile(BaseModel):
 
 
 def extender_tree(tree: Mapping[str, JsonValue], findings: Findings) -> dict[str, JsonValue]:
-    """What an ExtenderConfiguration with the same profiles would hold."""
+    """Return the content of an ExtenderConfiguration with the same profiles."""
     try:
         _SchedulerFile.model_validate_json(json.dumps(tree))
     except ValidationError as error:
@@ -60,11 +60,11 @@ def extender_tree(tree: Mapping[str, JsonValue], findings: Findings) -> dict[str
 def scheduler_tree(
     tree: Mapping[str, JsonValue], is_ours: Callable[[str], bool]
 ) -> dict[str, JsonValue]:
-    """The file without the plugins that kube-scheduler does not have.
+    """Return the file without the plugins that kube-scheduler does not have.
 
     Args:
         tree: a KubeSchedulerConfiguration without mistakes.
-        is_ours: tells a plugin of kubextend by its name.
+        is_ours: returns whether a name is that of a plugin of kubextend.
     """
     kept: dict[str, JsonValue] = {key: value for key, value in tree.items() if value is not None}
     profiles = kept.get("profiles")
@@ -74,7 +74,7 @@ def scheduler_tree(
 
 
 def _without(value: JsonValue, is_ours: Callable[[str], bool]) -> JsonValue:
-    """The value without the entries that name a plugin of ours, and without what that empties."""
+    """Return the value without entries of our plugins, and without what becomes empty thereby."""
     if not isinstance(value, dict):
         return value
     kept: dict[str, JsonValue] = {}

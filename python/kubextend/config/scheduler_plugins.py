@@ -1,10 +1,10 @@
-"""kube-scheduler's extension points and the plugins it is built with: its words, none of ours."""
+"""kube-scheduler's extension points and its in-tree plugins, in its own words."""
 
 from typing import Final
 
 __all__ = ["IN_TREE_PLUGINS", "PLUGIN_TYPES"]
 
-# In the order in which kube-scheduler looks at them, so its first complaint is ours too.
+# In the order in which kube-scheduler looks at them, so that both report the same error first.
 # Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go getExtensionPoints
 PLUGIN_TYPES: Final = {
     "preFilter": "PreFilterPlugin",
@@ -36,6 +36,6 @@ _OF_THE_BETAS = """
     ServiceAffinity
 """
 
-# Source: kubernetes v1.36 pkg/scheduler/framework/plugins/names/names.go, and the same of 1.19 to
-# 1.25 for what v1beta1 to v1beta3 could name besides.
+# Source: kubernetes v1.36 pkg/scheduler/framework/plugins/names/names.go, and the same file of 1.19
+# to 1.25 for further names in v1beta1 to v1beta3.
 IN_TREE_PLUGINS: Final = frozenset((_OF_V1 + _OF_THE_BETAS).split())

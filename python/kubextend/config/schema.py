@@ -1,7 +1,7 @@
 """The JSON Schema of an ExtenderConfiguration, for editors and for the reference in the docs.
 
-The schema accepts every file that ``load`` accepts. ``load`` refuses more: what fields mean
-together, which plugins exist and which files are readable is no matter of a schema.
+The schema accepts every file that ``load`` accepts. ``load`` refuses more: a schema cannot check
+fields together, whether plugins exist, or whether files are readable.
 """
 
 import ast
@@ -24,7 +24,7 @@ _Schema: TypeAlias = dict[str, Any]
 
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 
-# pydantic reads these types so, where a model is not strict.
+# pydantic also reads these types where a model is not strict.
 _LAX: Final[Mapping[str, list[str]]] = {
     "boolean": ["boolean", "integer", "number", "string"],
     "integer": ["integer", "number", "string"],
@@ -84,7 +84,7 @@ def field_descriptions(section: type[BaseModel]) -> dict[str, str]:
 
 
 def _arguments(name: str, args_model: type[BaseModel], definitions: dict[str, _Schema]) -> _Schema:
-    """Return what holds for a plugin's entry; the models inside of its arguments are added."""
+    """Return the schema of a plugin's entry, and add the models inside of its arguments."""
     generated = args_model.model_json_schema(ref_template=f"#/$defs/{name}.{{model}}")
     inner: dict[str, _Schema] = generated.pop("$defs", {})
     definitions.update({f"{name}.{key}": _lax(each) for key, each in inner.items()})
@@ -101,7 +101,7 @@ def _lax(schema: Any) -> Any:
         return [_lax(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    # A field may be called type or title as well: what stands there is an object then.
+    # A field may be called type or title as well: its value is an object.
     lax = {
         key: _lax(each) for key, each in schema.items() if key != "title" or isinstance(each, dict)
     }
@@ -110,7 +110,7 @@ def _lax(schema: Any) -> Any:
 
 
 def _object(name: str, generated: _Schema) -> _Schema:
-    """Return the schema of one model: described, without made-up titles, null for absent."""
+    """Return the schema of one model: with descriptions, without made-up titles; null is absent."""
     if "properties" not in generated:
         return generated
     section: type[BaseModel] = getattr(model, name)
@@ -151,7 +151,7 @@ def _needed(value: _Schema) -> _Schema:
 
 
 def _optional(value: _Schema) -> _Schema:
-    """Return the schema of a field that may be absent, and so may be null as well."""
+    """Return the schema of a field that may be absent, and therefore null."""
     if "anyOf" in value:
         return value
     if isinstance(value.get("type"), str) and "enum" not in value:

@@ -1,4 +1,4 @@
-"""What a plugin author reads: no HTTP, no Kubernetes client."""
+"""The plugin author's API; it imports no HTTP and no Kubernetes client."""
 
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle, HeldPod, HeldPods

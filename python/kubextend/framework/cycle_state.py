@@ -1,4 +1,4 @@
-"""What the plugins of one scheduling attempt tell each other."""
+"""CycleState: what the plugins of one scheduling attempt tell each other."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -7,19 +7,21 @@ if TYPE_CHECKING:
 
 __all__ = ["CycleState"]
 
-# Each call of frozenset makes one of 200 bytes.
+# Each call of ``frozenset()`` would allocate 200 bytes.
 _NONE: Final[frozenset[str]] = frozenset()
 
 
 class CycleState:
-    """A place for values by key, begun anew for each attempt.
+    """Values by key for the plugins of one attempt; each attempt begins with an empty state.
 
     Attributes:
         skip_filter_plugins: names of plugins whose PreFilter answered Skip.
         skip_score_plugins: names of plugins whose PreScore answered Skip.
         asked_for_pods: whether a plugin asked for the pods of all nodes in this attempt.
-        pods_seen: the pods that plugins see on nodes, where they are not those of now: in preempt
-            those that stay when the victims are gone; with pods that are nominated to a node.
+        pods_seen: the pods that plugins see on nodes where these differ from the present ones: in
+            preempt those that stay when the victims are gone; for nominated pods those and the
+            present ones.
+
     Source: kubernetes v1.36 pkg/scheduler/framework/cycle_state.go
     """
 
@@ -39,9 +41,9 @@ class CycleState:
         self.asked_for_pods = False
 
     def read(self, key: str) -> object:
-        """The value written under a key.
+        """Return the value under a key.
 
-        Raises: KeyError: nothing was written under it.
+        Raises: KeyError: no plugin wrote a value under the key.
         """
         return self._values[key]
 
@@ -50,5 +52,5 @@ class CycleState:
         self._values[key] = value
 
     def delete(self, key: str) -> None:
-        """Forget a value; a key that is not there is no error."""
+        """Forget a value; an absent key is no error."""
         self._values.pop(key, None)

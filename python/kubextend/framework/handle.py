@@ -1,4 +1,4 @@
-"""What the rest of kubextend is to plugins and verbs: the Handle, and the ports behind it."""
+"""The Handle that plugins are given, and the ports through which kubextend reaches the cluster."""
 
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
@@ -28,35 +28,35 @@ class NodeSource(Protocol):
 
     @property
     def store(self) -> core.NodeStore:
-        """Where they are."""
+        """The store that holds the nodes."""
 
     @property
     def synced(self) -> bool:
-        """Whether they have been listed once."""
+        """Whether the nodes have been listed once."""
 
     def age_s(self) -> float | None:
-        """Seconds since the Kubernetes API was last heard of; None before that."""
+        """Return the seconds since the API last answered; None before the first answer."""
 
 
 class PodSource(Protocol):
-    """Pods kept up to date by list and watch, with the ledger of assumed ones."""
+    """Pods kept up to date by list and watch, with the ledger of assumed pods."""
 
     @property
     def store(self) -> core.PodStore:
-        """Where they are."""
+        """The store that holds the pods."""
 
     @property
     def synced(self) -> bool:
-        """Whether they have been listed once."""
+        """Whether the pods have been listed once."""
 
 
 class PodReader(Protocol):
     """Reads one pod from the Kubernetes API."""
 
     def get(self, namespace: str, name: str) -> core.Pod | None:
-        """The pod as it is now; None where there is none. Blocks.
+        """Return the pod as it is now; None where there is none. Blocks.
 
-        Raises: ClusterError: that could not be found out.
+        Raises: ClusterError: the API did not answer, or refused.
         """
 
 
@@ -66,16 +66,16 @@ class Binder(Protocol):
     def bind(
         self, namespace: str, name: str, uid: str, node: str, *, timeout_s: float | None = None
     ) -> None:
-        """The pod is bound to the node afterwards, by this call or by an earlier one.
+        """Bind the pod to the node; a pod that is bound there already counts as bound.
 
         Args:
-            namespace: of the pod.
-            name: of the pod.
-            uid: of the pod; another pod of the same name is left alone.
-            node: where it goes.
-            timeout_s: nothing is written any more after that; None: nobody waits.
+            namespace: namespace of the pod.
+            name: name of the pod.
+            uid: UID of the pod; another pod of the same name is left alone.
+            node: name of the node.
+            timeout_s: seconds after which nothing is written any more; None: no limit.
 
-        Raises: ClusterError: it is not, and why.
+        Raises: ClusterError: the pod is not bound; the message says why.
         """
 
 
@@ -83,7 +83,7 @@ class Activator(Protocol):
     """Makes kube-scheduler ask about parked pods again."""
 
     def activate(self, pods: Iterable[core.Pod]) -> None:
-        """Soon, from another thread; never blocks and never raises."""
+        """Wake the pods soon, from another thread; never blocks and never raises."""
 
 
 class HeldPod(Protocol):
@@ -92,48 +92,48 @@ class HeldPod(Protocol):
     pod: core.Pod
     node_name: str
     since_s: float
-    """When the wait began, in seconds of Unix time."""
+    """When the wait began, in Unix time."""
 
     @property
     def pending_plugins(self) -> tuple[str, ...]:
-        """Which plugins still hold it."""
+        """The plugins that still hold the pod."""
 
     @property
     def deadline_s(self) -> float | None:
-        """When the first of them rejects it, in seconds of Unix time; None where none holds it."""
+        """When the first timeout rejects the pod, in Unix time; None where no plugin holds it."""
 
     def allow(self, plugin: str) -> bool:
-        """One plugin holds it no longer; it goes on when none does. False: it did not hold it."""
+        """End one plugin's hold and return whether there was one; without any the pod goes on."""
 
     def reject(self, plugin: str, reason: str) -> bool:
-        """It is sent back; False where it was decided before."""
+        """Send the pod back as rejected; return False where the pod was decided before."""
 
 
 class HeldPods(Protocol):
     """The pods that Permit holds now."""
 
     def get(self, uid: str) -> HeldPod | None:
-        """The held pod of this UID."""
+        """Return the held pod of this UID."""
 
     def reject(self, uid: str, plugin: str, reason: str) -> bool:
-        """The pod is sent back if it is held; whether it was."""
+        """Send the pod back as rejected if it is held, and return whether it was."""
 
     def gives_up(self, uid: str) -> bool:
-        """Whether the pod's binding cycle failed and not every Unreserve has run."""
+        """Return whether the pod's binding cycle failed and an Unreserve still has to run."""
 
     def __iter__(self) -> Iterator[HeldPod]:
-        """Those that are held at this moment."""
+        """Iterate over the pods that are held at this moment."""
 
 
 class Handle:
-    """What a plugin may reach: cluster state, held pods, wake-ups, configuration.
+    """Everything that a plugin may reach: cluster state, held pods, wake-ups, configuration.
 
     Args:
         nodes: watched nodes; None without access to an API.
         pods: watched pods; None unless an enabled plugin needs them.
         waiting_pods: the pods that Permit holds.
         activator: wakes parked pods; None without access to an API.
-        kubernetes_client: answers an ``ApiClient`` of the official client under the present
+        kubernetes_client: returns an ``ApiClient`` of the official client with the present
             credentials; None without access to an API.
         configuration: the whole typed configuration.
         metrics: a ``prometheus_client.CollectorRegistry`` for the plugin's own metrics.
@@ -161,17 +161,17 @@ class Handle:
         self._undeclared = ""
 
     def of(self, plugin: str, *, needs_pods: bool) -> "Handle":
-        """What one plugin may reach: pods only where its class says ``needs_pods = True``.
+        """Return the Handle of one plugin: with pods only if its class says ``needs_pods = True``.
 
-        Pods are watched only where an enabled plugin says so; what it finds must not depend on
-        which others are enabled.
+        kubextend watches pods only if an enabled plugin needs them; a plugin must not see pods by
+        chance, because another plugin is enabled.
         """
         mine = copy(self)
         mine._undeclared = "" if needs_pods else plugin  # noqa: SLF001  it is of this class
         return mine
 
     def shared(self, kind: type[_Shared], make: Callable[[], _Shared]) -> _Shared:
-        """One object of a kind for all plugins, made by the first that asks while it is made."""
+        """Return the one object of a kind that all plugins share; the first that asks makes it."""
         if kind not in self._shared:
             self._shared[kind] = make()
         shared: _Shared = self._shared[kind]
@@ -181,21 +181,21 @@ class Handle:
     def kubernetes_client(self) -> Any:
         """An ``ApiClient`` of the official client; None without access to an API.
 
-        It is another one once the credentials were renewed, so ask for it at each use.
+        Renewed credentials make another client, so ask for the client at each use.
         """
         return None if self._kubernetes_client is None else self._kubernetes_client()
 
     def nodes(self) -> core.Nodes | None:
-        """Every watched node as it is now; None where nodes are not watched."""
+        """Return every watched node as it is now; None where nodes are not watched."""
         return None if self._nodes is None else self._nodes.store.nodes()
 
     def pods(self, state: CycleState | None = None) -> core.PodSnapshot | None:
-        """The pods on nodes as they are now, assumed ones among them; None if not watched.
+        """Return the pods on nodes as they are now, with assumed ones; None if not watched.
 
         Args:
-            state: of the attempt that asks. A filter should give it: in preempt a candidate is
-                judged on the cluster from which its victims, and no others, are gone, and where
-                other pods are nominated to a node the node is judged with them too.
+            state: the state of the attempt that asks. A filter should give it: preempt judges a
+                candidate without the victims of that candidate alone, and a node with nominated
+                pods is judged with them too.
         """
         self._check_declared()
         if state is not None:
@@ -205,7 +205,7 @@ class Handle:
         return None if self._pods is None else self._pods.store.snapshot()
 
     def pending_pods(self) -> list[core.Pod]:
-        """Watched pods without a node; empty where pods are not watched."""
+        """Return the watched pods without a node; empty where pods are not watched."""
         self._check_declared()
         if self._pods is None:
             return []
@@ -214,17 +214,17 @@ class Handle:
     def labelled_pods(
         self, namespace: str, label: str, value: str, state: CycleState | None = None
     ) -> list[core.Pod]:
-        """The pods of a namespace that have a label of this value.
+        """Return the pods of a namespace that have a label of this value.
 
-        One that is only assumed on a node names that node, like one that is bound. Empty where pods
-        are not watched.
+        An assumed pod names its node, as a bound pod does. The list is empty where pods are not
+        watched.
 
         Args:
-            namespace: theirs.
-            label: its key.
-            value: its value.
-            state: of the attempt that asks, as for ``pods``: in preempt the victims are gone, and
-                a pod that is nominated to the node names it.
+            namespace: namespace of the pods.
+            label: key of the label.
+            value: value of the label.
+            state: the state of the attempt that asks, as for ``pods``: in preempt the victims are
+                gone, and a pod that is nominated to the node names it.
 
         Raises: TruncatedPodError: a pod of the namespace has too many labels to keep.
         """
@@ -239,14 +239,14 @@ class Handle:
         return pods if seen is None else seen.these(pods)
 
     def assumed_pods(self) -> frozenset[str]:
-        """UIDs of the pods on their way to a node, until the watch shows them bound."""
+        """Return the UIDs of the pods on their way to a node, until the watch shows them bound."""
         self._check_declared()
         if self._pods is None:
             return frozenset()
         return frozenset(pod.uid for pod, _ in self._pods.store.assumed())
 
     def activate(self, pods: Iterable[core.Pod]) -> None:
-        """kube-scheduler asks about these pods again soon, if they are parked."""
+        """Make kube-scheduler ask about these pods soon, if they are parked."""
         if self._activator is not None:
             self._activator.activate(pods)
 
@@ -256,5 +256,5 @@ class Handle:
 
 
 def needs_pods_undeclared(plugin: str) -> KubextendError:
-    """What to raise where a plugin asks for pods and does not say that it needs them."""
+    """Return the error for a plugin that asks for pods without ``needs_pods = True``."""
     return KubextendError(f"set needs_pods = True on {plugin}: it asks for pods")

@@ -1,4 +1,4 @@
-"""The plugin class behind ``package.module:Class``, as a configuration or a package names it."""
+"""Imports the plugin class behind ``package.module:Class``, which a file or a package names."""
 
 import importlib
 import importlib.util
@@ -21,7 +21,7 @@ _EXAMPLE = "such as my_package.my_module:MyPlugin"
 
 
 class PluginUnavailableError(KubextendError):
-    """A plugin that is named somewhere cannot be had.
+    """A named plugin that cannot be imported or used.
 
     Attributes:
         message: why, in one line.
@@ -35,9 +35,9 @@ class PluginUnavailableError(KubextendError):
 
 
 def class_at(reference: str) -> type[Any]:
-    """The plugin class; its module is imported.
+    """Import the module and return the plugin class.
 
-    Raises: PluginUnavailableError: there is none, or it is no plugin.
+    Raises: PluginUnavailableError: there is no such class, or it is no plugin.
     """
     words = _REFERENCE.fullmatch(reference)
     if words is None:
@@ -61,7 +61,7 @@ def _module(name: str) -> ModuleType:
             hint = "install its package beside kubextend, or put its folder on PYTHONPATH"
             raise PluginUnavailableError(message, hint) from error
         raise _failed(name, error) from error
-    # SystemExit: a script that was not meant to be imported must not end the server.
+    # SystemExit: a script that nobody meant to import must not end the server.
     except (Exception, SystemExit) as error:
         raise _failed(name, error) from error
 
@@ -101,9 +101,10 @@ def _check_plugin(reference: str, found: object) -> None:
 
 
 def check_methods(what: str, plugin_class: type[Any]) -> None:
-    """The class extends something, and no method of it is nearly one of the framework's.
+    """Check that the class extends a point, and that no method nearly has a framework name.
 
-    Raises: PluginUnavailableError: it does not, or one is, such as ``prefilter``.
+    Raises: PluginUnavailableError: the class extends nothing, or has a method such as
+    ``prefilter``.
     """
     known = [*(method for each in METHODS_OF_POINT.values() for method in each), "normalize_score"]
     meant = {_plain(method): method for method in known}

@@ -1,7 +1,7 @@
 """Every plugin that a configuration may name, and where each comes from.
 
-What a package announces is imported when a configuration names it, and not before: a package that
-is broken or merely installed concerns nobody else. A name that two classes claim is neither's.
+A package announces plugins; kubextend imports one when a configuration names it, and not before, so
+that a broken package disturbs only its users. A name that two classes claim belongs to neither.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,9 +19,9 @@ class Announcement:
     """A plugin class that an installed package offers under a name.
 
     Attributes:
-        name: as a configuration has it.
+        name: the plugin's name in a configuration.
         reference: ``package.module:Class``.
-        source: who announces it, for messages.
+        source: the package that announces the plugin, for messages.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Announcement:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """One class that has a name, or will have it once it is imported."""
+    """A class that has a name, or will have it once it is imported."""
 
     source: str
     make: Callable[[], RegisteredPlugin]
@@ -39,10 +39,11 @@ class _Claim:
 
 
 class KnownPlugins(Mapping[str, RegisteredPlugin]):
-    """Plugins by name; immutable, each ``with_`` method answers a larger one.
+    """Plugins by name; immutable: each ``with_`` method returns a larger mapping.
 
-    Looking a name up imports what was only announced, and raises PluginUnavailableError where that
-    fails or where different classes have the name. The same class found twice is one plugin.
+    A lookup imports a plugin that was only announced. The lookup raises PluginUnavailableError
+    where the import fails or where different classes have the name. One class found twice is one
+    plugin.
     """
 
     def __init__(self, claims: Mapping[str, tuple[_Claim, ...]] | None = None) -> None:
@@ -50,18 +51,18 @@ class KnownPlugins(Mapping[str, RegisteredPlugin]):
 
     @classmethod
     def of(cls, known: Mapping[str, Any], source: str) -> Self:
-        """The same plugins, all from one source; those that are known with theirs stay as they are.
+        """Make known plugins of a mapping; a KnownPlugins is returned as it is.
 
         Args:
-            known: RegisteredPlugin, or what looks like one, by name.
-            source: where they come from, for messages.
+            known: RegisteredPlugin, or an object with its attributes, by name.
+            source: where the plugins come from, for messages.
         """
         if isinstance(known, cls):
             return known
         return cls({name: (_at_hand(info, source),) for name, info in known.items()})
 
     def with_classes(self, plugins: Mapping[str, type[Any]], source: str) -> Self:
-        """And these classes.
+        """Add plugin classes by name.
 
         Raises: PluginUnavailableError: a key is not the class's name, or a name is taken.
         """
@@ -77,26 +78,26 @@ class KnownPlugins(Mapping[str, RegisteredPlugin]):
         return larger
 
     def with_announced(self, announcements: Iterable[Announcement]) -> Self:
-        """And what packages announce; nothing of it is imported yet, and nothing refused."""
+        """Add plugins that packages announce; nothing is imported yet, and nothing refused."""
         larger = self
         for announced in announcements:
             larger = larger._claimed(announced.name, _announced(announced))
         return larger
 
     def with_reference(self, reference: str, source: str) -> Self:
-        """And the class at ``package.module:Class``, which is imported now.
+        """Import the class at ``package.module:Class`` and add it.
 
-        Raises: PluginUnavailableError: there is none, or its name is taken.
+        Raises: PluginUnavailableError: there is no such class, or its name is taken.
         """
         plugin_class = class_at(reference)
         return self.with_classes({plugin_class.name: plugin_class}, source)
 
     def sources(self, name: str) -> tuple[str, ...]:
-        """Where a plugin comes from; several where it was found more than once."""
+        """Return where a plugin comes from; several sources where it was found more than once."""
         return tuple(claim.source for claim in self._claims[name])
 
     def may_extend(self, name: str, point: str) -> bool:
-        """Whether a plugin extends a point, as far as is known without an import."""
+        """Return whether a plugin may extend a point, as far as is known without an import."""
         at_hand = [claim.at_hand for claim in self._claims[name]]
         return any(plugin is None or point in plugin.extension_points for plugin in at_hand)
 

@@ -1,7 +1,7 @@
-"""What a plugin looks like to the profile that runs it: the framework's methods in snake case.
+"""The interface of a plugin: the framework's methods in snake case.
 
-A plugin is any object with a ``name``; it extends the points whose methods it defines. Nothing has
-to be inherited. The protocols below are for type checkers and for reading.
+A plugin is any object with a ``name``, and extends the points whose methods it defines. A plugin
+need not inherit anything: the protocols here are for type checkers and for readers.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -55,29 +55,29 @@ METHODS_OF_POINT: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "postBind": ("post_bind",),
     }
 )
-"""Extension points as a configuration spells them; a plugin that has any of the methods extends it.
+"""Methods by extension point, as a configuration spells it; any of the methods extends the point.
 
 ``normalize_score`` belongs to ``score``.
 """
 
 Scores: TypeAlias = memoryview | Sequence[int]
-"""int64, shape ``(len(nodes),)``, in the nodes' order."""
+"""Scores: int64, shape ``(len(nodes),)``, in the order of the nodes."""
 
 MaybeStatus: TypeAlias = Status | None
-"""None is success."""
+"""A Status; None means success."""
 
 
 _Method = TypeVar("_Method", bound=Callable[..., object])
 
 
 def in_core(method: _Method) -> _Method:
-    """The method, marked as one that calls the core and no code of its own that could hang."""
+    """Mark a method that calls the core, and no code of its own that could hang."""
     method.in_core = True  # type: ignore[attr-defined]
     return method
 
 
 def runs_in_core(plugin: object, *methods: str) -> bool:
-    """Whether those of the methods that the plugin has are all marked so."""
+    """Return whether every one of these methods that the plugin has is marked by ``in_core``."""
     found = [getattr(plugin, method, None) for method in methods]
     return all(getattr(method, "in_core", False) for method in found if method is not None)
 
@@ -87,8 +87,8 @@ class Rejection:
     """Some nodes, and why they are rejected.
 
     Attributes:
-        nodes: aligned with the nodes that the plugin was asked about.
-        status: the same for each of them.
+        nodes: one bit for each node that the plugin was asked about.
+        status: the status of each rejected node.
     """
 
     nodes: core.Mask
@@ -97,7 +97,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class PreFilterResult:
-    """What PreFilter narrows the attempt to.
+    """The nodes to which PreFilter narrows the attempt.
 
     Attributes:
         node_names: only these nodes are looked at; None for all.
@@ -106,7 +106,7 @@ class PreFilterResult:
     node_names: frozenset[str] | None = None
 
     def merged(self, other: "PreFilterResult") -> "PreFilterResult":
-        """Only the nodes that both leave."""
+        """Return the nodes that both results leave."""
         if self.node_names is None:
             return other
         if other.node_names is None:
@@ -118,7 +118,7 @@ PreFilterAnswer: TypeAlias = Status | PreFilterResult | tuple[PreFilterResult, S
 
 
 class Plugin(Protocol):
-    """Anything with a name."""
+    """An object with a name."""
 
     name: str
 
@@ -128,9 +128,9 @@ class QueuedPodInfo:
     """A pod that waits in the queue.
 
     Attributes:
-        pod: as the API shows it now.
-        timestamp: when it entered the queue, which is when it was created: seconds since the epoch,
-            whole ones, as the API has it.
+        pod: the pod as the API shows it now.
+        timestamp: when the pod entered the queue, which is when it was created: whole seconds since
+            the epoch, as in the API.
     """
 
     pod: core.Pod
@@ -138,98 +138,98 @@ class QueuedPodInfo:
 
 
 class PreEnqueuePlugin(Plugin, Protocol):
-    """Says whether a pod may be released from the queue yet."""
+    """Decides whether a pod may be released from the queue yet."""
 
     def pre_enqueue(self, pod: core.Pod) -> MaybeStatus:
-        """Success, or a rejection, which holds the pod back until it is asked about again."""
+        """Return success, or a rejection, which holds the pod back until the next question."""
 
 
 class QueueSortPlugin(Plugin, Protocol):
     """Orders the queue."""
 
     def less(self, a: QueuedPodInfo, b: QueuedPodInfo) -> bool:
-        """Whether ``a`` goes before ``b``: a strict weak order, so False both ways for equals."""
+        """Return whether ``a`` goes before ``b``, a strict weak order: False both ways if equal."""
 
 
 class PreFilterPlugin(Plugin, Protocol):
-    """Looks at the pod once, before its nodes."""
+    """Judges the pod once, before its nodes."""
 
     def pre_filter(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> PreFilterAnswer:
-        """Success, a narrower set of nodes, Skip for its own Filter, or a rejection."""
+        """Return success, a narrower set of nodes, Skip for its own Filter, or a rejection."""
 
 
 class FilterPlugin(Plugin, Protocol):
-    """Says of all nodes at once where a pod may not run."""
+    """Rejects nodes for a pod, all nodes in one call."""
 
     def filter_nodes(
         self, state: CycleState, pod: core.Pod, nodes: core.Nodes
     ) -> Sequence[Rejection]:
-        """The rejected nodes; the first entry that names a node gives its status."""
+        """Return the rejected nodes; the first entry that names a node gives its status."""
 
 
 class PerNodeFilterPlugin(Plugin, Protocol):
-    """Says of one node whether a pod may run there."""
+    """Decides whether a pod may run on one node."""
 
     def filter(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> MaybeStatus:
-        """Success, or a rejection."""
+        """Return success, or a rejection."""
 
 
 class PostFilterPlugin(Plugin, Protocol):
-    """Is told that no node is left."""
+    """Learns that no node is left for a pod."""
 
     def post_filter(
         self, state: CycleState, pod: core.Pod, rejections: Sequence[Rejection]
     ) -> MaybeStatus:
-        """May act through the Handle; what it says is logged."""
+        """Act through the Handle, if the plugin wants to; kubextend logs the returned status."""
 
 
 class PreScorePlugin(Plugin, Protocol):
-    """Looks at the nodes that are left, before they are scored."""
+    """Sees the nodes that are left, before they are scored."""
 
     def pre_score(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> MaybeStatus:
-        """Success, or Skip for its own Score."""
+        """Return success, or Skip for the plugin's own Score."""
 
 
 class ScorePlugin(Plugin, Protocol):
-    """Says of all nodes at once how good they are."""
+    """Scores all nodes in one call."""
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Scores:
-        """One number a node; 0..100 unless ``normalize_score`` brings it there."""
+        """Return one score a node: 0..100, or any number if ``normalize_score`` brings it there."""
 
 
 class PerNodeScorePlugin(Plugin, Protocol):
-    """Says of one node how good it is."""
+    """Scores one node."""
 
     def score(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> int:
-        """0..100 unless ``normalize_score`` brings it there."""
+        """Return a score: 0..100, or any number if ``normalize_score`` brings it there."""
 
 
 class NormalizeScorePlugin(Plugin, Protocol):
-    """A score plugin whose numbers are brought into 0..100 afterwards."""
+    """A score plugin that brings its scores into 0..100 afterwards."""
 
     def normalize_score(self, state: CycleState, pod: core.Pod, scores: Scores) -> Scores:
-        """The same numbers within 0..100."""
+        """Return the scores, brought into 0..100."""
 
 
 class ReservePlugin(Plugin, Protocol):
-    """Keeps something for a pod on the node that was chosen."""
+    """Reserves something for a pod on the chosen node."""
 
     def reserve(
         self, state: CycleState, pod: core.Pod, node_name: str
     ) -> MaybeStatus | Awaitable[MaybeStatus]:
-        """Success, or a rejection, which ends the attempt."""
+        """Reserve, and return success, or a rejection, which ends the attempt."""
 
     def unreserve(self, state: CycleState, pod: core.Pod, node_name: str) -> Awaitable[None] | None:
-        """Gives it up; called also where reserve was not, and possibly twice."""
+        """Give up the reservation; called also without an earlier ``reserve``, maybe twice."""
 
 
 class PermitPlugin(Plugin, Protocol):
-    """Lets a pod go on, stops it, or holds it."""
+    """Lets a pod go on, rejects it, or holds it."""
 
     def permit(
         self, state: CycleState, pod: core.Pod, node_name: str
     ) -> MaybeStatus | tuple[Status, float] | Awaitable[MaybeStatus | tuple[Status, float]]:
-        """Success, a rejection, or ``(Status.wait(), seconds)``."""
+        """Return success, a rejection, or ``(Status.wait(), seconds)``."""
 
 
 class PreBindPlugin(Plugin, Protocol):
@@ -238,7 +238,7 @@ class PreBindPlugin(Plugin, Protocol):
     def pre_bind(
         self, state: CycleState, pod: core.Pod, node_name: str
     ) -> MaybeStatus | Awaitable[MaybeStatus]:
-        """Success, or a rejection, which ends the attempt."""
+        """Prepare the bind, and return success, or a rejection, which ends the attempt."""
 
 
 class BindPlugin(Plugin, Protocol):
@@ -247,11 +247,11 @@ class BindPlugin(Plugin, Protocol):
     def bind(
         self, state: CycleState, pod: core.Pod, node_name: str
     ) -> MaybeStatus | Awaitable[MaybeStatus]:
-        """Success: it is bound; Skip: the next plugin may."""
+        """Bind the pod and return success; Skip leaves the bind to the next plugin."""
 
 
 class PostBindPlugin(Plugin, Protocol):
-    """Is told that the pod is bound."""
+    """Learns that the pod is bound."""
 
     def post_bind(self, state: CycleState, pod: core.Pod, node_name: str) -> Awaitable[None] | None:
-        """For information."""
+        """Note that the pod is bound; the attempt does not depend on this call."""

@@ -1,4 +1,4 @@
-"""Which plugins there are, and how each is made."""
+"""The plugins that are registered, and how each is made."""
 
 import inspect
 import sys
@@ -19,9 +19,9 @@ class RegisteredPlugin:
     """A plugin that a configuration may name.
 
     Attributes:
-        name: as the configuration has it.
-        plugin_class: its constructor takes the Args, if it has any, and a ``handle``, if it names
-            such a parameter.
+        name: the plugin's name in a configuration.
+        plugin_class: the constructor takes the Args, if the plugin has any, and a ``handle``, if it
+            names such a parameter.
     """
 
     name: str
@@ -30,7 +30,7 @@ class RegisteredPlugin:
 
     @property
     def extension_points(self) -> frozenset[str]:
-        """The points whose methods it defines, as a configuration spells them."""
+        """The points whose methods the plugin defines, as a configuration spells them."""
         points = METHODS_OF_POINT.items()
         return frozenset(
             point
@@ -40,17 +40,17 @@ class RegisteredPlugin:
 
     @property
     def args_model(self) -> type[BaseModel] | None:
-        """The model of its ``pluginConfig`` entry; None where it takes none."""
+        """The model of the plugin's ``pluginConfig`` entry; None where the plugin takes none."""
         return getattr(self.plugin_class, "Args", None)
 
     @property
     def needs_pods(self) -> bool:
-        """Whether its class says that it looks at the pods on nodes."""
+        """Whether the plugin's class says that it looks at the pods on nodes."""
         return bool(getattr(self.plugin_class, "needs_pods", False))
 
     @property
     def why_not_isolated(self) -> str:
-        """Why it cannot run in a process of its own, to be said after its name; empty: it can."""
+        """Why no process of its own can run the plugin, as a phrase after its name; else empty."""
         if self.needs_pods:
             return "looks at the pods on nodes, which are not told to other processes"
         methods = [method for each in METHODS_OF_POINT.values() for method in each]
@@ -65,7 +65,7 @@ class RegisteredPlugin:
         return ""
 
     def make(self, args: BaseModel | None, handle: Handle) -> Plugin:
-        """The plugin with these arguments, or with its defaults."""
+        """Make the plugin with these arguments, or with its defaults."""
         positional: list[BaseModel] = []
         if self.args_model is not None:
             positional.append(args if args is not None else self.args_model())
@@ -80,7 +80,7 @@ class RegisteredPlugin:
 
 
 def _found_by_name(found: type[Any]) -> bool:
-    """Whether another process finds the class; not where ``__main__`` or a function defines it."""
+    """Return whether another process finds the class: not in ``__main__``, nor in a function."""
     if found.__module__ == "__main__":
         return False
     named: object = sys.modules.get(found.__module__)
@@ -92,7 +92,7 @@ def _found_by_name(found: type[Any]) -> bool:
 class Registry(Mapping[str, RegisteredPlugin]):
     """Plugins by name.
 
-    Raises: ValueError: two plugins of one name, or a class without a name.
+    Raises: ValueError: two plugins have one name, or a class has no name.
     """
 
     def __init__(self, plugin_classes: Iterable[type[Any]]) -> None:
@@ -108,20 +108,20 @@ class Registry(Mapping[str, RegisteredPlugin]):
             self._plugins[name] = RegisteredPlugin(name, plugin_class)
 
     def merged(self, other: Mapping[str, RegisteredPlugin]) -> "Registry":
-        """Both sets of plugins.
+        """Return a registry with the plugins of both.
 
         Raises: ValueError: a name is in both.
         """
         return Registry([plugin.plugin_class for plugin in (*self.values(), *other.values())])
 
     def __getitem__(self, name: str) -> RegisteredPlugin:
-        """The plugin of this name."""
+        """Return the plugin of this name."""
         return self._plugins[name]
 
     def __iter__(self) -> Iterator[str]:
-        """Their names, in the order of registration."""
+        """Iterate over the names of the plugins, in the order of registration."""
         return iter(self._plugins)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return how many plugins there are."""
         return len(self._plugins)

@@ -1,4 +1,4 @@
-"""Status and Code, as kube-scheduler's framework has them.
+"""Status and Code of kube-scheduler's framework.
 
 Source: kube-scheduler v0.36 framework/interface.go
 """
@@ -11,7 +11,7 @@ __all__ = ["Code", "Status"]
 
 
 class Code(IntEnum):
-    """What a plugin says of a pod on a node; the numbers are those of the framework."""
+    """A plugin's verdict on a pod and a node; the numbers are those of the framework."""
 
     SUCCESS = 0
     ERROR = 1
@@ -27,13 +27,14 @@ _REJECTING = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A Code and why. A plugin that has nothing to say may return None for success.
+    """A Code and the reason for it. A plugin may return None for success.
 
     Attributes:
-        code: what is said.
-        reason: goes out to kube-scheduler, which counts equal ones together; keep it short and
+        code: the verdict.
+        reason: the text for kube-scheduler, which counts equal texts together; keep it short and
             stable, without numbers that change.
-        detail: for the log and for explanations; may vary, and makes no status a different one.
+        detail: the text for the log and for explanations; may vary, and does not count for
+            equality.
     """
 
     code: Code
@@ -42,45 +43,45 @@ class Status:
 
     @classmethod
     def success(cls) -> Self:
-        """Nothing stands in the way."""
+        """Return the status for success."""
         return cls(Code.SUCCESS)
 
     @classmethod
     def error(cls, reason: str, detail: str = "") -> Self:
-        """The plugin cannot say; the attempt fails and is made again."""
+        """Return the status of a plugin that cannot judge: the attempt fails and is repeated."""
         return cls(Code.ERROR, reason, detail)
 
     @classmethod
     def unschedulable(cls, reason: str, detail: str = "") -> Self:
-        """The pod may not run here now; evicting pods may help."""
+        """Return a rejection for now: evicting pods may help."""
         return cls(Code.UNSCHEDULABLE, reason, detail)
 
     @classmethod
     def unresolvable(cls, reason: str, detail: str = "") -> Self:
-        """The pod may not run here, whatever is evicted."""
+        """Return a rejection that no eviction can change."""
         return cls(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason, detail)
 
     @classmethod
     def wait(cls, reason: str = "", detail: str = "") -> Self:
-        """From Permit: the pod is to be held until it is allowed."""
+        """Return Permit's status for a pod that is held until it is allowed."""
         return cls(Code.WAIT, reason, detail)
 
     @classmethod
     def skip(cls) -> Self:
-        """From PreFilter, PreScore or Bind: this plugin has no part in the attempt."""
+        """Return the status of a PreFilter, PreScore or Bind plugin that does not take part."""
         return cls(Code.SKIP)
 
     @classmethod
     def pending(cls, reason: str, detail: str = "") -> Self:
-        """The pod may not run until something outside the scheduler has happened."""
+        """Return a rejection until something outside of the scheduler has happened."""
         return cls(Code.PENDING, reason, detail)
 
     @property
     def is_success(self) -> bool:
-        """Whether nothing stands in the way."""
+        """Whether the status is a success."""
         return self.code is Code.SUCCESS
 
     @property
     def is_rejected(self) -> bool:
-        """Whether the pod may not run here, as opposed to a failure to say."""
+        """Whether the status is a rejection, and not a failure to judge."""
         return self.code in _REJECTING

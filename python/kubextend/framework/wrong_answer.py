@@ -1,4 +1,4 @@
-"""What is said of a plugin's answer that is none of those that may come."""
+"""Errors for a plugin's answer that the framework does not allow."""
 
 import inspect
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ _LONGEST_SHOWN: Final = 80
 
 
 def wrong_answer(answer: object, expected: str) -> TypeError:
-    """What to raise where a plugin answered something else; a coroutine is closed."""
+    """Return the error for a wrong answer of a plugin; a coroutine is closed."""
     if inspect.iscoroutine(answer):
         answer.close()
         hint = "; only reserve, unreserve, permit, preBind, bind and postBind may be async"
@@ -24,14 +24,14 @@ def wrong_answer(answer: object, expected: str) -> TypeError:
 
 
 def close_all(answers: Iterable[object]) -> None:
-    """No coroutine among the answers is left behind, which Python would complain of."""
+    """Close every coroutine among the answers; Python would warn of one that nobody awaits."""
     for answer in answers:
         if inspect.iscoroutine(answer):
             answer.close()
 
 
 def check_status(status: Status) -> None:
-    """Raises what a reader or the writer of the status would raise, while the plugin is known."""
+    """Raise, while the plugin is known, what the status would raise later when it is written."""
     if not isinstance(status.code, Code):
         message = f"a code that is no Code but {type(status.code).__name__}"
         raise TypeError(message)

@@ -1,4 +1,4 @@
-"""The plugins that come with kubextend, one file each and one line here."""
+"""The plugins that come with kubextend: one file and one line here for each."""
 
 from kubextend.framework.registry import Registry
 from kubextend.plugins.coscheduling import Coscheduling

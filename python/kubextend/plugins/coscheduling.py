@@ -1,7 +1,8 @@
 """Coscheduling: pods of a group run together, or none of them does.
 
-A pod names its group and how many pods have to run for any of them to be of use. Permit holds each
-pod on its node until that many are held or run; kube-scheduler keeps its room meanwhile.
+A pod names its group and the number of pods without which none of them is useful. Permit holds each
+pod on its node until that many are held or run; kube-scheduler reserves their room meanwhile.
+
 Source: kubernetes-sigs/scheduler-plugins pkg/coscheduling, with the group written on its pods
 """
 
@@ -26,16 +27,16 @@ from kubextend.framework.status import Status
 __all__ = ["Coscheduling", "CoschedulingArgs"]
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
-# A gap of a tenth may close by itself: such a group is not given up for one of its pods.
+# A gap of a tenth may close by itself, so one pod that fits nowhere does not end such a group.
 _SMALL_GAP = 0.1
 _SETTLE_AGAIN_S = 0.2
-# kube-scheduler's own limit: no Permit plugin keeps a pod for longer.
+# kube-scheduler's own limit: no Permit plugin holds a pod for longer.
 _LONGEST_PERMIT_S = 900.0
 _LONGEST_BACKOFF_S = 60.0
-# Listing a group of 3,200 pods takes 4 ms, and kube-scheduler asks about each of them.
+# Listing a group of 3,200 pods takes 4 ms, and kube-scheduler asks about each of the pods.
 _LISTED_PER_S = 5000
 _WOKEN_PER_S = 100
-# A group of any size is awake again within ten seconds, well before its first pod times out.
+# A group of any size is awake again within ten seconds, long before its first pod times out.
 _WAKE_WITHIN_S = 10
 _GROUPS = 4096
 _TURNED_AWAY = 4096
@@ -47,20 +48,20 @@ _WAITING = "waiting for other pods of the pod group"
 _GIVEN_UP = "pod group was rejected because of another of its pods"
 
 _Key = tuple[str, str, str]
-"""Scheduler name, namespace, name of the group."""
+"""Scheduler name, namespace and name of a group."""
 
 
 class CoschedulingArgs(BaseModel):
     """Which pods belong together, and how long they wait for each other.
 
     Attributes:
-        pod_group_label: its value is the name of the pod's group, within the namespace.
-        min_available_key: the label or annotation that holds how many pods have to run; all pods of
-            a group say the same.
-        permit_waiting_time_seconds: how long a pod is held. Longer than the configuration lets a
-            Permit wait last has no effect.
-        pod_group_backoff_seconds: for how long no pod of a rejected group is looked at. Each
-            rejection in a row doubles the time, up to a minute.
+        pod_group_label: the label with the name of the pod's group, unique within the namespace.
+        min_available_key: the label or annotation with the number of pods that have to run; equal
+            on all pods of a group.
+        permit_waiting_time_seconds: how long a pod is held; at most as long as the configuration
+            allows for Permit.
+        pod_group_backoff_seconds: how long no pod of a rejected group is tried. Each rejection in a
+            row doubles the time, up to a minute.
     """
 
     model_config = ConfigDict(
@@ -72,13 +73,13 @@ class CoschedulingArgs(BaseModel):
         default="pod-group.scheduling.sigs.k8s.io/min-available", min_length=1
     )
     permit_waiting_time_seconds: int = Field(default=60, ge=1, le=900)
-    # Pods rejected after Permit are tried again after 10 s: the first backoff is over by then.
+    # Pods rejected after Permit are tried again after 10 s, when the first backoff is over.
     pod_group_backoff_seconds: float = Field(default=3.0, ge=0, le=9)
 
 
 @dataclass(frozen=True, slots=True)
 class _Gang:
-    """What a pod says of its group."""
+    """The group that a pod names."""
 
     key: _Key
     min_available: int | None
@@ -89,8 +90,8 @@ class _Told:
     """A pod that was told to wait.
 
     Attributes:
-        until_s: no Permit plugin keeps the pod for longer, on the clock of the event loop.
-        decide: what was decided before the pod was held; None: nothing yet.
+        until_s: the end of the longest possible wait, on the clock of the event loop.
+        decide: a decision from before the pod was held; None: nothing is decided yet.
     """
 
     until_s: float
@@ -99,11 +100,11 @@ class _Told:
 
 @dataclass(slots=True)
 class _Roster:
-    """The pods of a group as they were listed.
+    """The pods of a group at their last listing.
 
     Attributes:
-        there: UIDs of those that run or may be placed soon, and of those asked about since.
-        bound: UIDs of those that the watch shows on a node.
+        there: UIDs of pods that run or may be placed soon, and of pods asked about since.
+        bound: UIDs of pods that the watch shows on a node.
         until_s: when the list is too old.
     """
 
@@ -114,18 +115,18 @@ class _Roster:
 
 @dataclass(slots=True)
 class _Group:
-    """What happened to the pods of a group.
+    """The state of a group.
 
     Attributes:
-        permitted: UIDs of those that came as far as Permit, and did not fail since.
-        waiting: by UID, those that were told to wait and neither allowed nor rejected since.
-        turned_away: those that were rejected for the group's sake, which nothing else wakes.
+        permitted: UIDs of pods that reached Permit, and did not fail since.
+        waiting: by UID, pods that were told to wait and neither allowed nor rejected since.
+        turned_away: pods that were rejected because of the group, and that nothing else wakes.
         probe: the pod that is tried when the backoff ends; the others follow when a pod of the
-            group comes as far as Permit.
-        wake_all: a pod came as far as Permit since the group was given up last.
+            group reaches Permit.
+        wake_all: whether a pod reached Permit since the group was last given up.
         given_up: how often in a row the group was given up.
         denied_until_s: the end of the backoff.
-        met_before: pods may have been turned away by a process before this one.
+        met_before: whether an earlier process may have turned pods away.
     """
 
     permitted: set[str] = field(default_factory=set)
@@ -142,11 +143,11 @@ class _Group:
 
 
 class Coscheduling:
-    """Gangs, without a PodGroup resource.
+    """Gangs without a PodGroup resource.
 
-    PreFilter rejects pods whose group cannot be complete. Permit holds a pod until the group is.
-    When one pod of a group times out, or is rejected after Permit, all that are held are rejected.
-    They are activated when another pod of the group comes as far as Permit.
+    PreFilter rejects pods whose group cannot be complete. Permit holds a pod until its group is
+    complete. When one pod of a group times out, or is rejected after Permit, the plugin rejects all
+    held pods of the group. The plugin activates them when another pod of the group reaches Permit.
     """
 
     name = "Coscheduling"
@@ -167,11 +168,11 @@ class Coscheduling:
         self._groups: OrderedDict[_Key, _Group] = OrderedDict()
         self._loop: asyncio.AbstractEventLoop | None = None
         config = handle.configuration
-        # The queue takes this gate off by itself; nobody knows when another one goes.
+        # The queue removes this gate by itself; nobody knows when another gate goes.
         self._own_gates = {config.queue.gate} if config is not None and config.queues else set()
 
     def pre_filter(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Status | None:
-        """Rejects the pod where its group cannot be complete, or was rejected a moment ago."""
+        """Reject the pod if its group cannot be complete, or was rejected a moment ago."""
         del state, nodes
         gang = self._gang_of(pod)
         if gang is None:
@@ -196,7 +197,7 @@ class Coscheduling:
     def post_filter(
         self, state: CycleState, pod: core.Pod, rejections: Sequence[Rejection]
     ) -> Status:
-        """Where one pod of a group fits nowhere, most likely others do not either."""
+        """Give up a group of which one pod fits nowhere, unless the group may still be complete."""
         del state, rejections
         gang = self._gang_of(pod)
         if gang is None or gang.min_available is None:
@@ -210,10 +211,10 @@ class Coscheduling:
         return Status.unschedulable(_GIVEN_UP, f"{missing} of {gang.min_available} are missing")
 
     async def reserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
-        """Nothing: a pod counts from Permit on, when every Reserve has let it pass."""
+        """Do nothing: a pod counts from Permit on, when every Reserve has let it pass."""
 
     async def unreserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
-        """With one of its pods the whole group is sent back."""
+        """Send the whole group back together with one of its pods."""
         del state, node_name
         gang = self._gang_of(pod)
         if gang is None:
@@ -225,7 +226,7 @@ class Coscheduling:
         self._give_up(group)
 
     async def post_bind(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
-        """The pod waits no longer, whoever let it in."""
+        """Note that the pod waits no longer, whoever let it in."""
         del state, node_name
         gang = self._gang_of(pod)
         if gang is not None:
@@ -234,7 +235,7 @@ class Coscheduling:
     async def permit(
         self, state: CycleState, pod: core.Pod, node_name: str
     ) -> Status | tuple[Status, float]:
-        """Holds the pod until its group is complete, then lets all of them in."""
+        """Hold the pod until its group is complete, then let all pods of the group in."""
         del state, node_name
         gang = self._gang_of(pod)
         if gang is None:
@@ -281,10 +282,10 @@ class Coscheduling:
             del self._groups[idle]
 
     def _members(self, key: _Key) -> list[core.Pod]:
-        """The pods of a group that run, or that kube-scheduler may place in this profile.
+        """Return the pods of a group that run, or that kube-scheduler may place in this profile.
 
-        A pod that runs counts whoever placed it. One that has no node yet may never get one where
-        it belongs to another scheduler, or has a gate that is not the queue's.
+        A running pod counts, whoever placed it. A pod without a node may never get one if it
+        belongs to another scheduler, or has a gate that is not the queue's.
         """
         scheduler_name, namespace, name = key
         pods = self._handle.labelled_pods(namespace, self._args.pod_group_label, name)
@@ -301,12 +302,12 @@ class Coscheduling:
         )
 
     def _counted(self, key: _Key, group: _Group) -> int:
-        """How many pods run, or came as far as Permit and did not fail since: at most."""
+        """Count the pods that run, or reached Permit and did not fail since: an upper bound."""
         bound = self._roster(key, group).bound
         return len(group.permitted) + len(bound - group.permitted)
 
     def _is_complete(self, key: _Key, min_available: int, group: _Group) -> bool:
-        """Whether that many pods run or are about to, whatever was deleted or rejected since."""
+        """Return whether enough pods run or are about to, without those deleted or rejected."""
         if self._counted(key, group) < min_available:
             return False
         if group.waiting:
@@ -316,19 +317,19 @@ class Coscheduling:
         return len(about_to | self._roster(key, group).bound) >= min_available
 
     def _roster(self, key: _Key, group: _Group) -> _Roster:
-        """The group's pods as they were listed a moment ago: the larger the group, the longer."""
+        """Return the last list of the group's pods; the list of a large group is kept longer."""
         roster = group.roster
         if roster is None or self._clock() >= roster.until_s:
             roster = group.roster = self._listed(key, group)
         return roster
 
     def _listed(self, key: _Key, group: _Group) -> _Roster:
-        """The group's pods as they are now; those that are gone are permitted no longer."""
+        """List the group's pods as they are now; pods that are gone are no longer permitted."""
         permitted = set(group.permitted)
         members = self._members(key)
         assumed = self._handle.assumed_pods()
         uids = {pod.uid for pod in members}
-        # A pod may come as far as Permit on the event loop while a thread lists.
+        # A pod may reach Permit on the event loop while a thread lists.
         group.permitted -= permitted - uids
         return _Roster(
             there=uids,
@@ -343,7 +344,7 @@ class Coscheduling:
                 group.turned_away.popitem(last=False)
 
     def _give_up(self, group: _Group) -> None:
-        """Rejects all pods of a group that are held; on the event loop."""
+        """Reject all held pods of a group; call this on the event loop."""
         group.wake_all = False
         now_s = self._clock()
         if now_s >= group.denied_until_s:
@@ -363,16 +364,16 @@ class Coscheduling:
         held.reject(self.name, _GIVEN_UP)
 
     def _settle(self, group: _Group, decide: Callable[[HeldPod], None]) -> None:
-        """Decides for the pods that were told to wait; on the event loop."""
+        """Decide for the pods that were told to wait; call this on the event loop."""
         for told in group.waiting.values():
             told.decide = decide
         self._carry_out(group)
 
     def _carry_out(self, group: _Group) -> None:
-        """What was decided is done for each pod that is held.
+        """Carry the decision out for each pod that is held.
 
-        A pod is held only after every Permit plugin has been asked about it, so it may come later.
-        One that is assumed no longer is bound or gone.
+        A pod is held only after every Permit plugin has answered, so it may come later. A pod that
+        is no longer assumed is bound or gone.
         """
         loop = asyncio.get_running_loop()
         if group.settle_timer is not None:
@@ -397,7 +398,7 @@ class Coscheduling:
                 group.settle_timer = again
 
     def _wake_later(self, key: _Key, group: _Group) -> None:
-        """Activates those that were turned away, once they would not be turned away again."""
+        """Activate the pods that were turned away, once they would no longer be turned away."""
         if group.met_before:
             group.met_before = False
             for older in filter(self._is_older, self._members(key)):
@@ -407,7 +408,7 @@ class Coscheduling:
             self._wake_in(group.denied_until_s - self._clock(), group)
 
     def _is_older(self, pod: core.Pod) -> bool:
-        """Whether a process before this one may have turned the pod away."""
+        """Return whether an earlier process may have turned the pod away."""
         if pod.node_name or pod.scheduling_gates:
             return False
         return pod.creation_timestamp < self._began
@@ -420,7 +421,7 @@ class Coscheduling:
             self._wake(group)
 
     def _wake(self, group: _Group) -> None:
-        """Activates some of those that were turned away, and the rest in the seconds after."""
+        """Activate some of the pods that were turned away, and the rest in the next seconds."""
         group.wake_timer = None
         with self._lock:
             pods = self._to_wake(group)
@@ -432,7 +433,7 @@ class Coscheduling:
     def _to_wake(self, group: _Group) -> list[core.Pod]:
         probe, group.probe = group.probe, None
         if not group.wake_all:
-            # Nobody came as far as Permit: one pod finds out whether that is still so.
+            # No pod has reached Permit: one pod finds out whether that is still so.
             if probe is None or group.turned_away.pop(probe.uid, None) is None:
                 return []
             return [probe]

@@ -1,4 +1,4 @@
-"""HighCommPodFilter: chatty pods go to nodes with RDMA."""
+"""HighCommPodFilter: pods with much communication go to nodes with RDMA."""
 
 from kubextend import core
 from kubextend.plugins.native import NativeFilter
@@ -7,10 +7,10 @@ __all__ = ["HighCommPodFilter"]
 
 
 class HighCommPodFilter(NativeFilter):
-    """A pod with the label key ``high-comm``, whatever its value, needs an RDMA node.
+    """Lets a pod with the label key ``high-comm``, whatever its value, onto RDMA nodes only.
 
-    Such a node is labelled ``node.kubernetes.io/rdma-enabled=true``; other pods pass. Rejected
-    nodes say "Node does not support RDMA" and are not worth a preemption.
+    An RDMA node has the label ``node.kubernetes.io/rdma-enabled=true``. Other pods pass. The reason
+    is "Node does not support RDMA", and preemption is not tried.
     """
 
     name = "HighCommPodFilter"

@@ -1,4 +1,4 @@
-"""LabelMatch: filter and score nodes by their labels, as the configuration says."""
+"""LabelMatch: filters and scores nodes by their labels, as the configuration says."""
 
 from typing import Annotated, Self
 
@@ -28,12 +28,12 @@ class _Rule(BaseModel):
 
 
 class FilterRule(_Rule):
-    """When the pod matches one selector, nodes must match another.
+    """When a pod matches one selector, its nodes must match another.
 
     Attributes:
-        pod_selector: labels.Parse grammar; empty for every pod.
-        node_selector: what nodes need.
-        reason: what a rejected node is told; keep it short and free of changing numbers.
+        pod_selector: a selector of pods, in the grammar of labels.Parse; empty for every pod.
+        node_selector: a selector that nodes must match.
+        reason: the reason of a rejected node; keep it short and free of changing numbers.
     """
 
     pod_selector: _Selector = ""
@@ -42,12 +42,12 @@ class FilterRule(_Rule):
 
 
 class ScoreRule(_Rule):
-    """A matching node gets a score more.
+    """A matching node gets a higher score.
 
     Attributes:
-        pod_selector: for which pods; empty for every pod.
-        node_selector: which nodes.
-        score: 0..100.
+        pod_selector: a selector of pods; empty for every pod.
+        node_selector: a selector of nodes.
+        score: the points of a matching node, 0..100.
     """
 
     pod_selector: _Selector = ""
@@ -56,11 +56,11 @@ class ScoreRule(_Rule):
 
 
 class LabelMatchArgs(_Rule):
-    """The rules of a LabelMatch, at least one of them.
+    """The rules of LabelMatch, at least one.
 
     Attributes:
-        filters: a node is rejected by the first that it fails.
-        scores: add up, to 100 at most.
+        filters: rules that nodes must pass; the first that a node fails rejects it.
+        scores: rules whose scores add up, to 100 at most.
     """
 
     filters: tuple[FilterRule, ...] = ()
@@ -86,7 +86,7 @@ class LabelMatchArgs(_Rule):
 
 
 class LabelMatch(NativeFilter, NativeScore):
-    """Filters and scores by label selectors; rejected nodes are not worth a preemption."""
+    """Filters and scores by label selectors; preemption is not tried for rejected nodes."""
 
     name = "LabelMatch"
     Args = LabelMatchArgs

@@ -1,4 +1,4 @@
-"""A plugin of the core in the framework's clothes: one call each, no loop over nodes here."""
+"""Base classes for plugins of the core: one call for all nodes, without a loop in Python."""
 
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
@@ -15,7 +15,7 @@ class NativeFilter:
 
     @in_core
     def filter_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[Rejection]:
-        """The nodes that the core rejects."""
+        """Return the nodes that the core rejects."""
         del state
         return [
             Rejection(mask, _status(reason, unresolvable=unresolvable))
@@ -30,7 +30,7 @@ class NativeScore:
 
     @in_core
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> memoryview:
-        """The core's scores, 0..100."""
+        """Return the core's scores, 0..100."""
         del state
         return self._native.score_nodes(pod, nodes)
 

@@ -1,4 +1,4 @@
-"""NetworkTraffic: the less a node's network carries, the better."""
+"""NetworkTraffic: a node with less network traffic has a higher score."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,17 +16,17 @@ __all__ = ["NetworkTraffic", "NetworkTrafficArgs"]
 
 _MAX_NODE_SCORE = 100
 _UNKNOWN = -1
-# No link carries as much; what says so is broken, and the score must stay an int64.
+# No link carries as much: such a number is wrong, and the score must fit into an int64.
 _MOST_BYTES_PER_S = 2.0**62
 
 
 class NetworkTrafficArgs(PrometheusArgs):
-    """Which traffic is looked at.
+    """The traffic that counts.
 
     Attributes:
-        network_interface: a regular expression, as PromQL has it, for the whole name of the
-            network device; the devices that match are added up.
-        time_range: over which the rate is taken; at least two scrapes long, better four.
+        network_interface: a PromQL regular expression for the whole name of the network device; the
+            traffic of matching devices is added up.
+        time_range: the range of the rate; at least two scrapes long, better four.
     """
 
     network_interface: str = Field(min_length=1)
@@ -34,11 +34,11 @@ class NetworkTrafficArgs(PrometheusArgs):
 
 
 class NetworkTraffic:
-    """Scores nodes by the bytes that they receive and transmit a second, as node_exporter counts.
+    """Scores nodes by the bytes that they receive and send a second, counted by node_exporter.
 
-    The score is that of the known NetworkTraffic tutorials, 100 - traffic * 100 / highest, on the
-    traffic of now instead of the sum of a counter. With no traffic at all every node gets 100. A
-    node without a believable number gets the fallback score.
+    The score is that of the known NetworkTraffic tutorials, 100 - traffic * 100 / highest, but with
+    the present traffic instead of the sum of a counter. With no traffic at all every node gets 100.
+    A node without a believable number gets the fallback score.
     """
 
     name = "NetworkTraffic"
@@ -50,22 +50,22 @@ class NetworkTraffic:
         self._seen: tuple[Vector, Mapping[str, int]] = (Vector({}), {})
 
     def start(self) -> None:
-        """Prometheus is asked from now on."""
+        """Begin to query Prometheus."""
         self._metric.start()
 
     def stop(self) -> None:
-        """Prometheus is asked no more."""
+        """Stop querying Prometheus."""
         self._metric.stop()
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
-        """Bytes a second of every node, -1 where they are not known."""
+        """Return the bytes a second of every node, -1 where they are unknown."""
         del state, pod
         return list(map(self._traffic().get, nodes.names, repeat(_UNKNOWN)))
 
     def normalize_score(
         self, state: CycleState, pod: core.Pod, scores: Sequence[int] | memoryview
     ) -> list[int]:
-        """100 for no traffic, 0 for the highest among these nodes."""
+        """Return 100 for no traffic, 0 for the highest traffic among these nodes."""
         del state, pod
         highest = max(max(scores, default=0), 1)
         return [
@@ -74,7 +74,7 @@ class NetworkTraffic:
         ]
 
     def _traffic(self) -> Mapping[str, int]:
-        """Whole numbers, made once of each answer and not in every verb."""
+        """Return whole numbers by node, made once for each answer and not in every verb."""
         seen = self._seen
         answer = self._metric.latest()
         if seen[0] is not answer:
@@ -89,7 +89,7 @@ def _whole(traffic: Mapping[str, float]) -> dict[str, int]:
 
 
 def traffic_query(args: NetworkTrafficArgs) -> str:
-    """Received and transmitted bytes a second by node, in one query for all nodes."""
+    """Return one query for received and sent bytes a second of all nodes, by node."""
     device = f"device=~{json.dumps(args.network_interface, ensure_ascii=False)}"
     received, transmitted = (
         f"rate(node_network_{direction}_bytes_total{{{device}}}[{args.time_range}])"

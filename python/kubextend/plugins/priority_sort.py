@@ -1,4 +1,4 @@
-"""PrioritySort: the order that kube-scheduler has by itself."""
+"""PrioritySort: kube-scheduler's own order."""
 
 from kubextend.framework.plugin import QueuedPodInfo
 
@@ -6,7 +6,7 @@ __all__ = ["PrioritySort"]
 
 
 class PrioritySort:
-    """Pods of higher priority go first, of equal ones the one that waits longer.
+    """Orders by priority, highest first; of equal priority, the pod that waits longer goes first.
 
     Source: kubernetes v1.36 pkg/scheduler/framework/plugins/queuesort/priority_sort.go
     """
@@ -14,6 +14,6 @@ class PrioritySort:
     name = "PrioritySort"
 
     def less(self, a: QueuedPodInfo, b: QueuedPodInfo) -> bool:
-        """Whether ``a`` goes before ``b``."""
+        """Return whether ``a`` goes before ``b``."""
         first, second = a.pod.priority or 0, b.pod.priority or 0
         return first > second or (first == second and a.timestamp < b.timestamp)

@@ -1,4 +1,4 @@
-"""PrometheusScore: nodes by whatever PromQL can say of them."""
+"""PrometheusScore: scores nodes by the result of any PromQL query."""
 
 import math
 from collections.abc import Sequence
@@ -19,15 +19,15 @@ Direction: TypeAlias = Literal["higher", "lower"]
 
 
 class PrometheusScoreArgs(PrometheusArgs):
-    """What is asked, and what its numbers mean.
+    """The query, and the meaning of its numbers.
 
     Attributes:
-        query: PromQL that yields one series a node.
-        direction: which numbers are good.
+        query: PromQL that yields one series for each node.
+        direction: whether higher or lower numbers are better.
         normalization: ``minmax`` gives the best of the nodes at hand 100 and the worst 0, and all
-            of them the fallback score where they are equal; ``none`` takes the numbers for scores
-            of 0..100, and one outside for none.
-        allow_negative: believe numbers below 0, too.
+            nodes the fallback score where they are equal; ``none`` uses the numbers as scores of
+            0..100, and ignores numbers outside.
+        allow_negative: whether numbers below 0 are believed.
     """
 
     query: str = Field(min_length=1)
@@ -37,7 +37,7 @@ class PrometheusScoreArgs(PrometheusArgs):
 
 
 class PrometheusScore:
-    """Scores nodes by one number each; a node without a believable one gets the fallback score."""
+    """Scores each node by one number; nodes without a believable number get the fallback score."""
 
     name = "PrometheusScore"
     Args = PrometheusScoreArgs
@@ -47,15 +47,15 @@ class PrometheusScore:
         self._metric = NodeMetric(args, args.query, handle, self.name)
 
     def start(self) -> None:
-        """Prometheus is asked from now on."""
+        """Begin to query Prometheus."""
         self._metric.start()
 
     def stop(self) -> None:
-        """Prometheus is asked no more."""
+        """Stop querying Prometheus."""
         self._metric.stop()
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
-        """0..100, better nodes higher."""
+        """Return scores 0..100; better nodes have higher scores."""
         del state, pod
         lowest_believed = -math.inf if self._args.allow_negative else 0.0
         values = [
@@ -81,7 +81,7 @@ def _as_they_are(values: Sequence[float | None], direction: Direction, fallback:
 def _between_extremes(
     values: Sequence[float | None], direction: Direction, fallback: int
 ) -> list[int]:
-    # Halved, since the difference of two finite numbers may be infinite.
+    # Halved, because the difference of two finite numbers may be infinite.
     halves = [value / 2 for value in values if value is not None]
     low, high = min(halves, default=0.0), max(halves, default=0.0)
     if low == high:

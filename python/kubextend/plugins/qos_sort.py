@@ -1,4 +1,4 @@
-"""QOSSort: of pods of equal priority those go first that promise most of what they use."""
+"""QOSSort: among pods of equal priority, a higher QoS class goes first."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ _RANKS: Final = {"Guaranteed": 3, "Burstable": 2, "BestEffort": 1}
 
 
 class QOSSort:
-    """Higher priority first; Guaranteed before Burstable before BestEffort; who waits longer first.
+    """Orders by priority, then Guaranteed, Burstable, BestEffort, then longest wait first.
 
     Source: kubernetes-sigs/scheduler-plugins pkg/qos/queue_sort.go
     """
@@ -18,7 +18,7 @@ class QOSSort:
     name = "QOSSort"
 
     def less(self, a: QueuedPodInfo, b: QueuedPodInfo) -> bool:
-        """Whether ``a`` goes before ``b``."""
+        """Return whether ``a`` goes before ``b``."""
         return _key(a) < _key(b)
 
 

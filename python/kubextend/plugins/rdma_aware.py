@@ -1,4 +1,4 @@
-"""RdmaAware: only pods that say they are chatty, only on nodes with RDMA."""
+"""RdmaAware: only pods that declare much communication run, and only on nodes with RDMA."""
 
 from kubextend import core
 from kubextend.plugins.native import NativeFilter
@@ -7,10 +7,10 @@ __all__ = ["RdmaAware"]
 
 
 class RdmaAware(NativeFilter):
-    """A pod needs the label ``high-comm=true`` to run at all, and then a node with ``rdma=true``.
+    """Lets only pods with the label ``high-comm=true`` run, on nodes with ``rdma=true``.
 
-    Rejected nodes say "Pod does not have high-comm=true label" or "Node does not support RDMA";
-    neither is worth a preemption.
+    The reasons are "Pod does not have high-comm=true label" and "Node does not support RDMA";
+    preemption is not tried.
     """
 
     name = "RdmaAware"

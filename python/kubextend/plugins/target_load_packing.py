@@ -1,4 +1,4 @@
-"""TargetLoadPacking: fill nodes up to a target of CPU use, then spread.
+"""TargetLoadPacking: fills nodes up to a target of CPU use, then spreads.
 
 Source: kubernetes-sigs/scheduler-plugins pkg/trimaran/targetloadpacking
 """
@@ -34,10 +34,10 @@ def _cpu(text: str) -> str:
 
 
 class DefaultRequests(BaseModel):
-    """What a container is taken to use that names neither a request nor a limit.
+    """The assumed use of a container that names neither a request nor a limit.
 
     Attributes:
-        cpu: in CPUs, or in milli-CPUs with an m behind.
+        cpu: the use in CPUs, or in milli-CPUs with an m behind.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -46,14 +46,15 @@ class DefaultRequests(BaseModel):
 
 
 class TargetLoadPackingArgs(PrometheusArgs):
-    """The target, and what pods are expected to use.
+    """The target, and the expected use of pods.
 
     Attributes:
         target_utilization: percent of a node's CPU at which its score is best.
-        default_requests_multiplier: what a container without a limit uses of its request.
-        default_requests: for a container without either.
-        time_range: over which use is averaged.
-        query: PromQL that yields the percentage of each node's CPU in use, in place of that of
+        default_requests_multiplier: the expected use of a container without a limit, as a multiple
+            of its request.
+        default_requests: the expected use of a container without request and limit.
+        time_range: the range over which use is averaged.
+        query: PromQL that yields the percentage of each node's CPU in use, instead of the query for
             node_exporter.
     """
 
@@ -66,13 +67,13 @@ class TargetLoadPackingArgs(PrometheusArgs):
 
 
 class TargetLoadPacking:
-    """Scores nodes by the CPU use that is to be expected with the pod.
+    """Scores nodes by their expected CPU use with the pod.
 
-    That is what Prometheus measured, what the pod is predicted to use, and the same for pods that
-    came too late to be in the measurement. With no measurement a node gets the fallback score: 0,
-    as upstream.
+    The expected use is the sum of three: the use that Prometheus measured, the predicted use of the
+    pod, and the predicted use of pods that started after the measurement. A node without a
+    measurement gets the fallback score: 0, as upstream.
 
-    ``capacity`` is here what the node lets pods have, as the core reads ``status.allocatable``.
+    ``capacity`` is the room of a node for pods, which the core reads from ``status.allocatable``.
     """
 
     name = "TargetLoadPacking"
@@ -86,20 +87,20 @@ class TargetLoadPacking:
         self._metric = NodeMetric(args, utilization_query(args), handle, self.name)
 
     def start(self) -> None:
-        """Prometheus is asked from now on."""
+        """Begin to query Prometheus."""
         self._metric.start()
 
     def stop(self) -> None:
-        """Prometheus is asked no more."""
+        """Stop querying Prometheus."""
         self._metric.stop()
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
-        """0..100, best at the target."""
+        """Return scores 0..100, highest at the target."""
         del state
         measured = self._metric.latest()
         pods = self._handle.pods()
         since = _reporting_since(measured.evaluated_at)
-        # The measurement cannot know pods that are bound and did not start, or started lately.
+        # The measurement lacks pods that are bound and did not start, or started lately.
         late = {} if pods is None else pods.started_after(nodes, since)
         of_pod = self.predicted_milli(pod)
         scores = []
@@ -116,9 +117,9 @@ class TargetLoadPacking:
         return scores
 
     def predicted_milli(self, pod: core.Pod) -> int:
-        """The CPU that a pod is expected to use.
+        """Return the milli-CPUs that a pod is expected to use.
 
-        Of one that is kept without its containers no more is known than its request.
+        For a pod that is kept without its containers, the request is all that is known.
         """
         try:
             return sum(map(self._of_container, pod.containers)) + pod.overhead.get("cpu", 0)
@@ -136,7 +137,7 @@ class TargetLoadPacking:
 
 
 def target_score(expected: float, target: int) -> int:
-    """The score of a node whose CPU will be in use to so many percent."""
+    """Return the score of a node whose CPU is expected to be in use to this percentage."""
     if expected > _PERCENT:
         return _MIN_NODE_SCORE
     if expected > target:
@@ -145,16 +146,16 @@ def target_score(expected: float, target: int) -> int:
 
 
 def utilization_query(args: TargetLoadPackingArgs) -> str:
-    """Percent of CPU in use by node, in one query for all nodes."""
+    """Return one query for the percentage of CPU in use of all nodes, by node."""
     if args.query is not None:
         return args.query
     idle = f'rate(node_cpu_seconds_total{{mode="idle"}}[{args.time_range}])'
-    # An idle CPU may be counted as idle for a little longer than there was time.
+    # An idle CPU may count as idle for a little longer than the range.
     return f"clamp_min(100 * (1 - avg by ({args.node_label}) ({idle})), 0)"
 
 
 def _reporting_since(evaluated_at: float | None) -> str:
-    """As a pod's startTime is written, so that one can be compared with the other as text."""
+    """Return the start of the reporting interval in the format of a pod's startTime, as text."""
     window_end = int(evaluated_at or 0)
     try:
         since = datetime.fromtimestamp(window_end - _REPORTING_INTERVAL_S, UTC)

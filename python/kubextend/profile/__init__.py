@@ -1,4 +1,4 @@
-"""A profile: ordered plugins per extension point, and the running of them."""
+"""A profile: its plugins in order at each extension point, and the calls to them."""
 
 from kubextend.framework.plugin import Scores
 from kubextend.profile.binding import BindingCycle, BindingPlugins, BindTime

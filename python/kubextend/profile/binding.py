@@ -1,7 +1,8 @@
 """The binding cycle: Reserve, Permit, PreBind, Bind, PostBind, and Unreserve on any failure.
 
-Methods may be ``async``; the others are called on threads, so that none of them holds up another
-request. One that is ``async`` and blocks all the same holds up everything.
+Plugin methods may be ``async``. The other methods are called on threads, so that none of them holds
+up another request. An ``async`` method that blocks holds up every request.
+
 Source: kubernetes v1.36 pkg/scheduler/schedule_one.go, pkg/scheduler/framework/runtime/framework.go
 """
 
@@ -45,8 +46,8 @@ __all__ = ["BindTime", "BindingCycle", "BindingPlugins"]
 
 _LOGGER = logging.getLogger(__name__)
 
-# Shares of kube-scheduler's timeout that are left over, and the most seconds that they come to. A
-# plugin is given up before the cycle is, or it would not be blamed.
+# Shares of kube-scheduler's timeout that stay in reserve, and the most seconds of each. A plugin is
+# given up before the cycle is: otherwise the plugin would not be blamed.
 _AFTER_PLUGINS: Final = (0.20, 20.0)
 _AFTER_ALL: Final = (0.15, 15.0)
 _AFTER_CLEANUP: Final = (0.05, 5.0)
@@ -64,7 +65,7 @@ class BindingPlugins:
 
     @classmethod
     def of(cls, at: Callable[[str], Sequence[Any]]) -> Self:
-        """Those that are found at each extension point, by its name in the configuration."""
+        """Gather the plugins at each extension point, by its name in the configuration."""
         return cls(
             reserve=at("reserve"),
             permit=at("permit"),
@@ -75,21 +76,21 @@ class BindingPlugins:
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
-        """All of them, one that extends several points several times."""
+        """Every plugin; one that extends several points comes several times."""
         return (*self.reserve, *self.permit, *self.pre_bind, *self.bind, *self.post_bind)
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Return whether there is any plugin."""
         return bool(self.plugins)
 
 
 @dataclass(frozen=True, slots=True)
 class BindTime:
-    """Until when what may go on, on the clock of ``time.monotonic``.
+    """The time limits of one bind request, on the clock of ``time.monotonic``.
 
     Attributes:
         arrived_s: when the request came.
-        timeout_s: when kube-scheduler gives it up after that; None where nobody waits.
+        timeout_s: seconds after which kube-scheduler gives up the request; None: never.
     """
 
     arrived_s: float = field(default_factory=time.monotonic)
@@ -97,25 +98,25 @@ class BindTime:
 
     @property
     def plugins_until_s(self) -> float | None:
-        """Any one plugin."""
+        """Until when any one plugin may take."""
         return self._until(_AFTER_PLUGINS)
 
     @property
     def all_until_s(self) -> float | None:
-        """The whole cycle, a wait in Permit and the Binding included."""
+        """Until when the whole cycle may take, with a wait in Permit and the Binding."""
         return self._until(_AFTER_ALL)
 
     @property
     def cleanup_until_s(self) -> float | None:
-        """Unreserve and PostBind; then the answer has to be on its way."""
+        """Until when Unreserve and PostBind may take; then the answer has to be on its way."""
         return self._until(_AFTER_CLEANUP)
 
     def plugins_left_s(self) -> float | None:
-        """Seconds that any one plugin has left; None: any number."""
+        """Return the seconds that any one plugin has left; None: any number."""
         return _seconds_to(self.plugins_until_s)
 
     def all_left_s(self) -> float | None:
-        """Seconds that the whole cycle has left; None: any number."""
+        """Return the seconds that the whole cycle has left; None: any number."""
         return _seconds_to(self.all_until_s)
 
     def _until(self, left_over: tuple[float, float]) -> float | None:
@@ -131,18 +132,18 @@ def _seconds_to(until_s: float | None) -> float | None:
 
 @dataclass(slots=True)
 class BindingCycle:
-    """One pod on its way to one node.
+    """The binding cycle of one pod on its way to one node.
 
     Attributes:
-        plugins: of its profile.
-        state: of the attempt that chose the node.
+        plugins: the plugins of the pod's profile.
+        state: the state of the attempt that chose the node.
         waiting_pods: where the pod is found while Permit holds it.
-        default_bind: binds where no plugin does; raises what cannot be done.
-        limits: the threads of its plugins.
-        time: how long it may take.
-        why_not_there: why the pod must not be bound to the node any more, asked before PreBind and
-            again before Bind; empty where it may.
-        permit_rejected: afterwards, whether it was Permit that rejected the pod.
+        default_bind: binds where no plugin does; raises why it cannot.
+        limits: the threads of the plugins.
+        time: how long the cycle may take.
+        why_not_there: returns why the pod must no longer be bound to the node, empty where it may
+            be; called before PreBind and again before Bind.
+        permit_rejected: whether Permit rejected the pod; set by the end of ``run``.
         bound: whether the pod is bound, whatever else becomes of the cycle.
     """
 
@@ -161,12 +162,12 @@ class BindingCycle:
     _lost: str = field(default="", init=False)
 
     async def run(self) -> Status:
-        """Success: the pod is bound. Anything else: it is not, and nothing stays reserved.
+        """Bind the pod and return Success, or any other Status: then nothing stays reserved.
 
         Raises:
-            PluginError: a plugin failed; Unreserve of all has run.
-            ClusterError: the Kubernetes API refused; Unreserve of all has run.
-            TimeoutError: kube-scheduler is about to give up; Unreserve of all has run.
+            PluginError: a plugin failed; Unreserve of every plugin has run.
+            ClusterError: the Kubernetes API refused; Unreserve of every plugin has run.
+            TimeoutError: kube-scheduler is about to give up; Unreserve of every plugin has run.
         """
         try:
             async with seconds_until(self.time.all_until_s):
@@ -182,7 +183,7 @@ class BindingCycle:
         return status
 
     def lose_node(self, why: str) -> None:
-        """The pod is not bound, whatever is known of the node later on; from any thread."""
+        """Keep the pod from being bound, whatever the watch says later; any thread may call."""
         self._lost = why
         waiting = self.waiting_pods.get(self.pod.uid)
         if waiting is not None and waiting.node_name == self.node_name:
@@ -223,7 +224,8 @@ class BindingCycle:
 
     async def _wait(self, waits_s: dict[str, float]) -> Status:
         if (run := current_run()) is not None:
-            # The pods that this one waits for have to get through the same plugins.
+            # The pods that this one waits for need the same plugins, so end their half-open probes
+            # now.
             run.went_well()
         waiting = WaitingPod(self.pod, self.node_name, waits_s)
         self.waiting_pods.add(waiting)
@@ -260,7 +262,7 @@ class BindingCycle:
             await _to_the_end(self._unreserve())
 
     async def _unreserve(self) -> None:
-        """All of them in reverse order, also those whose Reserve was not reached."""
+        """Call every Unreserve in reverse order, also of plugins whose Reserve was not reached."""
         if not self._reserved:
             return
         for plugin in reversed(self.plugins.reserve):
@@ -275,7 +277,7 @@ class BindingCycle:
                 error = PluginError(plugin.name, point, str(wrong_answer(answer, "None")))
                 raise about(error, self.pod, self.node_name)
         except PluginError as error:
-            # The sentence names the plugin.
+            # The error's sentence names the plugin.
             _LOGGER.exception("%s", error, extra=error.facts)  # noqa: TRY401
 
     async def _status(self, plugin: Plugin, point: str, method: Callable[..., Any]) -> Status:
@@ -291,9 +293,9 @@ class BindingCycle:
         return status
 
     def _rejected(self, plugin: Plugin, point: str, status: Status) -> Status:
-        """A rejection as it is; anything else is the plugin's failure.
+        """Return a rejection unchanged; any other Status is the plugin's failure.
 
-        Raises: PluginError: it is none.
+        Raises: PluginError: the Status is no rejection.
         """
         if status.is_rejected:
             return status
@@ -321,17 +323,17 @@ class BindingCycle:
 
 
 async def _awaited(call: Callable[[], Awaitable[Any]]) -> Any:
-    """The answer; where a decorator hides that a method is async, the thread brings a coroutine."""
+    """Return the answer, and await it where a decorator hides that a method is ``async``."""
     answer = await call()
     return await answer if inspect.isawaitable(answer) else answer
 
 
 async def _to_the_end(work: Coroutine[None, None, None]) -> None:
-    """The work is done; who cancelled meanwhile is heard only then.
+    """Finish the work, and only then pass on a cancellation that came meanwhile.
 
-    A newer request for the pod, or a client that goes away, may come in the middle of Unreserve,
-    and what the plugins after that one reserved would stay reserved for ever. In the middle of
-    PostBind the pod is bound, and the plugins after that one would not hear of it.
+    A newer request for the pod, or a client that goes away, may cancel in the middle of Unreserve,
+    and the reservations of the remaining plugins would stay for ever. In the middle of PostBind the
+    pod is bound, and the remaining plugins would not hear of it.
     """
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
@@ -346,12 +348,12 @@ async def _to_the_end(work: Coroutine[None, None, None]) -> None:
 
 
 def _permitted(answer: object) -> tuple[object, float]:
-    """What Permit said, and for how many seconds the pod may be held.
+    """Return what Permit said, and for how many seconds the pod may be held.
 
-    Raises: TypeError, ValueError: a tuple that is not of these two.
+    Raises: TypeError, ValueError: the answer is neither a Status nor a Status with seconds.
     """
     if answer is None or isinstance(answer, Status):
-        # Without a timeout it fires at once, as a timeout of zero does in the scheduler.
+        # A wait without a timeout ends at once, as a timeout of zero does in kube-scheduler.
         return answer, 0.0
     match answer:
         case [Status() | None as said, int() | float() as wait_s]:

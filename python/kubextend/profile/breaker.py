@@ -1,7 +1,7 @@
-"""Whether a plugin is called at all: one that hung, or keeps failing, is left alone for a while.
+"""Breakers: a plugin that hung, or keeps failing, is not called for a while.
 
-A plugin is known here by its name, whatever profiles it is in: what makes it hang is mostly the
-same for all of them.
+A breaker belongs to a plugin's name, whatever profiles the plugin is in: mostly the same cause
+makes the plugin hang in all of them.
 """
 
 import logging
@@ -24,21 +24,21 @@ MOST_STUCK_THREADS: Final = 2
 
 
 class Admission(Enum):
-    """What a breaker says to a call of its plugin."""
+    """A breaker's answer to a call of its plugin."""
 
     CALL = auto()
     PROBE = auto()
-    """To be called once, to see whether it has recovered; no other call meanwhile."""
+    """One call, to see whether the plugin has recovered; every other call is refused meanwhile."""
     REFUSED = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class PluginHealth:
-    """One plugin at this moment.
+    """The health of one plugin at this moment.
 
     Attributes:
-        open: it is not called, or only to see whether it has recovered.
-        stuck_threads: calls of it that were given up and have not come back.
+        open: the plugin is not called, or only to see whether it has recovered.
+        stuck_threads: calls of the plugin that were given up and have not returned.
     """
 
     open: bool
@@ -47,13 +47,13 @@ class PluginHealth:
 
 @dataclass(slots=True)
 class _Breaker:
-    """What is known of one plugin.
+    """The breaker of one plugin.
 
     Attributes:
-        failing: by extension point, the UIDs of pods that it failed for with no success since, and
-            when it did.
-        opened_for: UIDs of the pods that it failed for when it opened.
-        open_until_s: when it may be called again; None: at any time.
+        failing: by extension point, the UIDs of pods that the plugin failed for with no success
+            since, each with the time of the failure.
+        opened_for: UIDs of the pods that the plugin failed for when the breaker opened.
+        open_until_s: when the plugin may be called again; None: at any time.
     """
 
     failing: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -64,10 +64,10 @@ class _Breaker:
 
 
 class Breakers:
-    """One breaker a plugin; safe to use from many threads.
+    """One breaker for each plugin; safe to use from many threads.
 
     Args:
-        clock: seconds that only go forward.
+        clock: monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -76,15 +76,15 @@ class Breakers:
         self._breakers: dict[str, _Breaker] = {}
 
     def add(self, plugins: Iterable[str]) -> None:
-        """These plugins are told of by ``health`` from the start, not only once they failed."""
+        """Make ``health`` list these plugins from the start, not only after a failure."""
         with self._lock:
             for plugin in plugins:
                 self._breakers.setdefault(plugin, _Breaker())
 
     def admit(self, plugin: str) -> Admission:
-        """Whether the plugin may be called now. A probe has to be ended by one of the below."""
+        """Return whether the plugin may be called now; the caller reports how a probe ends."""
         breaker = self._breakers.get(plugin)
-        # Read without the lock: what another thread is about to find out may be seen a call late.
+        # Read without the lock: this call may miss what another thread finds out at the same time.
         if breaker is None or (breaker.open_until_s is None and not breaker.stuck_threads):
             return Admission.CALL
         with self._lock:
@@ -98,9 +98,10 @@ class Breakers:
             return Admission.PROBE
 
     def failed(self, plugin: str, extension_point: str, uid: str) -> None:
-        """The plugin failed for a pod: as a probe, or for the third pod in ten seconds, it opens.
+        """Note a failure; the breaker opens for a failed probe, or for three pods in ten seconds.
 
-        One pod that a plugin cannot judge is tried again and again, and must not stop the others.
+        kube-scheduler retries one pod that a plugin cannot judge again and again, and that pod must
+        not stop the others.
         """
         now = self._clock()
         with self._lock:
@@ -115,20 +116,20 @@ class Breakers:
                 self._open(plugin, breaker, "it keeps failing", set(pods))
 
     def succeeded(self, plugin: str, extension_point: str) -> None:
-        """A call of the plugin went well: failures before it were those of single pods."""
+        """Note a successful call: earlier failures at this point were those of single pods."""
         breaker = self._breakers.get(plugin)
         if breaker is not None and breaker.failing:
             with self._lock:
                 breaker.failing.pop(extension_point, None)
 
     def hung(self, plugin: str) -> None:
-        """A call of it was given up: it opens at once."""
+        """Open the breaker, because a call of the plugin was given up."""
         with self._lock:
             breaker = self._breakers.setdefault(plugin, _Breaker())
             self._open(plugin, breaker, "a call of it hung", set())
 
     def recovered(self, plugin: str) -> None:
-        """A probe came back well: it closes."""
+        """Close the breaker after a successful probe."""
         with self._lock:
             breaker = self._breakers.setdefault(plugin, _Breaker())
             if breaker.probing:
@@ -137,22 +138,22 @@ class Breakers:
                 _LOGGER.info('plugin "%s" has recovered and is called again', plugin)
 
     def unprobed(self, plugin: str) -> None:
-        """A probe ended without telling anything of the plugin; the next call is another one."""
+        """End a probe that told nothing of the plugin; the next call is a new probe."""
         with self._lock:
             self._breakers.setdefault(plugin, _Breaker()).probing = False
 
     def stuck(self, plugin: str) -> None:
-        """One more thread is in a call of it that nobody waits for."""
+        """Count one more thread that is in a call of the plugin which nobody waits for."""
         with self._lock:
             self._breakers.setdefault(plugin, _Breaker()).stuck_threads += 1
 
     def came_back(self, plugin: str) -> None:
-        """One such thread came back."""
+        """Count one such thread less, because its call has returned."""
         with self._lock:
             self._breakers.setdefault(plugin, _Breaker()).stuck_threads -= 1
 
     def health(self) -> dict[str, PluginHealth]:
-        """Every plugin that is known here, by name."""
+        """Return the health of every known plugin, by name."""
         with self._lock:
             return {
                 plugin: PluginHealth(breaker.open_until_s is not None, breaker.stuck_threads)
@@ -160,7 +161,7 @@ class Breakers:
             }
 
     def why_not_alive(self) -> str:
-        """Which plugins hold too many threads for this process to go on; empty if none does."""
+        """Return which plugins hold too many threads for this process to go on; empty if none."""
         stuck = [
             f'{health.stuck_threads} threads are stuck in plugin "{plugin}"'
             for plugin, health in self.health().items()

@@ -1,4 +1,4 @@
-"""The boundary between a profile and what somebody's plugin does."""
+"""The boundary between a profile and the code of plugins: it turns failures into PluginError."""
 
 import asyncio
 import logging
@@ -34,10 +34,10 @@ _Answer = TypeVar("_Answer")
 
 
 class AtNodeError(Exception):
-    """A plugin raised when it was asked about one node; the cause is what it raised.
+    """A plugin raised an error about one node; the cause is the plugin's own error.
 
     Attributes:
-        node: its name.
+        node: the name of the node.
     """
 
     def __init__(self, node: str) -> None:
@@ -46,26 +46,26 @@ class AtNodeError(Exception):
 
 
 class AnsweredError(PluginError):
-    """The plugin itself said, by a Status, that it cannot do its part.
+    """A plugin said, by a Status, that it cannot do its part.
 
-    It works, so its breaker stays as it is: one pod that it cannot judge is no reason to leave the
-    others unjudged.
+    The plugin works, so its breaker stays as it is: one pod that a plugin cannot judge is no reason
+    to leave other pods unjudged.
     """
 
 
 def guarded(
     plugin: Plugin, point: str, call: Callable[[], _Answer], pod: core.Pod | None = None
 ) -> _Answer:
-    """What the call answers; whatever a plugin raises, a panic or SystemExit too, is its error.
+    """Return the call's answer; turn whatever the plugin raises, a panic too, into PluginError.
 
     Args:
-        plugin: whose call it is.
-        point: where.
-        call: makes it.
-        pod: whom it is about.
+        plugin: the plugin that is called.
+        point: the extension point.
+        call: calls the plugin.
+        pod: the pod that the call is about.
 
     Raises:
-        PluginError: it raised, or its breaker is open.
+        PluginError: the plugin raised, or its breaker is open.
         AbandonedError: nobody waits for the run any more.
     """
     run = current_run()
@@ -88,20 +88,20 @@ async def guarded_async(  # noqa: PLR0913  a call and how long it may take
     deadline_s: float | None,
     cleanup: bool = False,
 ) -> _Answer:
-    """The same for what is awaited; a call that is cancelled from outside is cancelled, not failed.
+    """Await the call's answer; turn whatever the plugin raises into PluginError.
 
-    A plugin that raises CancelledError with nobody cancelling it has failed like any other: what
-    it awaited was cancelled.
+    A cancellation from outside stays a cancellation. A plugin that raises CancelledError without
+    one has failed: something that the plugin awaited was cancelled.
 
     Args:
-        plugin: whose call it is.
-        point: where.
-        call: begins it.
-        pod: whom it is about.
-        deadline_s: until when it is waited for, on the clock of ``time.monotonic``; None: for ever.
-        cleanup: it is called even where its breaker is open.
+        plugin: the plugin that is called.
+        point: the extension point.
+        call: begins the call.
+        pod: the pod that the call is about.
+        deadline_s: until when to wait, on the clock of ``time.monotonic``; None: for ever.
+        cleanup: call the plugin even where its breaker is open.
 
-    Raises: PluginError: it raised, did not answer in time, or its breaker is open.
+    Raises: PluginError: the plugin raised, did not answer in time, or its breaker is open.
     """
     run = current_run()
     if run is not None:
@@ -113,8 +113,8 @@ async def guarded_async(  # noqa: PLR0913  a call and how long it may take
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        # Before the question who cancelled: an event loop that is late meets this deadline and
-        # that of the whole cycle at once, and the plugin is the reason for both.
+        # Checked before the cancellation: a late event loop meets this deadline and that of the
+        # whole cycle at once, and the plugin is the reason for both.
         if time_out.expired():
             if run is not None:
                 run.hung(plugin.name)
@@ -129,9 +129,9 @@ async def guarded_async(  # noqa: PLR0913  a call and how long it may take
 
 
 def status_of(plugin: Plugin, point: str, answer: object, pod: core.Pod | None = None) -> Status:
-    """What a method that answers a Status or nothing said.
+    """Return the Status of a method that answers a Status or None.
 
-    Raises: PluginError: it answered something else.
+    Raises: PluginError: the method answered something else.
     """
     if answer is None:
         return Status.success()
@@ -142,13 +142,13 @@ def status_of(plugin: Plugin, point: str, answer: object, pod: core.Pod | None =
 
 
 def detailed(plugin: Plugin, point: str, pod: core.Pod, status: Status, about: str) -> None:
-    """The detail of a status is in the log: of one status in a call, and of ten in a second.
+    """Log the detail of a status: one status for each call, and ten a second at most.
 
     Args:
-        plugin: who said it.
-        point: where.
-        pod: of whom.
-        status: what was said.
+        plugin: the plugin that answered the status.
+        point: the extension point.
+        pod: the pod that the status is about.
+        status: the status.
         about: the node, or how many nodes.
     """
     if status.detail and _DETAILS.isEnabledFor(logging.INFO):
@@ -163,13 +163,13 @@ def detailed(plugin: Plugin, point: str, pod: core.Pod, status: Status, about: s
 def error_of(
     plugin: Plugin, point: str, status: Status, pod: core.Pod | None = None
 ) -> PluginError:
-    """The error that a Status is which is no success, no rejection, and nothing allowed there."""
+    """Return the error for a Status that is no success, no rejection, and not allowed there."""
     kind = AnsweredError if status.code is Code.ERROR else PluginError
     return about(kind(plugin.name, point, status.reason or status.code.name), pod)
 
 
 def about(error: PluginError, pod: core.Pod | None, node: str = "") -> PluginError:
-    """The error, which says from now on whom the plugin was asked about."""
+    """Return the error, after adding the pod and the node that the plugin was asked about."""
     if pod is not None:
         error.pod, error.uid = f"{pod.namespace}/{pod.name}", pod.uid
         error.profile = pod.scheduler_name
@@ -178,7 +178,7 @@ def about(error: PluginError, pod: core.Pod | None, node: str = "") -> PluginErr
 
 
 def seconds_until(deadline_s: float | None) -> asyncio.Timeout:
-    """Raises TimeoutError at a time of ``time.monotonic``, or never."""
+    """Return a context that raises TimeoutError at a time of ``time.monotonic``, or never."""
     return asyncio.timeout(None if deadline_s is None else deadline_s - time.monotonic())
 
 
@@ -203,13 +203,13 @@ def _called(
 def _failed(
     run: Run | None, plugin: Plugin, point: str, error: BaseException, pod: core.Pod | None
 ) -> PluginError:
-    """What to raise where the plugin raised."""
+    """Return the PluginError to raise where the plugin raised."""
     if run is not None:
         run.failed(plugin.name, point, "" if pod is None else pod.uid)
     cause = _cause(error)
     node = error.node if isinstance(error, AtNodeError | PluginError) else ""
-    # A PluginError is what the runner says of an answer, or what another process says of the
-    # plugin, which may be the failure of a point within this one.
+    # The runner raises PluginError for a wrong answer. Another process reports a plugin's failure
+    # by PluginError, maybe at an inner extension point.
     if isinstance(cause, PluginError):
         failed = PluginError(plugin.name, cause.extension_point or point, cause.message)
     else:
@@ -218,13 +218,13 @@ def _failed(
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What the plugin raised itself."""
+    """Return the error that the plugin itself raised."""
     cause = error.__cause__ if isinstance(error, AtNodeError) else None
     return error if cause is None else cause
 
 
 def _times_cancelled() -> int:
-    """How often somebody asked for the end of this task."""
+    """Return how often somebody cancelled this task."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 

@@ -1,7 +1,7 @@
-"""Calls into plugins that are waited for only so long, and the plugins that pay for it.
+"""Time limits for calls into plugins, and breakers for the plugins that exceed them.
 
-Whoever waits decides when it has been long enough. The thread itself cannot be ended: it is left to
-itself, another takes its place, and what it may still bring back is dropped.
+The caller decides how long to wait. A thread cannot be ended: kubextend abandons it, another thread
+takes its place, and kubextend drops its late result.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ __all__ = ["HungError", "LimitedCall", "PluginLimits"]
 _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
-# kube-scheduler asks about one pod at a time. What comes on top is large bodies and retries.
+# kube-scheduler asks about one pod at a time; large bodies and retries need further threads.
 _VERB_THREADS: Final = 8
 # Methods of the binding cycle mostly wait, and kube-scheduler binds any number of pods at once.
 _BINDING_THREADS: Final = 32
@@ -32,21 +32,21 @@ _LOOK_AGAIN_S: Final = 1.0
 
 
 class HungError(PluginError):
-    """A plugin that was waited for in vain."""
+    """A plugin that did not answer in time."""
 
     def __init__(self, call: PluginCall) -> None:
         super().__init__(call.plugin, call.extension_point, "has not answered in time")
 
 
 class PluginLimits:
-    """The breakers of all plugins, and the threads on which they are called.
+    """The breakers of all plugins, and the threads on which plugins are called.
 
     Args:
-        clock: seconds that only go forward, for the breakers and for who took how long.
+        clock: monotonic seconds, for the breakers and the duration of calls.
 
     Attributes:
-        breakers: of all plugins.
-        clock: as it was given.
+        breakers: the breakers of all plugins.
+        clock: the given clock.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -56,15 +56,15 @@ class PluginLimits:
         self._binding_threads = Threads(_BINDING_THREADS, "binding")
 
     def start(self, work: Callable[[], _T]) -> "LimitedCall[_T]":
-        """The work begins on a thread, as a run of its own."""
+        """Begin the work on a thread, as a run of its own."""
         return LimitedCall(work, Run(self.breakers, self.clock), self._verb_threads, self.breakers)
 
     def within(self, seconds: float | None, work: Callable[[], _T]) -> _T:
-        """What the work returns; blocks.
+        """Return what the work returns; blocks.
 
         Raises:
-            HungError: a plugin took longer than that.
-            TimeoutError: no plugin is to blame, and yet it took longer.
+            HungError: a plugin took longer than ``seconds``.
+            TimeoutError: the work took longer than ``seconds``, and no plugin is to blame.
         """
         call = self.start(work)
         if not wait([call.job.future], seconds).done:
@@ -72,7 +72,10 @@ class PluginLimits:
         return call.job.future.result()
 
     async def within_async(self, seconds: float | None, work: Callable[[], _T]) -> _T:
-        """The same without blocking."""
+        """Return what the work returns, without blocking.
+
+        Raises: as ``within``.
+        """
         call = self.start(work)
         try:
             done = await call.done_within(seconds)
@@ -91,15 +94,17 @@ class PluginLimits:
         *,
         cleanup: bool = False,
     ) -> _T:
-        """What one plain method of the binding cycle returns, from a thread.
+        """Call one plain method of the binding cycle on a thread, and return its result.
 
-        Whoever cancels this lets the thread go on until the deadline; from then on it is stuck.
+        After a cancellation the thread may go on until the deadline; from then on it counts as
+        stuck.
 
         Args:
-            plugin: whose method it is.
-            deadline_s: on the clock of ``time.monotonic``; None where there is none.
-            work: calls it.
-            cleanup: it is called however late a thread is free for it, and whoever still waits.
+            plugin: the name of the plugin.
+            deadline_s: the deadline on the clock of ``time.monotonic``; None: there is none.
+            work: calls the method.
+            cleanup: the method is called however late a thread is free, whether or not anybody
+                waits.
         """
         threads, breakers = self._binding_threads, self.breakers
         job = threads.submit(work)
@@ -131,13 +136,13 @@ class PluginLimits:
             raise
 
     def stop(self) -> None:
-        """Nothing new begins; what runs is not waited for."""
+        """Begin no new work, and do not wait for running work."""
         self._verb_threads.stop()
         self._binding_threads.stop()
 
 
 class LimitedCall(Generic[_T]):
-    """One run on a thread, seen from where it is waited for."""
+    """One run on a thread, as its caller sees it."""
 
     def __init__(
         self, work: Callable[[], _T], run: Run, threads: Threads, breakers: Breakers
@@ -149,7 +154,7 @@ class LimitedCall(Generic[_T]):
         self._done: asyncio.Future[None] | None = None
 
     async def done_within(self, seconds: float | None) -> bool:
-        """Whether it is done before that much time has passed; None: it is waited for."""
+        """Return whether the run ends within the seconds; None: wait until it ends."""
         if not self.job.future.done():
             if self._done is None:
                 self._done = _told_of(self.job.future)
@@ -157,7 +162,7 @@ class LimitedCall(Generic[_T]):
         return self.job.future.done()
 
     def watch_on(self, seconds: float | None) -> None:
-        """Nobody wants the answer, but should the call hang, it is still given up in time."""
+        """Give up the call in time if it hangs, although nobody wants its answer."""
         self.withdraw()
 
         def look() -> None:
@@ -168,11 +173,11 @@ class LimitedCall(Generic[_T]):
             asyncio.get_running_loop().call_later(max(seconds, 0), look)
 
     def withdraw(self) -> None:
-        """Nobody wants the answer: work that has not begun does not begin."""
+        """Keep work from beginning, because nobody wants its answer; running work goes on."""
         self.job.withdraw()
 
     def given_up(self) -> HungError | TimeoutError:
-        """What to raise: the plugin that took most of the time, if one did, is left uncalled."""
+        """Abandon the run and return the error to raise; open the breaker of the slowest plugin."""
         slowest = self.run.slowest()
         current = self.run.abandon()
         if current is None:
@@ -180,7 +185,7 @@ class LimitedCall(Generic[_T]):
         elif self._threads.give_up(self.job, partial(self._breakers.came_back, current.plugin)):
             self._breakers.stuck(current.plugin)
         if slowest is None:
-            _LOGGER.error("no answer in time, and no plugin took most of it")
+            _LOGGER.error("no answer in time, and no plugin took most of the time")
             return TimeoutError("kubextend has not answered in time")
         self._breakers.hung(slowest.plugin)
         hung = HungError(slowest)
@@ -189,7 +194,7 @@ class LimitedCall(Generic[_T]):
 
 
 def _told_of(future: Future[_T]) -> asyncio.Future[None]:
-    """A future of this event loop that is done once the other is, and never cancels it."""
+    """Return a future of this event loop that is done once the other is, and never cancels it."""
     loop = asyncio.get_running_loop()
     told = loop.create_future()
 

@@ -1,4 +1,4 @@
-"""The per-node grain of filter and score, brought to the form that takes all nodes at once."""
+"""Adapts plugins that judge one node at a time to calls that take all nodes at once."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,19 +24,19 @@ from kubextend.profile.guard import AtNodeError
 __all__ = ["FilterNodes", "ScoreNodes", "filter_nodes_of", "score_nodes_of"]
 
 _Answer = TypeVar("_Answer")
-# What the core says of ``node.pods`` on a node that was not given any.
+# The core's message for ``node.pods`` on a node without pods.
 _TOO_LARGE: Final = Status.unschedulable("node(s) have a pod that is too large to be judged")
 _PODS_NOT_KNOWN: Final = "pods are not known here"
 Pods = Callable[[], core.PodSnapshot | None]
 FilterNodes = Callable[[CycleState, core.Pod, core.Nodes, core.Mask], Sequence[Rejection]]
-"""Takes also the nodes that are still kept: the verdict on others does not count."""
+"""The mask holds the nodes that are still kept: the verdict on other nodes does not count."""
 ScoreNodes = Callable[[CycleState, core.Pod, core.Nodes], Scores]
 
 
 def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> FilterNodes:
-    """Its own ``filter_nodes``, or a loop over its ``filter``.
+    """Return the plugin's own ``filter_nodes``, or a loop over its ``filter``.
 
-    As in kube-scheduler a node that is rejected already is not brought before ``filter``.
+    As in kube-scheduler, ``filter`` does not see a node that is already rejected.
     """
     own: Callable[..., Sequence[Rejection]] | None = getattr(plugin, "filter_nodes", None)
     if own is not None:
@@ -51,7 +51,7 @@ def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> F
         state: CycleState, pod: core.Pod, nodes: core.Nodes, kept: core.Mask
     ) -> list[Rejection]:
         judge = partial(_judged, per_node, state, pod)
-        # A comprehension over views costs half of what a loop in the core that calls back does.
+        # A comprehension over views costs half of a loop in the core that calls back.
         infos = nodes.infos(now(state) if needs_pods else None)
         if kept.count() == len(infos):
             return _gathered(judge(infos), infos)
@@ -66,7 +66,7 @@ def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> F
 
 
 def score_nodes_of(plugin: ScorePlugin | PerNodeScorePlugin, pods: Pods) -> ScoreNodes:
-    """Its own ``score_nodes``, or a loop over its ``score``."""
+    """Return the plugin's own ``score_nodes``, or a loop over its ``score``."""
     own: ScoreNodes | None = getattr(plugin, "score_nodes", None)
     if own is not None:
         return own
@@ -85,12 +85,12 @@ def score_nodes_of(plugin: ScorePlugin | PerNodeScorePlugin, pods: Pods) -> Scor
 def _judged(
     plugin: PerNodeFilterPlugin, state: CycleState, pod: core.Pod, infos: Sequence[core.NodeInfo]
 ) -> list[Status | None]:
-    """What the plugin says of each node, in order.
+    """Return the plugin's answer for each node, in order.
 
-    A node is rejected where the plugin reads a part of a pod there that was too large to keep:
-    whoever makes such a pod stops no more than its node.
+    A node is rejected where the plugin reads a part of one of its pods that was too large to keep:
+    an oversized pod blocks no more than its own node.
 
-    Raises: AtNodeError: the plugin raised something else, and of which node.
+    Raises: AtNodeError: the plugin raised something else, and for which node.
     """
     ask = partial(plugin.filter, state, pod)
     try:
@@ -113,9 +113,9 @@ def _unless_too_large(
 def _each(
     plugin: Plugin, ask: Callable[[core.NodeInfo], _Answer], infos: Sequence[core.NodeInfo]
 ) -> list[_Answer]:
-    """What is answered of each node, in order.
+    """Return the answer for each node, in order.
 
-    Raises: AtNodeError: the plugin raised, and of which node.
+    Raises: AtNodeError: the plugin raised, and for which node.
     """
     left = iter(infos)
     try:
@@ -128,9 +128,9 @@ def _each(
 
 
 def _gathered(statuses: Sequence[Status | None], infos: Sequence[core.NodeInfo]) -> list[Rejection]:
-    """Equal statuses together, in the order in which they came up first.
+    """Gather nodes of equal statuses, in the order in which the statuses first occur.
 
-    Raises: AtNodeError: something else than a Status or None was answered, and of which node.
+    Raises: AtNodeError: the plugin answered neither a Status nor None, and for which node.
     """
     if statuses.count(None) == len(statuses):
         return []

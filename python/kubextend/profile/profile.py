@@ -1,6 +1,6 @@
 """Runs the plugins of a profile in order, with the framework's semantics.
 
-Knows no verb and no bytes: nodes in, verdicts and scores out.
+A profile takes nodes and returns verdicts and scores; it knows no verb and no bytes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -52,10 +52,10 @@ __all__ = [
 ]
 
 _NODE_SCORE = (0, 100)
-# NormalizeScore brings any of these into that range.
+# NormalizeScore brings any of these scores into 0..100.
 _ANY_SCORE = (-(2**63), 2**63 - 1)
 
-# Each costs an attempt.
+# Each node that is judged alone costs an attempt.
 _MOST_ALONE: Final = 16
 
 _PRE_FILTER_CODES = frozenset(
@@ -63,19 +63,19 @@ _PRE_FILTER_CODES = frozenset(
 )
 
 LeftOut = Callable[[PluginError], object]
-"""Told of the failure of a plugin that is left out for it."""
+"""Called with the failure of a plugin that is left out."""
 
 GoesOn = Callable[[], bool]
-"""Whether there is time for one more attempt."""
+"""Returns whether there is time for one more attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilterOutcome:
-    """What the filters of a profile made of the nodes.
+    """The verdict of a profile's filters on the nodes.
 
     Attributes:
         kept: nodes that no plugin rejected.
-        rejections: the others; each node in exactly one entry.
+        rejections: the other nodes, each in exactly one entry.
     """
 
     kept: core.Mask
@@ -84,13 +84,13 @@ class FilterOutcome:
 
 @dataclass(frozen=True, slots=True)
 class PreFilterOutcome:
-    """What the PreFilter plugins made of the pod.
+    """The verdict of the PreFilter plugins on the pod.
 
     Attributes:
         result: the nodes that are left to look at.
         status: success, or the rejection that every node gets.
         narrowed_by: names of the plugins that left less than all nodes.
-        some: the verdict on these nodes alone is asked for; None: on all.
+        some: the nodes that need a verdict; None: all nodes.
     """
 
     result: PreFilterResult
@@ -109,17 +109,18 @@ def _always() -> bool:
 
 @dataclass(frozen=True)
 class Profile:
-    """The plugins that pods of one scheduler name go through.
+    """The plugins for the pods of one scheduler name.
 
     Attributes:
-        scheduler_name: ``spec.schedulerName`` of its pods.
-        filter: in order, of either grain.
-        score: in order, of either grain, each with its weight.
-        binding: those of the binding cycle.
-        queue_sort: orders the queue; none or one.
-        pre_enqueue: hold pods back in the queue, in order.
-        pods: the pods as they are now, for views of single nodes; None where they are not watched.
-        counts_pods: a plugin looks at the pods on nodes, so what filter said may no longer hold
+        scheduler_name: ``spec.schedulerName`` of the pods.
+        filter: filter plugins in order, per node or for all nodes at once.
+        score: score plugins in order, per node or for all nodes at once, each with its weight.
+        binding: the plugins of the binding cycle.
+        queue_sort: the plugin that orders the queue; none or one.
+        pre_enqueue: the plugins that hold pods back in the queue, in order.
+        pods: returns the pods as they are now, for views of single nodes; None where they are not
+            watched.
+        counts_pods: a plugin looks at the pods on nodes, so filter's verdict may no longer hold
             when the pod is bound.
         ignored: names of the plugins whose failurePolicy is Ignore.
     """
@@ -139,12 +140,12 @@ class Profile:
 
     @cached_property
     def plugin_names(self) -> frozenset[str]:
-        """The names of all its plugins."""
+        """The names of all plugins of the profile."""
         return frozenset(plugin.name for plugin in self.plugins)
 
     @cached_property
     def filters_in_python(self) -> bool:
-        """Whether filtering runs code of the interpreter, which may take any time."""
+        """Whether filtering runs Python code, which may take any time."""
         return not (
             all(runs_in_core(plugin, "pre_filter") for plugin in self.pre_filter)
             and all(runs_in_core(plugin, "filter_nodes", "filter") for plugin in self.filter)
@@ -153,7 +154,7 @@ class Profile:
 
     @cached_property
     def scores_in_python(self) -> bool:
-        """The same of scoring, and of what prepares it where the attempt of filter is lost."""
+        """Whether scoring runs Python code, or PreFilter does where filter's attempt is lost."""
         methods = ("score_nodes", "score", "normalize_score")
         return not (
             all(runs_in_core(plugin, "pre_filter") for plugin in self.pre_filter)
@@ -163,29 +164,29 @@ class Profile:
 
     @property
     def binds_with_plugins(self) -> bool:
-        """Whether a plugin has a part in binding, be it a filter that looks once more."""
+        """Whether a plugin takes part in binding; a filter that looks once more does."""
         return bool(self.binding) or self.counts_pods
 
     @cached_property
     def needs_pods(self) -> bool:
-        """Whether any of its plugins looks at pods."""
+        """Whether any plugin of the profile looks at pods."""
         return self.counts_pods or any(
             getattr(plugin, "needs_pods", False) for plugin in self.plugins
         )
 
     @property
     def plugins_in_python(self) -> bool:
-        """Whether any of its plugins runs code of the interpreter."""
+        """Whether any plugin of the profile runs Python code."""
         return self.filters_in_python or self.scores_in_python or bool(self.binding)
 
     @property
     def rejects(self) -> bool:
-        """Whether any of its plugins can reject a node."""
+        """Whether any plugin of the profile can reject a node."""
         return bool(self.pre_filter or self.filter)
 
     @property
     def plugins(self) -> list[Plugin]:
-        """Each of its plugins once."""
+        """Each plugin of the profile, once."""
         scoring = [plugin for plugin, _ in self.score]
         everywhere = (
             *(*self.pre_enqueue, *self.queue_sort),
@@ -210,31 +211,32 @@ class Profile:
         left_out: LeftOut | None = None,
         goes_on: GoesOn = _always,
     ) -> FilterOutcome:
-        """PreFilter and Filter; that no node is left is for the caller to tell PostFilter.
+        """Run PreFilter and Filter; the caller runs PostFilter where no node is left.
 
         Where other pods of at least the pod's priority are nominated to a node, the node has to
-        pass with these pods on it too. They may not come after all, so it has to pass both ways.
+        pass with these pods on it too. The node has to pass without them as well, because they may
+        not come.
 
-        One attempt judges all such nodes with all nominated pods. A node that passes there passes;
-        where a plugin looked at pods of other nodes, up to 16 nodes that do not pass are judged
-        once more, each with its own nominated pods. The outcome is kube-scheduler's as long as
-        more pods on other nodes make no node pass, and as all nodes that need it are judged alone.
-        A filter that wants other pods near, as affinity and topology spread do, may let a pod onto
-        a node that kube-scheduler would reject; a node that is not judged alone may be rejected
+        One attempt judges all such nodes with all nominated pods. A node that passes there passes.
+        Where a plugin looked at pods of other nodes, up to 16 nodes that do not pass are judged
+        once more, each with its own nominated pods. The outcome is kube-scheduler's if no node
+        passes because of pods on other nodes, and if every node that needs it is judged alone. A
+        filter that wants other pods near, as affinity and topology spread do, may let a pod onto a
+        node that kube-scheduler would reject. A node that is not judged alone may be rejected
         though kube-scheduler would keep it.
 
         Args:
-            state: of this attempt.
+            state: the state of this attempt.
             pod: the pod.
-            nodes: those to look at.
+            nodes: the nodes to look at.
             left_out: told of each plugin that failed and is left out, as its failurePolicy allows;
                 None: no plugin may fail, whatever its policy.
-            goes_on: asked before each node is judged alone; where it says no, the verdict of the
-                attempt with all nominated pods holds for the nodes that are left.
+            goes_on: asked before each node is judged alone; after False, the verdict with all
+                nominated pods holds for the remaining nodes.
 
         Raises: PluginError: a plugin failed.
         Source: kubernetes v1.36 pkg/scheduler/schedule_one.go findNodesThatFitPod,
-            pkg/scheduler/framework/runtime/framework.go RunFilterPluginsWithNominatedPods
+        pkg/scheduler/framework/runtime/framework.go RunFilterPluginsWithNominatedPods
         """
         outcome = self.filter_as_seen(state, pod, nodes, left_out)
         if not self.counts_pods:
@@ -246,7 +248,7 @@ class Profile:
         judge_with = partial(self._judged_with_nominated, pods, pod, nodes, left_out=left_out)
         rejections, across_nodes = judge_with(both)
         if across_nodes and rejections and both.count() > 1:
-            # In kube-scheduler a node is judged with the pods that are nominated to that node.
+            # kube-scheduler judges a node with the pods that are nominated to that node alone.
             rejections = _judged_alone(rejections, lambda node: judge_with(node)[0], goes_on)
         kept = reduce(and_, (~rejection.nodes for rejection in rejections), outcome.kept)
         return FilterOutcome(kept, [*outcome.rejections, *rejections])
@@ -259,14 +261,14 @@ class Profile:
         left_out: LeftOut | None = None,
         some: core.Mask | None = None,
     ) -> FilterOutcome:
-        """PreFilter and Filter with the pods as the state has them, whoever is nominated.
+        """Run PreFilter and Filter with the pods that the state has, whoever is nominated.
 
         Args:
-            state: of this attempt.
+            state: the state of this attempt.
             pod: the pod.
-            nodes: those to look at.
+            nodes: the nodes to look at.
             left_out: told of each plugin that failed and is left out; None: no plugin may fail.
-            some: the verdict on these nodes alone is asked for; None: on all.
+            some: the nodes that need a verdict; None: all nodes.
 
         Raises: PluginError: a plugin failed.
         """
@@ -286,10 +288,10 @@ class Profile:
         *,
         left_out: LeftOut | None,
     ) -> tuple[list[Rejection], bool]:
-        """Which of some nodes are rejected once the nominated pods are on all of them.
+        """Judge some nodes with their nominated pods on all of them; return the rejections.
 
-        Also whether a plugin looked at pods of other nodes than the one that it judged. What
-        plugins write into the state is lost, as in kube-scheduler, which copies the state.
+        The second value says whether a plugin looked at pods of other nodes than the one that it
+        judged. The state that plugins write is lost, as in kube-scheduler, which copies the state.
 
         Raises: PluginError: a plugin failed.
         """
@@ -305,9 +307,9 @@ class Profile:
         nodes: core.Nodes,
         left_out: LeftOut | None = None,
     ) -> PreFilterOutcome:
-        """Skip takes a plugin's Filter out of the attempt; what plugins leave is intersected.
+        """Run PreFilter and intersect the nodes that plugins leave; Skip skips a plugin's Filter.
 
-        Raises: PluginError: a plugin raised, or answered what it may not.
+        Raises: PluginError: a plugin raised, or returned a wrong value.
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunPreFilterPlugins
         """
         result = PreFilterResult()
@@ -320,7 +322,7 @@ class Profile:
             except PluginError as error:
                 if not self._is_left_out(error, left_out):
                     raise
-                # Without what PreFilter was to prepare, its Filter cannot judge either.
+                # Filter cannot judge without the state that PreFilter prepares.
                 left, said = PreFilterResult(), Status.skip()
             if said.code is Code.SKIP:
                 skipped.add(plugin.name)
@@ -328,7 +330,7 @@ class Profile:
                 status = said
                 break
             elif said.code is Code.UNSCHEDULABLE:
-                # The others still run: the last of them that rejects is what counts.
+                # The remaining plugins still run: the last rejection counts.
                 status = said
             else:
                 if left.node_names is not None:
@@ -348,7 +350,7 @@ class Profile:
         before: PreFilterOutcome | None = None,
         left_out: LeftOut | None = None,
     ) -> FilterOutcome:
-        """Every node's verdict: the first plugin that rejects it gives its status.
+        """Judge every node: the first plugin that rejects a node gives its status.
 
         Raises: PluginError: a plugin raised, or answered something else than rejections.
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunFilterPlugins
@@ -386,7 +388,7 @@ class Profile:
         rejections: Sequence[Rejection],
         left_out: LeftOut | None = None,
     ) -> Status:
-        """In order until one says Success or that nothing will help; what is said is logged.
+        """Run PostFilter in order until one says Success or that nothing helps; log the details.
 
         Raises: PluginError: a plugin failed.
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunPostFilterPlugins
@@ -409,9 +411,9 @@ class Profile:
     def run_pre_score_plugin(
         self, plugin: PreScorePlugin, state: CycleState, pod: core.Pod, nodes: core.Nodes
     ) -> None:
-        """Skip takes the plugin's Score out of the attempt.
+        """Run one plugin's PreScore; Skip skips the plugin's Score in this attempt.
 
-        Raises: PluginError: it raised, or rejected, which is too late here.
+        Raises: PluginError: the plugin raised, or rejected, which is too late here.
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunPreScorePlugins
         """
         call = partial(plugin.pre_score, state, pod, nodes)
@@ -428,10 +430,10 @@ class Profile:
         pod: core.Pod,
         nodes: core.Nodes,
     ) -> Scores:
-        """One plugin's scores after NormalizeScore, not weighted yet.
+        """Return one plugin's scores after NormalizeScore, not weighted yet.
 
         Returns: int64, shape ``(len(nodes),)``, 0..100.
-        Raises: PluginError: it raised, or left that range.
+        Raises: PluginError: the plugin raised, or a score is outside that range.
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunScorePlugins
         """
         score_nodes = self._scores[id(plugin)]
@@ -447,15 +449,15 @@ class Profile:
                 pod,
             )
         except PluginError:
-            # What NormalizeScore cannot work on is the fault of Score.
+            # If the raw scores are invalid too, blame Score and not NormalizeScore.
             guarded(plugin, "Score", partial(_checked, scores, nodes, _ANY_SCORE), pod)
             raise
 
     def _is_left_out(self, error: PluginError, left_out: LeftOut | None) -> bool:
-        """Whether the plugin may be left out; then the error is told.
+        """Return whether the failed plugin may be left out; if so, report the error.
 
-        Raising the error in here would make a circle of it and this frame, in which the request
-        stays until the garbage collector comes by.
+        Raising the error in this method would make a reference cycle of the error and the frame,
+        and keep the request until the garbage collector runs.
         """
         if left_out is None or error.plugin not in self.ignored:
             return False
@@ -471,30 +473,30 @@ class Profiles:
 
     @classmethod
     def of(cls, profiles: Iterable[Profile]) -> "Profiles":
-        """These profiles; a later one of the same name replaces an earlier one."""
+        """Gather profiles; a later one replaces an earlier one of the same name."""
         return cls({profile.scheduler_name: profile for profile in profiles})
 
     @property
     def plugins(self) -> list[Plugin]:
-        """The plugins of all of them."""
+        """The plugins of all profiles."""
         return [plugin for profile in self.by_scheduler_name.values() for plugin in profile.plugins]
 
     @property
     def bind_with_plugins(self) -> bool:
-        """Whether any profile has a part in binding."""
+        """Whether any profile takes part in binding."""
         return any(profile.binds_with_plugins for profile in self.by_scheduler_name.values())
 
     def for_pod(self, pod: core.Pod) -> Profile | None:
-        """The profile of the pod's schedulerName; None where it is not ours to judge."""
+        """Return the profile of the pod's schedulerName; None where kubextend has none."""
         return self.by_scheduler_name.get(pod.scheduler_name)
 
 
 def pre_filtered(
     plugin: PreFilterPlugin, state: CycleState, pod: core.Pod, nodes: core.Nodes
 ) -> tuple[PreFilterResult, Status]:
-    """What the plugin leaves, and what it said: Success, Skip, or a rejection.
+    """Run one PreFilter: return the nodes that it leaves, and Success, Skip or a rejection.
 
-    Raises: PluginError: it raised, or answered what it may not.
+    Raises: PluginError: the plugin raised, or returned a wrong value.
     """
 
     def call() -> tuple[PreFilterResult, object]:
@@ -517,9 +519,9 @@ def pre_filtered(
 
 
 def _sound(result: PreFilterResult) -> PreFilterResult:
-    """The result, whose names any kind of set may hold.
+    """Return the result with its names in a frozenset, whatever kind of set holds them.
 
-    Raises: TypeError: it holds something else.
+    Raises: TypeError: the names are not in a set, or are no strings.
     """
     names = result.node_names
     if names is None:
@@ -537,9 +539,9 @@ def _sound(result: PreFilterResult) -> PreFilterResult:
 def post_filtered(
     plugin: PostFilterPlugin, state: CycleState, pod: core.Pod, rejections: Sequence[Rejection]
 ) -> Status:
-    """What the plugin said: Success, or a rejection.
+    """Run one PostFilter and return its Status: Success, or a rejection.
 
-    Raises: PluginError: it raised, or answered what it may not.
+    Raises: PluginError: the plugin raised, or returned a wrong value.
     """
     call = partial(plugin.post_filter, state, pod, rejections)
     said = status_of(plugin, "PostFilter", guarded(plugin, "PostFilter", call, pod), pod)
@@ -549,14 +551,14 @@ def post_filtered(
 
 
 def _nothing_left(plugins: Sequence[str]) -> str:
-    """The scheduler's own sentences."""
+    """Return kube-scheduler's own sentence for no node left after PreFilter."""
     if len(plugins) == 1:
         return f"node(s) didn't satisfy plugin {plugins[0]}"
     return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"
 
 
 def _outside(before: PreFilterOutcome, nodes: core.Nodes, some: core.Mask) -> Rejection:
-    """Those of some nodes that PreFilter left out are UnschedulableAndUnresolvable."""
+    """Reject as UnschedulableAndUnresolvable those of some nodes that PreFilter left out."""
     left = before.result.node_names or frozenset()
     mask = core.Mask([name not in left for name in nodes.names])
     return Rejection(mask & some, Status.unresolvable(_narrowed(before.narrowed_by)))
@@ -567,12 +569,12 @@ def _judged_alone(
     judge: Callable[[core.Mask], Sequence[Rejection]],
     goes_on: GoesOn,
 ) -> list[Rejection]:
-    """The rejections of one attempt for many nodes, corrected by an attempt for each node.
+    """Return the rejections of one attempt for many nodes, corrected by an attempt for each node.
 
     Args:
-        joint: of the attempt for many nodes, at least one; each node in one entry.
-        judge: an attempt for one node.
-        goes_on: whether there is time for one more.
+        joint: the rejections of the attempt for many nodes, at least one; each node in one entry.
+        judge: makes an attempt for one node.
+        goes_on: returns whether there is time for one more attempt.
     """
     rejected = reduce(or_, (rejection.nodes for rejection in joint))
     alone = []
@@ -607,7 +609,7 @@ def _rejected_by(  # noqa: PLR0913, PLR0917  a call of the plugin and what is le
     nodes: core.Nodes,
     kept: core.Mask,
 ) -> list[Rejection]:
-    """What a plugin newly rejects of the nodes that are still kept; each node in one entry."""
+    """Return what a plugin newly rejects of the nodes that are still kept, each in one entry."""
     rejections = []
     said = filter_nodes(state, pod, nodes, kept)
     if not isinstance(said, Iterable) or isinstance(said, str | bytes):
@@ -643,7 +645,7 @@ def _checked(scores: Scores, nodes: core.Nodes, within: tuple[int, int]) -> Scor
 
 
 def _check_types(scores: object, nodes: core.Nodes) -> None:
-    """Raises what is wrong with scores that are no integers, and of which node."""
+    """Raise what is wrong with scores that are no integers, and for which node."""
     if not isinstance(scores, Sequence) or isinstance(scores, str | bytes):
         raise wrong_answer(scores, "a sequence of int")
     for name, score in zip(nodes.names, scores, strict=False):

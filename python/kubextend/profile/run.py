@@ -1,4 +1,4 @@
-"""One verb call, as its plugins' calls are seen from outside of the thread they are made on."""
+"""A run: one verb call, and its plugin calls as other threads see them."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -20,11 +20,11 @@ _NONE: Final[frozenset[str]] = frozenset()
 
 
 class AbandonedError(BaseException):
-    """Nobody waits for this run any more: its thread unwinds, and nothing more comes of it."""
+    """Nobody waits for this run any more: its thread unwinds, and its result is dropped."""
 
 
 class UncalledError(PluginError):
-    """A plugin that was not called, because its breaker is open."""
+    """A plugin that is not called, because its breaker is open."""
 
     def __init__(self, plugin: str, extension_point: str) -> None:
         super().__init__(plugin, extension_point, "not called: it hung, or kept failing")
@@ -39,19 +39,19 @@ class PluginCall:
 
 
 class Run:
-    """Which plugin is being called, how long each one took, and which may be called at all.
+    """Which plugin is called now, how long each one took, and which may be called at all.
 
-    One thread runs; any other may look, and abandon it.
+    One thread runs; any other thread may look at the run, and abandon it.
 
     Args:
-        breakers: asked once for each plugin, told how its calls end.
-        clock: seconds that only go forward.
+        breakers: asked once for each plugin, and told how its calls end.
+        clock: monotonic seconds.
 
     Attributes:
         may_go_on_without: names of the plugins that the verb can answer without.
-        pod: whom the latest call is about.
-        answer_instead: what the verb answers, with a text that says why, where it has no answer;
-            None until it knows the request.
+        pod: the pod that the latest call is about.
+        answer_instead: returns the verb's substitute answer for a text that says why; None until
+            the verb has read the request.
     """
 
     def __init__(self, breakers: Breakers, clock: Callable[[], float] = time.monotonic) -> None:
@@ -70,9 +70,9 @@ class Run:
         self._token: Token[Run | None]
 
     def enter(self, work: Callable[[], _T]) -> _T:
-        """What the work returns; until then this is the run of all plugin calls in it.
+        """Run the work as part of this run, and return its result.
 
-        Raises: AbandonedError: nobody waits for it any more.
+        Raises: AbandonedError: nobody waits for the run any more.
         """
         with self:
             result = work()
@@ -80,17 +80,17 @@ class Run:
         return result
 
     def __enter__(self) -> None:
-        """From now on this is the run of all plugin calls of this thread or task."""
+        """Make this the run of all plugin calls of this thread or task."""
         self._token = _RUN.set(self)
 
     def __exit__(self, *_: object) -> None:
-        """No plugin is called any more as part of this run."""
+        """End the run: its plugins that did not fail count as working."""
         _RUN.reset(self._token)
         self.went_well()
         self._admissions.clear()
 
     def went_well(self) -> None:
-        """Plugins that did not fail until now work; those whose breaker was half open recovered."""
+        """Report plugins that have not failed as working, and half-open ones as recovered."""
         if self._abandoned:
             return
         for call in self._spent_s.keys() - self._failed:
@@ -101,14 +101,14 @@ class Run:
                 self._admissions[plugin] = Admission.CALL
 
     def begin_call(self, plugin: str, extension_point: str, *, cleanup: bool = False) -> None:
-        """The plugin is about to be called.
+        """Note that the plugin is about to be called.
 
         Args:
-            plugin: its name.
-            extension_point: where.
-            cleanup: it gives up what it has, so an open breaker does not stand in its way.
+            plugin: the name of the plugin.
+            extension_point: the extension point.
+            cleanup: the call gives up reservations, so an open breaker does not stop it.
 
-        Raises: UncalledError: it must not be.
+        Raises: UncalledError: the plugin's breaker is open.
         """
         admission = self._admissions.get(plugin)
         if admission is None:
@@ -118,9 +118,9 @@ class Run:
         self._current = (PluginCall(plugin, extension_point), self._clock())
 
     def end_call(self) -> None:
-        """It has come back.
+        """Note that the plugin's call has returned.
 
-        Raises: AbandonedError: too late.
+        Raises: AbandonedError: the call returned too late.
         """
         if self._current is not None:
             call, began_s = self._current
@@ -130,12 +130,12 @@ class Run:
 
     @contextmanager
     def ended_by(self, end: Callable[[], object]) -> Iterator[None]:
-        """The call that is being made comes back soon once it is given up: ``end`` is called then.
+        """Let ``end`` end the current call once the run is abandoned.
 
         Args:
             end: called on any thread, and must not block.
 
-        Raises: AbandonedError: it is given up already.
+        Raises: AbandonedError: the run is abandoned already.
         """
         self._end_call = end
         try:
@@ -145,7 +145,7 @@ class Run:
             self._end_call = None
 
     def failed(self, plugin: str, extension_point: str, uid: str) -> None:
-        """The plugin raised, or answered what it may not, about the pod of this UID."""
+        """Note that the plugin raised, or returned a wrong value, for the pod of this UID."""
         if self._abandoned:
             return
         self._admissions.pop(plugin, None)
@@ -153,23 +153,23 @@ class Run:
         self._breakers.failed(plugin, extension_point, uid)
 
     def hung(self, plugin: str) -> None:
-        """It was waited for in vain."""
+        """Note that the plugin did not answer in time."""
         self._admissions.pop(plugin, None)
         self._breakers.hung(plugin)
 
     def check(self) -> None:
-        """Raises AbandonedError where nobody waits for this run any more."""
+        """Raise AbandonedError where nobody waits for this run any more."""
         if self._abandoned:
             raise AbandonedError
 
     @property
     def current(self) -> PluginCall | None:
-        """The call that is being made."""
+        """The plugin call that runs now."""
         current = self._current
         return None if current is None else current[0]
 
     def slowest(self) -> PluginCall | None:
-        """The call that took more than half of the time until now; None where none did."""
+        """Return the call that took more than half of the time so far; None where none did."""
         now = self._clock()
         spent_s = dict(self._spent_s)
         if (current := self._current) is not None:
@@ -181,9 +181,9 @@ class Run:
         return call
 
     def abandon(self) -> PluginCall | None:
-        """The thread is told to unwind when it can; which call it has to come back from by itself.
+        """Tell the thread to unwind when it can, and return the call that it is stuck in.
 
-        None where no call is being made, or where that one can be ended.
+        Returns: None where no plugin is called now, or where ``ended_by`` ends the call.
         """
         self._abandoned = True
         for plugin, admission in list(self._admissions.items()):
@@ -201,5 +201,5 @@ _RUN: ContextVar[Run | None] = ContextVar("kubextend_run", default=None)
 
 
 def current_run() -> Run | None:
-    """The run that this code is part of; None outside of any."""
+    """Return the run that the caller is part of; None outside of any run."""
     return _RUN.get()

@@ -1,7 +1,7 @@
-"""Plugins with work in the background are started before anything is asked of them.
+"""Starts plugins that work in the background, before any verb asks them.
 
-A start that fails is tried again, with a doubling pause, until it succeeds. What it takes long for
-is told by ``why_not``. Every verb asks ``names`` before it decides.
+A start that fails is repeated, with a pause that doubles, until it succeeds. ``why_not`` says why a
+plugin has not started. Every verb asks ``names`` before it decides.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _LONGEST_PAUSE_S: Final = 30.0
 
 @dataclass(slots=True, eq=False)
 class _Start:
-    """A plugin that is not started yet, and why not."""
+    """A plugin that has not started yet, and why."""
 
     plugin: Any
     why: str = "has not started yet"
@@ -38,13 +38,13 @@ class _Start:
 
 
 class PluginStarts:
-    """Starts the plugins that have a ``start``, beside each other.
+    """Starts all plugins that have a ``start``, at the same time.
 
     Args:
-        plugins: of all profiles.
-        limits: the threads on which they are started.
-        on_failure: told of every start that failed, and what it means.
-        deadline_s: a start that takes longer is given up.
+        plugins: the plugins of all profiles.
+        limits: the threads on which plugins are started.
+        on_failure: told of every start that failed, and of its consequence.
+        deadline_s: seconds after which a start is given up.
         sleep: waits between two starts of a plugin.
     """
 
@@ -64,15 +64,15 @@ class PluginStarts:
         self._missing = [_Start(plugin) for plugin in plugins if getattr(plugin, "start", None)]
 
     def names(self) -> frozenset[str]:
-        """The names of the plugins that have not started."""
+        """Return the names of the plugins that have not started."""
         return frozenset(start.plugin.name for start in list(self._missing))
 
     def why_not(self) -> str:
-        """Which plugins have not started, and why; empty once all have."""
+        """Return which plugins have not started, and why; empty once all have."""
         return "; ".join(map(str, self._missing))
 
     async def run(self) -> None:
-        """Every plugin has started."""
+        """Start every plugin, and return once all have started."""
         async with asyncio.TaskGroup() as group:
             for start in self._missing:
                 group.create_task(self._until_started(start))
@@ -99,9 +99,9 @@ class PluginStarts:
 
 
 def _started(plugin: Any) -> None:
-    """The plugin works in the background.
+    """Start the plugin's work in the background.
 
-    Raises: TypeError: nobody would await what its start answers.
+    Raises: TypeError: ``start`` returned an awaitable, which nobody would await.
     """
     answer = plugin.start()
     if inspect.isawaitable(answer):

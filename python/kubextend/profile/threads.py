@@ -1,7 +1,8 @@
-"""Threads for work that may never come back.
+"""Threads for work that may never return.
 
-Those of ``concurrent.futures`` are joined when the interpreter ends, and one that hangs is counted
-as busy for ever. These are daemons, and one that is given up has its place taken by another.
+The interpreter joins the threads of ``concurrent.futures`` when it ends, and such a thread that
+hangs counts as busy for ever. The threads here are daemons, and another takes the place of one that
+is given up.
 """
 
 import threading
@@ -29,7 +30,7 @@ class Job(Generic[_T]):
     """One call on its way through a thread.
 
     Attributes:
-        future: its result; that of a job that was given up comes whenever its work ends after all.
+        future: the result; a job that was given up sets it whenever its work ends.
     """
 
     def __init__(self, work: Callable[[], _T]) -> None:
@@ -40,12 +41,12 @@ class Job(Generic[_T]):
         self._on_return: Callable[[], object] = _nothing
 
     def withdraw(self) -> None:
-        """Work that has not begun never begins, and what it holds is let go of."""
+        """Keep work from beginning, and release what it holds; begun work goes on."""
         if self.future.cancel():
             self._work = _nothing  # type: ignore[assignment]
 
     def _run(self) -> Callable[[], object]:
-        """The work is done; what the future is then to be told."""
+        """Do the work, and return a function that tells the future."""
         try:
             result = self._context.run(self._work)
         except BaseException as error:  # noqa: BLE001  told to whoever waits
@@ -53,17 +54,17 @@ class Job(Generic[_T]):
         else:
             return partial(self.future.set_result, result)
         finally:
-            # The frames of an error hold this frame, which would hold the error through the job.
-            # What they hold, such as a body, would stay until the garbage collector comes by.
+            # An error refers to its frames, and this frame would refer to the error through the
+            # job. What they hold, such as a body, would stay until the garbage collector runs.
             del self
 
 
 class Threads:
-    """At most so many threads, made when needed, besides those that were given up.
+    """A number of threads, made when needed; threads that were given up do not count.
 
     Args:
-        most: threads that serve at the same time; more work than that waits.
-        name: what their names begin with.
+        most: threads that serve at the same time; further work waits.
+        name: the start of the threads' names.
     """
 
     def __init__(self, most: int, name: str) -> None:
@@ -77,7 +78,7 @@ class Threads:
         self._stopped = False
 
     def submit(self, work: Callable[[], _T]) -> Job[_T]:
-        """The call begins as soon as a thread is free.
+        """Queue the call, which begins as soon as a thread is free.
 
         Raises: RuntimeError: ``stop`` was called.
         """
@@ -96,11 +97,11 @@ class Threads:
         return job
 
     def give_up(self, job: Job[_T], on_return: Callable[[], object] | None = None) -> bool:
-        """Nobody waits for the job any more; whether it is running, and now has lost its place.
+        """Abandon the job; return whether its thread is running and so loses its place.
 
         Args:
-            job: one of these threads'.
-            on_return: called, on that thread, should the work come back after all.
+            job: a job of these threads.
+            on_return: called on the job's thread if the work returns after all.
         """
         with self._lock:
             if job._phase is _Phase.QUEUED:  # noqa: SLF001  of the same file
@@ -117,7 +118,7 @@ class Threads:
             return True
 
     def stop(self) -> None:
-        """Nothing new is taken; threads without work end, and nobody waits for the others."""
+        """Take no new work; idle threads end, and nobody waits for the others."""
         with self._lock:
             self._stopped = True
             for _ in range(self._spare):
@@ -131,13 +132,13 @@ class Threads:
     def _serve(self) -> None:
         while (job := self._jobs.get()) is not None:
             goes_on = self._done(job)
-            # The next wait may be long, and a body may be large.
+            # The thread may now wait for long, and must not hold a large body.
             del job
             if not goes_on:
                 return
 
     def _done(self, job: Job[object]) -> bool:
-        """The job is done; whether the thread still has a place."""
+        """Do the job, and return whether the thread keeps its place."""
         with self._lock:
             wanted = job._phase is _Phase.QUEUED  # noqa: SLF001
             if wanted and job.future.set_running_or_notify_cancel():
@@ -152,12 +153,12 @@ class Threads:
         if given_up:
             job._on_return()  # noqa: SLF001
         tell()
-        # As in Job._run.
+        # Break the reference cycle with an error, as in ``Job._run``.
         del job, tell
         return stays
 
     def _stays(self) -> bool:
-        """Under the lock: the thread takes waiting work, is spare, or ends with the others."""
+        """Take waiting work, become spare, or end with the others; call this under the lock."""
         if self._waiting:
             self._waiting -= 1
         elif self._stopped:

@@ -1,6 +1,7 @@
 """Pods that Permit holds.
 
-A waiting pod costs a future and a timer for each plugin it waits for, and no thread.
+A waiting pod costs a future, and a timer for each plugin that holds it, but no thread.
+
 Source: kubernetes v1.36 pkg/scheduler/framework/runtime/waiting_pods_map.go
 """
 
@@ -23,16 +24,16 @@ __all__ = ["MAX_PERMIT_WAIT_S", "WaitingPod", "WaitingPods"]
 _LOGGER = logging.getLogger(__name__)
 
 MAX_PERMIT_WAIT_S: Final = 15 * 60.0
-"""kube-scheduler's own limit."""
+"""The longest wait in seconds, as in kube-scheduler."""
 
 
 class WaitingPod:
-    """One held pod; its methods may be called from any thread.
+    """One pod that Permit holds; its methods may be called from any thread.
 
     Args:
         pod: the pod.
-        node_name: where it is to run.
-        waits_s: seconds for each plugin that holds it; the first to pass rejects the pod.
+        node_name: the node that the pod is to run on.
+        waits_s: seconds for each plugin that holds the pod; the first to pass rejects the pod.
     """
 
     __slots__ = (
@@ -65,23 +66,23 @@ class WaitingPod:
 
     @property
     def pending_plugins(self) -> tuple[str, ...]:
-        """Which plugins still hold it."""
+        """The plugins that still hold the pod."""
         with self._lock:
             return tuple(self._pending)
 
     @property
     def rejected(self) -> bool:
-        """Whether it is sent back, or nobody waits for it any more."""
+        """Whether the pod is sent back, or nobody waits for it any more."""
         return self._rejected or self._answer.cancelled()
 
     @property
     def deadline_s(self) -> float | None:
-        """When the first of them rejects it, in seconds of Unix time; None where none holds it."""
+        """When the first timeout rejects the pod, in Unix time; None where no plugin holds it."""
         waits_s = [self._waits_s[name] for name in self.pending_plugins]
         return self.since_s + min(waits_s) if waits_s else None
 
     def allow(self, plugin: str) -> bool:
-        """One plugin holds it no longer; it goes on when none does. False: it did not hold it."""
+        """End one plugin's hold and return whether there was one; without any the pod goes on."""
         with self._lock:
             timer = self._pending.pop(plugin, None)
             last = timer is not None and not self._pending
@@ -92,27 +93,27 @@ class WaitingPod:
         return timer is not None
 
     def reject(self, plugin: str, reason: str) -> bool:
-        """It is sent back; False where it was decided before."""
+        """Send the pod back as rejected; return False where the pod was decided before."""
         del plugin
         return self._decide(Status.unschedulable(reason))
 
     def send_back(self, reason: str) -> bool:
-        """An Error, as no plugin rejects it; False where it was decided before."""
+        """Send the pod back with an Error, as no plugin rejects it; False where decided before."""
         return self._decide(Status.error(reason))
 
     def wait(self) -> Awaitable[Status]:
-        """What becomes of it."""
+        """Return an awaitable for the decision about the pod."""
         return self._answer
 
     def end(self) -> None:
-        """Nobody waits for it any more."""
+        """Reject the pod where it is undecided, because nobody waits for it any more."""
         self._decide(Status.unschedulable("the wait has ended"))
 
     def _timed_out(self, plugin: str, wait_s: float) -> None:
         if plugin not in self.pending_plugins:
-            # Allowed in the very moment at which its time was up.
+            # The plugin allowed the pod at the moment of the timeout.
             return
-        # The sentence is the scheduler's own.
+        # This sentence is kube-scheduler's own.
         waited = Duration(round(wait_s * 1e9))
         self.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
 
@@ -135,15 +136,15 @@ class WaitingPod:
 
 
 class WaitingPods:
-    """The pods that are held now, by UID.
+    """The pods that Permit holds now, by UID.
 
-    Each costs a connection, so a pod beyond either limit is sent back instead of held: with no
-    descriptor left, nobody's pod would be bound.
+    Each waiting pod costs a connection. A pod beyond either limit is sent back and not held: with
+    no descriptor left, nobody's pod would be bound.
 
     Args:
-        max_wait_s: no plugin holds a pod for longer: kube-scheduler's call would time out.
-        max_pods: held at a time.
-        max_pods_per_namespace: held at a time of one namespace.
+        max_wait_s: the longest hold by any plugin, as kube-scheduler's call would time out.
+        max_pods: pods held at a time.
+        max_pods_per_namespace: pods held at a time in one namespace.
     """
 
     def __init__(
@@ -163,11 +164,11 @@ class WaitingPods:
         self._closed = ""
 
     def tell(self, listener: Callable[[WaitingPod], object]) -> None:
-        """The listener is told of each pod that is held from now on; it must not block."""
+        """Call the listener for each pod that is held from now on; the listener must not block."""
         self._listeners.append(listener)
 
     def add(self, waiting: WaitingPod) -> None:
-        """The pod is found from now on, unless no further pod may be held: then it is sent back."""
+        """Hold the pod, or send it back where a limit allows no further pod."""
         pod = waiting.pod
         if pod.uid not in self._pods:
             if full := self._full(pod.namespace):
@@ -183,16 +184,16 @@ class WaitingPods:
             listener(waiting)
 
     def close(self, reason: str) -> None:
-        """All are sent back, and so is each that would be held from now on; from any thread.
+        """Send back every held pod, and each that would be held later; any thread may call.
 
-        Who ends has little time, and what the pods reserved has to be given up within it.
+        A process that ends has little time in which its pods must give up their reservations.
         """
         self._closed = reason
         for waiting in self:
             waiting.send_back(reason)
 
     def remove(self, waiting: WaitingPod) -> None:
-        """It is found no longer; another wait of the same pod is left alone."""
+        """Remove this wait; another wait of the same pod stays."""
         pod = waiting.pod
         if self._pods.get(pod.uid) is not waiting:
             return
@@ -203,22 +204,22 @@ class WaitingPods:
             del self._by_namespace[pod.namespace]
 
     def get(self, uid: str) -> WaitingPod | None:
-        """The held pod of this UID."""
+        """Return the held pod of this UID."""
         return self._pods.get(uid)
 
     def send_back(self, uid: str, reason: str) -> bool:
-        """The pod is sent back if it is held, and not as rejected by a plugin; whether it was."""
+        """Send the pod back with an Error if it is held, and return whether it was."""
         waiting = self.get(uid)
         return waiting is not None and waiting.send_back(reason)
 
     def reject(self, uid: str, plugin: str, reason: str) -> bool:
-        """The pod is sent back if it is held; whether it was."""
+        """Send the pod back as rejected if it is held, and return whether it was."""
         waiting = self.get(uid)
         return waiting is not None and waiting.reject(plugin, reason)
 
     @contextmanager
     def unreserving(self, uid: str) -> Iterator[None]:
-        """The pod's binding cycle failed; its Unreserve runs until the end of this."""
+        """Mark the pod as unreserving inside this context: its binding cycle failed."""
         self._unreserving.add(uid)
         try:
             yield
@@ -226,20 +227,20 @@ class WaitingPods:
             self._unreserving.discard(uid)
 
     def gives_up(self, uid: str) -> bool:
-        """Whether the pod's binding cycle failed and not every Unreserve has run."""
+        """Return whether the pod's binding cycle failed and an Unreserve still has to run."""
         held = self._pods.get(uid)
         return uid in self._unreserving or (held is not None and held.rejected)
 
     def __iter__(self) -> Iterator[WaitingPod]:
-        """Those that are held at this moment."""
+        """Iterate over the pods that are held at this moment."""
         return iter(list(self._pods.values()))
 
     def __len__(self) -> int:
-        """How many are held."""
+        """Return how many pods are held."""
         return len(self._pods)
 
     def _full(self, namespace: str) -> str:
-        """Why no further pod of the namespace may be held; empty if one may."""
+        """Return why no further pod of the namespace may be held; empty if one may."""
         if len(self._pods) >= self._max_pods:
             return f"{self._max_pods} pods wait already, as extender.maxHeldPods allows"
         if self._by_namespace[namespace] >= self._max_pods_per_namespace:
@@ -251,7 +252,7 @@ class WaitingPods:
         return ""
 
     def _say(self, pod: core.Pod, full: str) -> None:
-        """Say it once until a pod is held no longer."""
+        """Log a full room once, until a held pod leaves."""
         if not self._is_full:
             self._is_full = True
             _LOGGER.warning("pod %s/%s cannot be held: %s", pod.namespace, pod.name, full)

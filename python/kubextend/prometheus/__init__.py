@@ -1,7 +1,7 @@
-"""One number a node, asked of Prometheus in the background and shared by the plugins that want it.
+"""One number for each node, queried from Prometheus in the background and shared by plugins.
 
-A verb only ever reads what the last refresh left in memory: nothing here waits for Prometheus but
-the thread of a ``Source``. Knows no profile and no verb.
+A verb only reads what the last refresh left in memory: the thread of a ``Source`` waits for
+Prometheus, and nothing else does. The package knows no profile and no verb.
 """
 
 from kubextend.prometheus.args import PrometheusArgs

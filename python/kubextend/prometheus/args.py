@@ -1,4 +1,4 @@
-"""The arguments that every plugin on Prometheus has."""
+"""The arguments that every plugin with Prometheus has."""
 
 import re
 from typing import Annotated, Self
@@ -21,12 +21,12 @@ def _duration(text: str) -> str:
 
 
 def _address(text: str) -> str:
-    """The URL below which ``api/v1/query`` is; never one that holds a password."""
+    """Return the URL below which ``api/v1/query`` is; refuse one that holds a password."""
     parts = urlsplit(text)
     if parts.username is not None or parts.password is not None:
         message = "credentials in the address would end up in logs: use bearerTokenFile"
         raise ValueError(message)
-    # Reading the port refuses one that is no number.
+    # Reading the port raises for a port that is no number.
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
         message = "must be a URL such as http://prometheus.monitoring.svc:9090"
         raise ValueError(message)
@@ -52,19 +52,20 @@ Duration = Annotated[str, AfterValidator(_duration)]
 
 
 class PrometheusArgs(BaseModel):
-    """Where numbers come from, whose they are, and how long they are believed.
+    """Where numbers come from, which node each is about, and how long they are believed.
 
     Attributes:
-        prometheus_address: Prometheus, or what speaks its API: ``http://HOST:9090`` and a path, if
-            it has one.
-        node_label: the label of a series that tells its node. A port behind it is left out.
-        node_pattern: where the label is more than the node's name: an expression that has to match
+        prometheus_address: the URL of Prometheus, or of a server with its API: ``http://HOST:9090``
+            and a path, if it has one.
+        node_label: the label of a series that names its node. A port at its end is ignored.
+        node_pattern: where the label holds more than the node's name: an expression that matches
             the whole label, with one group around the name.
-        refresh_interval: how often Prometheus is asked.
+        refresh_interval: how often Prometheus is queried.
         timeout: how long an answer may take.
-        time_to_live: how long the last numbers are believed when no new ones come.
+        time_to_live: how long the last numbers are believed without new ones.
         fallback_score: the score of a node without a believable number.
-        bearer_token_file: sent as Authorization; read again for every query; needs https.
+        bearer_token_file: a file whose content is sent as Authorization; read for every query;
+            needs https.
         ca_file: the certificate authority of an https address; that of the system if absent.
     """
 
@@ -96,6 +97,6 @@ class PrometheusArgs(BaseModel):
     @model_validator(mode="after")
     def _a_token_is_sent_over_tls(self) -> Self:
         if self.bearer_token_file is not None and not self.prometheus_address.startswith("https:"):
-            message = "bearerTokenFile needs an https address: a token must not cross the net bare"
+            message = "bearerTokenFile needs an https address: tokens must not travel in plain text"
             raise ValueError(message)
         return self

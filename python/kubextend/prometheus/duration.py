@@ -1,10 +1,11 @@
-"""Durations as PromQL spells them, so that one text serves a query and a clock."""
+"""Durations in PromQL's format, so that one text serves a query and a clock."""
 
 import re
 
 __all__ = ["seconds"]
 
-# Largest unit first and each at most once, as in prometheus/common model.ParseDuration.
+# The largest unit comes first and each unit at most once, as in prometheus/common
+# model.ParseDuration.
 _DURATION = re.compile(
     r"(?:(\d+)y)?(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?", re.ASCII
 )
@@ -13,9 +14,9 @@ _LONGEST_TEXT = 32
 
 
 def seconds(duration: str) -> float:
-    """How long ``5m`` or ``1m30s`` is.
+    """Return the seconds of a duration such as ``5m`` or ``1m30s``.
 
-    Raises: ValueError: the text is no duration, or none that is longer than nothing.
+    Raises: ValueError: the text is no duration, or the duration is 0.
     """
     # The length is bounded first: a number of many digits would be slow to read.
     match = _DURATION.fullmatch(duration) if len(duration) <= _LONGEST_TEXT else None
@@ -25,6 +26,6 @@ def seconds(duration: str) -> float:
     parts = zip(match.groups(default="0"), _UNITS_MS, strict=True)
     milliseconds = sum(int(number) * unit for number, unit in parts)
     if not milliseconds:
-        message = f"{duration!r} is no time at all: it must be longer than 0"
+        message = f"{duration!r} is too short a duration: it must be longer than 0"
         raise ValueError(message)
     return milliseconds / 1000

@@ -1,9 +1,10 @@
-"""One instant query over HTTP: bounded in time and in bytes, whatever the other side does.
+"""Sends one instant query over HTTP, bounded in time and in bytes whatever the server does.
 
-On ``http.client`` of the standard library. urllib3 is only there because the Kubernetes client
-brings it, and it keeps to itself the socket that is shut down here: a timeout of a read alone lets
-a server that sends a byte now and then hold the thread for ever. Redirects are not followed and
-proxies of the environment not used: what is asked is the address that is configured.
+The module uses ``http.client`` of the standard library. urllib3 is only there because the
+Kubernetes client brings it, and it hides the socket that this module shuts down: with a read
+timeout alone, a server that sends a byte now and then would hold the thread for ever. The module
+follows no redirects and uses no proxies of the environment, so that it queries the configured
+address only.
 """
 
 import http.client
@@ -21,7 +22,7 @@ from kubextend.errors import KubextendError
 __all__ = ["MAX_ANSWER_BYTES", "Endpoint", "PrometheusError"]
 
 MAX_ANSWER_BYTES: Final = 16 << 20
-"""A series of ``sum by (node)`` takes about 100 bytes, so that this is 150,000 nodes."""
+"""Room for 150,000 nodes: a series of ``sum by (node)`` takes about 100 bytes."""
 
 _PIECE_BYTES = 64 << 10
 _COMPLAINT_BYTES = 4 << 10
@@ -30,17 +31,17 @@ _LONGEST_TOKEN = 64 << 10
 
 
 class PrometheusError(KubextendError):
-    """Prometheus could not be reached, refused, or answered what is no answer."""
+    """Prometheus could not be reached, refused, or sent an invalid answer."""
 
 
 class Endpoint:
-    """The query API of one address. ``query`` is for one thread, ``interrupt`` for any.
+    """The query API of one address. One thread calls ``query``, any thread ``interrupt``.
 
     Args:
-        address: http or https, a host, and the path under which the API is, if any.
-        bearer_token_file: its content is sent as Authorization; read for every query.
-        ca_file: whom an https server's certificate must be from; None: the system's authorities.
-        max_answer_bytes: a longer answer is none.
+        address: http or https, a host, and the path of the API, if any.
+        bearer_token_file: a file whose content is sent as Authorization; read for every query.
+        ca_file: the authority of an https server's certificate; None: the system's authorities.
+        max_answer_bytes: bound on an answer; a longer one is an error.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Endpoint:
         self._call: _Call | None = None
 
     def query(self, promql: str, timeout_s: float) -> bytes:
-        """The body of a successful answer, which came within the time.
+        """Return the body of a successful answer that came within the time.
 
         Raises: PrometheusError: there is none; the message says why, without secrets.
         """
@@ -69,7 +70,8 @@ class Endpoint:
             path = self._path(promql, timeout_s)
             return call.get(path, self._headers(), timeout_s, self._max_answer_bytes)
         except (OSError, http.client.HTTPException, ValueError) as error:
-            # A replaced authority is read again after the certificate that it did not know.
+            # After a failure read the authority again: it may have been replaced together with the
+            # certificate.
             self._tls = None
             message = f"{type(error).__name__}: {error}"
             raise PrometheusError(message) from error
@@ -77,7 +79,7 @@ class Endpoint:
             self._call = None
 
     def interrupt(self) -> None:
-        """A query that is under way fails at once."""
+        """Make a query that is under way fail at once."""
         if (call := self._call) is not None:
             call.interrupt()
 
@@ -92,7 +94,7 @@ class Endpoint:
         )
 
     def _path(self, promql: str, timeout_s: float) -> str:
-        # GET, since roles that may only read are often denied POST.
+        # GET, because roles that may only read are often denied POST.
         asked = urlencode({"query": promql, "timeout": f"{timeout_s:g}s"})
         return f"{self._url.path.rstrip('/')}/api/v1/query?{asked}"
 
@@ -117,9 +119,9 @@ class _Call:
         timer.daemon = True
         timer.start()
         try:
-            # The socket is not there to be cut before it is connected, so that is done by itself.
+            # No socket exists before the connection does, so connect separately.
             self._connection.connect()
-            # Kept, since the connection lets go of it where the server says that it will close.
+            # Keep the socket: the connection drops it where the server says that it will close.
             self._socket = self._connection.sock
             body = self._answer(path, headers, max_bytes)
         except (OSError, http.client.HTTPException, ValueError, PrometheusError) as error:
@@ -138,7 +140,8 @@ class _Call:
         connected = self._socket or self._connection.sock
         if connected is not None:
             try:
-                # That of a TLS socket would take the TLS object from under the reading thread.
+                # The ``shutdown`` of a TLS socket would take the TLS object from under the reading
+                # thread.
                 socket.socket.shutdown(connected, socket.SHUT_RDWR)
             except OSError:
                 return
@@ -174,7 +177,7 @@ def _read(response: http.client.HTTPResponse, max_bytes: int) -> bytes:
 
 
 def _refusal(status: int, body: bytes) -> str:
-    """The status and, where the body is Prometheus' own, what it complains about."""
+    """Return the status and, if the body is Prometheus' own, its error."""
     try:
         complaint = str(json.loads(body)["error"])
     except (ValueError, TypeError, LookupError, RecursionError):
@@ -184,7 +187,7 @@ def _refusal(status: int, body: bytes) -> str:
 
 def _token(file: str) -> str:
     token = Path(file).read_bytes()[:_LONGEST_TOKEN].decode("ascii", "replace").strip()
-    # http.client would quote a token that cannot be sent in its complaint.
+    # http.client would quote an invalid token in its error.
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         message = f"{file} holds no token"
         raise PrometheusError(message)

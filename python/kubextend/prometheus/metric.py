@@ -1,4 +1,4 @@
-"""What a plugin holds: its query's numbers for as long as they are believed."""
+"""The numbers of a plugin's query, for as long as they are believed."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -20,10 +20,10 @@ class NodeMetric:
     """One query's numbers by node, refreshed between ``start`` and ``stop``.
 
     Args:
-        args: whom to ask, and how long to believe it.
-        promql: what to ask.
-        handle: of the plugin; its plugins share sources.
-        plugin: its name, for metrics.
+        args: where to query, and how long to believe the numbers.
+        promql: the query.
+        handle: the plugin's Handle; its plugins share sources.
+        plugin: the name of the plugin, for metrics.
     """
 
     def __init__(self, args: PrometheusArgs, promql: str, handle: Handle, plugin: str) -> None:
@@ -40,17 +40,17 @@ class NodeMetric:
         self._source = Sources.of(handle).source(query, plugin)
 
     def start(self) -> None:
-        """Numbers come in from now on; returns at once."""
+        """Begin to refresh the numbers; returns at once."""
         self._source.start()
 
     def stop(self) -> None:
-        """No more numbers come in; the last ones stay until they are too old."""
+        """Stop refreshing; the last numbers stay until they are too old."""
         self._source.stop()
 
     def latest(self) -> Vector:
-        """The numbers that are believed now; none where the last good answer is too old."""
+        """Return the numbers that are believed now; none where the last good answer is too old."""
         return self._source.latest(self._time_to_live_s) or _NOTHING
 
     def by_node(self) -> Mapping[str, float]:
-        """The same without the moment that they are of."""
+        """Return the numbers that are believed now, without the time of their evaluation."""
         return self.latest().by_node

@@ -1,4 +1,4 @@
-"""Rounding as Go's math.Round does it, which is what scores of upstream plugins are made with."""
+"""Rounds as Go's math.Round does, with which upstream plugins compute scores."""
 
 import math
 
@@ -8,7 +8,7 @@ _HALF = 0.5
 
 
 def rounded(value: float) -> int:
-    """The nearest integer, halves away from zero; the value is finite."""
+    """Return the nearest integer, halves away from zero; the value must be finite."""
     whole = math.floor(abs(value))
     # The difference is exact; adding a half first would round 0.49999999999999994 up.
     nearest = whole + (abs(value) - whole >= _HALF)

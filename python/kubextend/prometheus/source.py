@@ -1,4 +1,4 @@
-"""One query that is asked again and again in a thread of its own; its last answer is kept."""
+"""Repeats one query on a thread of its own, and keeps the last answer."""
 
 import logging
 import random
@@ -24,14 +24,14 @@ _STOP_WITHIN_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is asked, of whom, how often. Equal ones share one ``Source``.
+    """A query, its address and its interval. Equal queries share one ``Source``.
 
     Attributes:
-        address: checked by ``PrometheusArgs``.
-        promql: yields an instant vector with one series a node.
-        label: where the node's name is.
-        interval_s: from the start of a refresh to that of the next.
-        timeout_s: for a whole answer.
+        address: an address that ``PrometheusArgs`` has checked.
+        promql: PromQL that yields an instant vector with one series for each node.
+        label: where a series has the name of its node.
+        interval_s: seconds from the start of a refresh to the start of the next.
+        timeout_s: seconds for a whole answer.
         bearer_token_file: see ``Endpoint``.
         ca_file: see ``Endpoint``.
     """
@@ -46,27 +46,28 @@ class Query:
 
 
 class Asks(Protocol):
-    """Asks Prometheus; ``Endpoint`` is one."""
+    """Queries Prometheus; ``Endpoint`` does."""
 
     def query(self, promql: str, timeout_s: float) -> bytes:
-        """The body of a successful answer.
+        """Return the body of a successful answer.
 
         Raises: PrometheusError: there is none.
         """
 
     def interrupt(self) -> None:
-        """A query that is under way fails at once."""
+        """Make a query that is under way fail at once."""
 
 
 class Source:
-    """The last good answer of a query. Reading it never waits, and never meets a half-made one.
+    """The last good answer of a query. A read never waits, and never sees a half-made answer.
 
-    Several plugins may start it: it runs from the first ``start`` to as many ``stop``.
+    Several plugins may start a source: it runs from the first ``start`` until each has called
+    ``stop``.
 
     Args:
-        query: what is asked.
-        endpoint: whom; made of the query where it is not given.
-        clock: seconds that only go forward.
+        query: the query.
+        endpoint: where to query; None: made of the query.
+        clock: monotonic seconds.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Source:
         self._thread: _Refreshing | None = None
 
     def start(self) -> None:
-        """Prometheus is asked from now on, whether it is there or not; returns at once."""
+        """Begin to query Prometheus, whether it answers or not; returns at once."""
         with self._lock:
             self._users += 1
             if self._users == 1:
@@ -98,7 +99,7 @@ class Source:
                 self._thread.start()
 
     def stop(self) -> None:
-        """With the last of its users gone, Prometheus is asked no more."""
+        """Stop querying Prometheus once the last user has called this."""
         with self._lock:
             self._users = max(self._users - 1, 0)
             if self._users:
@@ -108,25 +109,25 @@ class Source:
             thread.stop()
 
     def latest(self, time_to_live_s: float) -> Vector | None:
-        """The last good answer, or None where it is too old or there was none yet."""
+        """Return the last good answer; None where it is too old or there was none yet."""
         latest = self._latest
         if latest is None or self._clock() - latest[1] > time_to_live_s:
             return None
         return latest[0]
 
     def age_s(self) -> float | None:
-        """Seconds since the last good answer was asked for; None before there was one."""
+        """Return the seconds since the question of the last good answer; None before the first."""
         latest = self._latest
         return None if latest is None else self._clock() - latest[1]
 
     def nodes(self) -> int:
-        """How many nodes the last good answer has a number for."""
+        """Return how many nodes the last good answer has a number for."""
         latest = self._latest
         return 0 if latest is None else len(latest[0].by_node)
 
     def refresh(self) -> bool:
-        """Ask once, now, in this thread; whether there is a new answer."""
-        # An answer is as old as its question: what happened since is not in it.
+        """Query once, now, in this thread; return whether there is a new answer."""
+        # An answer is as old as its question: it lacks everything that happened since.
         asked_at = self._clock()
         query = self.query
         try:
@@ -136,7 +137,7 @@ class Source:
             self._failed(str(error))
             return False
         except Exception as error:
-            _LOGGER.exception("a refresh from %s broke", query.address)
+            _LOGGER.exception("a refresh from %s failed unexpectedly", query.address)
             self._failed(f"{type(error).__name__}: {error}")
             return False
         self._latest = (vector, asked_at)
@@ -144,13 +145,13 @@ class Source:
         return True
 
     def turn(self) -> float:
-        """Ask once, now, in this thread; how long until the next refresh is to begin."""
+        """Query once, now, in this thread; return the seconds until the next refresh."""
         began_s = self._clock()
         self.refresh()
         return max(self.pause_s() - (self._clock() - began_s), 0.0)
 
     def pause_s(self) -> float:
-        """From one refresh to the next: the interval, and more with every failure in a row."""
+        """Return the pause between two refreshes: the interval, or more after failures in a row."""
         interval_s = self.query.interval_s
         exponent = min(max(self._failures - 1, 0), _LARGEST_EXPONENT)
         longest_s = max(interval_s, _LONGEST_BACKOFF_S)
@@ -158,7 +159,7 @@ class Source:
         return pause_s * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311  no secret
 
     def interrupt(self) -> None:
-        """A refresh that is under way fails at once."""
+        """Make a refresh that is under way fail at once."""
         self._endpoint.interrupt()
 
     def _succeeded(self, vector: Vector) -> None:
@@ -195,7 +196,7 @@ class _Refreshing:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._stopping = threading.Event()
-        # A daemon: the look-up of a host's name can be neither bounded nor interrupted.
+        # A daemon, because looking up the name of a host can be neither bounded nor interrupted.
         self._thread = threading.Thread(target=self._run, name="prometheus-refresh", daemon=True)
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""The sources of one kubextend: one for each query, and what they tell of themselves."""
+"""The sources of one kubextend, one for each query, and their metrics."""
 
 from collections.abc import Callable, Iterator
 
@@ -15,7 +15,7 @@ _PREFIX = "kubextend_prometheus_"
 
 
 class Sources(Collector):
-    """Plugins that ask the same share the thread, the answer, and the load on Prometheus.
+    """Sources by query: plugins with equal queries share the thread, the answer and the load.
 
     Args:
         registry: where age and failures are shown; None: nowhere.
@@ -34,22 +34,22 @@ class Sources(Collector):
 
     @classmethod
     def of(cls, handle: Handle) -> "Sources":
-        """Those that all plugins of a Handle share."""
+        """Return the sources that all plugins of a Handle share."""
         return handle.shared(cls, lambda: cls(handle.metrics))
 
     def source(self, query: Query, plugin: str) -> Source:
-        """The source of this query, made by the first that wants it.
+        """Return the source of this query; the first plugin that asks makes it.
 
         Args:
-            query: what is asked.
-            plugin: who wants it; the metrics of a new source are named after it.
+            query: the query.
+            plugin: the name of the plugin; the metrics of a new source are named after it.
         """
         if query not in self._sources:
             self._sources[query] = (self._new_name(plugin), self._make(query))
         return self._sources[query][1]
 
     def collect(self) -> Iterator[Metric]:
-        """Read when it is scraped, so that no refresh has to write a gauge."""
+        """Read the sources at each scrape, so that no refresh has to write a gauge."""
         by = ["source"]
         info = GaugeMetricFamily(
             _PREFIX + "source_info", "What a source asks.", labels=["source", "address", "query"]

@@ -1,7 +1,7 @@
-"""What Prometheus answers to an instant query, read into one number a node.
+"""Reads Prometheus' answer to an instant query into one number for each node.
 
-Pure: bytes in, numbers out. A series that cannot be believed is left out and counted, so that its
-node has no number; a whole answer that cannot be read is an error.
+The module does no I/O. A series that cannot be believed is left out and counted, so that its node
+has no number; an answer that cannot be read is an error.
 """
 
 import math
@@ -22,26 +22,26 @@ Dropped: TypeAlias = Literal["no_node", "not_finite", "duplicate", "malformed"]
 DROPPED: Final[tuple[Dropped, ...]] = ("no_node", "not_finite", "duplicate", "malformed")
 
 _PORT = re.compile(r":[0-9]+\Z")
-# The mapping holds the GIL; a verb that waits for it gets it after so many series.
+# The loop holds the GIL; a waiting verb gets it after this number of series.
 _SERIES_AT_A_TIME = 500
 _LONGEST_COMPLAINT = 200
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLabel:
-    """How the name of a node is read from a series.
+    """How a series names its node.
 
     Attributes:
         key: the label; a port at its end is left out, as no node's name has one.
-        pattern: what it must match as a whole, with one group around the name; None: it is the
-            name.
+        pattern: an expression that matches the whole label, with one group around the name; None:
+            the label is the name.
     """
 
     key: str
     pattern: str | None = None
 
     def node_of(self, labels: Mapping[str, Any]) -> str | None:
-        """The node that a series speaks of; None where it does not say."""
+        """Return the node of a series; None where the series names none."""
         value = labels.get(self.key)
         if not isinstance(value, str):
             return None
@@ -57,10 +57,10 @@ class Vector:
     """One answer: finite numbers by node.
 
     Attributes:
-        by_node: nodes of which exactly one series spoke, with a finite number.
-        evaluated_at: when Prometheus evaluated it, in Unix seconds of its own clock; None where the
-            answer has no series.
-        dropped: series that were left out, by reason.
+        by_node: numbers of the nodes that have exactly one series, with a finite number.
+        evaluated_at: when Prometheus evaluated the query, in Unix time of its own clock; None where
+            the answer has no series.
+        dropped: counts of series that were left out, by reason.
     """
 
     by_node: Mapping[str, float]
@@ -69,9 +69,9 @@ class Vector:
 
 
 def read_vector(body: bytes, label: NodeLabel) -> Vector:
-    """The numbers of an instant query's answer.
+    """Return the numbers of an instant query's answer.
 
-    Two series of one node drop both: which of them is meant is not ours to guess.
+    Two series of one node drop both: kubextend does not guess which of them is right.
 
     Raises: PrometheusError: the body is no successful answer, or not an instant vector.
     """
@@ -93,7 +93,7 @@ def read_vector(body: bytes, label: NodeLabel) -> Vector:
             several.add(node)
             dropped["duplicate"] += 1 + (by_node.pop(node, None) is not None)
         elif not math.isfinite(value):
-            # Also NaN beside a number is two series of one node.
+            # NaN beside a number is two series of one node too.
             several.add(node)
             dropped["not_finite"] += 1
         else:
@@ -121,7 +121,7 @@ def _result(body: bytes) -> Sequence[Any]:
 
 
 def _sample(series: Any) -> tuple[float, float] | None:
-    """Time and value of a series; None where it has none, as a native histogram."""
+    """Return time and value of a series; None where it has none, as a native histogram."""
     try:
         sample = series["value"]
         at, value = sample

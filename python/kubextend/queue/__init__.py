@@ -1,7 +1,7 @@
-"""The scheduling queue: pods behind our scheduling gate, and the order in which it is taken off.
+"""The scheduling queue: pods behind our scheduling gate, and the order in which they lose it.
 
-kube-scheduler sorts what is released by its own order, so only a few pods are released at a time.
-Knows nothing of the Kubernetes API: pods are told to it, and a function releases them.
+kube-scheduler sorts released pods by its own order, so the queue releases only a few at a time. The
+queue knows nothing of the Kubernetes API: callers tell it of pods, and a function releases them.
 """
 
 from kubextend.queue.entry import QueueEntry, State, info_of

@@ -1,4 +1,4 @@
-"""A pod of the queue, and what it waits for."""
+"""An entry of the queue: a pod, and what it waits for."""
 
 import math
 from dataclasses import dataclass
@@ -15,34 +15,34 @@ class State(Enum):
     """Where a pod is on its way through the queue."""
 
     READY = "ready"
-    """Its turn comes."""
+    """The pod waits for its turn."""
     HELD = "held"
-    """Not to be released yet; others go before it."""
+    """The pod may not be released yet; other pods go before it."""
     SET_ASIDE = "set_aside"
-    """The gate could not be taken off; other pods go first until it is tried again."""
+    """The gate could not be removed; other pods go first until the queue tries again."""
     RELEASING = "releasing"
-    """Its gate is being taken off."""
+    """The gate is being removed."""
     RELEASED = "released"
-    """kube-scheduler has it, and its place in the window counts."""
+    """kube-scheduler has the pod, which takes a place in the window."""
     PASSED = "passed"
-    """kube-scheduler has it, and nobody waits for it any more; or it never was in the queue."""
+    """kube-scheduler has the pod, which takes no place any more, or never was in the queue."""
 
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """A pod that is known to the queue.
+    """A pod that the queue knows.
 
     Attributes:
-        info: as plugins see it.
-        sequence: tells apart what the plugin holds for equal: who came first goes first.
-        state: where it is.
-        why: what it is held back or set aside for.
-        again_at_s: when such a pod is looked at again; infinite: when it changes.
-        held_times: how often it was found to be held back since it last changed.
-        refused_times: how often its gate could not be taken off.
-        tried: whether this replica ever tried to take its gate off.
-        entered_at_s: when it took its place in the window.
-        leaves_at_s: when the window waits for it no longer.
+        info: the pod as plugins see it.
+        sequence: order of arrival; decides between pods that the plugin holds for equal.
+        state: where the pod is.
+        why: why the pod is held back or set aside.
+        again_at_s: when the queue looks at a held pod again; infinite: when the pod changes.
+        held_times: how often the pod was found to be held back since it last changed.
+        refused_times: how often the gate could not be removed.
+        tried: whether this replica ever tried to remove the gate.
+        entered_at_s: when the pod took its place in the window.
+        leaves_at_s: when the window no longer waits for the pod.
     """
 
     info: QueuedPodInfo
@@ -58,19 +58,19 @@ class Entry:
 
     @property
     def pod(self) -> core.Pod:
-        """The pod."""
+        """The pod of this entry."""
         return self.info.pod
 
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """A pod of the queue at one moment, for who looks at it.
+    """A pod of the queue at one moment, for readers of the queue.
 
     Attributes:
-        position: from 1; None where others go before it, or it has been released.
+        position: from 1; None where other pods go before it, or it has been released.
         info: the pod and since when it waits.
-        state: where it is.
-        why: what it waits for, as a phrase.
+        state: where the pod is.
+        why: what the pod waits for, as a phrase.
     """
 
     position: int | None
@@ -80,10 +80,11 @@ class QueueEntry:
 
 
 def info_of(pod: core.Pod) -> QueuedPodInfo:
-    """The pod as it enters the queue."""
+    """Return the pod as it enters the queue."""
     try:
         timestamp = datetime.fromisoformat(pod.creation_timestamp).timestamp()
     except ValueError:
-        # The API sets it always; without one a pod has waited longest, as in Go's zero time.
+        # The API always sets the time; a pod without one has waited longest, as with Go's zero
+        # time.
         timestamp = 0.0
     return QueuedPodInfo(pod, timestamp)

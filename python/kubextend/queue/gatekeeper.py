@@ -16,10 +16,11 @@ class Gatekeeper:
     """The PreEnqueue plugins of all profiles; never raises.
 
     Args:
-        plugins: by scheduler name, in order.
-        ignored: by scheduler name, the plugins whose failurePolicy is Ignore: one that fails lets
-            the pod pass. Any other holds it back, to be asked again.
-        failed: told when one raises, or answers what it may not.
+        plugins: plugins by scheduler name, in order.
+        ignored: by scheduler name, the plugins whose failurePolicy is Ignore: such a plugin lets
+            the pod pass when it fails. Any other failing plugin holds the pod back, and is asked
+            again.
+        failed: called when a plugin raises, or returns a wrong value.
     """
 
     def __init__(
@@ -33,7 +34,7 @@ class Gatekeeper:
         self._failed = failed
 
     def why_held(self, pod: core.Pod) -> str:
-        """Which plugin holds the pod back, and why; empty if none does."""
+        """Return which plugin holds the pod back, and why; empty if none does."""
         ignored = self._ignored.get(pod.scheduler_name, frozenset())
         for plugin in self._plugins.get(pod.scheduler_name, ()):
             try:
@@ -48,7 +49,7 @@ class Gatekeeper:
 
 
 def _rejection(answer: object) -> str:
-    """What a plugin has against the pod; empty for nothing.
+    """Return why a plugin rejects the pod; empty if it does not.
 
     Raises: TypeError: the answer is neither a success nor a rejection.
     """

@@ -1,7 +1,7 @@
-"""A binary heap of pods: the next one at hand, any one removable.
+"""A binary heap of pods: returns the first pod quickly, and removes any pod.
 
-Moves entries by exchanging two at a time and asks the order between exchanges, so whatever the
-order answers, every entry that was pushed is in here once.
+The heap moves entries by exchanging two at a time, and asks for the order between exchanges. Every
+entry is therefore in the heap exactly once, whatever the order answers.
 """
 
 from collections.abc import Iterator
@@ -14,14 +14,14 @@ __all__ = ["Before", "Heap"]
 
 
 class Before(Protocol):
-    """A strict order; one that contradicts itself makes the heap's order arbitrary, no more."""
+    """A strict order; an order that contradicts itself only makes the heap's order arbitrary."""
 
     def before(self, a: Entry, b: Entry) -> bool:
-        """Whether ``a`` goes before ``b``; must not raise."""
+        """Return whether ``a`` goes before ``b``; must not raise."""
 
 
 class Heap:
-    """Entries by the order of ``before``.
+    """Entries in the order of ``before``.
 
     Source: kubernetes v1.36 pkg/scheduler/backend/heap/heap.go
     """
@@ -35,27 +35,27 @@ class Heap:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[Entry]:
-        """In no order."""
+        """Iterate over the entries in no order."""
         return iter(self._entries)
 
     def push(self, entry: Entry) -> None:
-        """The entry is in here once, in its place; also after it has changed."""
+        """Put the entry into its place, once; push a changed entry again."""
         if entry not in self._at:
             self._at[entry] = len(self._entries)
             self._entries.append(entry)
         self._settle(self._at[entry])
 
     def pop(self) -> Entry:
-        """The first, which is in here no more.
+        """Remove and return the first entry.
 
-        Raises: IndexError: it is empty.
+        Raises: IndexError: the heap is empty.
         """
         first = self._entries[0]
         self.remove(first)
         return first
 
     def remove(self, entry: Entry) -> None:
-        """The entry is not in here, whether it was or not."""
+        """Remove the entry; do nothing if it is not in the heap."""
         at = self._at.get(entry)
         if at is None:
             return
@@ -67,7 +67,7 @@ class Heap:
             self._settle(at)
 
     def ordered(self) -> list[Entry]:
-        """All of them, the first first."""
+        """Return every entry in queue order."""
 
         def compared(a: Entry, b: Entry) -> int:
             return -1 if self._order.before(a, b) else 1
@@ -79,7 +79,7 @@ class Heap:
             self._sink(at)
 
     def _risen(self, at: int) -> int:
-        """Where the entry comes to be when it goes before those above it."""
+        """Move an entry up while it goes before the one above, and return where it ends."""
         while at > 0:
             above = (at - 1) // 2
             if not self._before(at, above):

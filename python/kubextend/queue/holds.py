@@ -1,7 +1,8 @@
-"""How long the window waits for a released pod, by its namespace.
+"""How long the window waits for a released pod, by namespace.
 
 A pod that never finds a node keeps its place for as long as ``maxHold`` allows. Whoever may create
-pods could make one after the other, so each such hold halves the next one of the namespace.
+pods could make one such pod after the other, so each of these holds halves the next one of the
+namespace.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ __all__ = ["Holds"]
 
 LEAST_S: Final = 1.0
 FORGOTTEN_AFTER: Final = 10
-"""In units of the longest hold."""
+"""A streak is over after this many times the longest hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,8 @@ class Holds:
     """The holds of all namespaces.
 
     Args:
-        max_hold_s: the longest, and that of a namespace of which nothing is known.
-        clock: seconds that only go forward.
+        max_hold_s: the longest hold, and the first one of a namespace.
+        clock: monotonic seconds.
     """
 
     def __init__(self, max_hold_s: float, clock: Callable[[], float]) -> None:
@@ -35,12 +36,12 @@ class Holds:
         self._streaks: dict[str, _Streak] = {}
 
     def hold_s(self, namespace: str) -> float:
-        """How long a pod of this namespace is waited for."""
+        """Return how long the window waits for a pod of this namespace."""
         times = self._times(namespace)
         return max(self._max_hold_s / 2.0 ** min(times, 64), min(self._max_hold_s, LEAST_S))
 
     def ran_out(self, namespace: str) -> None:
-        """A pod of this namespace was waited for in vain."""
+        """Note that the window waited for a pod of this namespace in vain."""
         now_s = self._clock()
         streak = _Streak(self._times(namespace) + 1, now_s)
         self._streaks = {

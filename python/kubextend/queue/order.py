@@ -1,4 +1,4 @@
-"""The order of a QueueSort plugin, whatever the plugin does."""
+"""The order of a QueueSort plugin, safe against whatever the plugin does."""
 
 from collections.abc import Callable
 
@@ -10,18 +10,18 @@ from kubextend.queue.entry import Entry
 __all__ = ["Failed", "Order"]
 
 Failed = Callable[[str, str, str, str], object]
-"""Told of a plugin's failure: the plugin, the extension point, what happened, and to which pods."""
+"""Called when a plugin fails: the plugin, the extension point, what happened, and which pods."""
 
 
 class Order:
-    """Says which of two pods goes first; never raises.
+    """Decides which of two pods goes first; never raises.
 
-    Where the plugin fails on two pods, kube-scheduler's own order counts between them: by priority,
-    then by time. Where it holds them for equal, the one that came first goes first.
+    Where the plugin fails on two pods, kube-scheduler's own order decides: by priority, then by
+    time. Where the plugin holds two pods for equal, the pod that came first goes first.
 
     Args:
         plugin: the one QueueSort plugin.
-        failed: told when it raises, or answers something else than a bool.
+        failed: called when the plugin raises, or returns something else than a bool.
     """
 
     def __init__(self, plugin: QueueSortPlugin, failed: Failed) -> None:
@@ -29,7 +29,7 @@ class Order:
         self._failed = failed
 
     def before(self, a: Entry, b: Entry) -> bool:
-        """Whether ``a`` goes before ``b``."""
+        """Return whether ``a`` goes before ``b``."""
         try:
             if self._less(a.info, b.info):
                 return True

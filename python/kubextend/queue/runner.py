@@ -1,7 +1,7 @@
-"""Runs a queue on a thread of its own: what is told to it comes in, what is due goes out.
+"""Runs a queue on a thread of its own: passes events in, and releases the pods that are due.
 
-The one place of the package with a thread. Plugins are called on it, so one that hangs holds up the
-queue and nothing else.
+No other module of the package has a thread. The runner calls plugins on its thread, so a plugin
+that hangs stops the queue and nothing else.
 """
 
 import logging
@@ -23,20 +23,20 @@ _LOGGER = logging.getLogger(__name__)
 JOIN_S: Final = 2.0
 FAULT_PAUSE_S: Final = 1.0
 FOLLOWER_LOOKS_S: Final = 1.0
-"""Bounds what a change of leadership that nobody tells of may cost."""
+"""How late the queue may notice that this replica leads, if nobody tells the queue."""
 STUCK_S: Final = 60.0
-"""Sorting a hundred thousand pods takes a small part of it."""
+"""Much longer than sorting a hundred thousand pods takes."""
 
 
 class QueueRunner:
-    """Tells a queue what happens, and releases what it says is due. Safe to use from any thread.
+    """Passes events to a queue, and releases pods that are due. Safe to use from any thread.
 
     Args:
-        queue: nobody else may use it.
-        release: begins to take a pod's gate off; must not wait, and has the outcome told by
+        queue: the queue, which nobody else may use.
+        release: begins to remove a pod's gate; must not wait, and reports the result by
             ``released``, ``gone``, ``refused`` or ``returned``.
-        leads: whether this replica is the one that releases.
-        clock: seconds that only go forward.
+        leads: whether this replica releases pods.
+        clock: monotonic seconds.
     """
 
     def __init__(
@@ -56,58 +56,58 @@ class QueueRunner:
         self._thread = threading.Thread(target=self._run, name="kubextend-queue", daemon=True)
 
     def start(self) -> None:
-        """Begin to release."""
+        """Begin to release pods."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Nothing is released after this."""
+        """Release no further pod."""
         self._stopped.set()
         self.wake()
         if self._thread.is_alive():
             self._thread.join(JOIN_S)
 
     def replace(self, pods: Iterable[core.Pod]) -> None:
-        """These are all pods that are on no node."""
+        """Tell the queue every pod that is on no node."""
         self._inbox.put(partial(self._queue.replace, list(pods)))
 
     def observe(self, pod: core.Pod) -> None:
-        """This is what the API shows of a pod now."""
+        """Tell the queue a pod as the API shows it now."""
         self._inbox.put(partial(self._queue.observe, pod))
 
     def forget(self, uid: str) -> None:
-        """The pod is on a node, or gone."""
+        """Tell the queue that a pod is on a node, or gone."""
         self._inbox.put(partial(self._queue.forget, uid))
 
     def released(self, pod: core.Pod) -> None:
-        """The gate is off."""
+        """Tell the queue that a pod's gate is removed."""
         self._inbox.put(partial(self._queue.released, pod.uid))
 
     def gone(self, pod: core.Pod) -> None:
-        """The pod was not there any more."""
+        """Tell the queue that a pod no longer exists."""
         self._inbox.put(partial(self._queue.forget, pod.uid))
 
     def refused(self, pod: core.Pod, why: str) -> None:
-        """The pod's gate cannot be taken off now."""
+        """Tell the queue that a pod's gate cannot be removed now."""
         self._inbox.put(partial(self._queue.refused, pod.uid, why))
 
     def held_in_permit(self, pod: core.Pod) -> None:
-        """A Permit plugin holds the pod on the node that kube-scheduler found for it."""
+        """Tell the queue that a Permit plugin holds the pod on the node that was found for it."""
         self._inbox.put(partial(self._queue.held_in_permit, pod.uid))
 
     def returned(self, pod: core.Pod) -> None:
-        """Nothing was done about the pod."""
+        """Tell the queue that nothing was done about the pod."""
         self._inbox.put(partial(self._queue.returned, pod.uid))
 
     def wake(self) -> None:
-        """Something else has changed that decides what is due."""
+        """Wake the queue, because something else changed that decides what is due."""
         self._inbox.put(_nothing)
 
     def counts(self) -> dict[State, int]:
-        """How many pods are in each state, from any thread."""
+        """Return how many pods are in each state; any thread may call."""
         return self._queue.counts()
 
     def why_not_alive(self) -> str:
-        """Why the queue will not go on by itself; empty if it does."""
+        """Return why the queue will not go on by itself; empty if it does."""
         since_s = self._busy_since_s
         stuck_s = 0.0 if since_s is None else self._clock() - since_s
         if stuck_s < STUCK_S:
@@ -115,11 +115,11 @@ class QueueRunner:
         return f"the queue is stuck in a plugin's less or pre_enqueue for {stuck_s:.0f} s"
 
     def turn(self, wait_s: float | None) -> float | None:
-        """Takes in what is told, after waiting for it at most so long, and releases what is due.
+        """Wait at most ``wait_s`` for an event, process all events, and release pods that are due.
 
         For the runner's own thread, and for tests.
 
-        Returns: the seconds to wait for the next turn where nothing is told; None: for ever.
+        Returns: the seconds until the next turn if no event comes; None: for ever.
         """
         told = self._told(wait_s)
         self._busy_since_s = self._clock()
@@ -128,7 +128,7 @@ class QueueRunner:
             self._take_in()
             return self._send_out()
         except Exception:
-            _LOGGER.exception("the queue failed in a way it should not")
+            _LOGGER.exception("the queue failed unexpectedly")
             return FAULT_PAUSE_S
         finally:
             self._busy_since_s = None
@@ -139,14 +139,14 @@ class QueueRunner:
             wait_s = self.turn(wait_s)
 
     def _told(self, wait_s: float | None) -> Callable[[], object]:
-        """The next that is told, waiting for it at most so long."""
+        """Wait at most ``wait_s`` for the next event, and return it."""
         try:
             return self._inbox.get(timeout=wait_s)
         except Empty:
             return _nothing
 
     def _take_in(self) -> None:
-        """Everything else that was told meanwhile."""
+        """Process every other event that has come meanwhile."""
         try:
             while True:
                 self._inbox.get_nowait()()
@@ -154,7 +154,7 @@ class QueueRunner:
             return
 
     def _send_out(self) -> float | None:
-        """Releases what is due; the seconds until something may be without being told."""
+        """Release pods that are due; return the seconds until others may be without an event."""
         if self._stopped.is_set():
             return None
         if not self._leads():
@@ -165,4 +165,4 @@ class QueueRunner:
 
 
 def _nothing() -> None:
-    """Only wakes the thread."""
+    """Do nothing but wake the thread."""

@@ -1,8 +1,8 @@
-"""Which pods are released, and when: the state of every pod that is in the queue or just left it.
+"""Which pods are released, and when: the state of every pod in the queue or just out of it.
 
-Built from what the watch shows and from nothing else, so every replica knows the same and a new one
-goes on where the last one ended. Not safe to use from several threads; has no thread and no clock
-of its own.
+The state follows from what the watch shows and from nothing else, so every replica has the same
+state and a new replica continues where the last one ended. Not safe to use from several threads;
+has no thread and no clock of its own.
 """
 
 import heapq
@@ -24,42 +24,42 @@ __all__ = ["SchedulingQueue", "Settings", "Strategy"]
 
 GATED: Final = "SchedulingGated"
 VERDICTS: Final = frozenset({"Unschedulable", "SchedulerError"})
-"""What kube-scheduler says of a pod that it has tried and not placed."""
+"""The reasons that kube-scheduler gives for a pod that it has tried and not placed."""
 
 _WAITING: Final = frozenset({State.READY, State.HELD, State.SET_ASIDE})
-"""The states of a pod that has its gate, and no patch under way."""
+"""The states of a pod with its gate and without a patch under way."""
 
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 10.0
 LONGEST_ASIDE_S: Final = 300.0
 FIRST_LARGE_S: Final = 60.0
-"""kube-apiserver may be busy with a large pod for longer than the patch is waited for."""
+"""kube-apiserver may be busy with a large pod for longer than the patch may take."""
 MOST_WHY_CHARS: Final = 300
-"""The API's own words are as long as it likes."""
-UNANSWERED: Final = "its gate could not be taken off within maxHold"
+"""A bound on the API's sentence, which may have any length."""
+UNANSWERED: Final = "its gate could not be removed within maxHold"
 ONE_LARGE: Final = "another pod of more than 64 KiB goes first"
 
 
 class Strategy(StrEnum):
-    """What becomes of the queue while a released pod finds no node."""
+    """What the queue does while a released pod finds no node."""
 
     STRICT_FIFO = "StrictFIFO"
-    """It waits for that pod."""
+    """The queue waits for that pod."""
     BEST_EFFORT_FIFO = "BestEffortFIFO"
-    """It goes on with the next."""
+    """The queue goes on with the next pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a queue runs.
+    """The settings of a queue.
 
     Attributes:
         gate: the name of our scheduling gate.
-        scheduler_names: whose pods are queued.
-        strategy: what an unschedulable pod means to those behind it.
+        scheduler_names: the scheduler names whose pods are queued.
+        strategy: what an unschedulable pod means for the pods behind it.
         window: how many released pods kube-scheduler may have at a time.
-        max_hold_s: no pod keeps a place in the window for longer: not while its gate is taken off,
-            and not once it is released.
+        max_hold_s: the longest that a pod keeps a place in the window, while its gate is removed as
+            well as after its release.
     """
 
     gate: str
@@ -73,11 +73,11 @@ class SchedulingQueue:
     """The queue of all profiles.
 
     Args:
-        settings: how it runs.
-        order: of the profiles' QueueSort plugin.
-        why_held: what stands against releasing a pod; empty for nothing.
-        clock: seconds that only go forward.
-        leads: whether this replica is the one that releases pods now.
+        settings: how the queue runs.
+        order: the order of the profiles' QueueSort plugin.
+        why_held: returns why a pod may not be released; empty where it may.
+        clock: monotonic seconds.
+        leads: whether this replica releases pods now.
     """
 
     def __init__(
@@ -95,19 +95,21 @@ class SchedulingQueue:
         self._holds = Holds(settings.max_hold_s, clock)
         self._known: dict[str, Entry] = {}
         self._ready = Heap(order)
-        # Those that are set aside are in here too.
+        # Pods that are held or set aside.
         self._held: set[Entry] = set()
-        # When held pods are due again; what has changed since is passed over when its time comes.
+        # When held pods are due again; an entry that has changed since is skipped when its time
+        # comes.
         self._again: list[tuple[float, int, Entry]] = []
         self._in_window: set[Entry] = set()
-        # While large pods are refused, when the next one is tried, and how many were in a row.
+        # While large pods are refused: when the next one is tried, and how many were refused in a
+        # row.
         self._large_again_at_s = -math.inf
         self._large_refused = 0
         self._sequence = count()
         self._pushes = count()
 
     def replace(self, pods: Iterable[core.Pod]) -> None:
-        """These are all pods that are on no node."""
+        """Replace the known pods by these, every pod that is on no node."""
         listed = {pod.uid: pod for pod in pods}
         for uid in self._known.keys() - listed.keys():
             self.forget(uid)
@@ -115,7 +117,7 @@ class SchedulingQueue:
             self.observe(pod)
 
     def observe(self, pod: core.Pod) -> None:
-        """This is what the API shows of a pod now."""
+        """Take in a pod as the API shows it now."""
         gated = self._settings.gate in pod.scheduling_gates
         others = pod.scheduler_name not in self._settings.scheduler_names
         if pod.node_name or pod.deletion_timestamp is not None or (others and not gated):
@@ -129,13 +131,13 @@ class SchedulingQueue:
             self._update(entry)
 
     def forget(self, uid: str) -> None:
-        """The pod is on a node, or gone."""
+        """Forget a pod that is on a node, or gone."""
         entry = self._known.pop(uid, None)
         if entry is not None:
             self._leave(entry)
 
     def due(self) -> list[core.Pod]:
-        """The pods to release now, in order. Each is to be answered for by one of the below."""
+        """Return the pods to release now, in order; report each result by a method below."""
         self._expire()
         self._bring_back()
         released: list[core.Pod] = []
@@ -151,7 +153,7 @@ class SchedulingQueue:
         return released
 
     def released(self, uid: str) -> None:
-        """The gate of a pod that was due is off, however late the answer comes."""
+        """Note that the gate of a pod that was due is removed, however late the answer comes."""
         entry = self._in_state(uid, State.RELEASING, *_WAITING)
         if entry is not None:
             if entry.pod.truncated:
@@ -159,7 +161,7 @@ class SchedulingQueue:
             self._release(entry)
 
     def refused(self, uid: str, why: str) -> None:
-        """The pod's gate cannot be taken off now: others go on, and it is tried again later."""
+        """Set a pod aside whose gate cannot be removed now; others go on, and a retry follows."""
         entry = self._in_state(uid, State.RELEASING, State.READY)
         if entry is not None:
             if entry.pod.truncated:
@@ -167,21 +169,21 @@ class SchedulingQueue:
             self._set_aside(entry, why)
 
     def returned(self, uid: str) -> None:
-        """Nothing was done about a pod that was due."""
+        """Queue a pod that was due and about which nothing was done."""
         entry = self._in_state(uid, State.RELEASING)
         if entry is not None:
             self._queue(entry)
 
     def held_in_permit(self, uid: str) -> None:
-        """kube-scheduler found a node for the pod, and a Permit plugin holds it there."""
+        """Let a pod pass that Permit holds on the node that kube-scheduler found for it."""
         entry = self._in_state(uid, State.RELEASING, State.RELEASED)
         if entry is not None:
             self._pass(entry)
 
     def next_look_s(self) -> float | None:
-        """Seconds until ``due`` may answer something new without anything being told; None: never.
+        """Return the seconds until ``due`` may change without an event; None: never.
 
-        Waits for nothing that only counts once there is room in the window.
+        A pause that only matters once the window has room does not count.
         """
         times = [entry.leaves_at_s for entry in self._in_window]
         if self._places_taken() < self._settings.window and self._again:
@@ -190,8 +192,8 @@ class SchedulingQueue:
         return None if math.isinf(earliest) else max(0.0, earliest - self._clock())
 
     def counts(self) -> dict[State, int]:
-        """How many pods are in each state; those that have passed are no part of the queue."""
-        # Another thread than the queue's may ask, and the window change under it.
+        """Return how many pods are in each state; pods that have passed are not in the queue."""
+        # Another thread than the queue's may call this while the window changes.
         in_window, held_back = tuple(self._in_window), tuple(self._held)
         releasing = sum(entry.state is State.RELEASING for entry in in_window)
         held = sum(entry.state is State.HELD for entry in held_back)
@@ -204,14 +206,14 @@ class SchedulingQueue:
         }
 
     def look_ahead(self) -> None:
-        """Every pod is asked about now and not when its turn comes; releases nothing."""
+        """Ask about every pod now and not when its turn comes; release nothing."""
         for entry in list(self._ready):
             why = self._why_held(entry.pod)
             if why:
                 self._hold_for_a_while(entry, why)
 
     def entries(self) -> Iterator[QueueEntry]:
-        """The queue in the order in which it is shown: released, next, held back or set aside."""
+        """Yield the queue in its displayed order: released, next, held back or set aside."""
         first = sorted(self._in_window, key=lambda entry: entry.sequence)
         for entry in first:
             yield QueueEntry(None, entry.info, entry.state, _why_in_window(entry.pod))
@@ -224,7 +226,7 @@ class SchedulingQueue:
             yield QueueEntry(None, entry.info, entry.state, entry.why)
 
     def _why_not_now(self, entry: Entry) -> str:
-        """What stands against releasing a pod whose turn has come; empty for nothing."""
+        """Return why a pod whose turn has come may not be released; empty where it may."""
         if entry.pod.truncated and (
             self._clock() < self._large_again_at_s or any(map(_is_apart, self._in_window))
         ):
@@ -232,17 +234,17 @@ class SchedulingQueue:
         return self._why_held(entry.pod)
 
     def _pause_large_pods(self) -> None:
-        """No large pod is tried for a while: each such patch may keep kube-apiserver busy."""
+        """Try no large pod for a while: each such patch may keep kube-apiserver busy."""
         pause_s = min(FIRST_LARGE_S * 2.0 ** min(self._large_refused, 10), LONGEST_ASIDE_S)
         self._large_refused += 1
         self._large_again_at_s = self._clock() + pause_s
 
     def _places_taken(self) -> int:
-        """How many pods take a place in the window."""
+        """Return how many pods take a place in the window."""
         return sum(not _is_apart(entry) for entry in self._in_window)
 
     def _meet(self, pod: core.Pod) -> None:
-        """A pod is seen for the first time."""
+        """Take in a pod that is seen for the first time."""
         entry = Entry(info_of(pod), next(self._sequence), State.PASSED)
         self._known[pod.uid] = entry
         if self._settings.gate in pod.scheduling_gates:
@@ -251,7 +253,7 @@ class SchedulingQueue:
             self._adopt(entry)
 
     def _update(self, entry: Entry) -> None:
-        """A known pod may have changed; a late view of one that is released changes nothing."""
+        """Take in a change of a known pod; a late view of a released pod changes nothing."""
         pod = entry.pod
         gated = self._settings.gate in pod.scheduling_gates
         if entry.state in _WAITING:
@@ -262,10 +264,10 @@ class SchedulingQueue:
             self._judge(entry)
 
     def _update_waiting(self, entry: Entry) -> None:
-        """A pod that waits may have changed, or somebody has taken its gate off.
+        """Take in a change of a waiting pod, or that somebody has removed its gate.
 
-        A change does not end the pause of a pod that is set aside: who may change a pod could have
-        it tried without end.
+        A change does not end the pause of a pod that is set aside: otherwise whoever may change a
+        pod could make the queue retry it without end.
         """
         pod = entry.pod
         if self._settings.gate in pod.scheduling_gates:
@@ -277,13 +279,13 @@ class SchedulingQueue:
         elif entry.tried:
             self._release(entry)
         elif self._leads():
-            # Nobody but the leader takes gates off for the queue.
+            # The leader alone removes gates for the queue.
             self._pass(entry)
         else:
             self._adopt(entry)
 
     def _queue(self, entry: Entry) -> None:
-        """A pod with our gate waits for its turn, or for what we have no say in."""
+        """Queue a pod with our gate for its turn, or hold it for reasons outside of the queue."""
         scheduler = entry.pod.scheduler_name
         others = [gate for gate in entry.pod.scheduling_gates if gate != self._settings.gate]
         if scheduler not in self._settings.scheduler_names:
@@ -318,10 +320,10 @@ class SchedulingQueue:
         self._judge(entry)
 
     def _adopt(self, entry: Entry) -> None:
-        """A pod without a gate may have been released by another replica, or by ourselves before.
+        """Count a pod without a gate as released, by another replica or by this process before.
 
-        Whoever released it did so into a free place, so of more pods than the window has places
-        those that came last are the ones that kube-scheduler is at.
+        Each release took a free place. If more pods have been released than the window has places,
+        kube-scheduler works on those that came last.
         """
         self._release(entry)
         free = [entry for entry in self._in_window if entry.state is State.RELEASED]
@@ -336,7 +338,7 @@ class SchedulingQueue:
         entry.leaves_at_s = entry.entered_at_s + hold_s
 
     def _judge(self, entry: Entry) -> None:
-        """A pod that kube-scheduler could not place holds up nobody, unless it is to."""
+        """Let a pod pass that kube-scheduler could not place, unless the strategy is strict."""
         best_effort = self._settings.strategy is Strategy.BEST_EFFORT_FIFO
         if best_effort and entry.pod.scheduled_reason in VERDICTS:
             self._pass(entry)
@@ -345,7 +347,7 @@ class SchedulingQueue:
         self._move(entry, State.PASSED)
 
     def _expire(self) -> None:
-        """Pods that kept their places for as long as they may leave the window."""
+        """Remove pods from the window that kept their places for the allowed time."""
         now = self._clock()
         for entry in [entry for entry in self._in_window if now >= entry.leaves_at_s]:
             if entry.state is State.RELEASING:
@@ -356,7 +358,7 @@ class SchedulingQueue:
             self._pass(entry)
 
     def _bring_back(self) -> None:
-        """Held pods whose time has come wait for their turn again."""
+        """Queue held pods whose time has come."""
         now = self._clock()
         while self._again and self._places_taken() < self._settings.window:
             again_at_s, _, entry = self._again[0]
@@ -368,11 +370,11 @@ class SchedulingQueue:
                 self._queue(entry)
 
     def _was_released(self, pod: core.Pod) -> bool:
-        """Whether a pod without a gate, seen for the first time, was released before we came.
+        """Return whether a new pod without a gate was released before this process began.
 
-        A pod that kube-scheduler has not tried says for itself that it had a gate. Of one that it
-        could not place, a spec that was changed says that it had one; an API before 1.33 counts no
-        changes, and the pod is not waited for.
+        A pod that kube-scheduler has not tried has a condition that names the gate. For a pod that
+        kube-scheduler could not place, a changed spec shows that there was a gate; an API before
+        1.33 counts no changes, and the queue does not wait for the pod.
         """
         if pod.scheduling_gates:
             return False
@@ -381,7 +383,7 @@ class SchedulingQueue:
         return pod.scheduled_reason == GATED
 
     def _in_state(self, uid: str, *states: State) -> Entry | None:
-        """The known pod of this UID if it is in one of these states."""
+        """Return the known pod of this UID if it is in one of these states."""
         entry = self._known.get(uid)
         return entry if entry is not None and entry.state in states else None
 
@@ -403,10 +405,11 @@ class SchedulingQueue:
 
 
 def _is_apart(entry: Entry) -> bool:
-    """Whether a large pod's gate is being taken off, which others do not wait for.
+    """Return whether the entry is a large pod whose gate is being removed: no pod waits for it.
 
-    kube-apiserver compares tolerations each with each: 14,000 of them take more time than a patch
-    has, so whoever may create pods could have the queue wait for one after the other.
+    kube-apiserver compares each toleration with each other one: 14,000 of them take more time than
+    a patch may take, and whoever may create pods could have the queue wait for one such pod after
+    the other.
     """
     return entry.state is State.RELEASING and entry.pod.truncated
 

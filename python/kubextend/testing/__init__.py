@@ -1,7 +1,7 @@
-"""For the author of a plugin: pods and nodes to try it on, a runner of every verb, conformance.
+"""Helpers for plugin authors: pods and nodes, a runner of every verb, and a conformance test.
 
-Needs no cluster and no server. What is run is what serves kube-scheduler: real requests as bytes go
-through the verbs, and their answers are read again.
+The helpers need no cluster and no server, and run the code that serves kube-scheduler: real
+requests go through the verbs as bytes, and the helpers read the answers.
 """
 
 from kubextend.testing.agreement import assert_same_answers

@@ -1,4 +1,4 @@
-"""Whether two plugins say the same, as a per-node form and a vectorised one should."""
+"""Compares the answers of two plugins, such as a per-node form and a vectorised one."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,18 +18,18 @@ def assert_same_answers(  # noqa: PLR0913  what a plugin may need to be run
     labels: Mapping[str, Sequence[str]] | None = None,
     seed: int = 0,
 ) -> int:
-    """Both plugins keep, reject and score every node of every generated case alike.
+    """Assert that both plugins keep, reject and score every node of every generated case alike.
 
     Args:
         one: a plugin or its class.
         other: a plugin or its class.
-        cases: how many.
-        args: of both, if they are given as classes.
-        labels: values by label key that nodes and pods may have; give those the plugins look at.
-        seed: another one gives other cases.
+        cases: how many cases to generate.
+        args: Args of both, if they are given as classes.
+        labels: values by label key for nodes and pods; give the keys that the plugins look at.
+        seed: another seed gives other cases.
 
     Returns: how many different answers came up; 1 means that the cases told nothing apart.
-    Raises: AssertionError: with the first case on which they differ.
+    Raises: AssertionError: the plugins differ; names the first such case.
     """
     plugins = [made(plugin, args) for plugin in (one, other)]
     different = set()

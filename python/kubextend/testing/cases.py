@@ -1,4 +1,4 @@
-"""Generated cases: nodes and pods that differ in what plugins read, and are the same each time."""
+"""Generated cases: nodes and pods that differ in what plugins read, and are equal in every run."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,9 +24,9 @@ class Case:
     """A pod to place.
 
     Attributes:
-        pod: its manifest.
-        nodes: their manifests, in the order of the request.
-        pods: manifests of those that are on nodes already.
+        pod: the manifest of the pod.
+        nodes: the manifests of the nodes, in the order of the request.
+        pods: the manifests of the pods that are on nodes already.
     """
 
     pod: Manifest
@@ -34,23 +34,23 @@ class Case:
     pods: Sequence[Manifest]
 
     def reordered(self, order: Sequence[int]) -> "Case":
-        """The same case with its nodes in another order."""
+        """Return the case with its nodes in another order."""
         return Case(self.pod, [self.nodes[index] for index in order], self.pods)
 
 
 def generated_cases(
     count: int, labels: Mapping[str, Sequence[str]] | None = None, seed: int = 0
 ) -> Iterator[Case]:
-    """Cases that are the same for the same arguments; the first has no node and the second one.
+    """Yield cases that depend on the arguments alone; the first has no node and the second one.
 
     Args:
-        count: how many.
-        labels: values that nodes and pods have by label key, besides common ones: give those that
-            the plugin looks at, or it will find none.
-        seed: another one gives other cases.
+        count: how many cases.
+        labels: values by label key for nodes and pods, besides common ones: give the keys that the
+            plugin looks at, or it will find none.
+        seed: another seed gives other cases.
     """
     choices = {**_LABELS, **(labels or {})}
-    # Not for secrets: the point is that it is the same each time.
+    # Not for secrets: the cases must be equal in every run.
     draw = random.Random(seed)  # noqa: S311
     for number in range(count):
         size = number if number <= 1 else draw.randint(2, _MOST_NODES)

@@ -1,7 +1,7 @@
-"""What the framework expects of any plugin, tried on generated cases.
+"""Checks on generated cases that a plugin keeps the rules of the framework.
 
-A rule is a function that yields what a plugin breaks. Points that act on the outside are run with
-stand-ins: a plugin that needs a Kubernetes client gets the one that is given.
+A rule is a function that yields the plugin's violations. Stand-ins replace the outside: a plugin
+that needs a Kubernetes client gets the one that the caller gives.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ __all__ = ["Violation", "conformance", "violations"]
 _ARGUMENTS: Final = {"less": "a, b", "pre_enqueue": "pod"}
 _OTHERS_ARGUMENTS: Final = "state, pod, ..."
 _LONGEST_REASON: Final = 120
-# One less than an answer holds: the last one of those stands for all others.
+# One less than an answer holds: the last reason of an answer stands for all further ones.
 _MOST_REASONS: Final = 7
 _EXACT_WEIGHT: Final = 10
 _NODE: Final = "node-0"
@@ -49,7 +49,7 @@ class Violation:
     """A rule that a plugin breaks.
 
     Attributes:
-        rule: in a few words.
+        rule: the rule in a few words.
         what: what the plugin did.
     """
 
@@ -62,13 +62,13 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """A plugin on trial.
+    """A plugin under test.
 
     Attributes:
-        plugin: as it was given.
-        options: what a Runner of it takes besides nodes and pods.
-        cases: to try it on.
-        points: those that are run.
+        plugin: the plugin as it was given.
+        options: further arguments of its Runner, besides nodes and pods.
+        cases: the cases to try.
+        points: the extension points to run.
     """
 
     plugin: Any
@@ -92,17 +92,17 @@ def conformance(  # noqa: PLR0913  what a plugin may need to be run
     without: Collection[str] = (),
     cases: int = 50,
 ) -> None:
-    """The plugin keeps the rules of the framework. One call is a whole test.
+    """Assert that the plugin keeps the rules of the framework. One call is a whole test.
 
     Args:
-        plugin: its class, or a plugin that is made.
-        args: its Args, as ``pluginConfig`` has them, if it is given as a class.
-        labels: values by label key that nodes and pods may have; give those that it looks at.
-        kubernetes_client: what it finds as ``handle.kubernetes_client``.
+        plugin: the class of the plugin, or an instance.
+        args: the plugin's Args, as in ``pluginConfig``, if it is given as a class.
+        labels: values by label key for nodes and pods; give the keys that the plugin looks at.
+        kubernetes_client: the client that the plugin finds as ``handle.kubernetes_client``.
         without: extension points that are not run, such as a ``bind`` that calls a real API.
-        cases: how many are generated.
+        cases: how many cases to generate.
 
-    Raises: AssertionError: with every rule that it breaks.
+    Raises: AssertionError: the plugin breaks rules; lists every one.
     """
     broken = violations(
         plugin,
@@ -128,7 +128,7 @@ def violations(  # noqa: PLR0913  what a plugin may need to be run
     without: Collection[str] = (),
     cases: int = 50,
 ) -> list[Violation]:
-    """The rules that a plugin breaks; the arguments are those of ``conformance``."""
+    """Return the rules that a plugin breaks; the arguments are those of ``conformance``."""
     broken = [violation for rule in _FORM for violation in rule(plugin)]
     if broken:
         return broken
@@ -146,7 +146,7 @@ def violations(  # noqa: PLR0913  what a plugin may need to be run
 def _tried(
     rule: Callable[[_Subject], Iterator[Violation]], subject: _Subject
 ) -> Iterator[Violation]:
-    """The first violation of each wording: fifty cases need not say it fifty times."""
+    """Yield the first violation of each rule: fifty cases need not repeat it fifty times."""
     said: set[str] = set()
     try:
         for violation in rule(subject):
@@ -255,7 +255,8 @@ def _scores_soundly(subject: _Subject) -> Iterator[Violation]:
     if "score" not in subject.points:
         return
     for case in subject.cases:
-        # Out of 0..100, too few or no integers: the profile raises, and that is the violation.
+        # The profile raises for scores out of 0..100, too few, or no integers: that is the
+        # violation.
         first = subject.runner(case).prioritize(case.pod)
         if subject.runner(case).prioritize(case.pod) != first:
             yield Violation("score is deterministic", f"not on {case}")
@@ -369,7 +370,7 @@ def _finishes_soundly(subject: _Subject) -> Iterator[Violation]:
 
 
 def _sorts_soundly(subject: _Subject) -> Iterator[Violation]:
-    """``less`` is a strict weak order: what it says of two pods never contradicts what it says."""
+    """Check that ``less`` is a strict weak order: its answers never contradict each other."""
     if "queueSort" not in subject.points:
         return
     runner = subject.runner(subject.cases[0])
@@ -449,7 +450,7 @@ def _has_both(plugin: Any, one: str, other: str) -> bool:
 
 
 def _on_one_node(subject: _Subject) -> tuple[Any, core.Pod]:
-    """The plugin among the nodes of the largest case, and the pod of that case."""
+    """Return the plugin with the nodes of the largest case, and the pod of that case."""
     case = max(subject.cases, key=lambda each: len(each.nodes))
     return subject.runner(case).plugins[0], pod_of(case.pod)
 

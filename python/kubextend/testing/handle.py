@@ -1,4 +1,4 @@
-"""A Handle over pods and nodes of a test, and what a plugin does through it, written down."""
+"""A Handle over the pods and nodes of a test, which records what a plugin does through it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -23,34 +23,34 @@ __all__ = ["Activations", "Bindings", "ListedNodes", "ListedPods", "make_handle"
 
 @dataclass(frozen=True, slots=True)
 class ListedNodes:
-    """Nodes in the place of watched ones."""
+    """Nodes of a test, in place of watched ones."""
 
     store: core.NodeStore
     synced: bool = True
 
     def age_s(self) -> float | None:
-        """They are always as the test made them."""
+        """Return 0: the nodes never age."""
         return 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ListedPods:
-    """Pods in the place of watched ones, with a ledger of assumed ones."""
+    """Pods of a test, in place of watched ones, with a ledger of assumed pods."""
 
     store: core.PodStore
     synced: bool = True
 
     def get(self, namespace: str, name: str) -> core.Pod | None:
-        """The pod as the API would show it."""
+        """Return the pod as the API would show it."""
         return self.store.by_name(namespace, name)
 
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """Writes down what is bound.
+    """A record of bindings.
 
     Attributes:
-        nodes: of each bound pod, by its UID.
+        nodes: the node of each bound pod, by the pod's UID.
     """
 
     nodes: dict[str, str] = field(default_factory=dict)
@@ -58,23 +58,23 @@ class Bindings:
     def bind(
         self, namespace: str, name: str, uid: str, node: str, *, timeout_s: float | None = None
     ) -> None:
-        """The pod counts as bound."""
+        """Record the pod as bound."""
         del namespace, name, timeout_s
         self.nodes[uid] = node
 
 
 @dataclass(frozen=True, slots=True)
 class Activations:
-    """Writes down who is woken.
+    """A record of activated pods.
 
     Attributes:
-        names: of the pods, in the order in which they were woken.
+        names: the names of the pods, in the order of their activation.
     """
 
     names: list[str] = field(default_factory=list)
 
     def activate(self, pods: Iterable[core.Pod]) -> None:
-        """Their names are added."""
+        """Record the names of the pods."""
         self.names.extend(pod.name for pod in pods)
 
 
@@ -87,7 +87,7 @@ def make_handle(  # noqa: PLR0913  one keyword for each thing a plugin may reach
     kubernetes_client: Any = None,
     configuration: Any = None,
 ) -> Handle:
-    """A Handle for a plugin that is made by hand; ``Runner`` makes its own."""
+    """Make a Handle for a plugin that a test makes itself; ``Runner`` makes its own."""
     return Handle(
         waiting_pods=WaitingPods() if waiting_pods is None else waiting_pods,
         nodes=ListedNodes(node_store(manifests_of_nodes(nodes))),

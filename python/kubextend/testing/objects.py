@@ -1,7 +1,6 @@
 """Pods and nodes by keywords: as manifests, and as the core reads them from real JSON.
 
-Nothing is made up behind the JSON: what the core does not read from the API's bytes, a plugin does
-not see here either.
+A plugin sees here exactly what the core reads from the API's bytes, and nothing else.
 """
 
 import itertools
@@ -36,7 +35,7 @@ PodLike: TypeAlias = core.Pod | Manifest
 NodeLike: TypeAlias = core.NodeInfo | Manifest | str
 """A node of ``make_node``, a manifest, or the name of a node with the defaults."""
 NodesLike: TypeAlias = core.Nodes | Mapping[str, Mapping[str, str]] | Iterable[NodeLike] | int
-"""Nodes of ``make_nodes``, or what it takes."""
+"""Nodes of ``make_nodes``, or any argument of ``make_nodes``."""
 
 _Made = TypeVar("_Made", core.Pod, core.NodeInfo, core.Nodes)
 _Origin = TypeVar("_Origin")
@@ -46,11 +45,11 @@ _KEPT: Final = 20_000
 
 
 class _Origins(Generic[_Made, _Origin]):
-    """What objects were made from, as the core gives no JSON back; the oldest are forgotten."""
+    """Remembers what objects were made from, as the core gives no JSON back; bounded in number."""
 
     def __init__(self, maker: str) -> None:
         self._maker = maker
-        # The object is kept too, so that its id is not given to another one.
+        # The object is kept too, so that no other object gets its id.
         self._kept: OrderedDict[int, tuple[_Made, _Origin]] = OrderedDict()
 
     def keep(self, made: _Made, origin: _Origin) -> _Made:
@@ -67,7 +66,7 @@ class _Origins(Generic[_Made, _Origin]):
             raise ValueError(message) from None
 
 
-# An object of the core carries no attribute of ours, so this is the one thing kept by the module.
+# An object of the core carries no attribute of ours, so the module keeps this state.
 _PODS: Final = _Origins[core.Pod, Manifest]("make_pod")
 _NODE_INFOS: Final = _Origins[core.NodeInfo, Manifest]("make_node")
 _NODES: Final = _Origins[core.Nodes, tuple[Manifest, ...]]("make_nodes")
@@ -88,19 +87,19 @@ def pod_manifest(  # noqa: PLR0913  one keyword for each thing that plugins read
     creation_timestamp: str | None = None,
     **spec: Any,
 ) -> dict[str, Any]:
-    """A pod as the API shows it.
+    """Return a pod as the API shows it.
 
     Args:
-        name: of the pod.
-        namespace: of the pod.
-        uid: a new one where none is given: two pods are never the same by accident.
-        labels: of the pod.
-        annotations: of the pod.
-        requests: of its one container: ``{"cpu": "500m", "memory": "1Gi"}``.
-        node_name: the node it is bound to; empty: pending.
-        scheduler_name: whose it is.
-        priority: as a number.
-        creation_timestamp: such as ``2030-01-01T00:00:00Z``.
+        name: name of the pod.
+        namespace: namespace of the pod.
+        uid: UID of the pod; by default a new one, so that no two pods are equal by accident.
+        labels: labels of the pod.
+        annotations: annotations of the pod.
+        requests: requests of its one container: ``{"cpu": "500m", "memory": "1Gi"}``.
+        node_name: the node that the pod is bound to; empty: pending.
+        scheduler_name: name of the pod's scheduler.
+        priority: priority of the pod, as a number.
+        creation_timestamp: a time such as ``2030-01-01T00:00:00Z``.
         **spec: any other field of ``spec`` under its own name: ``tolerations=[...]``,
             ``affinity={...}``, ``initContainers=[...]``.
     """
@@ -138,16 +137,16 @@ def node_manifest(  # noqa: PLR0913  one keyword for each thing that plugins rea
     unschedulable: bool = False,
     **status: Any,
 ) -> dict[str, Any]:
-    """A node as the API shows it.
+    """Return a node as the API shows it.
 
     Args:
-        name: of the node; ``kubernetes.io/hostname`` says the same.
-        labels: besides that one.
-        annotations: of the node.
-        allocatable: by default 4 cores, 16Gi of memory and 110 pods; what is given replaces single
-            ones, ``{"nvidia.com/gpu": "8"}`` adds one.
+        name: name of the node; the label ``kubernetes.io/hostname`` has it too.
+        labels: further labels.
+        annotations: annotations of the node.
+        allocatable: replaces or adds single amounts, as in ``{"nvidia.com/gpu": "8"}``; by default
+            a node has 4 cores, 16Gi of memory and 110 pods.
         taints: ``key=value:NoSchedule`` or ``(key, value, effect)`` each.
-        unschedulable: cordoned.
+        unschedulable: whether the node is cordoned.
         **status: any other field of ``status`` under its own name: ``conditions=[...]``.
     """
     metadata = {
@@ -169,12 +168,12 @@ def node_manifest(  # noqa: PLR0913  one keyword for each thing that plugins rea
 
 
 def make_pod(name: str = "pod", **fields: Any) -> core.Pod:
-    """A pod; the keywords are those of ``pod_manifest``."""
+    """Make a pod; the keywords are those of ``pod_manifest``."""
     return pod_of(pod_manifest(name, **fields))
 
 
 def pod_of(manifest: Manifest) -> core.Pod:
-    """The pod of a manifest as the core reads it."""
+    """Return the pod of a manifest as the core reads it."""
     body = json.dumps({"Pod": manifest, "Nodes": None, "NodeNames": []}).encode()
     pod = core.read_args(body, watched=core.NodeStore()).pod
     if pod is None:
@@ -184,7 +183,7 @@ def pod_of(manifest: Manifest) -> core.Pod:
 
 
 def make_node(name: str = "node", *, pods: Iterable[PodLike] = (), **fields: Any) -> core.NodeInfo:
-    """A node with pods on it; the other keywords are those of ``node_manifest``."""
+    """Make a node with pods on it; the other keywords are those of ``node_manifest``."""
     manifest = node_manifest(name, **fields)
     placed = [_bound(pod_manifest_of(pod), name) for pod in pods]
     node = node_store([manifest]).get(name, pod_store(placed).snapshot())
@@ -195,12 +194,12 @@ def make_node(name: str = "node", *, pods: Iterable[PodLike] = (), **fields: Any
 
 
 def make_nodes(nodes: NodesLike = 3, **fields: Any) -> core.Nodes:
-    """Several nodes, in their order.
+    """Make several nodes, in their order.
 
     Args:
-        nodes: how many, called ``node-0`` and so on; or labels by name,
-            ``{"a": {"zone": "east"}, "b": {}}``; or names, manifests and nodes of ``make_node``.
-        **fields: what is the same for all that are made here, as in ``node_manifest``.
+        nodes: a number of nodes with the names ``node-0`` and so on; or labels by name, ``{"a":
+            {"zone": "east"}, "b": {}}``; or names, manifests and nodes of ``make_node``.
+        **fields: keywords of ``node_manifest`` for every node that is made here.
     """
     if isinstance(nodes, core.Nodes):
         return nodes
@@ -215,12 +214,12 @@ def make_nodes(nodes: NodesLike = 3, **fields: Any) -> core.Nodes:
 
 
 def pod_manifest_of(pod: PodLike) -> Manifest:
-    """What a pod was made from."""
+    """Return the manifest that a pod was made from."""
     return _PODS.of(pod) if isinstance(pod, core.Pod) else pod
 
 
 def manifests_of_nodes(nodes: NodesLike, **fields: Any) -> Sequence[Manifest]:
-    """What nodes were made from; ``fields`` where they are made here."""
+    """Return the manifests that nodes were made from; ``fields`` is for nodes made here."""
     if isinstance(nodes, core.Nodes):
         return _NODES.of(nodes)
     if isinstance(nodes, int):
@@ -235,21 +234,21 @@ def manifests_of_nodes(nodes: NodesLike, **fields: Any) -> Sequence[Manifest]:
 
 
 def node_store(manifests: Iterable[Manifest]) -> core.NodeStore:
-    """A store that a list has filled."""
+    """Return a store that is filled by a list of these nodes."""
     store = core.NodeStore()
     store.replace(list_of("Node", manifests))
     return store
 
 
 def pod_store(manifests: Iterable[Manifest]) -> core.PodStore:
-    """A store that a list has filled."""
+    """Return a store that is filled by a list of these pods."""
     store = core.PodStore()
     store.replace(list_of("Pod", manifests))
     return store
 
 
 def list_of(kind: str, manifests: Iterable[Manifest]) -> bytes:
-    """A list as the API answers it."""
+    """Return a list in the API's form."""
     metadata = {"resourceVersion": "1"}
     listed = {"kind": f"{kind}List", "apiVersion": "v1", "metadata": metadata}
     return json.dumps(listed | {"items": list(manifests)}).encode()

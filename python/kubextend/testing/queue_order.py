@@ -1,4 +1,4 @@
-"""The order in which the queue would release pods, without a queue that waits for anything."""
+"""The order in which the queue would release pods."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -17,14 +17,14 @@ _GATE = "kubextend.dev/queue"
 def queue_order(
     plugin: Any, pods: Iterable[PodLike], *, args: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """The names of the pods, the one first that a QueueSort plugin lets go first.
+    """Return the names of the pods in the order in which a QueueSort plugin releases them.
 
     Args:
-        plugin: its class, or a plugin that is made.
-        pods: those that wait, in the order in which they came; their gates do not matter.
-        args: its Args, as ``pluginConfig`` has them, if it is given as a class.
+        plugin: the class of the plugin, or an instance.
+        pods: the pods that wait, in order of arrival; their gates do not matter.
+        args: the plugin's Args, as in ``pluginConfig``, if it is given as a class.
 
-    Raises: PluginError: the plugin raised, or answered no bool.
+    Raises: PluginError: the plugin raised, or returned no bool.
     """
     waiting = [_gated(pod) for pod in pods]
     schedulers = {pod.scheduler_name for pod in waiting}

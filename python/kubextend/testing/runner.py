@@ -1,7 +1,7 @@
 """Runs plugins as kubextend does when kube-scheduler calls, with no cluster and no server.
 
-Requests are written as kube-scheduler writes them in names mode, go through the verbs as bytes, and
-their answers are read again. A plugin that fails raises here what it raised there.
+The runner writes requests as kube-scheduler does in names mode, passes them to the verbs as bytes,
+and reads the answers. The failure of a plugin is raised to the test.
 """
 
 import asyncio
@@ -41,23 +41,23 @@ __all__ = [
     "run_score",
 ]
 
-# A weight of ten passes the scale of the wire unrounded: the answer is the score itself.
+# With a weight of ten the verb does not round: its answer is the score itself.
 _EXACT_WEIGHT = 10
 _HOUR_S = 3600.0
 _POLL_S = 0.001
 
 PluginLike: TypeAlias = Any
-"""A plugin, or its class, which is then made with its Args and a Handle."""
+"""A plugin, or its class, of which the runner makes one with its Args and a Handle."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilterResult:
-    """What filter says of each node.
+    """The verdict of filter on each node.
 
     Attributes:
-        kept: names, in the order of the request.
-        rejected: the reason of every other node.
-        unresolvable: those of the rejected that no eviction would help.
+        kept: names of the kept nodes, in the order of the request.
+        rejected: the reason of every other node, by name.
+        unresolvable: names of the rejected nodes that no eviction would help.
         error: why the attempt fails as a whole; empty where it does not.
     """
 
@@ -69,11 +69,11 @@ class FilterResult:
 
 @dataclass(frozen=True, slots=True)
 class BindResult:
-    """How a binding cycle ended.
+    """The result of a binding cycle.
 
     Attributes:
-        node: where the pod was to go.
-        error: why it is not bound; empty where it is.
+        node: the node for the pod.
+        error: why the pod is not bound; empty where it is.
     """
 
     node: str
@@ -89,28 +89,28 @@ class _Everyones(Profiles):
     """One profile for every pod, whatever its schedulerName."""
 
     def for_pod(self, pod: core.Pod) -> Profile | None:
-        """The profile."""
+        """Return the one profile."""
         del pod
         return next(iter(self.by_scheduler_name.values()))
 
 
 class Runner:
-    """Plugins over the nodes and pods of a test; it remembers what was bound.
+    """Runs plugins on the nodes and pods of a test, and remembers what was bound.
 
     Args:
-        plugins: in their order, at every point that they extend.
-        nodes: as ``make_nodes`` takes them.
-        pods: those that exist, bound ones by their ``node_name``.
-        args: Args by plugin name, as ``pluginConfig`` has them, for plugins given as classes.
-        weights: of scores by plugin name; 1 where none is given.
-        kubernetes_client: what a plugin finds as ``handle.kubernetes_client``.
-        binder: what binds where no plugin does; by default it is written down.
+        plugins: the plugins in their order, at every point that they extend.
+        nodes: nodes in any form that ``make_nodes`` takes.
+        pods: the existing pods; a bound pod has a ``node_name``.
+        args: Args by plugin name, as in ``pluginConfig``, for plugins given as classes.
+        weights: weights of scores by plugin name; 1 where none is given.
+        kubernetes_client: the client that a plugin finds as ``handle.kubernetes_client``.
+        binder: binds where no plugin does; by default the runner records the binding.
 
     Attributes:
-        handle: what plugins given as classes were made with.
-        verbs: what answers.
-        bindings: who is bound where, by UID.
-        activations: who was woken.
+        handle: the Handle of plugins given as classes.
+        verbs: the verbs that answer.
+        bindings: the node of each bound pod, by UID.
+        activations: the pods that were woken.
     """
 
     def __init__(  # noqa: PLR0913  one keyword for each thing that a test may choose
@@ -130,7 +130,7 @@ class Runner:
         self.bindings = Bindings()
         self.activations = Activations()
         self.waiting_pods = WaitingPods()
-        # As in production: pods are watched where a plugin says that it needs them.
+        # As in production, pods are watched where a plugin says that it needs them.
         needed = any(getattr(plugin, "needs_pods", False) for plugin in plugins)
         watched = self._pods if needed else None
         self.handle = Handle(
@@ -143,8 +143,8 @@ class Runner:
         self.plugins = [
             made(plugin, (args or {}).get(plugin.name), self.handle) for plugin in plugins
         ]
-        # Each call comes an hour after the last one: what limits how often something may change in
-        # a minute has nothing to hold back in a test.
+        # Each call comes an hour after the last one, so that no limit per minute takes effect in a
+        # test.
         hours = itertools.count(1)
         self.verbs = Verbs(
             _Everyones.of([_profile(self.plugins, weights or {}, self.handle)]),
@@ -159,11 +159,11 @@ class Runner:
         )
 
     def filter(self, pod: PodLike, nodes: Sequence[str] | None = None) -> FilterResult:
-        """PreFilter, Filter and, where nothing is left, PostFilter.
+        """Run PreFilter, Filter and, where no node is left, PostFilter.
 
         Args:
-            pod: the one to place.
-            nodes: names of those that are asked about; None: all.
+            pod: the pod to place.
+            nodes: names of the nodes to ask about; None: all.
 
         Raises: PluginError: a plugin failed.
         """
@@ -175,7 +175,7 @@ class Runner:
         return FilterResult(kept, rejected, frozenset(unresolvable), answer["Error"])
 
     def prioritize(self, pod: PodLike, nodes: Sequence[str] | None = None) -> dict[str, int]:
-        """PreScore, Score and NormalizeScore: points by node, as kube-scheduler gets them.
+        """Run PreScore, Score and NormalizeScore; return points by node, as for kube-scheduler.
 
         Raises: PluginError: a plugin failed.
         """
@@ -184,10 +184,10 @@ class Runner:
         return {host["Host"]: host["Score"] for host in answer or ()}
 
     def preempt(self, pod: PodLike, victims: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-        """The candidates that are left, each with its victims.
+        """Return the candidates that are left, each with its victims.
 
         Args:
-            pod: the one to place.
+            pod: the pod to place.
             victims: UIDs by node, as kube-scheduler proposes them.
 
         Raises: PluginError: a plugin failed.
@@ -209,13 +209,13 @@ class Runner:
         }
 
     def bind(self, pod: PodLike, node: str) -> BindResult:
-        """Reserve, Permit, PreBind, Bind, PostBind, to their end; otherwise like ``binding``."""
+        """Run the binding cycle from Reserve to PostBind to its end; otherwise like ``binding``."""
         return asyncio.run(self.binding(pod, node))
 
     async def binding(self, pod: PodLike, node: str) -> BindResult:
-        """The binding cycle of one pod; while Permit holds it, it is in ``waiting_pods``.
+        """Run the binding cycle of one pod; ``waiting_pods`` has the pod while Permit holds it.
 
-        Raises: PluginError: a plugin failed; Unreserve of all has run.
+        Raises: PluginError: a plugin failed; Unreserve of every plugin has run.
         """
         manifest = pod_manifest_of(pod)
         self._seen("ADDED", manifest)
@@ -235,9 +235,9 @@ class Runner:
         return result
 
     async def held(self, pod: PodLike, timeout_s: float = 5.0) -> HeldPod:
-        """The pod as Permit holds it, once it does; to be called while its ``binding`` waits.
+        """Wait until Permit holds the pod, and return it; call this while ``binding`` waits.
 
-        Raises: TimeoutError: no plugin holds it.
+        Raises: TimeoutError: no plugin holds the pod.
         """
         uid = pod_manifest_of(pod)["metadata"]["uid"]
         async with asyncio.timeout(timeout_s):
@@ -246,9 +246,9 @@ class Runner:
         return held
 
     def schedule(self, pod: PodLike) -> str | None:
-        """One whole attempt: the node that the pod is bound to, None if it is bound to none.
+        """Run one whole attempt; return the node that the pod is bound to, or None.
 
-        Of nodes with equal points the first is taken, where kube-scheduler would draw one.
+        Of nodes with equal points the runner takes the first, where kube-scheduler would draw one.
 
         Raises: PluginError: a plugin failed.
         """
@@ -260,7 +260,7 @@ class Runner:
         return best if self.bind(pod, best).bound else None
 
     def delete(self, pod: PodLike) -> None:
-        """The pod is gone, as the watch would tell."""
+        """Delete the pod, as the watch would report it."""
         self._seen("DELETED", pod_manifest_of(pod))
 
     def _request(self, pod: PodLike, nodes: Sequence[str] | None) -> bytes:
@@ -280,16 +280,16 @@ def run_filter(
     pods: Iterable[PodLike] = (),
     args: Mapping[str, Any] | None = None,
 ) -> FilterResult:
-    """What filter answers with this plugin alone.
+    """Return the answer of filter with this plugin alone.
 
     Args:
         plugin: a plugin or its class.
-        pod: the one to place.
-        nodes: as ``make_nodes`` takes them.
-        pods: those that are on nodes.
-        args: its Args, if it is given as a class.
+        pod: the pod to place.
+        nodes: nodes in any form that ``make_nodes`` takes.
+        pods: the pods that are on nodes.
+        args: the plugin's Args, if it is given as a class.
 
-    Raises: PluginError: it failed.
+    Raises: PluginError: the plugin failed.
     """
     return _alone(plugin, nodes, pods, args).filter(pod)
 
@@ -302,7 +302,7 @@ def run_score(
     pods: Iterable[PodLike] = (),
     args: Mapping[str, Any] | None = None,
 ) -> dict[str, int]:
-    """The plugin's scores by node, 0..100 after NormalizeScore; otherwise like ``run_filter``."""
+    """Return the plugin's scores by node, 0..100 and normalised; otherwise like ``run_filter``."""
     return _alone(plugin, nodes, pods, args).prioritize(pod)
 
 
@@ -315,7 +315,7 @@ def run_binding_cycle(  # noqa: PLR0913  those of run_filter and a node
     pods: Iterable[PodLike] = (),
     args: Mapping[str, Any] | None = None,
 ) -> BindResult:
-    """How the binding cycle of a pod ends; otherwise like ``run_filter``."""
+    """Run the binding cycle of a pod and return its result; otherwise like ``run_filter``."""
     runner = _alone(plugin, nodes, pods, args)
     runner.filter(pod, [node])
     return runner.bind(pod, node)
@@ -324,9 +324,9 @@ def run_binding_cycle(  # noqa: PLR0913  those of run_filter and a node
 def made(
     plugin: PluginLike, args: Mapping[str, Any] | None = None, handle: Handle | None = None
 ) -> Any:
-    """The plugin itself: made from its class, with Args read as a configuration is read.
+    """Return the plugin, made of its class with Args that are read like a configuration.
 
-    Raises: ValueError: the Args are not what it takes, or it was made already and cannot take any.
+    Raises: ValueError: the Args do not fit, or an instance is given together with Args.
     """
     if not isinstance(plugin, type):
         if args is not None:
@@ -369,7 +369,7 @@ def _profile(plugins: Sequence[Any], weights: Mapping[str, int], handle: Handle)
 
 
 class _Failures(logging.Handler):
-    """Keeps the plugin failures that verbs log, since their answers only name the plugin."""
+    """Keeps the plugin failures that verbs log, since the verbs' answers only name the plugin."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

@@ -1,6 +1,7 @@
-"""The extender's verbs: bytes of a request in, bytes of its answer out.
+"""The extender's verbs: each turns the bytes of a request into the bytes of its answer.
 
-Arguments are read by the core, a profile decides, the core writes. Must know nothing of HTTP.
+The core reads the arguments, a profile decides, the core writes the answer. No module here may know
+HTTP.
 """
 
 from kubextend.verbs.verbs import Verbs

@@ -1,4 +1,4 @@
-"""The small answers of every verb, those that name no node."""
+"""Answers that name no node, for every verb."""
 
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -23,32 +23,33 @@ __all__ = [
 QuickVerb: TypeAlias = Literal["filter", "prioritize", "preempt"]
 Verb: TypeAlias = QuickVerb | Literal["bind"]
 Result: TypeAlias = Literal["ok", "error", "unknown_scheduler"]
-# Of a request or of an answer: a large one may be in memory that is used again.
+# A request or an answer. The memory of a large one may be used again.
 Body: TypeAlias = bytes | core.BodyBuffer
 
 _INTERNAL = "kubextend failed internally; its log says where"
 
 
 class Answer(NamedTuple):
-    """What goes back to kube-scheduler, and how the call counts.
+    """An answer for kube-scheduler, and how metrics count the call.
 
     Attributes:
         body: the JSON.
-        result: ``ok``, or ``error`` where the verb could not do its work; ``unknown_scheduler``
-            where no profile is for the pod.
+        result: ``ok``; ``error`` where the verb could not do its work; ``unknown_scheduler`` where
+            no profile is for the pod.
     """
 
     body: Body
     result: Result = "ok"
 
 
-# The list has no room for an error, and kube-scheduler adds nothing for a host it does not name.
+# HostPriorityList has no field for an error. kube-scheduler adds nothing for a node that the list
+# does not name.
 NO_SCORES = Answer(b"[]", "error")
-# An empty map ends the preemption; anything else would evict.
+# An empty map ends the preemption; any other answer would evict pods.
 NO_VICTIMS = Answer(b'{"NodeNameToMetaVictims":{}}', "error")
 
-# Neither Nodes nor NodeNames: kube-scheduler reads that no node is left. It is how to reject nodes
-# that we do not know, where an Error would be ignored.
+# Where Nodes and NodeNames are both null, kube-scheduler reads that no node is left. kubextend
+# rejects unknown nodes this way where kube-scheduler would ignore an Error.
 REJECTS_ALL = Answer(
     b'{"Nodes":null,"NodeNames":null,"FailedNodes":null,'
     b'"FailedAndUnresolvableNodes":null,"Error":""}',
@@ -57,7 +58,7 @@ REJECTS_ALL = Answer(
 
 
 def filter_error(text: str) -> Answer:
-    """ExtenderFilterResult that fails the attempt, with every field under its Go name."""
+    """Build an ExtenderFilterResult that fails the attempt, with every field under its Go name."""
     result = {
         "Nodes": None,
         "NodeNames": None,
@@ -69,17 +70,17 @@ def filter_error(text: str) -> Answer:
 
 
 def binding(error: str = "") -> Answer:
-    """ExtenderBindingResult; no error text means that the pod is bound."""
+    """Build an ExtenderBindingResult; no error text means that the pod is bound."""
     return Answer(orjson.dumps({"Error": _encodable(error)}), "error" if error else "ok")
 
 
 def failure(verb: Verb) -> Body:
-    """What a verb answers when kubextend itself failed in the middle of it."""
+    """Return the answer of a verb in which kubextend itself failed."""
     return unable(verb, _INTERNAL).body
 
 
 def unable(verb: Verb, why: str) -> Answer:
-    """What a verb answers where it decides nothing, so that no pod is placed or evicted for it."""
+    """Return an answer that decides nothing: kube-scheduler places and evicts no pod for it."""
     match verb:
         case "filter":
             return filter_error(why)
@@ -92,5 +93,5 @@ def unable(verb: Verb, why: str) -> Answer:
 
 
 def _encodable(text: str) -> str:
-    """The text without lone surrogates, which no JSON writer takes."""
+    """Replace lone surrogates in a text, because no JSON writer takes them."""
     return text.encode(errors="replace").decode()

@@ -1,7 +1,7 @@
-"""The CycleState of each pod's last attempt: begun by filter, read by prioritize and bind.
+"""The CycleState of each pod's last attempt: filter begins it, prioritize and bind read it.
 
-The requests name a pod and no attempt, so the UID of the pod is what finds it. An attempt that
-left no node is dropped; one whose bind never comes is forgotten when many others came after it.
+A request names a pod and no attempt, so kubextend finds an attempt by the UID of its pod. kubextend
+drops an attempt that left no node, and forgets one without a bind once many others came after it.
 """
 
 import threading
@@ -22,10 +22,10 @@ class Attempt:
     """One scheduling attempt of a pod.
 
     Attributes:
-        pod: as the filter request brought it.
-        state: what its plugins tell each other.
-        nominated_alone: kube-scheduler asks about the nominated node first, and about all nodes in
-            the same cycle where that one is rejected.
+        pod: the pod as the filter request brought it.
+        state: what the plugins of the attempt tell each other.
+        nominated_alone: whether kube-scheduler asks about the nominated node alone; if that node is
+            rejected, kube-scheduler asks about all nodes in the same cycle.
     """
 
     pod: core.Pod
@@ -37,25 +37,27 @@ class Attempts:
     """The last attempt of each pod; safe to use from many threads.
 
     Args:
-        limit: attempts kept, as of ``KeptPods``.
+        limit: attempts kept, see ``KeptPods``.
     """
 
     def __init__(self, limit: int = _LIMIT) -> None:
         self._lock = threading.Lock()
         self._attempts: KeptPods[str, Attempt] = KeptPods(limit)
         self._limit = limit
-        # The nominated node of each pod whose last attempt asked about that one alone, in vain.
+        # The nominated node of each pod whose last attempt was about that node alone, and left no
+        # node.
         self._left_nominated: OrderedDict[str, str] = OrderedDict()
 
     def begin(self, pod: core.Pod, nodes: core.Nodes | None = None) -> Attempt:
-        """A new attempt, which takes the place of the pod's last one.
+        """Begin an attempt, which replaces the pod's last one.
 
         Where in-tree filters left no other node, kube-scheduler's call for the nominated node and
-        its call for all nodes are equal. One follows the other, so the second is for all nodes.
+        its call for all nodes are equal. The second of two such calls is for all nodes.
 
         Args:
             pod: the pod.
-            nodes: those that kube-scheduler asks about; None: it does not ask which fit.
+            nodes: the nodes that kube-scheduler asks filter about; None: the call is no filter
+                call.
         """
         only = nodes.names[0] if nodes is not None and len(nodes) == 1 else ""
         nominated_alone = bool(only) and only == pod.nominated_node_name
@@ -67,17 +69,17 @@ class Attempts:
         return attempt
 
     def find(self, uid: str) -> Attempt | None:
-        """The pod's last attempt, if it is still known."""
+        """Return the pod's last attempt, if it is still known."""
         with self._lock:
             return self._attempts.get(uid)
 
     def take(self, uid: str) -> Attempt | None:
-        """The same, and it is forgotten: a bind keeps the one it started with."""
+        """Return the pod's last attempt and forget it: a bind keeps the attempt it began with."""
         with self._lock:
             return self._attempts.pop(uid)
 
     def drop(self, attempt: Attempt) -> None:
-        """Forgets it, unless a newer one took its place: it left no node, or it failed."""
+        """Forget an attempt that left no node or failed, unless a newer one has replaced it."""
         uid = attempt.pod.uid
         with self._lock:
             if self._attempts.get(uid) is not attempt:
@@ -89,5 +91,5 @@ class Attempts:
                     self._left_nominated.popitem(last=False)
 
     def __len__(self) -> int:
-        """How many are kept."""
+        """Return how many attempts are kept."""
         return len(self._attempts)

@@ -1,4 +1,4 @@
-"""bind: the binding cycle of the node that kube-scheduler chose."""
+"""bind: run the binding cycle for the node that kube-scheduler chose."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ from kubextend.verbs.unknown_schedulers import UnknownSchedulers
 __all__ = ["BindVerb", "InThread"]
 
 InThread: TypeAlias = Callable[[Callable[[], Any]], Coroutine[Any, Any, Any]]
-"""Runs a call that blocks, in a thread."""
+"""Runs a blocking call in a thread."""
 
 _LOGGER = logging.getLogger(__name__)
 _NO_BINDER = (
@@ -51,9 +51,10 @@ class _UnderWay:
     """The binding cycle of one request.
 
     Attributes:
-        cycle: which one.
-        task: that of the request: one more for each pod that waits would cost a KB.
-        given_up: made by the first newer request, which cancels the task; done when it has ended.
+        cycle: the binding cycle.
+        task: the request's own task; a second task would cost a KB for each pod that waits.
+        given_up: made by the first newer request, which cancels the task; done when the task has
+            ended.
     """
 
     cycle: BindingCycle
@@ -61,38 +62,41 @@ class _UnderWay:
     given_up: asyncio.Future[None] | None = None
 
     async def replace(self) -> None:
-        """What it reserved is given up afterwards, or its pod is bound after all."""
+        """Cancel the cycle and wait until it has given up its reservations or bound its pod."""
         if self.given_up is None:
             self.given_up = asyncio.get_running_loop().create_future()
             self.task.cancel()
         await asyncio.wait([self.given_up])
 
     def end(self) -> None:
-        """Who replaced it may go on."""
+        """Let a newer request, which waits in ``replace``, go on."""
         if self.given_up is not None:
             self.task.uncancel()
             self.given_up.set_result(None)
 
 
 class BindVerb:
-    """Runs the binding cycle of the pod's profile; writes nothing where a name is missing.
+    """The bind verb: runs the binding cycle of the pod's profile.
+
+    A request in which a name is missing writes nothing.
 
     Args:
-        profiles: by scheduler name.
-        stores: where the chosen node is looked up.
-        unknown_schedulers: told of pods that no plugin is for.
-        readiness: whether plugins may be asked.
+        profiles: profiles by scheduler name.
+        stores: where bind looks up the chosen node.
+        unknown_schedulers: counts pods whose scheduler has no profile.
+        readiness: says whether plugins may be asked.
         attempts: where filter left the CycleState.
         waiting_pods: where pods are found while Permit holds them.
-        rejected_permits: told of pods that Permit rejected, since an Error cannot park them.
-        parked: told when something is given up that other pods may have been rejected for.
+        rejected_permits: remembers pods that Permit rejected, because an Error cannot park them.
+        parked: told when a pod gives up what other pods may have been rejected for.
         binder: posts the Binding; None without access to an API.
         pods: watched pods and the ledger; None where no plugin needs them.
-        pod_reader: reads a pod that nobody else knows; None without access to an API.
+        pod_reader: reads a pod that neither attempts nor watched pods have; None without access to
+            an API.
         failures: told of every plugin that failed.
         limits: the threads of plugins, and their breakers.
-        timeout_s: kube-scheduler's for this verb; None: nobody waits.
-        look_timeout_s: how long the filters may take that look at the chosen node once more.
+        timeout_s: how long kube-scheduler waits for this verb; None: for ever.
+        look_timeout_s: how long filters may take to look at the chosen node once more.
         in_thread: runs a call that blocks on the Kubernetes API.
     """
 
@@ -134,15 +138,15 @@ class BindVerb:
         self._in_thread = in_thread
         self._under_way: dict[str, _UnderWay] = {}
         self._bindings: set[str] = set()
-        # Not of threads: one that hangs must not hold it for ever.
+        # A lock for tasks and not for threads: a thread that hangs must not hold the lock for ever.
         self._room = asyncio.Lock()
 
     async def __call__(self, body: Body, arrived_s: float | None = None) -> Answer:
-        """ExtenderBindingResult, once the pod is bound or cannot be.
+        """Return an ExtenderBindingResult once the pod is bound or cannot be bound.
 
         Args:
-            body: the request's.
-            arrived_s: when it came, on the clock of ``time.monotonic``; None: now.
+            body: the body of the request.
+            arrived_s: when the request came, on the clock of ``time.monotonic``; None: now.
 
         Raises: WireError: the body cannot be read.
         """
@@ -199,7 +203,7 @@ class BindVerb:
     async def _bound_without_plugins(
         self, pod: core.Pod, node: str, default_bind: Callable[[], Coroutine[None, None, None]]
     ) -> Answer:
-        """No plugin has a part in it, but plugins of other pods count this one from now on."""
+        """Bind a pod that no plugin takes part in; plugins of other pods count it from now on."""
         if self._pods is None:
             await default_bind()
             return binding()
@@ -220,8 +224,8 @@ class BindVerb:
             status = await self._in_turn(cycle, partial(self._assumed, profile, cycle))
         finally:
             if not cycle.bound:
-                # kube-scheduler lets go of a deleted pod at once, and may ask about the next one
-                # while this one still has what it reserved.
+                # kube-scheduler lets go of a deleted pod at once, and may ask about the next pod
+                # while the deleted one still has its reservations.
                 self._parked.expect_change()
         if cycle.permit_rejected:
             self._rejected_permits.remember(pod, status)
@@ -230,15 +234,15 @@ class BindVerb:
         return status
 
     async def _post(self, args: core.BindingArgs, binder: Binder, bind_time: BindTime) -> None:
-        """The pod is bound.
+        """Post the Binding of the pod.
 
         Raises:
-            ClusterError: it is not.
+            ClusterError: the API refused, so the pod is not bound.
             TimeoutError: kube-scheduler has given up, or soon will, and may place the pod anew.
         """
 
         def write() -> None:
-            # A thread may have become free late.
+            # The write may begin late, because no thread was free earlier.
             left_s = bind_time.all_left_s()
             if left_s is not None and left_s <= 0:
                 raise TimeoutError
@@ -253,29 +257,29 @@ class BindVerb:
             self._bindings.discard(binding_of)
 
     def bindings_under_way(self) -> list[str]:
-        """Which pods the API is asked to bind, and to which nodes; its answers are not there."""
+        """Return which pods the API is asked to bind, to which nodes, without an answer so far."""
         return sorted(self._bindings)
 
     def node_deleted(self, name: str) -> None:
-        """No pod is bound to it any more, and those that Permit holds are sent back; any thread."""
+        """Stop each bind to a deleted node, also of pods that Permit holds; any thread may call."""
         for under_way in list(self._under_way.values()):
             if under_way.cycle.node_name == name:
                 under_way.cycle.lose_node(DELETED)
 
     def nodes_listed(self) -> None:
-        """What a list does not show was deleted; from any thread."""
+        """Stop the binds to nodes that a whole list no longer shows; any thread may call."""
         for under_way in list(self._under_way.values()):
             if under_way.cycle.why_not_there() in GONE:
                 under_way.cycle.lose_node(DELETED)
 
     def _why_not_on(self, node: str, pod: core.Pod, chosen_uid: str | None) -> str:
         if self._stores.watched is None:
-            # What full-mode requests brought is as old as they are.
+            # Nodes of full-mode requests may be outdated by now.
             return ""
         return why_not_on(self._stores.watched_node(node), pod, chosen_uid)
 
     async def _pod_of(self, args: core.BindingArgs, attempt: Attempt | None) -> core.Pod | None:
-        """The pod that is to be bound; None where no profile has a part in binding.
+        """Return the pod to bind; None where no profile takes part in binding.
 
         A bind request names its pod and no more. The pod itself comes from the attempt that chose
         the node, or else from the watched pods, or else from the API.
@@ -303,9 +307,9 @@ class BindVerb:
         node: str,
         bind_time: BindTime,
     ) -> CycleState:
-        """The state of the attempt that chose the node; where it is lost, PreFilter makes it anew.
+        """Return the state of the attempt that chose the node; PreFilter makes a lost state anew.
 
-        Raises: PluginError: PreFilter could not.
+        Raises: PluginError: PreFilter failed.
         """
         if attempt is not None:
             return attempt.state
@@ -318,10 +322,10 @@ class BindVerb:
     async def _in_turn(
         self, cycle: BindingCycle, run: Callable[[], Coroutine[None, None, Status]]
     ) -> Status:
-        """One binding cycle a pod: a newer request means that the scheduler gave up the older."""
+        """Run one binding cycle per pod: a newer request means that the older was given up."""
         uid = cycle.pod.uid
         while (older := self._under_way.get(uid)) is not None:
-            # What the older one reserved is given up before the newer one reserves.
+            # The older cycle gives up its reservations before the newer one reserves.
             await older.replace()
             if older.cycle.bound:
                 return _bound_already(older.cycle.node_name, cycle.node_name)
@@ -337,20 +341,20 @@ class BindVerb:
             mine.end()
 
     async def _assumed(self, profile: Profile, cycle: BindingCycle) -> Status:
-        """The cycle, with the pod in the ledger from before Reserve until it is seen bound."""
+        """Run the cycle, with the pod in the ledger from before Reserve until it is seen bound."""
         if self._pods is None:
             return await cycle.run()
         store = self._pods.store
         if profile.counts_pods:
-            # kube-scheduler may ask about the next pod before it asks us to bind this one, so two
-            # pods may have been let onto room for one. Looking again and taking the room is one
-            # step.
+            # kube-scheduler may ask about the next pod before it asks us to bind this one, so
+            # filters may have let two pods onto room for one. Looking again and taking the room is
+            # one step.
             async with self._room:
                 status = await self._look_again(profile, cycle)
                 if not status.is_success:
                     return status
-                # Here and not on the thread that looked: that one goes on where nobody waits for
-                # it any more, and what it took nobody would give back.
+                # Assume the pod here and not on the thread that looked: that thread goes on after
+                # its timeout, and nobody would give back what it took.
                 store.assume(cycle.pod, cycle.node_name)
         else:
             store.assume(cycle.pod, cycle.node_name)
@@ -361,8 +365,8 @@ class BindVerb:
                 store.forget(cycle.pod.uid)
 
     async def _look_again(self, profile: Profile, cycle: BindingCycle) -> Status:
-        """Success: the filters of the profile still let the pod onto its node."""
-        # Pods of all profiles that count pods wait here: a filter that hangs may not use up the
+        """Return Success if the profile's filters still let the pod onto its node."""
+        # Pods of all profiles that count pods wait here, so a filter that hangs must not use up the
         # minutes that a bind has.
         left_s = cycle.time.plugins_left_s()
         look_s = self._look_timeout_s if left_s is None else min(left_s, self._look_timeout_s)
@@ -391,7 +395,7 @@ def _this_task() -> asyncio.Task[Any]:
 
 
 def _bound_already(node: str, wanted: str) -> Status:
-    """What a request is told whose pod another one has bound."""
+    """Return the status for a request whose pod another request has bound."""
     if node == wanted:
         return Status.success()
     return Status.error(f"the pod is bound to node {node}, not to {wanted}")

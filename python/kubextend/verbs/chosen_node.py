@@ -1,6 +1,6 @@
-"""Whether the node that kube-scheduler chose may still take the pod when it is to be bound.
+"""Checks whether the node that kube-scheduler chose may still take the pod when bind begins.
 
-A pod may be held for minutes, and the API binds it to a node that does not exist any more.
+Permit may hold a pod for minutes, and the API would bind the pod to a node that no longer exists.
 """
 
 from typing import Final
@@ -12,26 +12,26 @@ __all__ = ["DELETED", "GONE", "why_not_on"]
 DELETED: Final = "the node was deleted"
 _NOT_KNOWN: Final = "the node is not among those that kubextend watches"
 GONE: Final = frozenset({DELETED, _NOT_KNOWN})
-"""Where a list of the nodes makes one of these true, the node was deleted meanwhile."""
+"""The answers of ``why_not_on`` which, after a whole list, mean that the node was deleted."""
 
 _CORDONED: Final = "the node is cordoned, and the pod does not tolerate that"
 _TAINT: Final = "node.kubernetes.io/unschedulable"
 
 
 def why_not_on(node: core.NodeInfo | None, pod: core.Pod, chosen_uid: str | None = None) -> str:
-    """Why the pod must not be bound to the node as it is now; empty where it may.
+    """Return why the pod must not be bound to the node as it is now; empty where it may be.
 
     Args:
-        node: as the watch shows it; None where it shows none.
-        pod: the one that is to be bound.
-        chosen_uid: the UID of the node when the bind began; None: it was not known then.
+        node: the node as the watch shows it; None where the watch shows none.
+        pod: the pod to bind.
+        chosen_uid: the UID of the node when the bind began; None: the UID was not known then.
 
     Source: kubernetes v1.36 pkg/scheduler/framework/plugins/nodeunschedulable Filter
     """
     if node is None or not node.known:
         return _NOT_KNOWN
     if chosen_uid is not None and node.uid != chosen_uid:
-        # Another node has its name, and nothing that was decided holds for that one.
+        # Another node has the name now, and no decision about the old node holds for the new one.
         return DELETED
     if node.unschedulable and not any(map(_tolerates_cordons, pod.tolerations)):
         return _CORDONED
@@ -39,7 +39,7 @@ def why_not_on(node: core.NodeInfo | None, pod: core.Pod, chosen_uid: str | None
 
 
 def _tolerates_cordons(toleration: tuple[str, str, str, str]) -> bool:
-    """Whether it tolerates the taint of cordoned nodes, NoSchedule with an empty value.
+    """Return whether a toleration covers the taint of cordoned nodes: NoSchedule, empty value.
 
     Source: kubernetes v1.36 staging/src/k8s.io/api/core/v1/toleration.go ToleratesTaint
     """

@@ -1,4 +1,4 @@
-"""What a failing plugin leaves behind: a count, a line in the log, a sentence that goes out."""
+"""What a failing plugin leaves behind: a count, a log line, and a sentence for kube-scheduler."""
 
 import logging
 
@@ -12,19 +12,19 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Failures:
-    """Takes note of every plugin that failed, once for each failure.
+    """Counts and logs every failure of a plugin once.
 
     Args:
-        metrics: what is counted.
+        metrics: where failures are counted.
     """
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
     def note(self, error: PluginError, consequence: str) -> None:
-        """The failure is counted and logged, together with what the verb made of it."""
+        """Count and log a failure, together with its consequence for the verb."""
         if isinstance(error, UncalledError):
-            # That the breaker opened, and why, is in the log already.
+            # The breaker has already logged that it opened, and why.
             self._metrics.plugin_calls_refused(error.plugin).inc()
             _LOGGER.debug("%s: %s", consequence, error)
             return
@@ -33,5 +33,5 @@ class Failures:
 
 
 def sentence(error: PluginError) -> str:
-    """What kube-scheduler is told: only the name, as a text that varies makes it ask for ever."""
+    """Say which plugin failed, and no more: kube-scheduler asks again whenever the text varies."""
     return f'{error.extension_point} plugin "{error.plugin}" failed'

@@ -1,4 +1,4 @@
-"""filter: which of the nodes a pod may run on, and why not on the others."""
+"""filter: which nodes a pod may run on, and why it may not run on the others."""
 
 import logging
 from collections.abc import Callable
@@ -31,25 +31,25 @@ _NOT_PERMITTED = "a Permit plugin rejected the pod"
 
 
 class FilterVerb:
-    """Runs the filters of the pod's profile over the nodes of the request.
+    """The filter verb: runs the filters of the pod's profile over the nodes of the request.
 
     Args:
-        profiles: by scheduler name.
+        profiles: profiles by scheduler name.
         stores: where the nodes come from.
-        readiness: whether plugins may be asked.
-        attempts: where the CycleState of this attempt is found by the verbs that follow.
-        unknown: since when a name is unknown.
-        unknown_schedulers: told of pods that no plugin is for.
-        parked: told of every pod that was rejected everywhere.
-        reasons: keeps what such a pod is told from changing all the time.
-        rejected_permits: pods that are not to be tried, since Permit rejected them.
+        readiness: says whether plugins may be asked.
+        attempts: where later verbs find the CycleState of this attempt.
+        unknown: since when node names are unknown.
+        unknown_schedulers: counts pods whose scheduler has no profile.
+        parked: told of every pod that was rejected on every node.
+        reasons: keeps the reasons that kube-scheduler reads from changing all the time.
+        rejected_permits: pods that Permit rejected, and that are not tried again yet.
         failures: told of every plugin that failed.
-        look_again: asks the filters about such a pod later on.
-        metrics: what is counted.
-        ignorable: kube-scheduler ignores an Error of ours, so a failing plugin has to reject.
-        half_time: begins to count when it is called, and says whether half of the verb's time is
-            left.
-        pool: gives the memory of large answers; None: always bytes.
+        look_again: asks the filters about a rejected pod later on.
+        metrics: where nodes are counted.
+        ignorable: kube-scheduler ignores our Errors, so a failing plugin has to reject instead.
+        half_time: starts a count, and returns a function that says whether half of the verb's time
+            is left.
+        pool: gives the memory of large answers; None: answers are ``bytes``.
     """
 
     def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
@@ -88,7 +88,7 @@ class FilterVerb:
         self._pool = pool
 
     def __call__(self, body: Body) -> Answer:
-        """ExtenderFilterResult: kept nodes as they came in, every other one with its reason.
+        """Return an ExtenderFilterResult: kept nodes as they came in, rejected ones with a reason.
 
         Raises: WireError: the body cannot be read.
         """
@@ -101,7 +101,7 @@ class FilterVerb:
         self._metrics.nodes("filter").observe(len(args.nodes))
         profile = self._profiles.for_pod(args.pod)
         if profile is not None and (said := self._rejected_permits.find(args.pod.uid)):
-            # Evicting pods would not change what Permit said, so no node is offered for it.
+            # Evicting pods would not change Permit's answer, so every node is unresolvable.
             reason = said.reason or _NOT_PERMITTED
             return Answer(args.filter_answer([(args.nodes.everything(), reason, True)], self._pool))
         if profile is None or not profile.rejects:
@@ -129,8 +129,8 @@ class FilterVerb:
             )
             unknown = ~nodes.known
             undecided = unknown.any() and self._too_new(nodes, unknown) and not passing.any()
-            # An Error that is ignored places the pod on any node, those that filters rejected just
-            # now among them. A rejection is taken back too: the pod is woken with the new node.
+            # An ignored Error places the pod on any node, even on one that filters rejected just
+            # now. A rejection is undone later: the watch brings the new node and the pod is woken.
             if undecided and not self._ignorable:
                 self._attempts.drop(attempt)
                 return filter_error(_NOT_SEEN_YET)
@@ -145,7 +145,7 @@ class FilterVerb:
             raise
         except BaseException:
             self._attempts.drop(attempt)
-            # A panic of the core: not even that may place a pod on an ignored Error.
+            # Not even a panic of the core may place a pod by an ignored Error.
             _LOGGER.exception("filter failed")
             return self._failed("kubextend failed internally", args, nodes)
         entries = entries_of(unknown, outcome.rejections)
@@ -162,7 +162,7 @@ class FilterVerb:
         return Answer(args.filter_answer(entries, self._pool))
 
     def _post_filter(self, profile: Profile, attempt: Attempt, outcome: FilterOutcome) -> None:
-        """PostFilter is told; where it fails the pod stays unschedulable, as in kube-scheduler.
+        """Call PostFilter; if PostFilter fails the pod stays unschedulable, as in kube-scheduler.
 
         Source: kubernetes v1.36 pkg/scheduler/schedule_one.go schedulingCycle
         """
@@ -181,7 +181,8 @@ class FilterVerb:
         nodes: core.Nodes,
         entries: list[Entry],
     ) -> list[Entry]:
-        # The nodes of a full-mode request are its own: nothing would have changed in them.
+        # A full-mode request brings its own nodes, and they never change: a second look finds
+        # nothing.
         look_again = partial(self._entries_now, profile, pod, nodes) if args.names_mode else None
         return self._reasons.steady(pod, entries, look_again)
 
@@ -193,7 +194,7 @@ class FilterVerb:
         return None if passing.any() else entries_of(~latest.known, outcome.rejections)
 
     def _tell_run(self, profile: Profile, args: core.ExtenderArgs, nodes: core.Nodes) -> None:
-        """Whoever waits for this run learns what to do when it takes too long."""
+        """Tell whoever waits for this run what to do when the run takes too long."""
         if (run := current_run()) is not None:
             run.may_go_on_without = profile.ignored
             run.answer_instead = lambda why: self._failed(why, args, nodes).body

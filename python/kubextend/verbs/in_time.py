@@ -1,8 +1,8 @@
-"""An answer before kube-scheduler's timeout, whatever plugins do.
+"""Answers before kube-scheduler's timeout, whatever plugins do.
 
-A verb runs on a thread and is waited for until 80 % of the timeout are over, counted from the
-arrival of the request's head. Where the verb can be answered without the plugin that takes so long,
-that one is given up earlier, and the verb is run again without it in the time that is left.
+A verb runs on a thread. kubextend waits until 80 % of the timeout are over, counted from the
+arrival of the request's head. Where a verb can answer without its slowest plugin, kubextend gives
+up that plugin at 60 % and runs the verb again without the plugin in the time that is left.
 """
 
 import asyncio
@@ -27,12 +27,12 @@ _TOO_LATE = "kubextend has not answered in time"
 
 
 OnJob: TypeAlias = Callable[[Future[Any]], object]
-"""Told of a future that is done once a thread has let go of the request, wanted or not."""
+"""Called with a future that is done once a thread no longer uses the request's memory."""
 
 
 @dataclass(slots=True, eq=False)
 class _Asked:
-    """One request, as long as it is worked on."""
+    """One request, for as long as a thread works on it."""
 
     verb: QuickVerb
     work: Callable[[], Body]
@@ -42,22 +42,22 @@ class _Asked:
     wanted: bool = True
 
     def withdraw(self) -> None:
-        """Nobody waits for the answer. What is running is still watched, in case it hangs."""
+        """Note that nobody waits for the answer; a running call is still watched: it may hang."""
         self.wanted = False
         if self.call is not None:
             self.call.withdraw()
 
 
 class InTime:
-    """Runs the quick verbs on threads and answers for those that take too long.
+    """Runs the quick verbs on threads, and answers in place of those that take too long.
 
     Args:
         limits: the threads, and the breakers of the plugins.
-        failures: told of every plugin that was waited for in vain.
-        metrics: what is counted.
-        timeout_s: kube-scheduler's.
-        ignorable: kube-scheduler ignores an Error of ours, so it has to be a rejection.
-        clock: seconds that only go forward; that of the event loop goes as fast.
+        failures: told of every plugin that did not answer in time.
+        metrics: where requests are counted.
+        timeout_s: kube-scheduler's timeout.
+        ignorable: kube-scheduler ignores our Errors, so a late answer has to be a rejection.
+        clock: monotonic seconds, as fast as the clock of the event loop.
     """
 
     def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
@@ -85,13 +85,13 @@ class InTime:
         arrived_s: float,
         on_job: OnJob = lambda _: None,
     ) -> Body:
-        """What the verb answers, or what stands for it when the time is over.
+        """Return the verb's answer, or a substitute when the time is over.
 
         Args:
-            verb: which one.
-            work: runs it.
-            arrived_s: when the request came, on the clock.
-            on_job: told of each thread's work for it.
+            verb: the verb.
+            work: runs the verb.
+            arrived_s: when the request came, on ``clock``.
+            on_job: told of each thread's work on the request.
 
         Raises: WireError: the body cannot be read.
         """
@@ -105,13 +105,15 @@ class InTime:
             asked.withdraw()
             raise
         finally:
-            # An error holds the frames that it went through: this one must not hold the error.
+            # An error refers to the frames that it went through, so this frame must not refer to
+            # the error.
             del watching
 
     def _watched_to_the_end(self, watching: asyncio.Task[Body]) -> None:
         self._watching.discard(watching)
         if not watching.cancelled():
-            # Where its client is gone nobody else asks, and the loop would complain of that.
+            # Where the client is gone nobody retrieves the exception, and the event loop would log
+            # that.
             watching.exception()
 
     async def _watched(self, asked: _Asked) -> Body:
@@ -141,7 +143,7 @@ class InTime:
         return asked.arrived_s + self._timeout_s * share - self._clock()
 
     def _give_up(self, call: LimitedCall[Body], consequence: str) -> str:
-        """The call is left to itself; what kube-scheduler is told of it."""
+        """Abandon the call and return the reason for kube-scheduler."""
         error = call.given_up()
         if not isinstance(error, PluginError):
             return _TOO_LATE

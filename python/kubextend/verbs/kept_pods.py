@@ -1,6 +1,6 @@
-"""What is remembered of pods between calls, bounded by number and by bytes.
+"""A memory of pods between calls, bounded by number and by bytes.
 
-Whoever may create pods chooses how large they are, and a request brings its pod whole.
+A request carries its whole pod, and anybody who may create pods chooses how large they are.
 """
 
 from collections import OrderedDict
@@ -14,7 +14,7 @@ __all__ = ["KeptPods"]
 _K = TypeVar("_K")
 _V = TypeVar("_V")
 
-# Thousands of usual pods, or a dozen of those that etcd takes at most.
+# Thousands of usual pods, or a dozen as large as etcd accepts.
 _MOST_BYTES: Final = 16 * 1024 * 1024
 
 
@@ -22,9 +22,9 @@ class KeptPods(Generic[_K, _V]):
     """The latest pods, in the order in which they came; not safe to use from many threads.
 
     Args:
-        limit: pods kept; beyond it the one that came first is forgotten.
-        most_bytes: of memory that all their pods take together; beyond it the largest is
-            forgotten, so that nobody's large pods push others out.
+        limit: pods kept; beyond it the oldest is forgotten.
+        most_bytes: bound on the memory of all kept pods; beyond it the largest is forgotten, so
+            that nobody's large pods push others out.
     """
 
     def __init__(self, limit: int, most_bytes: int = _MOST_BYTES) -> None:
@@ -34,7 +34,7 @@ class KeptPods(Generic[_K, _V]):
         self._bytes = 0
 
     def put(self, key: _K, value: _V, pod: core.Pod) -> None:
-        """Keep a value that holds the pod, as the latest, unless the pod is too large for that."""
+        """Keep a value that holds the pod as the latest, unless the pod is too large to be kept."""
         self.pop(key)
         size = pod.held_bytes
         self._kept[key] = (value, size)
@@ -45,12 +45,12 @@ class KeptPods(Generic[_K, _V]):
             self.pop(max(self._kept, key=self._size))
 
     def get(self, key: _K) -> _V | None:
-        """What is kept under the key."""
+        """Return the value under the key."""
         found = self._kept.get(key)
         return None if found is None else found[0]
 
     def pop(self, key: _K) -> _V | None:
-        """What was kept under the key until now."""
+        """Return the value under the key and forget it."""
         found = self._kept.pop(key, None)
         if found is None:
             return None
@@ -58,11 +58,11 @@ class KeptPods(Generic[_K, _V]):
         return found[0]
 
     def values(self) -> Iterable[_V]:
-        """All that is kept, the first to come first."""
+        """Return every kept value, oldest first."""
         return (value for value, _ in self._kept.values())
 
     def __len__(self) -> int:
-        """How many are kept."""
+        """Return how many values are kept."""
         return len(self._kept)
 
     def _size(self, key: _K) -> int:

@@ -1,9 +1,10 @@
 """Pods that were rejected a moment ago, and what wakes them.
 
 kube-scheduler reacts to a node event within milliseconds and may ask before our own watch has the
-event. The pod is then rejected on stale labels, and parked with no further event to come. So a
-rejection is remembered for a while, and a pod that a later change would let pass is activated. So
-is one of which the filters cannot say that: kube-scheduler tries an Error again by itself.
+event. The filters then reject the pod on stale labels, and no further event unparks it. kubextend
+therefore remembers a rejection for a while and activates a pod that a later change would let pass.
+kubextend also activates a pod when its filters fail: kube-scheduler retries an Error by itself, but
+not a parked pod.
 """
 
 import threading
@@ -22,10 +23,11 @@ from kubextend.verbs.verdict import LookAgain, filter_anew
 __all__ = ["ParkedPods", "parked_before"]
 
 _WINDOW_S = 10.0
-# Each pod keeps the node rows of its request alive, and is looked at again at every change.
+# Each remembered pod keeps the node rows of its request alive, and runs its filters at every
+# change.
 _LIMIT = 512
-# Looking runs filters that the verbs wait for: what is not looked at in this time has its turn a
-# second later.
+# Filters that run for parked pods delay the verbs. A pod that is not looked at within this time has
+# its turn a second later.
 _LOOK_S = 0.2
 
 _Key = tuple[str, str, str]
@@ -33,7 +35,7 @@ _Key = tuple[str, str, str]
 
 @dataclass(slots=True, eq=False)
 class _Rejected:
-    """A rejection, when it was last looked at, and whether something changed since."""
+    """A rejection, when kubextend last looked at it, and whether nodes changed since."""
 
     profile: Profile
     pod: core.Pod
@@ -47,7 +49,7 @@ class _Rejected:
         return _key(self.pod)
 
     def is_worth_asking(self, look_again: LookAgain) -> bool:
-        """It passes now, or nobody can say: an Error is tried again, a parked pod is not."""
+        """Return whether kube-scheduler should ask: the pod passes, or its filters fail."""
         try:
             passing, _ = look_again(self.profile, self.pod, self.nodes.latest())
         except (PluginError, TimeoutError):
@@ -59,11 +61,11 @@ class ParkedPods:
     """Remembers rejected pods for ten seconds and activates those whose verdict no longer holds.
 
     Args:
-        activator: makes kube-scheduler ask about a pod again; None switches all of this off.
-        metrics: what is counted.
+        activator: makes kube-scheduler ask about a pod again; None: no pod is remembered.
+        metrics: where woken pods are counted.
         look_again: asks the filters about a pod once more.
-        clock: seconds that only go forward.
-        limit: pods remembered, as of ``KeptPods``.
+        clock: monotonic seconds.
+        limit: pods remembered, see ``KeptPods``.
     """
 
     def __init__(
@@ -88,17 +90,18 @@ class ParkedPods:
 
     @property
     def changes(self) -> int:
-        """How often the nodes changed; to be read before they are looked up for a request."""
+        """How often the nodes changed; read it before you look up the nodes of a request."""
         return self._changes
 
     def remember(self, profile: Profile, pod: core.Pod, nodes: core.Nodes, changes: int) -> None:
-        """The pod was rejected on all of these nodes.
+        """Remember that filters rejected the pod on every one of these nodes.
 
         Args:
-            profile: whose filters rejected it.
+            profile: the profile whose filters rejected the pod.
             pod: the pod.
-            nodes: as they were looked up.
-            changes: ``changes`` from before that; where more came since, it is looked at again.
+            nodes: the nodes as they were looked up.
+            changes: ``changes`` from before the lookup; if nodes changed since, filters run again
+                now.
         """
         if self._activator is None:
             return
@@ -111,31 +114,31 @@ class ParkedPods:
             self._wake([rejected])
 
     def forget(self, pod: core.Pod) -> None:
-        """The pod passed somewhere: there is nothing to wake."""
+        """Forget a pod that passed somewhere: nothing has to wake it."""
         if not self._pods:
             return
         with self._lock:
             self._pods.pop(_key(pod))
 
     def nodes_changed(self) -> None:
-        """Pods that pass since the nodes changed, or may, are activated, once; from any thread.
+        """Activate, once, each pod that may pass since the nodes changed; any thread may call.
 
-        Runs their filters: whoever calls this for single events should gather them first. For
-        0.2 s at most; the others have their turn with the next calls of ``look_if_expected``.
+        Runs the filters of these pods for 0.2 s at most, so gather events before you call. Later
+        calls of ``look_if_expected`` look at the remaining pods.
         """
         self._note_change()
         if not self._behind:
             self._look()
 
     def expect_change(self) -> None:
-        """Filters may say something else though no node changed; from any thread, never blocks."""
+        """Note that verdicts may change though no node did; any thread may call, never blocks."""
         self._expected = True
 
     def look_if_expected(self) -> None:
-        """Look at parked pods where a change is expected, as if nodes changed; call each second.
+        """Look at parked pods after ``expect_change``, as if nodes changed; call this each second.
 
-        Pods whose turn has not come since an earlier change have it now; after ten seconds they
-        are forgotten, whether anything changes or not.
+        Pods that an earlier look had no time for have their turn now. Pods are forgotten after ten
+        seconds, whether anything changes or not.
         """
         if self._expected:
             self._expected = False
@@ -158,7 +161,7 @@ class ParkedPods:
                 rejected.changed = True
 
     def _look(self) -> None:
-        """Look at the pods that waited longest for a look first, for as long as there is time."""
+        """Run the filters of changed pods while there is time, longest unseen first."""
         with self._looking:
             until_s = self._clock() + _LOOK_S
             with self._lock:
@@ -178,7 +181,7 @@ class ParkedPods:
                 self._behind = any(each.changed for each in self._pods.values())
 
     def _forget_old(self) -> None:
-        """A pod is woken if it may pass since a change at which its turn has not come."""
+        """Forget pods older than the window, and wake those of them with an unseen change."""
         oldest_s = self._clock() - _WINDOW_S
         old = []
         for rejected in [*self._pods.values()]:
@@ -198,7 +201,7 @@ class ParkedPods:
             self._metrics.pods_woken.inc(len(pods))
 
     def _take(self, rejected: _Rejected) -> bool:
-        """Whether this rejection was still the one remembered; it no longer is."""
+        """Forget the rejection, and return whether it was the one remembered."""
         with self._lock:
             if self._pods.get(rejected.key) is not rejected:
                 return False
@@ -207,10 +210,10 @@ class ParkedPods:
 
 
 def parked_before(pods: PodSource, profiles: Profiles) -> list[core.Pod]:
-    """Pods that are parked, maybe since a kubextend rejected them that has ended since.
+    """Return parked pods that an earlier process of kubextend may have rejected.
 
-    kube-scheduler says of a parked pod that it is unschedulable. Whatever the other process would
-    have woken them for went with it.
+    kube-scheduler marks a parked pod as unschedulable. The earlier process took its memory of what
+    wakes the pods with it.
     """
     return [
         pod

@@ -1,7 +1,7 @@
-"""preempt: kube-scheduler's candidates without those that our own filters would reject.
+"""preempt: keeps those of kube-scheduler's candidates that our own filters accept.
 
-kube-scheduler tries its victims against its in-tree filters only. A candidate that we reject would
-have its pods evicted for nothing, over and over.
+kube-scheduler tries its victims against its in-tree filters only. A candidate that our filters
+reject would lose its pods for nothing, again and again.
 """
 
 import time
@@ -25,23 +25,24 @@ __all__ = ["PreemptVerb"]
 
 
 class PreemptVerb:
-    """Runs the filters of the pod's profile over every candidate, in attempts of their own.
+    """The preempt verb: runs the filters of the pod's profile over every candidate.
 
-    The filters judge each candidate on the cluster from which the victims of that candidate alone
-    are gone, as kube-scheduler evicts the pods of one node. While filters look at no node but the
-    one that they judge, the victims of the others change nothing, and one attempt is enough.
-    Otherwise each candidate has an attempt of its own; those whose turn does not come within half
-    of the timeout are not offered, as kube-scheduler needs one candidate and not all of them.
+    The filters judge each candidate on a cluster without the victims of that candidate, because
+    kube-scheduler evicts the pods of one node only. While filters look at no node but the one that
+    they judge, the victims of other candidates change nothing, and one attempt judges all
+    candidates. Otherwise each candidate has an attempt of its own. kubextend offers no candidate
+    whose turn does not come within half of the timeout: kube-scheduler needs one candidate, not all
+    of them.
 
     Args:
-        profiles: by scheduler name.
-        stores: where the candidates are looked up.
-        readiness: whether plugins may be asked.
-        unknown_schedulers: told of pods that no plugin is for.
+        profiles: profiles by scheduler name.
+        stores: where preempt looks up the candidates.
+        readiness: says whether plugins may be asked.
+        unknown_schedulers: counts pods whose scheduler has no profile.
         failures: told of every plugin that failed.
-        metrics: what is counted.
-        timeout_s: kube-scheduler's for this verb.
-        clock: seconds that only go forward.
+        metrics: where nodes are counted.
+        timeout_s: how long kube-scheduler waits for this verb.
+        clock: monotonic seconds.
     """
 
     def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
@@ -66,7 +67,7 @@ class PreemptVerb:
         self._clock = clock
 
     def __call__(self, body: Body) -> Answer:
-        """ExtenderPreemptionResult; empty on any failure, which ends the preemption.
+        """Return an ExtenderPreemptionResult, on failure an empty one, which ends the preemption.
 
         Raises: WireError: the body cannot be read.
         """
@@ -89,14 +90,14 @@ class PreemptVerb:
         return Answer(args.result(passing))
 
     def _passing(self, profile: Profile, args: core.PreemptionArgs, pod: core.Pod) -> core.Mask:
-        """The candidates that the filters let the pod onto once their victims are gone.
+        """Return the candidates that the filters accept once the victims are gone.
 
         Raises: PluginError: a filter failed.
         """
         goes_on = half_of(self._timeout_s, self._clock)
         pods = profile.pods()
         passing, across_nodes = _judged(profile, args, pod, pods)
-        if not across_nodes or len(args.nodes) < 2:  # noqa: PLR2004  alone already
+        if not across_nodes or len(args.nodes) < 2:  # noqa: PLR2004  a single candidate was judged alone
             return passing
         return core.Mask(
             goes_on()
@@ -108,7 +109,7 @@ class PreemptVerb:
 def _judged(
     profile: Profile, args: core.PreemptionArgs, pod: core.Pod, pods: core.PodSnapshot | None
 ) -> tuple[core.Mask, bool]:
-    """The candidates that pass without all their victims, and whether a filter saw other nodes."""
+    """Judge the candidates without any victim: who passes, and whether a filter saw other nodes."""
     state = CycleState()
     if pods is not None:
         state.pods_seen = args.pods_left(pods)
@@ -118,7 +119,7 @@ def _judged(
 
 
 def _one_by_one(args: core.PreemptionArgs) -> Iterator[bytes]:
-    """A request for each candidate, in their order."""
+    """Yield a request for each candidate, in the order of the candidates."""
     for name, (uids, _) in zip(args.nodes.names, args.victims, strict=True):
         victims = {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0}
         yield orjson.dumps({"NodeNameToMetaVictims": {name: victims}})

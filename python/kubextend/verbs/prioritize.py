@@ -21,17 +21,17 @@ _NOTHING_TO_ADD = Answer(NO_SCORES.body)
 
 
 class PrioritizeVerb:
-    """Runs the score plugins of the pod's profile and sums what they say.
+    """The prioritize verb: runs the score plugins of the pod's profile and sums their scores.
 
     Args:
-        profiles: by scheduler name.
+        profiles: profiles by scheduler name.
         stores: where the nodes come from.
-        readiness: whether plugins may be asked.
+        readiness: says whether plugins may be asked.
         attempts: where filter left the CycleState.
-        unknown_schedulers: told of pods that no plugin is for.
+        unknown_schedulers: counts pods whose scheduler has no profile.
         failures: told of every plugin that failed.
-        metrics: what is counted.
-        scale: how the sum is brought to the wire, as ``core.weigh`` has it.
+        metrics: where nodes are counted.
+        scale: how ``core.weigh`` scales the sum for kube-scheduler.
     """
 
     def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
@@ -56,7 +56,7 @@ class PrioritizeVerb:
         self._scale = scale
 
     def __call__(self, body: Body) -> Answer:
-        """HostPriorityList; empty where there is nothing to say, as the list holds no error.
+        """Return a HostPriorityList; empty without scores, as the list has no field for an error.
 
         Raises: WireError: the body cannot be read.
         """
@@ -82,7 +82,7 @@ class PrioritizeVerb:
     def _pre_scored(
         self, profile: Profile, state: CycleState, pod: core.Pod, nodes: core.Nodes
     ) -> frozenset[str]:
-        """Names of the plugins whose PreScore failed: their Score is left out too."""
+        """Run PreScore and return the plugins that failed, by name: their Score is left out too."""
         state.skip_score_plugins = frozenset()
         failed = set()
         for plugin in profile.pre_score:
@@ -101,7 +101,7 @@ class PrioritizeVerb:
         pod: core.Pod,
         nodes: core.Nodes,
     ) -> tuple[list[tuple[Scores, int]], bool]:
-        """Scores and weight of every plugin that did not fail, and whether any failed."""
+        """Return scores and weight of each plugin that did not fail, and whether any failed."""
         scored = []
         failed = bool(left_out)
         for plugin, weight in profile.score:
@@ -117,10 +117,10 @@ class PrioritizeVerb:
         return scored, failed
 
     def _state_for(self, profile: Profile, pod: core.Pod, nodes: core.Nodes) -> CycleState:
-        """What filter left for the verbs that follow.
+        """Return the CycleState that filter left for the verbs that follow.
 
-        Where no filter begins the attempts of the profile, each call begins one; where the attempt
-        is lost, as after a restart, PreFilter makes its state anew.
+        Where the profile has no filter, each call begins an attempt. Where the attempt is lost, as
+        after a restart, PreFilter makes its state anew.
         """
         attempt = self._attempts.find(pod.uid)
         if attempt is not None and profile.rejects:

@@ -1,6 +1,6 @@
-"""May a verb decide now? One question, asked before any plugin runs, with one answer for each verb.
+"""Decides whether a verb may ask its plugins now, by the same conditions for each verb.
 
-``/readyz?verbose`` lists the same conditions under the same names.
+``/readyz?verbose`` lists the conditions under the names that are used here.
 """
 
 import logging
@@ -22,17 +22,17 @@ _NO_CACHE = (
     "the request brings node names, but kubextend has no node cache: set nodeCacheCapable: false "
     "in kube-scheduler's extender entry, or configure `cluster` in kubextend"
 )
-# These name their nodes in both modes, and look them up among the watched ones.
+# These verbs name their nodes in both modes, and look them up among the watched ones.
 _NAMES_ALONE = frozenset({"preempt", "bind"})
 
 
 class Readiness:
-    """What has to be known before plugins are asked.
+    """What kubextend has to know before it asks plugins.
 
     Args:
         watched: the watched nodes; None without access to an API.
-        pods: the watched pods; None where none are.
-        not_started: the names of plugins whose ``start`` has not succeeded yet.
+        pods: the watched pods; None where kubextend watches none.
+        not_started: names of the plugins whose ``start`` has not succeeded yet.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Readiness:
 
     @property
     def conditions(self) -> Mapping[str, Callable[[], str]]:
-        """What is missing by name of the condition; empty where nothing is."""
+        """What is missing, by the name of the condition; empty where nothing is missing."""
         conditions = {PLUGINS_STARTED: lambda: _not_started(sorted(self._not_started()))}
         if self._watched is not None:
             conditions[NODES_LISTED] = self._why_no_nodes
@@ -57,12 +57,12 @@ class Readiness:
         return conditions
 
     def refusal(self, verb: Verb, profile: Profile, *, names_mode: bool = False) -> Answer | None:
-        """What the verb answers in place of a decision; None: it may decide.
+        """Return the verb's answer where it may not decide; None where it may.
 
         Args:
-            verb: which one.
-            profile: whose plugins would be asked.
-            names_mode: the request brought the names of nodes in place of nodes.
+            verb: the verb.
+            profile: the profile whose plugins would be asked.
+            names_mode: the request brought names of nodes in place of nodes.
         """
         if names_mode and self._watched is None:
             return unable(verb, _NO_CACHE)
@@ -71,7 +71,7 @@ class Readiness:
         return unable(verb, f"kubextend is not ready: {why}") if why else None
 
     def _why_not(self, verb: Verb, profile: Profile, *, names_mode: bool) -> str:
-        """The first condition that is missing; one that the profile needs not is not asked."""
+        """Return the first missing condition that the profile needs; empty if none is missing."""
         needs_pods = profile.needs_pods
         if (names_mode or needs_pods or verb in _NAMES_ALONE) and (why := self._why_no_nodes()):
             return why
@@ -87,7 +87,7 @@ class Readiness:
         return "" if self._pods is None or self._pods.synced else "the pods are not listed yet"
 
     def _log(self, verb: Verb, scheduler_name: str, why: str) -> None:
-        """One line for each thing that is missing, not one for each pod."""
+        """Log one line for each missing condition, not one for each pod."""
         if why == self._logged.get(scheduler_name, ""):
             return
         self._logged[scheduler_name] = why

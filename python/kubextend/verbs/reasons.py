@@ -1,12 +1,12 @@
-"""Why nodes were rejected, in texts that stay as they are for a while.
+"""The reasons of rejected nodes, in texts that stay as they are for a while.
 
 kube-scheduler writes the reasons of a rejection, and how many nodes gave each, into a condition of
-the pod. A condition that changed is an update of the pod, and an update makes kube-scheduler ask
-again: a plugin whose reasons vary would be asked about one pod for ever.
+the pod. A changed condition is an update of the pod, and an update makes kube-scheduler ask again:
+a plugin whose reasons vary would be asked about one pod for ever.
 
-So a pod that fits nowhere is told the same for a while, whatever the plugins say meanwhile. Which
-node gets which text may then differ from the truth. That a node is rejected, and whether evicting
-pods may help there, never does.
+kubextend therefore repeats the last reasons for a while when a pod fits nowhere, whatever the
+plugins say meanwhile. A node may then have another node's text. Whether a node is rejected, and
+whether evicting pods may help there, is always true.
 """
 
 import logging
@@ -28,33 +28,33 @@ __all__ = ["MOST_REASONS", "MOST_REASON_CHARS", "Entry", "Reasons", "entries_of"
 _LOGGER = logging.getLogger(__name__)
 
 MOST_REASONS = 8
-# kube-scheduler cuts the note of an Event, which has all of them, at 1,024.
+# kube-scheduler cuts the note of an Event at 1,024 characters; the note has every reason.
 MOST_REASON_CHARS = 256
 
 _HOLD_S = 30.0
 _LONGEST_HOLD_S = 300.0
-# What is seen twice so far apart has changed, however long the hold is.
+# Reasons that are seen twice at this distance have changed, however long the hold is.
 _STAYED_S = 30.0
-# With kube-scheduler's backoff of 10 s at most, what stays changed shows within a minute.
+# kube-scheduler backs off for 10 s at most, so a change that lasts shows within a minute.
 _LOOK_AGAIN_S = 40.0
 _LIMIT = 4096
-# Each of them keeps the node rows of its request alive.
+# Each entry keeps the node rows of its request alive.
 _CHANGED_LIMIT = 512
 
 _UNKNOWN = "node is not in kubextend's node cache"
 _OTHER_REASONS = "node was rejected for another reason"
 
 Entry: TypeAlias = tuple[core.Mask, str, bool]
-"""Nodes, why they are rejected, and whether evicting pods cannot help."""
+"""Rejected nodes, the reason, and whether the rejection is final whatever pods are evicted."""
 
 LookAgain: TypeAlias = Callable[[], Sequence[Entry] | None]
-"""What the filters say of the pod now; None where some node passes."""
+"""Returns the filters' current entries for the pod; None where some node passes."""
 
 _Counts: TypeAlias = Mapping[str, int]
 
 
 def entries_of(unknown: core.Mask, rejections: Sequence[Rejection]) -> list[Entry]:
-    """Each rejected node in exactly one entry, the first that names it; eight texts at most."""
+    """Put each rejected node into one entry, the first that names it; eight texts at most."""
     left = ~unknown
     reason_for = _at_most(MOST_REASONS)
     entries = [(unknown, reason_for(_UNKNOWN), True)] if unknown.any() else []
@@ -70,7 +70,7 @@ def entries_of(unknown: core.Mask, rejections: Sequence[Rejection]) -> list[Entr
 
 @dataclass(slots=True)
 class _Told:
-    """What kube-scheduler was last told of a pod, and since when."""
+    """The last reasons that kube-scheduler read for a pod, and since when."""
 
     counts: _Counts
     at_s: float
@@ -79,7 +79,7 @@ class _Told:
 
 @dataclass(slots=True)
 class _Changed:
-    """What it should be told instead, since when that is so, and when to look at it again."""
+    """Newer reasons of a pod, since when they hold, and when to look at them again."""
 
     pod: core.Pod
     counts: _Counts
@@ -91,14 +91,14 @@ class _Changed:
 class Reasons:
     """The reasons of each pod that fits nowhere; safe to use from many threads.
 
-    They change at most once in 30 s; while they keep changing, that doubles up to 5 min. What
-    stayed changed for 30 s is told with the pod's next call, and ``due`` names the pods for which
-    there has to be one.
+    The reasons change at most once in 30 s; while they keep changing, the hold doubles up to 5 min.
+    The pod's next call tells reasons that stayed changed for 30 s, and ``due`` names the pods that
+    need such a call.
 
     Args:
-        clock: seconds that only go forward.
+        clock: monotonic seconds.
         limit: pods remembered; beyond it the one asked about least recently is forgotten.
-        changed_limit: pods that may be looked at again; beyond it the same holds.
+        changed_limit: pods with changed reasons; beyond it the one noted first is forgotten.
     """
 
     def __init__(
@@ -117,13 +117,13 @@ class Reasons:
     def steady(
         self, pod: core.Pod, entries: Sequence[Entry], look_again: LookAgain | None = None
     ) -> list[Entry]:
-        """The same nodes, each as resolvable as it was, with the texts that are to be told now.
+        """Return the same nodes, each as resolvable as before, with the texts to tell now.
 
         Args:
-            pod: which fits nowhere; without a UID it is told the truth.
-            entries: of every node of the request, each in one of them.
-            look_again: called later on where the truth is not told; None: it is told when
-                kube-scheduler asks the next time, whenever that is.
+            pod: a pod that fits nowhere; a pod without a UID gets the current texts.
+            entries: each node of the request in one entry.
+            look_again: called later where the current texts are held back; None: they are told when
+                kube-scheduler asks the next time.
         """
         counts = _counted(entries)
         if not pod.uid or not counts:
@@ -133,15 +133,15 @@ class Reasons:
         return list(entries) if last is None else _dealt(entries, last)
 
     def passed(self, uid: str) -> None:
-        """The pod fits somewhere: kube-scheduler need not ask for the sake of its reasons."""
+        """Forget the changed reasons of a pod that fits somewhere: nobody has to ask for them."""
         if self._changed:
             with self._lock:
                 self._changed.pop(uid, None)
 
     def due(self) -> list[core.Pod]:
-        """Pods whose reasons stayed changed while something else was told; each once.
+        """Return, once, each pod whose reasons stayed changed while kube-scheduler has old ones.
 
-        Runs their filters: call it off the event loop, about once a second.
+        Runs the filters of these pods: call it off the event loop, about once a second.
         """
         now = self._clock()
         with self._lock:
@@ -149,13 +149,13 @@ class Reasons:
         return [changed.pod for changed in overdue if self._stayed(changed, now)]
 
     def __len__(self) -> int:
-        """How many pods are remembered."""
+        """Return how many pods are remembered."""
         return len(self._told)
 
     def _to_tell(
         self, pod: core.Pod, counts: _Counts, look_again: LookAgain | None
     ) -> _Counts | None:
-        """What is told instead of the truth; None: the truth is, and that is noted."""
+        """Return the held reasons; None where the current ones are told, and noted as such."""
         now = self._clock()
         told = self._told.get(pod.uid)
         changed = self._changed.pop(pod.uid, None)
@@ -185,7 +185,7 @@ class Reasons:
             self._changed.popitem(last=False)
 
     def _stayed(self, changed: _Changed, now: float) -> bool:
-        """Whether kube-scheduler has to ask; reasons that still vary are looked at once more."""
+        """Return whether kube-scheduler has to ask; varying reasons have a second look later."""
         try:
             entries = changed.look_again()
         except (PluginError, TimeoutError) as error:
@@ -198,7 +198,7 @@ class Reasons:
             told = self._told.get(changed.pod.uid)
             changed.due_s = math.inf
             if counts == changed.counts:
-                # It stays noted: the call that comes is to know since when it is so.
+                # The entry stays, so that the next call knows since when the reasons hold.
                 return self._changed.get(changed.pod.uid) is changed
             if told is None or _fitted(told.counts, sum(counts.values())) != counts:
                 changed.counts = counts
@@ -215,17 +215,17 @@ class Reasons:
 
 
 def _next_hold_s(told: _Told, now: float) -> float:
-    """Reasons that rested for twice their hold are taken to be steady again."""
+    """Return the next hold: reasons that rested for twice their hold count as steady again."""
     restless = now - told.at_s < 2 * told.hold_s
     return min(2 * told.hold_s, _LONGEST_HOLD_S) if restless else _HOLD_S
 
 
 def _nothing_to_see() -> None:
-    """In the place of a second look where nothing may be kept for it."""
+    """Stand for a second look where nothing may be kept for one."""
 
 
 def _counted(entries: Sequence[Entry]) -> dict[str, int]:
-    """How many nodes give each text."""
+    """Count how many nodes give each text."""
     counts: dict[str, int] = {}
     for nodes, text, _ in entries:
         counts[text] = counts.get(text, 0) + nodes.count()
@@ -233,7 +233,7 @@ def _counted(entries: Sequence[Entry]) -> dict[str, int]:
 
 
 def _fitted(counts: _Counts, total: int) -> _Counts:
-    """The same texts for another number of nodes; the most frequent one takes the difference."""
+    """Fit the counts to another number of nodes; the most frequent text takes the difference."""
     missing = total - sum(counts.values())
     if not missing:
         return counts
@@ -245,7 +245,7 @@ def _fitted(counts: _Counts, total: int) -> _Counts:
 
 
 def _dealt(entries: Sequence[Entry], counts: _Counts) -> list[Entry]:
-    """The nodes of the entries with so many texts of each kind; as many as can be keep theirs."""
+    """Deal the texts to the nodes, as often as counted; as many nodes as possible keep theirs."""
     quota = dict(counts)
     texts: dict[int, str] = {}
     others: list[int] = []
@@ -262,7 +262,7 @@ def _dealt(entries: Sequence[Entry], counts: _Counts) -> list[Entry]:
 
 
 def _retold(entries: Sequence[Entry], texts: Mapping[int, str], told: list[str]) -> list[Entry]:
-    """One entry for each text and each answer to whether evicting pods can help."""
+    """Make one entry for each text and each answer to whether evicting pods can help."""
     rows = len(entries[0][0])
     masks = {text: core.Mask([texts.get(row) == text for row in range(rows)]) for text in told}
     unresolvable = core.Mask([False] * rows)
@@ -277,7 +277,7 @@ def _retold(entries: Sequence[Entry], texts: Mapping[int, str], told: list[str])
 
 
 def _at_most(most: int) -> Callable[[str], str]:
-    """A filter of texts that lets so many different ones through, then always says the same."""
+    """Return a function that passes a number of different texts, and then always says the same."""
     seen: set[str] = set()
 
     def reason_for(whole_text: str) -> str:

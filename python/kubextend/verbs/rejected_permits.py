@@ -1,9 +1,9 @@
-"""Pods that a Permit plugin rejected, and what their next filter call is told.
+"""Pods that a Permit plugin rejected, and the answer to their next filter call.
 
-bind can answer such a pod with an Error only, and kube-scheduler makes a new attempt of an error
-after a few seconds, again and again. So the rejection is kept: the pod's next filter call rejects
-every node with Permit's reason, and kube-scheduler parks the pod. It is woken when the plugin
-activates it, and otherwise after a while, since nothing says that every plugin will.
+bind can answer such a pod with an Error only, and kube-scheduler retries an Error after a few
+seconds, again and again. kubextend therefore keeps the rejection: the pod's next filter call
+rejects every node with Permit's reason, and kube-scheduler parks the pod. The plugin may wake the
+pod; kubextend wakes the pod after a while in any case, since not every plugin does.
 """
 
 import threading
@@ -25,7 +25,7 @@ _LIMIT = 4096
 
 @dataclass(slots=True)
 class _Rejected:
-    """A rejection; it holds until its time is over or the pod is activated."""
+    """A rejection, which holds until its time is over or the pod is activated."""
 
     pod: core.Pod
     status: Status
@@ -37,16 +37,16 @@ class _Rejected:
 class RejectedPermits:
     """Rejections by pod UID; safe to use from many threads.
 
-    They are those of this process: after a restart, or with bind and filter answered by different
-    replicas, a pod is simply tried again.
+    The rejections of one process only: after a restart, or where different replicas answer bind and
+    filter, kube-scheduler simply tries the pod again.
 
-    It stands between the plugins and what wakes pods: a pod that a plugin activates may succeed,
-    so it is tried again.
+    Plugins activate pods through this class: a pod that a plugin activates may succeed, so its
+    rejection no longer holds.
 
     Args:
         activator: makes kube-scheduler ask about a pod again; None: nobody does.
-        clock: seconds that only go forward.
-        limit: pods remembered; beyond it the one rejected first is forgotten, and woken.
+        clock: monotonic seconds.
+        limit: pods remembered; beyond it the one rejected first is forgotten and woken.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class RejectedPermits:
         self._forgotten: list[core.Pod] = []
 
     def remember(self, pod: core.Pod, status: Status) -> None:
-        """Permit rejected the pod: for 10 s it is not tried again, doubling up to 5 min."""
+        """Keep a pod that Permit rejected from being tried again for 10 s, doubling up to 5 min."""
         now = self._clock()
         with self._lock:
             last = self._rejected.pop(pod.uid, None)
@@ -75,24 +75,24 @@ class RejectedPermits:
             if len(self._rejected) > self._limit:
                 _, oldest = self._rejected.popitem(last=False)
                 if oldest.holds:
-                    # It may be parked by now, and its time is never over.
+                    # The pod may be parked by now, and ``due`` no longer finds it.
                     self._forgotten.append(oldest.pod)
 
     def find(self, uid: str) -> Status | None:
-        """Why the pod is not to be tried now; None: it is."""
+        """Return why the pod is not tried now; None where it is tried."""
         rejected = self._rejected.get(uid)
         if rejected is None or not rejected.holds or rejected.until_s <= self._clock():
             return None
         return rejected.status
 
     def forget(self, uid: str) -> None:
-        """The pod is bound or gone."""
+        """Forget a pod that is bound or gone."""
         if self._rejected:
             with self._lock:
                 self._rejected.pop(uid, None)
 
     def activate(self, pods: Iterable[core.Pod]) -> None:
-        """The pods may succeed now: they are tried again, and kube-scheduler asks soon."""
+        """Let the pods be tried again, as they may succeed now; kube-scheduler asks soon."""
         pods = list(pods)
         with self._lock:
             for pod in pods:
@@ -103,7 +103,7 @@ class RejectedPermits:
             self._activator.activate(pods)
 
     def due(self) -> list[core.Pod]:
-        """Pods that are tried again from now on; each once. To be called about once a second."""
+        """Return, once, each pod that is tried again from now on; call this about once a second."""
         now = self._clock()
         with self._lock:
             over = [each for each in self._rejected.values() if each.holds and each.until_s <= now]
@@ -113,5 +113,5 @@ class RejectedPermits:
         return [*forgotten, *(rejected.pod for rejected in over)]
 
     def __len__(self) -> int:
-        """How many pods are remembered, those that are tried again among them."""
+        """Return how many pods are remembered, with those that are tried again."""
         return len(self._rejected)

@@ -1,4 +1,4 @@
-"""The node stores that requests are read against; they never mix."""
+"""The two node stores that requests are read against; their nodes never mix."""
 
 from dataclasses import dataclass
 
@@ -14,34 +14,34 @@ class Stores:
     """Where the nodes of a request come from.
 
     Attributes:
-        request: filled by full-mode requests alone.
-        watched: filled by list and watch alone; None where there is no access to an API.
+        request: the store that full-mode requests alone fill.
+        watched: the store that list and watch alone fill; None without access to an API.
     """
 
     request: core.NodeStore
     watched: NodeSource | None
 
     def read_args(self, body: Body) -> core.ExtenderArgs:
-        """A filter or prioritize request.
+        """Read a filter or prioritize request.
 
         Raises: WireError: the body cannot be read.
         """
         return core.read_args(body, self.request, watched=self._watched_store)
 
     def read_preemption_args(self, body: Body) -> core.PreemptionArgs:
-        """A preempt request. It names its candidates in both modes.
+        """Read a preempt request, which names its candidates in both modes.
 
         Raises: WireError: the body cannot be read.
         """
         return core.read_preemption_args(body, self.request, watched=self._watched_store)
 
     def nodes_named(self, *names: str) -> core.Nodes:
-        """Nodes by name: watched ones, or else those that full-mode requests brought."""
+        """Select nodes by name: watched ones, or else those that full-mode requests brought."""
         store = self.request if self._watched_store is None else self._watched_store
         return store.select(names)
 
     def watched_node(self, name: str) -> core.NodeInfo | None:
-        """A node as the watch shows it now; None where it shows none of this name."""
+        """Return a node as the watch shows it now; None where the watch shows no such name."""
         store = self._watched_store
         return None if store is None else store.get(name)
 

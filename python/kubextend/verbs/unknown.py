@@ -15,11 +15,11 @@ _LIMIT = 100_000
 class UnknownNames:
     """First sightings of unknown names, bounded in number and in time.
 
-    A name that nobody asked about for ten minutes is forgotten: kube-scheduler flushes pods that
-    it parked after five, so a pod that waits for such a node never meets a second window.
+    kubextend forgets a name that nobody asked about for ten minutes. kube-scheduler flushes the
+    pods that it parked after five, so a pod that waits for such a node never meets a second window.
 
     Args:
-        clock: seconds that only go forward.
+        clock: monotonic seconds.
         window_s: how long a name counts as new.
         limit: names remembered; beyond it the one asked about least recently is forgotten.
     """
@@ -37,7 +37,7 @@ class UnknownNames:
         self._sightings: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def any_new(self, names: Iterable[str]) -> bool:
-        """Whether one of these unknown names was first seen within the window; all are noted."""
+        """Note these unknown names, and return whether one was first seen within the window."""
         now = self._clock()
         with self._lock:
             self._forget_unasked(now)

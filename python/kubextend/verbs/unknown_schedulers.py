@@ -1,7 +1,7 @@
-"""Pods whose schedulerName has no profile: passed through as documented, counted, named once.
+"""Pods whose schedulerName has no profile: kubextend passes, counts and names them once.
 
-kube-scheduler asks an extender about the pods of all its profiles. One that is not configured here
-may be left out on purpose, or be a name that was changed on one side alone.
+kube-scheduler asks an extender about the pods of all its profiles. A profile may be missing here on
+purpose, or because its name was changed on one side alone.
 """
 
 import logging
@@ -19,10 +19,10 @@ _LIMIT = 64
 
 
 class UnknownSchedulers:
-    """Warns of each name once, as long as it is remembered; safe to use from many threads.
+    """Warns of each scheduler name once, while the name is remembered; safe from many threads.
 
     Args:
-        profiles: those that there are.
+        profiles: the configured profiles.
         limit: names remembered; beyond it the one seen least recently is forgotten.
     """
 
@@ -33,14 +33,14 @@ class UnknownSchedulers:
         self._names: OrderedDict[str, None] = OrderedDict()
 
     def passes(self, pod: core.Pod, answer: Answer) -> Answer:
-        """The answer to a request about a pod that no plugin is for, with how it counts."""
+        """Return the answer, counted as ``unknown_scheduler`` where no profile is for the pod."""
         if self._profiles.for_pod(pod) is not None:
             return answer
         self._warn(pod)
         return answer._replace(result="unknown_scheduler")
 
     def __len__(self) -> int:
-        """How many names are remembered."""
+        """Return how many names are remembered."""
         return len(self._names)
 
     def _warn(self, pod: core.Pod) -> None:

@@ -1,4 +1,4 @@
-"""The four verbs of one kubextend, joined to what they need."""
+"""The four verbs of one kubextend, with everything that they need."""
 
 import asyncio
 import time
@@ -31,34 +31,34 @@ from kubextend.verbs.verdict import half_of, looking_again
 
 __all__ = ["Verbs"]
 
-# A thread hop costs 50 to 75 us; below this size the core needs less than a millisecond or two.
+# A thread hop costs 50 to 75 us; for a smaller body the core needs one or two milliseconds at most.
 _BRIEF_BYTES = 1_000_000
 
 
 class Verbs:
-    """Bytes of a request in, bytes of its answer out; safe to call from many threads.
+    """The four verbs: bytes of a request in, bytes of an answer out; safe from many threads.
 
     Args:
-        profiles: by scheduler name.
-        request_store: what full-mode requests fill.
+        profiles: profiles by scheduler name.
+        request_store: the store that full-mode requests fill.
         watched: the nodes that list and watch bring; None without access to an API.
         pods: watched pods and the ledger; None unless a plugin needs them.
-        pod_reader: reads a pod that nobody else knows when it is to be bound.
+        pod_reader: reads a pod to bind that neither attempts nor watched pods have.
         binder: posts Bindings; None without access to an API.
         activator: wakes parked pods; None without access to an API.
-        ignorable: kube-scheduler was told to ignore our errors.
-        score_scale: how scores are brought to the wire.
-        metrics: what is counted.
+        ignorable: kube-scheduler is configured to ignore our errors.
+        score_scale: how scores are scaled for kube-scheduler.
+        metrics: where calls are counted.
         waiting_pods: where pods are found while Permit holds them.
-        rejected_permits: the activator that plugins are given: what they wake is tried again. By
-            default one of the verbs' own, which no plugin reaches.
-        limits: threads and breakers of the plugins; None: of these verbs alone.
-        not_started: names of the plugins whose ``start`` has not succeeded yet.
-        http_timeout_s: when kube-scheduler gives up on a quick verb; its own default by default.
-        bind_timeout_s: the same for bind; None: nobody waits.
+        rejected_permits: the activator that plugins are given: pods that they wake are tried again.
+            None: one that no plugin reaches.
+        limits: threads and breakers of the plugins; None: new ones, for these verbs alone.
+        not_started: returns the plugins whose ``start`` has not succeeded yet.
+        http_timeout_s: when kube-scheduler gives up on a quick verb; 5 s, as by its own default.
+        bind_timeout_s: when kube-scheduler gives up on bind; None: never.
         in_thread: runs a call that waits for the Kubernetes API.
-        pool: gives the memory of large answers, which are no ``bytes`` then; None: always bytes.
-        clock: seconds that only go forward.
+        pool: gives the memory of large answers; None: every answer is ``bytes``.
+        clock: monotonic seconds.
     """
 
     def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
@@ -169,28 +169,28 @@ class Verbs:
         )
 
     def filter(self, body: Body) -> Body:
-        """ExtenderArgs in, ExtenderFilterResult out.
+        """Answer ExtenderArgs with an ExtenderFilterResult.
 
         Raises: WireError: the body cannot be read.
         """
         return self._counted("filter", self._filter, body)
 
     def prioritize(self, body: Body) -> Body:
-        """ExtenderArgs in, HostPriorityList out.
+        """Answer ExtenderArgs with a HostPriorityList.
 
         Raises: WireError: the body cannot be read.
         """
         return self._counted("prioritize", self._prioritize, body)
 
     def preempt(self, body: Body) -> Body:
-        """ExtenderPreemptionArgs in, ExtenderPreemptionResult out.
+        """Answer ExtenderPreemptionArgs with an ExtenderPreemptionResult.
 
         Raises: WireError: the body cannot be read.
         """
         return self._counted("preempt", self._preempt, body)
 
     def run(self, verb: QuickVerb, body: Body) -> Body:
-        """The verb of this name.
+        """Run a quick verb by its name.
 
         Raises: WireError: the body cannot be read.
         """
@@ -203,11 +203,11 @@ class Verbs:
                 return self.preempt(body)
 
     async def bind(self, body: Body, arrived_s: float | None = None) -> Body:
-        """ExtenderBindingArgs in, ExtenderBindingResult out, when the pod is bound or cannot be.
+        """Answer ExtenderBindingArgs, once the pod is bound or cannot be bound.
 
         Args:
-            body: the request's.
-            arrived_s: when it came, on the clock of ``time.monotonic``; None: now.
+            body: the body of the request.
+            arrived_s: when the request came, on the clock of ``time.monotonic``; None: now.
 
         Raises: WireError: the body cannot be read.
         """
@@ -226,11 +226,11 @@ class Verbs:
         return any(profile.plugins_in_python for profile in profiles)
 
     def is_brief(self, verb: QuickVerb, size: int) -> bool:
-        """Whether the verb may run right on the event loop: little to read, no Python in it.
+        """Return whether the verb may run on the event loop: a small body, and no Python plugin.
 
         Args:
-            verb: which one.
-            size: of the body, in bytes.
+            verb: the verb.
+            size: bytes of the body.
         """
         profiles = self.profiles.by_scheduler_name.values()
         if verb == "prioritize":
@@ -242,12 +242,12 @@ class Verbs:
     async def in_time(
         self, verb: QuickVerb, body: Body, arrived_s: float, on_job: OnJob = lambda _: None
     ) -> Body:
-        """What the verb answers, from a thread, and in any case before kube-scheduler gives up.
+        """Run the verb on a thread, and answer in any case before kube-scheduler gives up.
 
         Args:
-            verb: which one.
-            body: the request's.
-            arrived_s: when it came, on the clock of these verbs.
+            verb: the verb.
+            body: the body of the request.
+            arrived_s: when the request came, on ``clock``.
             on_job: told of each thread's work on the body.
 
         Raises: WireError: the body cannot be read.
@@ -256,19 +256,20 @@ class Verbs:
         return await self._in_time.answer(verb, work, arrived_s, on_job)
 
     def nodes_changed(self) -> None:
-        """Something that plugins read changed on watched nodes; from any thread.
+        """Look at recently rejected pods, because watched nodes changed; any thread may call.
 
-        Runs the filters of recently rejected pods again, so gather events before you call it.
+        Runs the filters of these pods, so gather events before you call.
         """
         self._parked.nodes_changed()
 
     def wake_due(self) -> None:
-        """Pods whose time has come are activated; call it about once a second, from a thread.
+        """Activate pods whose time has come; call this about once a second, from a thread.
 
-        They are those that Permit rejected a while ago, those whose reasons changed while
-        kube-scheduler was told the old ones, those that were rejected for what a pod had reserved
-        that is not bound after all, and once those that were parked before this process knew any
-        pod. Runs filters.
+        Runs filters. The pods are those
+        - that Permit rejected a while ago,
+        - whose reasons changed while kube-scheduler has the old ones,
+        - that were rejected for the reservations of a pod that is not bound after all,
+        - that were parked before this process knew any pod: once.
         """
         self._parked.look_if_expected()
         pods = [*self._rejected_permits.due(), *self._reasons.due(), *self._parked_before()]
@@ -276,19 +277,19 @@ class Verbs:
             self._activator.activate(pods)
 
     def node_deleted(self, name: str) -> None:
-        """Pods on their way to this node are not bound; from any thread, never blocks."""
+        """Stop the binds to a deleted node; any thread may call, never blocks."""
         self._bind.node_deleted(name)
 
     def bindings_under_way(self) -> list[str]:
-        """Which pods the API is asked to bind, and to which nodes; its answers are not there."""
+        """Return which pods the API is asked to bind, to which nodes, without an answer so far."""
         return self._bind.bindings_under_way()
 
     def nodes_listed(self) -> None:
-        """A whole list of nodes is in; from any thread, never blocks."""
+        """Stop binds to nodes that a whole list no longer shows; any thread, never blocks."""
         self._bind.nodes_listed()
 
     def _parked_before(self) -> list[core.Pod]:
-        """Once, as soon as they can be judged."""
+        """Return pods that were parked before this process, once, as soon as readiness permits."""
         if self._pods is None or any(why() for why in self.readiness.conditions.values()):
             return []
         pods, self._pods = self._pods, None
@@ -308,7 +309,7 @@ class Verbs:
 
     def _count_failure(self, verb: Verb, error: BaseException) -> None:
         if isinstance(error, AbandonedError):
-            # Its request was answered and counted without it.
+            # The abandoned request was answered and counted without this call.
             return
         result = "bad_request" if isinstance(error, WireError) else "failed"
         self.metrics.requests(verb, result).inc()

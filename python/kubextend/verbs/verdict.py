@@ -1,4 +1,4 @@
-"""What a profile's filters say of a request's nodes; for filter, preempt and wake-ups alike."""
+"""The verdict of a profile's filters on nodes, for filter, preempt and wake-ups alike."""
 
 from collections.abc import Callable
 from functools import partial
@@ -21,20 +21,23 @@ __all__ = [
 ]
 
 GoesOn: TypeAlias = Callable[[], bool]
-"""Whether there is time for one more attempt."""
+"""Returns whether there is time for one more attempt."""
 
 Verdict: TypeAlias = tuple[core.Mask, FilterOutcome]
-"""Known nodes that pass, and the whole outcome."""
+"""The known nodes that pass, and the whole outcome."""
 
 LookAgain: TypeAlias = Callable[[Profile, core.Pod, core.Nodes], Verdict]
-"""The verdict in an attempt of its own.
+"""Returns the verdict of a separate attempt.
 
-Raises PluginError: a filter failed; TimeoutError: it all took too long.
+Raises PluginError: a filter failed; TimeoutError: the filters took too long.
 """
 
 
 def half_of(timeout_s: float, clock: Callable[[], float]) -> GoesOn:
-    """Says yes until half of a timeout is over, from now on: one more attempt then ends in time."""
+    """Return a function that is True until half of the timeout is over, counted from now.
+
+    An attempt that begins in the first half ends in time.
+    """
     until_s = clock() + timeout_s / 2
     return lambda: clock() < until_s
 
@@ -47,19 +50,19 @@ def filter_known(  # noqa: PLR0913, PLR0917  an attempt, who is left out, and ho
     goes_on: GoesOn,
     left_out: Callable[[PluginError], object] | None = None,
 ) -> Verdict:
-    """Known nodes that pass, and the whole outcome.
+    """Return the known nodes that pass, and the whole outcome.
 
-    A name that the store does not know has no labels: what a filter says of it means nothing.
+    A node that the store does not know has no labels, so a filter's verdict on it means nothing.
 
     Args:
-        profile: whose filters.
-        state: of the attempt.
+        profile: the profile whose filters run.
+        state: the state of the attempt.
         pod: the pod.
-        nodes: as the request has them.
-        goes_on: whether there is time to judge one more node alone.
-        left_out: told of a plugin that failed and is left out; None: none may be.
+        nodes: the nodes of the request.
+        goes_on: returns whether there is time to judge one more node alone.
+        left_out: told of a plugin that failed and is left out; None: no plugin may be left out.
 
-    Raises: PluginError: a filter raised, or answered what it may not.
+    Raises: PluginError: a filter raised, or returned a wrong value.
     """
     outcome = profile.find_nodes_that_fit(state, pod, nodes, left_out, goes_on)
     return outcome.kept & nodes.known, outcome
@@ -68,18 +71,18 @@ def filter_known(  # noqa: PLR0913, PLR0917  an attempt, who is left out, and ho
 def filter_anew(
     profile: Profile, pod: core.Pod, nodes: core.Nodes, goes_on: GoesOn = lambda: True
 ) -> Verdict:
-    """The verdict in an attempt of its own, on this thread and for as long as it takes.
+    """Filter in a separate attempt, on this thread and without a time limit.
 
-    A plugin that may be left out is, as in the call of filter that would come.
+    Plugins with ``failurePolicy: Ignore`` may be left out, as in a call of filter.
     """
     return filter_known(profile, CycleState(), pod, nodes, goes_on, _untold)
 
 
 def looking_again(limits: PluginLimits, seconds: float) -> LookAgain:
-    """The way to ask filters outside of any request, where no deadline ends a call that hangs.
+    """Return a function that runs filters outside of any request and ends a call that hangs.
 
     Args:
-        limits: the threads for it.
+        limits: the threads for the filters.
         seconds: how long one pod may take.
     """
 
@@ -93,4 +96,4 @@ def looking_again(limits: PluginLimits, seconds: float) -> LookAgain:
 
 
 def _untold(_error: PluginError) -> None:
-    """Where nobody asked, nobody is told."""
+    """Ignore a failure of a plugin: no request waits for its consequence."""

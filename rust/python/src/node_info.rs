@@ -9,7 +9,7 @@ use crate::nodes::PyNodes;
 use crate::pod::PyPod;
 use crate::pod_store::PyPodSnapshot;
 
-/// One position of a `Nodes`; it reads there what it is asked for.
+/// One node of a `Nodes`; each attribute is read from the `Nodes` when it is asked for.
 #[pyclass(name = "NodeInfo", module = "kubextend.core", frozen)]
 pub(crate) struct PyNodeInfo {
     nodes: Py<PyNodes>,

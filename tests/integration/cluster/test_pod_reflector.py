@@ -251,7 +251,7 @@ def test_a_callback_that_fails_does_not_stop_the_watch(
     api.put_pod("two", "uid-2")
     eventually(lambda: Followed(reflector).names() == ["two"])
     reflector.stop()
-    assert "what was told of pod uid-1 failed" in caplog.text
+    assert "the callback for pod uid-1 failed" in caplog.text
     assert reflector.stats.lists == 1
 
 

@@ -150,15 +150,15 @@ def test_a_pod_that_is_not_there_any_more_is_gone(
     [
         (
             refusing(403, "Forbidden", "pods is forbidden"),
-            "the API does not let its gate be taken off: pods is forbidden; grant patch on pods",
+            "the API refuses to remove its gate: pods is forbidden; grant patch on pods",
         ),
         (
             refusing(422, "Invalid", "spec: Forbidden"),
-            "the API does not let its gate be taken off: spec: Forbidden",
+            "the API refuses to remove its gate: spec: Forbidden",
         ),
         (
             refusing(409, "Conflict", "modified"),
-            "the API does not let its gate be taken off: modified",
+            "the API refuses to remove its gate: modified",
         ),
     ],
 )

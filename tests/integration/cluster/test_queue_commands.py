@@ -110,17 +110,17 @@ def test_a_pod_that_is_set_aside_is_named_with_its_reason(
             "reason": "SetAside",
             "reportingController": "kubextend",
             "regarding": {"uid": filled.pods["rich"]["metadata"]["uid"]},
-            "note": "the API does not let its gate be taken off: request is too large",
+            "note": "the API refuses to remove its gate: request is too large",
         }
     )
     done = run("queue", "--config", config, "--kubeconfig", kubeconfig)
     (row,) = (line for line in done.output.splitlines() if "default/rich" in line)
     assert row.startswith("- ")
-    assert row.endswith("the API does not let its gate be taken off: request is too large")
+    assert row.endswith("the API refuses to remove its gate: request is too large")
     filled.fail("event", refusing(403, "Forbidden", "events is forbidden"))
     done = run("queue", "--config", config, "--kubeconfig", kubeconfig)
     assert done.exit_code == 0
-    assert "note: which pods are set aside is not known: " in done.output
+    assert "note: cannot tell which pods are set aside: " in done.output
     assert "403 events is forbidden" in done.output
 
 
@@ -171,7 +171,7 @@ def test_ungate_takes_our_gate_off_every_pod_and_no_other(
     assert filled.counts["patch"] == 0
     done = run("ungate", "--kubeconfig", kubeconfig)
     assert done.exit_code == 0, done.output
-    assert done.output == f"the gate {GATE} is off 4 pods\n"
+    assert done.output == f"removed the gate {GATE} from 4 pods\n"
     gates = {name: pod["spec"].get("schedulingGates") for name, pod in filled.pods.items()}
     assert gates == {
         "poor": [],
@@ -181,14 +181,15 @@ def test_ungate_takes_our_gate_off_every_pod_and_no_other(
         "other": [{"name": "example.com/quota"}],
         "free": None,
     }
-    assert run("ungate", "--kubeconfig", kubeconfig).output == f"the gate {GATE} is off 0 pods\n"
+    again = run("ungate", "--kubeconfig", kubeconfig)
+    assert again.output == f"removed the gate {GATE} from 0 pods\n"
 
 
 def test_ungate_keeps_to_a_namespace_and_a_gate(filled: ScriptedApi, kubeconfig: Path) -> None:
     done = run("ungate", "--kubeconfig", kubeconfig, "-n", "elsewhere")
-    assert done.output == f"the gate {GATE} is off 0 pods\n"
+    assert done.output == f"removed the gate {GATE} from 0 pods\n"
     done = run("ungate", "--kubeconfig", kubeconfig, "--gate", "example.com/quota")
-    assert done.output == "the gate example.com/quota is off 1 pods\n"
+    assert done.output == "removed the gate example.com/quota from 1 pods\n"
     assert filled.pods["other"]["spec"]["schedulingGates"] == [{"name": GATE}]
 
 
@@ -204,7 +205,7 @@ def test_a_pod_that_is_deleted_before_its_gate_is_off_needs_no_help(
     filled.fail("patch", *[delete] * 20)
     done = run("ungate", "--kubeconfig", kubeconfig)
     assert done.exit_code == 0, done.output
-    assert done.output == f"the gate {GATE} is off 4 pods\n"
+    assert done.output == f"removed the gate {GATE} from 4 pods\n"
 
 
 def test_ungate_says_which_pods_it_could_not_help(filled: ScriptedApi, kubeconfig: Path) -> None:
@@ -217,8 +218,8 @@ def test_ungate_says_which_pods_it_could_not_help(filled: ScriptedApi, kubeconfi
     done = run("ungate", "--kubeconfig", kubeconfig)
     assert done.exit_code == 1
     assert "pods is forbidden; grant patch on pods" in done.output
-    assert "is off 3 pods" in done.output
-    assert "1 pods still have it" in done.output
+    assert "from 3 pods" in done.output
+    assert "1 pods still have the gate" in done.output
 
 
 def test_without_an_api_both_say_so(api: ScriptedApi, kubeconfig: Path, config: Path) -> None:

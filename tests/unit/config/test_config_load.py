@@ -215,7 +215,7 @@ def test_a_kubeconfig_from_outside_switches_the_cluster_on(tmp_path: Path) -> No
         ),
         (
             {"extender": {"httpTimeout": "30s"}},
-            ["extender.httpTimeout: one hanging call holds up the scheduling of all pods so long"],
+            ["extender.httpTimeout: one hanging call holds up all scheduling for that long"],
         ),
         (
             {"extender": {"ignorable": True}},

@@ -505,7 +505,7 @@ TOGETHER = {
         document(extender={"nodeCacheCapable": True}),
         Issue(
             "extender.nodeCacheCapable",
-            "needs cluster: kube-scheduler would send names, and nobody their nodes",
+            "needs cluster: kube-scheduler would send names of unknown nodes",
             True,
             "add cluster: {}, or set nodeCacheCapable: false",
         ),

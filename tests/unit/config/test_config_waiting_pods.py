@@ -47,7 +47,7 @@ def test_nobody_at_all_is_refused(refusal: Refusal) -> None:
         assert refusal(held(nobody)) == (
             Issue(
                 "server.waitingPods",
-                "says nobody who may decide on waiting pods",
+                "names nobody who may decide on waiting pods",
                 {},
                 "set allowedNames to names of client certificates, or tokenFile, or both",
             ),

@@ -278,7 +278,7 @@ def test_no_pod_holds_up_the_next_while_its_gate_cannot_be_taken_off(strategy: S
     assert queue.due() == []
     queue.clock.pass_s(0.1)
     assert queue.due() == ["b"]
-    why = "its gate could not be taken off within maxHold"
+    why = "its gate could not be removed within maxHold"
     assert line(queue.entry("a")) == (None, "a", State.SET_ASIDE, why)
 
 

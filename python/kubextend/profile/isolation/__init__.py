@@ -1,12 +1,12 @@
-"""A plugin in a process of its own, which can be ended where a thread cannot.
+"""A plugin in a process of its own, which kubextend can end where it cannot end a thread.
 
-A call that hangs in C code and keeps the interpreter's lock would stop all of kubextend. Here it
-stops one child process: the verb that waits for it is given up like any other, and that kills the
-child. Another is started, and knows all nodes again with its first call.
+A call that hangs in C code and keeps the interpreter's lock would stop all of kubextend. In a child
+process the call stops the child only: the waiting verb is given up like any other, which kills the
+child. A new child starts, and its first call brings all nodes again.
 
-``plugin`` stands in the profile for the plugin, ``keeper`` has a child running and lets one call at
-a time through, ``process`` is that child seen from here and ``child`` from within; ``channel`` and
-``messages`` are between the two.
+``plugin`` stands in the profile for the plugin. ``keeper`` keeps a child running and lets one call
+at a time through. ``process`` is the child as the parent sees it, ``child`` is the program of the
+child. ``channel`` and ``messages`` are between the two.
 """
 
 from kubextend.profile.isolation.plugin import IsolatedPlugin

@@ -1,4 +1,4 @@
-"""Messages of a few parts each between two processes, over a socket."""
+"""A channel between two processes over a socket; each message has a few parts."""
 
 import socket
 import struct
@@ -7,15 +7,15 @@ from typing import Final
 
 __all__ = ["Channel", "MessageTooLongError"]
 
-# What a broken child may make us take. The largest message of a sound one, whole nodes to a child
-# that has just been started, is some 50 MB for 50,000 nodes.
+# The largest message that a broken child can make us accept. The largest message of a sound child
+# is some 50 MB: 50,000 whole nodes for a child that has just started.
 MOST_BYTES: Final = 1 << 30
 
 _COUNT: Final = struct.Struct("<I")
 
 
 class MessageTooLongError(ValueError):
-    """A message that the other end would not take."""
+    """A message that the other end would not accept."""
 
     def __init__(self) -> None:
         super().__init__(f"a message of more than {MOST_BYTES} bytes")
@@ -31,9 +31,9 @@ class Channel:
         self._end = end
 
     def send(self, parts: Sequence[bytes]) -> None:
-        """The parts are one message.
+        """Send the parts as one message.
 
-        Raises: MessageTooLongError: nothing of it is sent.
+        Raises: MessageTooLongError: the message is too long, and no part of it is sent.
         """
         lengths = struct.pack(f"<{len(parts) + 1}I", len(parts), *map(len, parts))
         size = len(lengths) + sum(map(len, parts))
@@ -42,9 +42,9 @@ class Channel:
         self._end.sendall(b"".join((_COUNT.pack(size), lengths, *parts)))
 
     def receive(self) -> list[bytes]:
-        """The parts of the next message, when it is there.
+        """Wait for the next message and return its parts.
 
-        Raises: ValueError: what came is no message; what follows cannot be understood either.
+        Raises: ValueError: the bytes are no message, and later bytes cannot be understood either.
         """
         (size,) = _COUNT.unpack(self._read(_COUNT.size))
         if size > MOST_BYTES:
@@ -57,7 +57,7 @@ class Channel:
             raise ValueError(str(error)) from error
         at = _COUNT.size * (count + 1)
         if at + sum(lengths) != size:
-            message = "the parts of a message are not as long as it is"
+            message = "the lengths of a message's parts do not add up to its own"
             raise ValueError(message)
         parts = []
         for length in lengths:
@@ -66,15 +66,15 @@ class Channel:
         return parts
 
     def shut_down(self) -> None:
-        """Whoever waits at either end learns that there will be nothing more; from any thread."""
+        """Wake whoever waits at either end, because no message comes any more; any thread."""
         try:
             self._end.shutdown(socket.SHUT_RDWR)
         except OSError:
-            # The other end was faster.
+            # The other end has shut down first.
             return
 
     def close(self) -> None:
-        """The socket is given back."""
+        """Close the socket."""
         self._end.close()
 
     def _read(self, size: int) -> memoryview:

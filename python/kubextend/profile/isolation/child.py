@@ -1,7 +1,7 @@
-"""The child: one plugin, asked by its parent about one pod after the other.
+"""The program of a child process: one plugin, which the parent asks about one pod at a time.
 
-It runs the plugin in a profile of its own, so that its answers are judged as they would be there.
-It ends with its parent, by itself where it waits for it, and otherwise by a signal.
+The child runs the plugin in a profile of its own, which checks answers as the parent's would. The
+child ends with its parent: by itself where it waits for the parent, otherwise by a signal.
 """
 
 import fcntl
@@ -44,16 +44,16 @@ __all__ = ["main"]
 
 _LOGGER = logging.getLogger(__name__)
 
-# As many as the parent keeps.
+# The parent keeps as many attempts.
 _MOST_STATES: Final = 4096
 
 
 def main(channel: int, life: int) -> None:
-    """Serves the parent until it is gone.
+    """Serve the parent until the parent is gone.
 
     Args:
-        channel: descriptor of a socket to it.
-        life: descriptor of a pipe that it closes by ending.
+        channel: descriptor of a socket to the parent.
+        life: descriptor of a pipe that the parent closes by ending.
     """
     _end_with(life)
     code = 1
@@ -62,7 +62,7 @@ def main(channel: int, life: int) -> None:
     except (OSError, EOFError):
         code = 0
     except BaseException:
-        _LOGGER.exception("what came from the parent cannot be understood")
+        _LOGGER.exception("cannot understand the parent's message")
     finally:
         # Threads that the plugin has left running must not keep the process alive.
         sys.stdout.flush()
@@ -71,7 +71,7 @@ def main(channel: int, life: int) -> None:
 
 
 def _end_with(life: int) -> None:
-    """The kernel ends this process when the pipe is closed, whatever it is doing then."""
+    """Make the kernel end this process when the pipe is closed, whatever the process is doing."""
     fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
 
@@ -82,7 +82,7 @@ def _serve(channel: Channel) -> None:
     channel.send(answer)
     while asked is not None:
         message = Message.unpacked(channel.receive())
-        # Not within what is answered as a failure: to miss one message is to misread the next.
+        # A message that is not understood ends the child: its next message would be misread.
         call = asked.understood(message)
         channel.send(_answered(call))
 
@@ -114,7 +114,7 @@ def _failure(error: BaseException) -> Failure:
 
 
 class _Asked:
-    """The plugin, and what it wrote down for each attempt."""
+    """The plugin, and what the plugin wrote down for each attempt."""
 
     def __init__(self, recipe: Recipe) -> None:
         handle = Handle(
@@ -123,7 +123,7 @@ class _Asked:
             configuration=recipe.configuration,
             metrics=CollectorRegistry(),
         )
-        # Any: what it extends was checked when the configuration was resolved.
+        # Any: the extension points were checked when the configuration was resolved.
         plugin: Any = recipe.plugin.make(recipe.args, handle)
 
         def at(point: str) -> list[Any]:
@@ -142,7 +142,7 @@ class _Asked:
         self._states: OrderedDict[int, CycleState] = OrderedDict()
 
     def understood(self, asked: Message) -> Callable[[], Message]:
-        """The call that is asked for; it raises what the plugin raises.
+        """Return the call that the message asks for, which raises what the plugin raises.
 
         Raises: ValueError: the message cannot be understood.
         """
@@ -198,7 +198,7 @@ class _Asked:
         return pre_filtered(self._plugin, self._kept(attempt), pod, nodes)
 
     def _state(self, attempt: int, pod: core.Pod, nodes: core.Nodes) -> CycleState:
-        """What the plugin knows of the attempt; where that is lost, PreFilter makes it anew."""
+        """Return the plugin's state of the attempt; PreFilter makes a lost state anew."""
         if attempt not in self._states and self._profile.pre_filter:
             self._pre_filtered(attempt, pod, nodes)
         return self._kept(attempt)
@@ -211,7 +211,7 @@ class _Asked:
 
 
 class _NoActivator:
-    """Says once that it wakes nobody."""
+    """An activator that wakes no pod, and says so once."""
 
     def __init__(self, plugin: str) -> None:
         self._plugin = plugin

@@ -16,34 +16,34 @@ __all__ = ["Keeper"]
 _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
-# A child that lived so long and then ends is no sign that the next one will not.
+# The end of a child that lived this long says nothing about the next child.
 _LONG_LIFE_S: Final = 60.0
 _LONGEST_PAUSE_S: Final = 30.0
 
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """A call that waits for the child, or has it.
+    """A call that waits for the child, or that the child works on.
 
     Attributes:
-        given_up: nobody waits for it any more.
+        given_up: nobody waits for the call any more.
     """
 
     given_up: bool = False
 
 
 class Keeper:
-    """One child, and another after it whenever it ends.
+    """Keeps one child running, and starts another whenever a child ends.
 
-    The first is there when this is made. After a short life the next one is started with a pause
-    that doubles, and until then calls fail at once; otherwise they wait for it.
+    The constructor starts the first child. After short lives the next child starts after a pause
+    that doubles; until then calls fail at once. Otherwise calls wait for the next child.
 
     Args:
-        plugin: the name of the plugin in it.
-        start: makes a child.
-        clock: seconds that only go forward.
+        plugin: the name of the plugin in the child.
+        start: starts a child.
+        clock: monotonic seconds.
 
-    Raises: ChildError: there is no first one.
+    Raises: ChildError: the first child does not start.
     """
 
     def __init__(
@@ -62,9 +62,9 @@ class Keeper:
         self._born_s = clock()
 
     def ask(self, ask: Callable[[Child], _T]) -> _T:
-        """What the child answers; blocks until it has, or until the run of this call is given up.
+        """Return the child's answer; blocks until then, or until the run of this call is given up.
 
-        Raises: ChildError: it ended meanwhile, or there is none.
+        Raises: ChildError: the child ended meanwhile, or there is no child.
         """
         call = _Call()
         run = current_run()
@@ -73,7 +73,7 @@ class Keeper:
             try:
                 return ask(child)
             except BaseException as error:
-                # Of a message that was not sent or not understood nothing is known any more.
+                # After a message that was not sent or not understood, the child's state is unknown.
                 self._lose(child)
                 how = child.dispose()
                 if isinstance(error, OSError | EOFError):
@@ -83,17 +83,17 @@ class Keeper:
                 self._end_turn()
 
     def begin_work(self) -> None:
-        """The plugin's work in the background begins, with this child and each after it.
+        """Start the plugin's work in the background, in this child and in each later one.
 
-        Raises: ChildError: it does not begin.
+        Raises: ChildError: the work does not start.
         """
         self._at_work = True
         if failure := self.ask(Child.begin_work):
-            # Not within the call: a plugin that cannot begin may still answer.
+            # Raised outside of the call: a plugin that cannot start may still answer.
             raise ChildError(failure.text) from failure.cause
 
     def stop(self) -> None:
-        """The plugin's work ends, and so does the child; there will be no other."""
+        """End the plugin's work and the child; no other child starts."""
         with self._changed:
             self._stopped.set()
             child, self._child = self._child, None
@@ -126,7 +126,7 @@ class Keeper:
             return self._child
 
     def _settled(self, call: _Call) -> bool:
-        """Whether the call need not wait any longer, whatever comes of it."""
+        """Return whether the call need not wait any longer, whatever its result."""
         if call.given_up or self._stopped.is_set():
             return True
         if self._child is None:
@@ -194,7 +194,7 @@ class Keeper:
             self._changed.notify_all()
 
     def _pause_s(self) -> float:
-        """None after a long life or the first short one, then 1, 2, 4, up to 30 s."""
+        """Return the pause: 0 s after a long life or the first short one, then 1, 2, 4 to 30 s."""
         if self._short_lives <= 1:
             return 0.0
         return min(2.0 ** (self._short_lives - 2), _LONGEST_PAUSE_S)

@@ -1,6 +1,6 @@
-"""What is asked of a child and what it answers: a head in JSON, and parts of bytes after it.
+"""Messages to and from a child: a head in JSON, and byte parts after it.
 
-An answer is taken apart with care: whoever wrote it may have been any C code.
+The parent checks every answer, because any C code in the child may have written it.
 """
 
 from collections.abc import Sequence
@@ -32,28 +32,28 @@ __all__ = [
 _INT64: Final = 8
 
 Packed: TypeAlias = list[bytes]
-"""The parts of a message, its head first."""
+"""The parts of a message; the first part is the head."""
 
 
 class MessageError(ValueError):
-    """A child answered what no child of ours would."""
+    """An answer that no sound child would send."""
 
 
 class Message(NamedTuple):
-    """A head, and the parts after it."""
+    """A message: a head, and the parts after it."""
 
     head: dict[str, Any]
     parts: Sequence[bytes] = ()
 
     def packed(self) -> Packed:
-        """What is sent."""
+        """Return the parts to send."""
         return [orjson.dumps(self.head), *self.parts]
 
     @classmethod
     def unpacked(cls, packed: Packed) -> "Message":
-        """What was sent.
+        """Read a message from its parts.
 
-        Raises: MessageError: it is something else.
+        Raises: MessageError: the parts are no message.
         """
         try:
             head = orjson.loads(packed[0])
@@ -69,20 +69,20 @@ class ChildTraceback(Exception):  # noqa: N818  the cause of an error, never rai
     """Where in the child an error comes from."""
 
     def __str__(self) -> str:
-        """The traceback as the child had it."""
+        """Return the child's traceback."""
         return f"\n{self.args[0]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What went wrong in a call.
+    """The failure of a call.
 
     Attributes:
         text: what the plugin raised, or what is wrong with its answer.
         point: the framework's name of the method; empty outside of extension points.
-        node: the node that it is about; empty where it is about none, or about many.
+        node: the node that the failure is about; empty where it is about none, or about many.
         answered: the plugin itself said, by a Status, that it cannot do its part.
-        traceback: for the log.
+        traceback: the child's traceback, for the log.
     """
 
     text: str
@@ -93,11 +93,11 @@ class Failure:
 
     @property
     def cause(self) -> ChildTraceback:
-        """The traceback, for an error that is raised here."""
+        """The child's traceback, as the cause of an error that is raised here."""
         return ChildTraceback(self.traceback)
 
     def packed(self) -> Packed:
-        """The answer that says so."""
+        """Return the message that reports this failure."""
         told = {
             "text": _encodable(self.text),
             "point": self.point,
@@ -109,7 +109,7 @@ class Failure:
 
     @classmethod
     def of(cls, answer: Message) -> "Failure | None":
-        """What the answer says of a failure; None where it is none."""
+        """Read a failure from an answer; None where the answer reports none."""
         told = answer.head.get("failure")
         if told is None:
             return None
@@ -126,31 +126,31 @@ class Failure:
 
 
 def packed_status(status: Status) -> Message:
-    """The Status alone."""
+    """Pack a Status."""
     return Message({"status": _written(status)})
 
 
 def unpacked_status(answer: Message) -> Status:
-    """The Status of such an answer.
+    """Unpack a Status.
 
-    Raises: MessageError: it is none.
+    Raises: MessageError: the answer holds no Status.
     """
     return _status(answer.head.get("status"))
 
 
 def packed_pre_filter(result: PreFilterResult, status: Status) -> Message:
-    """What PreFilter leaves, and what it says."""
+    """Pack the nodes that PreFilter leaves, and its Status."""
     names = None
     if result.node_names is not None:
-        # No node has a name that is no text.
+        # A name that is no text names no node.
         names = [_encodable(name) for name in result.node_names if isinstance(name, str)]
     return Message({"status": _written(status), "names": names})
 
 
 def unpacked_pre_filter(answer: Message) -> tuple[PreFilterResult, Status]:
-    """The same again.
+    """Unpack the nodes that PreFilter leaves, and its Status.
 
-    Raises: MessageError: it is something else.
+    Raises: MessageError: the answer holds something else.
     """
     names = answer.head.get("names")
     if names is not None and not _are_texts(names):
@@ -161,19 +161,19 @@ def unpacked_pre_filter(answer: Message) -> tuple[PreFilterResult, Status]:
 
 
 def packed_rejections(rejections: Sequence[Rejection]) -> Message:
-    """Statuses in the head, and the nodes of each in a part."""
+    """Pack rejections: the statuses into the head, the nodes of each into a part."""
     statuses = [_written(rejection.status) for rejection in rejections]
     return Message({"rejections": statuses}, [rejection.nodes.pack() for rejection in rejections])
 
 
 def unpacked_rejections(answer: Message, nodes: int) -> list[Rejection]:
-    """The same again.
+    """Unpack rejections.
 
     Args:
         answer: a message of rejections.
-        nodes: how many nodes they are about.
+        nodes: how many nodes the rejections are about.
 
-    Raises: MessageError: it is something else.
+    Raises: MessageError: the answer holds something else.
     """
     statuses = answer.head.get("rejections")
     if not isinstance(statuses, list) or len(statuses) != len(answer.parts):
@@ -187,14 +187,14 @@ def unpacked_rejections(answer: Message, nodes: int) -> list[Rejection]:
 
 
 def packed_scores(scores: memoryview) -> Message:
-    """int64, as they are."""
+    """Pack scores as int64."""
     return Message({}, [scores.tobytes()])
 
 
 def unpacked_scores(answer: Message, nodes: int) -> memoryview:
-    """The same again: int64, shape ``(nodes,)``.
+    """Unpack scores: int64, shape ``(nodes,)``.
 
-    Raises: MessageError: it is something else.
+    Raises: MessageError: the answer holds something else.
     """
     if len(answer.parts) != 1 or len(answer.parts[0]) != nodes * _INT64:
         message = "scores that are not one number a node"
@@ -213,7 +213,7 @@ def _status(said: object) -> Status:
                 return Status(Code(code), reason, detail)
             except ValueError as error:
                 raise MessageError(str(error)) from error
-    message = "a status that is none"
+    message = "an invalid status"
     raise MessageError(message)
 
 
@@ -222,5 +222,5 @@ def _are_texts(names: object) -> bool:
 
 
 def _encodable(text: str) -> str:
-    """The text without lone surrogates, which no JSON writer takes."""
+    """Replace lone surrogates in a text, because no JSON writer takes them."""
     return text.encode(errors="backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""What stands in a profile for a plugin that runs in a process of its own."""
+"""The stand-in, in a profile, for a plugin that runs in a process of its own."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -36,14 +36,14 @@ _T = TypeVar("_T")
 class IsolatedPlugin:
     """A plugin whose calls, from PreFilter to NormalizeScore, run in a child process.
 
-    What it keeps in the CycleState stays there, and no other plugin sees it.
+    The plugin's part of the CycleState stays in the child, and no other plugin sees it.
 
     Args:
-        plugin: which one.
-        keeper: has it in a child.
+        plugin: the registered plugin.
+        keeper: keeps the child of the plugin running.
 
     Attributes:
-        start: None where the plugin does no work in the background.
+        start: starts the plugin's work in the background; None where the plugin has none.
     """
 
     def __init__(self, plugin: RegisteredPlugin, keeper: Keeper) -> None:
@@ -62,15 +62,15 @@ class IsolatedPlugin:
         points: Iterable[str],
         configuration: ExtenderConfiguration | None = None,
     ) -> Self:
-        """The plugin, made in a process that is started for it.
+        """Start a process and make the plugin in it.
 
         Args:
-            plugin: which one.
-            args: its checked arguments.
-            points: where the profile has it, as a configuration spells them.
-            configuration: what its Handle shows.
+            plugin: the registered plugin.
+            args: the checked arguments of the plugin.
+            points: the plugin's extension points in the profile, as a configuration spells them.
+            configuration: the configuration that the plugin's Handle shows.
 
-        Raises: KubextendError: it cannot be made there.
+        Raises: KubextendError: the plugin cannot be made in the process.
         """
         recipe = Recipe.of(plugin, args, points, configuration)
         try:
@@ -80,19 +80,19 @@ class IsolatedPlugin:
             raise KubextendError(message) from error
 
     def stop(self) -> None:
-        """Its work in the background ends, and its process."""
+        """End the plugin's work in the background, and its process."""
         self._keeper.stop()
 
     def pre_filter(
         self, state: CycleState, pod: core.Pod, nodes: core.Nodes
     ) -> tuple[PreFilterResult, Status]:
-        """What the plugin answers; what it writes down for the attempt stays in the child."""
+        """Return the plugin's answer; its state of the attempt stays in the child."""
         return self._asked("preFilter", state, pod, nodes, unpacked_pre_filter)
 
     def filter_nodes(
         self, state: CycleState, pod: core.Pod, nodes: core.Nodes
     ) -> Sequence[Rejection]:
-        """What the plugin rejects, by either grain."""
+        """Return the plugin's rejections, from ``filter_nodes`` or ``filter``."""
         return self._asked(
             "filter", state, pod, nodes, partial(unpacked_rejections, nodes=len(nodes))
         )
@@ -100,7 +100,7 @@ class IsolatedPlugin:
     def post_filter(
         self, state: CycleState, pod: core.Pod, rejections: Sequence[Rejection]
     ) -> Status:
-        """What the plugin answers."""
+        """Return the plugin's answer."""
         told = packed_rejections(rejections)
         nodes = len(rejections[0].nodes) if rejections else 0
         head = {"do": "postFilter", "attempt": self._attempt(state), "nodes": nodes}
@@ -108,11 +108,11 @@ class IsolatedPlugin:
         return self._answered(lambda child: child.ask(message), unpacked_status)
 
     def pre_score(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Status:
-        """What the plugin answers."""
+        """Return the plugin's answer."""
         return self._asked("preScore", state, pod, nodes, unpacked_status)
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Scores:
-        """The plugin's scores, by either grain, after its NormalizeScore if it has one."""
+        """Return the plugin's scores, after NormalizeScore if the plugin has one."""
         return self._asked("score", state, pod, nodes, partial(unpacked_scores, nodes=len(nodes)))
 
     def _asked(
@@ -132,9 +132,9 @@ class IsolatedPlugin:
         return self._answered(ask, read)
 
     def _answered(self, ask: Callable[[Child], Message], read: Callable[[Message], _T]) -> _T:
-        """What the child answers.
+        """Return the child's answer.
 
-        Raises: PluginError: it says that the plugin failed, or it has ended.
+        Raises: PluginError: the child says that the plugin failed, or the child has ended.
         """
 
         def answer(child: Child) -> Failure | _T:
@@ -144,7 +144,7 @@ class IsolatedPlugin:
         try:
             answered = self._keeper.ask(answer)
         except ChildError as error:
-            # Who made the call knows the extension point.
+            # The caller knows the extension point.
             raise PluginError(self.name, "", str(error)) from error
         if not isinstance(answered, Failure):
             return answered
@@ -153,7 +153,7 @@ class IsolatedPlugin:
         raise about(failed, None, answered.node) from answered.cause
 
     def _attempt(self, state: CycleState) -> int:
-        """The number under which the child knows the attempt."""
+        """Return the number under which the child knows the attempt."""
         try:
             number = state.read(self._key)
         except KeyError:

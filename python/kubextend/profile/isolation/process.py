@@ -1,4 +1,4 @@
-"""One child process with one plugin in it, seen from the process that started it."""
+"""One child process with one plugin, as the process that started it sees it."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from kubextend.profile.isolation.recipe import Recipe
 
 __all__ = ["Child", "ChildError"]
 
-# The same modules are found, whatever this process did to its path.
+# The child finds the same modules, whatever this process did to its path.
 _CODE: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[3]); "
     "from kubextend.profile.isolation.child import main; main(int(sys.argv[1]), int(sys.argv[2]))"
@@ -30,19 +30,19 @@ _REAP_TIMEOUT_S: Final = 1.0
 
 
 class ChildError(Exception):
-    """There is no child, or none any more, and why."""
+    """There is no child, or no longer one; the message says why."""
 
 
 class Child:
-    """A running process whose plugin is made. One thread asks it at a time; any may kill it.
+    """A running process with a plugin. One thread at a time asks the child; any thread may kill it.
 
     Args:
-        recipe: how its plugin is made.
+        recipe: how the plugin is made.
 
     Attributes:
-        nodes: what it has been told of nodes.
+        nodes: the nodes that the child has been told of.
 
-    Raises: ChildError: its plugin could not be made, or took too long.
+    Raises: ChildError: the plugin could not be made, or took too long.
     """
 
     def __init__(self, recipe: Recipe) -> None:
@@ -55,20 +55,20 @@ class Child:
             raise
 
     def ask(self, message: Message) -> Message:
-        """What it answers; blocks.
+        """Send a message and return the child's answer; blocks.
 
         Raises:
-            OSError, EOFError: it has ended.
-            ValueError: what it answers makes no sense; it must be killed.
+            OSError, EOFError: the child has ended.
+            ValueError: the answer makes no sense, and the child must be killed.
         """
         self._channel.send(message.packed())
         return Message.unpacked(self._channel.receive())
 
     def begin_work(self) -> Failure | None:
-        """The plugin's work in the background begins; what it raised, if it did.
+        """Start the plugin's work in the background; return what the plugin raised, if it did.
 
         Raises:
-            OSError, EOFError: it has ended, or takes too long and must be killed.
+            OSError, EOFError: the child has ended, or takes too long and must be killed.
             ValueError: as ``ask``.
         """
         self._end.settimeout(START_TIMEOUT_S)
@@ -77,20 +77,20 @@ class Child:
         return failure
 
     def kill(self) -> None:
-        """It ends at once, and whoever waits for it learns that; from any thread, never blocks."""
+        """Kill the child and wake whoever waits for it; any thread may call, never blocks."""
         self._process.kill()
-        # A process that the kernel holds up ends later; nobody has to wait for that.
+        # The kernel may end the process later; nobody has to wait for that.
         self._channel.shut_down()
 
     def stop(self) -> None:
-        """It may end its plugin's work in the background, for a moment; then it is killed."""
+        """Let the child end its plugin's work for a moment, then kill the child."""
         self._end.settimeout(STOP_TIMEOUT_S)
         with suppress(OSError, EOFError, ValueError):
             self.ask(Message({"do": "stop"}))
         self._dispose()
 
     def dispose(self) -> str:
-        """It is killed, if it still lives, and forgotten by the system; how it ended."""
+        """Kill the child if it still lives, take its exit code, and return how it ended."""
         self._dispose()
         code = self._process.returncode
         if code is None:
@@ -103,7 +103,8 @@ class Child:
         with ExitStack() as childs:
             own, other = socket.socketpair()
             childs.callback(other.close)
-            # Nothing is ever written to it. That its other end is gone is a signal to the child.
+            # Nobody writes to this pipe: the child gets a signal when the pipe's other end is
+            # closed.
             life, own_life = os.pipe()
             childs.callback(os.close, life)
             path = json.dumps([entry for entry in sys.path if isinstance(entry, str)])
@@ -112,7 +113,7 @@ class Child:
                     [sys.executable, "-c", _CODE, str(other.fileno()), str(life), path],
                     stdin=subprocess.DEVNULL,
                     pass_fds=(other.fileno(), life),
-                    # Ctrl-C in a terminal is for us to handle.
+                    # kubextend itself handles Ctrl-C in a terminal.
                     process_group=0,
                 )
             except BaseException:
@@ -151,7 +152,7 @@ def _dispose(process: "subprocess.Popen[bytes]", end: socket.socket, life: int) 
         process.wait(_REAP_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         # On a busy machine a killed process takes a while to end. No caller waits for that, but
-        # somebody has to take its exit code, or it stays in the process table.
+        # some thread has to take the exit code, or the process stays in the process table.
         threading.Thread(target=process.wait, name="kubextend-reap", daemon=True).start()
 
 

@@ -1,4 +1,4 @@
-"""What a child must know to make its plugin."""
+"""A recipe: what a child must know to make its plugin."""
 
 import pickle
 from collections.abc import Iterable
@@ -16,13 +16,13 @@ __all__ = ["Recipe"]
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A plugin with its arguments, as one process tells another.
+    """A plugin with its arguments, in a form that another process understands.
 
     Attributes:
-        plugin: its class is found by its name in its module.
-        args: checked.
-        points: where the profile has it, as a configuration spells them.
-        configuration: for the plugin's Handle, without what other plugins' arguments came to.
+        plugin: the registered plugin; the child finds its class by the name in its module.
+        args: the checked arguments.
+        points: the plugin's extension points in the profile, as a configuration spells them.
+        configuration: the configuration for the plugin's Handle, without the arguments of others.
         log: level and format of the log.
     """
 
@@ -40,17 +40,17 @@ class Recipe:
         points: Iterable[str],
         configuration: ExtenderConfiguration | None,
     ) -> Self:
-        """With the log of this process."""
+        """Make a recipe with the log settings of this process."""
         if configuration is not None:
-            # Arguments of other plugins may be of classes that only this process has.
+            # Only this process may have the classes of other plugins' arguments.
             configuration = configuration.with_resolved(())
         return cls(plugin, args, frozenset(points), configuration, logs.current())
 
     def packed(self) -> bytes:
-        """For a process that finds the same modules; pickle is for what we start ourselves."""
+        """Pickle the recipe for a process that finds the same modules."""
         return pickle.dumps(self)
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Any:
-        """The recipe again; the plugin's module is imported by that."""
+        """Unpickle a recipe, which imports the plugin's module."""
         return pickle.loads(packed)  # noqa: S301  our parent wrote it
