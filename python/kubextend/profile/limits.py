@@ -72,7 +72,7 @@ class PluginLimits:
         return call.job.future.result()
 
     async def within_async(self, seconds: float | None, work: Callable[[], _T]) -> _T:
-        """The same without blocking."""
+        """Run the work on a thread and wait for its result without blocking the event loop."""
         call = self.start(work)
         try:
             done = await call.done_within(seconds)

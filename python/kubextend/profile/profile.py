@@ -567,7 +567,7 @@ def _judged_alone(
     judge: Callable[[core.Mask], Sequence[Rejection]],
     goes_on: GoesOn,
 ) -> list[Rejection]:
-    """The rejections of one attempt for many nodes, corrected by an attempt for each node.
+    """Correct the rejections of one attempt for many nodes by an attempt for each node.
 
     Args:
         joint: of the attempt for many nodes, at least one; each node in one entry.

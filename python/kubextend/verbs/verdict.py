@@ -68,7 +68,7 @@ def filter_known(  # noqa: PLR0913, PLR0917  an attempt, who is left out, and ho
 def filter_anew(
     profile: Profile, pod: core.Pod, nodes: core.Nodes, goes_on: GoesOn = lambda: True
 ) -> Verdict:
-    """The verdict in an attempt of its own, on this thread and for as long as it takes.
+    """Judge known nodes in an attempt of its own, on this thread and for as long as it takes.
 
     A plugin that may be left out is, as in the call of filter that would come.
     """
