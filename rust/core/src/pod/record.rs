@@ -79,6 +79,8 @@ pub struct Missing {
     pub resources: bool,
     /// All scheduling gates but the first.
     pub gates: bool,
+    /// The ends of the scheduler's name, the nominated node's, the phase or a reason.
+    pub texts: bool,
 }
 
 transfer!(Missing {
@@ -87,6 +89,7 @@ transfer!(Missing {
     containers,
     resources,
     gates,
+    texts,
 });
 
 impl Missing {
