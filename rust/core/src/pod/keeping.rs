@@ -57,11 +57,19 @@ fn trim_common(pod: &mut Pod, most: usize) {
         left -= if fits { size } else { 0 };
         fits
     };
-    if !fits(size::amounts(&pod.requests.0) + size::amounts(&pod.overhead.0)) {
-        pod.requests = pod.requests.usual();
-        pod.overhead = pod.overhead.usual();
+    let asked = |pod: &Pod| size::amounts(&pod.requests.0) + size::amounts(&pod.overhead.0);
+    if asked(pod) > most {
+        // Who asks for nothing of a resource needs none of it.
+        pod.requests = pod.requests.without_zeros();
+        pod.overhead = pod.overhead.without_zeros();
+    }
+    if asked(pod) > most {
+        // What else is measured here keeps half of the room.
+        pod.requests = pod.requests.within(most / 4, size::amounts);
+        pod.overhead = pod.overhead.within(most / 4, size::amounts);
         pod.missing.resources = true;
     }
+    fits(asked(pod));
     if !fits(
         pod.scheduling_gates
             .iter()
@@ -284,6 +292,35 @@ mod tests {
                 assert!((text.len()..text.len() + 1000).contains(&whole.held_bytes()));
             }
         }
+    }
+
+    #[test]
+    fn of_too_many_resources_those_of_nothing_go_first_and_then_those_that_do_not_fit() {
+        let asking = |amount: &dyn Fn(usize) -> usize| {
+            let many = (0..1000).map(|i| format!(r#""a.b/r{i:04}":"{}""#, amount(i)));
+            let many = many.collect::<Vec<_>>().join(",");
+            let limits = r#""limits":{"cpu":"1"}"#;
+            format!(
+                r#"{{"spec":{{"containers":[{{"resources":{{"requests":{{"cpu":"2",{many}}},{limits}}}}}]}}}}"#
+            )
+        };
+        let keeping = Keeping {
+            max_pod_bytes: Some(16 << 10),
+            ..Keeping::default()
+        };
+        let kept = trimmed(&asking(&|i| usize::from(i == 700)), &keeping);
+        assert!(!kept.missing.resources);
+        let named: Vec<_> = kept.requests.iter().map(|(word, n)| (&**word, n)).collect();
+        assert_eq!(named, [("a.b/r0700", 1), ("cpu", 2000)]);
+
+        let kept = trimmed(&asking(&|i| i % 2), &keeping);
+        assert!(kept.missing.resources);
+        assert_eq!(kept.requests.get("cpu"), Some(2000));
+        assert_eq!(kept.requests.get("a.b/r0001"), Some(1));
+        assert_eq!(kept.requests.get("a.b/r0000"), None);
+        assert_eq!(kept.requests.get("a.b/r0999"), None);
+        let bytes = size::amounts(&kept.requests.0);
+        assert!((2 << 10..4 << 10).contains(&bytes), "{bytes}");
     }
 
     #[test]

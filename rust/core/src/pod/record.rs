@@ -75,7 +75,7 @@ pub struct Missing {
     pub labels: bool,
     /// Containers and init containers.
     pub containers: bool,
-    /// Requests and overhead of all resources but the usual ones.
+    /// Requests and overhead of some resources, none of them usual.
     pub resources: bool,
     /// All scheduling gates but the first.
     pub gates: bool,
