@@ -13,6 +13,7 @@ from kubextend import core
 from kubextend.cluster.call import NAME, NOT_FOUND, Call, RefusedError, UnreachableError
 from kubextend.cluster.reflector import Kind, Reflector
 from kubextend.errors import ClusterError, WireError
+from kubextend.framework.handle import MAX_POD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -23,11 +24,6 @@ log = logging.getLogger(__name__)
 
 PODS: Final = Kind("pods", "/api/v1/pods", "status.phase!=Succeeded,status.phase!=Failed")
 """A pod that ends while it is watched comes as DELETED, because the selector leaves it out."""
-
-MAX_POD_BYTES: Final = 64 << 10
-"""What tolerations, affinity and annotations of one kept pod may take, and once more its requests,
-gates, labels and containers: whoever may create pods chooses how large they are, and the store
-holds those of the whole cluster."""
 
 MOST_NAMED = 10
 
@@ -76,6 +72,7 @@ class _Fates:
         self._on_bound = on_bound
         self._awaited_before: set[str] = set()
         self._assumed_before: set[str] = set()
+        self._truncated = TruncatedPods()
 
     def list_begins(self) -> None:
         """A list holds every pod that was there when it was asked for, and is not gone."""
@@ -90,7 +87,7 @@ class _Fates:
         """
         known = {uid for uid in self._awaited() if self._store.get(uid) is not None}
         commit()
-        warn_of_truncated(self._store.truncated())
+        self._truncated.listed(self._store.truncated())
         for uid in self._assumed_before:
             # The store may never have known it: it came, was bound, and went while nobody looked.
             if self._store.get(uid) is None:
@@ -100,11 +97,10 @@ class _Fates:
 
     def applied(self, event: core.PodEvent) -> None:
         """Tells what one event means."""
+        self._truncated.applied(event)
         if event.type == "DELETED":
             self._tell(event.uid, None)
         elif event.pod is not None:
-            if event.type == "ADDED" and event.pod.truncated:
-                warn_of_truncated([event.pod])
             self._tell(event.uid, event.pod)
 
     def _tell(self, uid: str, pod: core.Pod | None) -> None:
@@ -118,17 +114,36 @@ class _Fates:
             log.exception("what was told of pod %s failed", uid)
 
 
-def warn_of_truncated(pods: list[core.Pod]) -> None:
-    """Name pods that are kept without some of their parts."""
-    if pods:
-        log.warning(
-            "%d pods have more than %d bytes of tolerations, node affinity and annotations, or of"
-            " requests, gates, labels and containers; they are kept without what is too large, and"
-            " a plugin that reads that of such a pod fails: %s",
-            len(pods),
-            MAX_POD_BYTES,
-            ", ".join(f"{pod.namespace}/{pod.name}" for pod in pods[:MOST_NAMED]),
-        )
+class TruncatedPods:
+    """Names pods that are kept without some of their parts: once each, and again in each list."""
+
+    def __init__(self) -> None:
+        self._named: set[str] = set()
+
+    def listed(self, pods: list[core.Pod]) -> None:
+        """Name those of a whole list."""
+        self._named = {pod.uid for pod in pods}
+        if pods:
+            _warn_of_truncated(pods)
+
+    def applied(self, event: core.PodEvent) -> None:
+        """Name the pod of an event where it is one, however it became too large."""
+        if event.type == "DELETED":
+            self._named.discard(event.uid)
+        elif event.pod is not None and event.pod.truncated and event.uid not in self._named:
+            self._named.add(event.uid)
+            _warn_of_truncated([event.pod])
+
+
+def _warn_of_truncated(pods: list[core.Pod]) -> None:
+    log.warning(
+        "%d pods have more than %d bytes of tolerations, node affinity and annotations, or of"
+        " requests, gates, labels and containers, or a schedulerName longer than any name; they are"
+        " kept without what is too large, and a plugin that reads that of such a pod fails: %s",
+        len(pods),
+        MAX_POD_BYTES,
+        ", ".join(f"{pod.namespace}/{pod.name}" for pod in pods[:MOST_NAMED]),
+    )
 
 
 class PodReader:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from kubextend import core
 from kubextend.errors import TruncatedPodError
@@ -21,16 +21,42 @@ from kubextend.framework.status import Status
 from kubextend.framework.wrong_answer import close_all, wrong_answer
 from kubextend.profile.guard import AtNodeError
 
-__all__ = ["FilterNodes", "ScoreNodes", "filter_nodes_of", "score_nodes_of"]
+__all__ = ["FilterNodes", "ScoreNodes", "Scored", "filter_nodes_of", "score_nodes_of"]
 
 _Answer = TypeVar("_Answer")
-# What the core says of ``node.pods`` on a node that was not given any.
+MIN_NODE_SCORE: Final = 0
 _TOO_LARGE: Final = Status.unschedulable("node(s) have a pod that is too large to be judged")
+# What the core says of ``node.pods`` on a node that was not given any.
 _PODS_NOT_KNOWN: Final = "pods are not known here"
 Pods = Callable[[], core.PodSnapshot | None]
 FilterNodes = Callable[[CycleState, core.Pod, core.Nodes, core.Mask], Sequence[Rejection]]
 """Takes also the nodes that are still kept: the verdict on others does not count."""
-ScoreNodes = Callable[[CycleState, core.Pod, core.Nodes], Scores]
+
+
+class Scored(NamedTuple):
+    """What Score says of each node, before NormalizeScore."""
+
+    scores: Scores
+    unknown: frozenset[int] = frozenset()
+    """The rows of nodes that could not be judged; they have the lowest score, whatever it means."""
+
+    def normalized(self, normalize: Callable[[Scores], Scores]) -> Scores:
+        """The scores of nodes that were judged as ``normalize`` has them, the others lowest."""
+        if not self.unknown:
+            return normalize(self.scores)
+        rows = [row for row in range(len(self.scores)) if row not in self.unknown]
+        if not rows:
+            return self.scores
+        said = normalize([self.scores[row] for row in rows])
+        if len(said) != len(rows):
+            return said
+        scores = [MIN_NODE_SCORE] * len(self.scores)
+        for row, score in zip(rows, said, strict=True):
+            scores[row] = score
+        return scores
+
+
+ScoreNodes = Callable[[CycleState, core.Pod, core.Nodes], Scored]
 
 
 def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> FilterNodes:
@@ -50,7 +76,13 @@ def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> F
     def filter_nodes(
         state: CycleState, pod: core.Pod, nodes: core.Nodes, kept: core.Mask
     ) -> list[Rejection]:
-        judge = partial(_judged, per_node, state, pod)
+        ask = partial(per_node.filter, state, pod)
+
+        def judge(infos: Sequence[core.NodeInfo]) -> list[Status | None]:
+            said: tuple[list[Status | None], frozenset[int]]
+            said = _judged(per_node, ask, pod, infos, _TOO_LARGE)
+            return said[0]
+
         # A comprehension over views costs half of what a loop in the core that calls back does.
         infos = nodes.infos(now(state) if needs_pods else None)
         if kept.count() == len(infos):
@@ -67,47 +99,51 @@ def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> F
 
 def score_nodes_of(plugin: ScorePlugin | PerNodeScorePlugin, pods: Pods) -> ScoreNodes:
     """Its own ``score_nodes``, or a loop over its ``score``."""
-    own: ScoreNodes | None = getattr(plugin, "score_nodes", None)
+    own: Callable[..., Scores] | None = getattr(plugin, "score_nodes", None)
     if own is not None:
-        return own
+        return lambda state, pod, nodes: Scored(own(state, pod, nodes))
     per_node: PerNodeScorePlugin = plugin  # type: ignore[assignment]
     needs_pods = getattr(plugin, "needs_pods", False)
 
-    def score_nodes(state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
-        judge = per_node.score
-        return _each(
-            per_node, partial(judge, state, pod), nodes.infos(pods() if needs_pods else None)
-        )
+    def score_nodes(state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Scored:
+        ask = partial(per_node.score, state, pod)
+        infos = nodes.infos(pods() if needs_pods else None)
+        return Scored(*_judged(per_node, ask, pod, infos, MIN_NODE_SCORE))
 
     return score_nodes
 
 
 def _judged(
-    plugin: PerNodeFilterPlugin, state: CycleState, pod: core.Pod, infos: Sequence[core.NodeInfo]
-) -> list[Status | None]:
-    """What the plugin says of each node, in order.
+    plugin: Plugin,
+    ask: Callable[[core.NodeInfo], _Answer],
+    pod: core.Pod,
+    infos: Sequence[core.NodeInfo],
+    too_large: _Answer,
+) -> tuple[list[_Answer], frozenset[int]]:
+    """What the plugin says of each node, in order, and the rows of nodes that are ``too_large``.
 
-    A node is rejected where the plugin reads a part of a pod there that was too large to keep:
-    whoever makes such a pod stops no more than its node.
+    A node is that where the plugin reads a part of a pod there that was too large to keep: whoever
+    makes such a pod stops no more than its node.
 
     Raises: AtNodeError: the plugin raised something else, and of which node.
     """
-    ask = partial(plugin.filter, state, pod)
     try:
-        return _each(plugin, ask, infos)
+        return _each(plugin, ask, infos), frozenset()
     except AtNodeError as error:
         if pod.truncated or not isinstance(error.__cause__, TruncatedPodError):
             raise
-    return _each(plugin, partial(_unless_too_large, ask), infos)
+    unknown: set[int] = set()
+    rows = iter(range(len(infos)))
 
+    def unless_too_large(node: core.NodeInfo) -> _Answer:
+        row = next(rows)
+        try:
+            return ask(node)
+        except TruncatedPodError:
+            unknown.add(row)
+            return too_large
 
-def _unless_too_large(
-    ask: Callable[[core.NodeInfo], Status | None], node: core.NodeInfo
-) -> Status | None:
-    try:
-        return ask(node)
-    except TruncatedPodError:
-        return _TOO_LARGE
+    return _each(plugin, unless_too_large, infos), frozenset(unknown)
 
 
 def _each(

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from kubextend import core
+from kubextend.framework.handle import MAX_POD_BYTES
 
 __all__ = [
     "Manifest",
@@ -242,8 +243,8 @@ def node_store(manifests: Iterable[Manifest]) -> core.NodeStore:
 
 
 def pod_store(manifests: Iterable[Manifest]) -> core.PodStore:
-    """A store that a list has filled."""
-    store = core.PodStore()
+    """A store that a list has filled: pods that are too large lose parts, as in a cluster."""
+    store = core.PodStore(max_pod_bytes=MAX_POD_BYTES)
     store.replace(list_of("Pod", manifests))
     return store
 
