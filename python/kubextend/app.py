@@ -21,6 +21,7 @@ from kubextend.config import ExtenderConfiguration, ResolvedProfile
 from kubextend.discovery import known_plugins
 from kubextend.errors import ConfigError, Issue, KubextendError
 from kubextend.framework.handle import (
+    MAX_POD_BYTES,
     Activator,
     Binder,
     Handle,
@@ -109,7 +110,7 @@ class _ClusterSide:
         if config.needs_pods:
             pods = cluster.follow_pods(
                 api,
-                core.PodStore(max_pod_bytes=cluster.MAX_POD_BYTES),
+                core.PodStore(max_pod_bytes=MAX_POD_BYTES),
                 on_change,
                 awaited=lambda: [waiting.pod.uid for waiting in waiting_pods],
                 on_deleted=lambda uid: waiting_pods.send_back(uid, "the pod is deleted"),

@@ -16,7 +16,7 @@ from kubextend.cluster.election import Election, LeaseName, lease_holder
 from kubextend.cluster.events import EventRecorder, list_set_aside
 from kubextend.cluster.nodes import follow_nodes
 from kubextend.cluster.pending_pods import follow_pending_pods, list_pending_pods
-from kubextend.cluster.pods import MAX_POD_BYTES, PodReader, follow_pods
+from kubextend.cluster.pods import PodReader, follow_pods
 from kubextend.cluster.reflector import Reflector
 from kubextend.cluster.ungater import Fate, Ungater, ungate
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
 
 __all__ = [
-    "MAX_POD_BYTES",
     "Activator",
     "Binder",
     "Election",

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from kubextend import core
 from kubextend.cluster.call import Call
-from kubextend.cluster.pods import MAX_POD_BYTES, warn_of_truncated
+from kubextend.cluster.pods import TruncatedPods
 from kubextend.cluster.reflector import LIST_SILENCE_S, PAGE_ITEMS, Kind, Reflector
+from kubextend.framework.handle import MAX_POD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,6 +85,7 @@ class _Told:
         self._on_list = on_list
         self._on_pod = on_pod
         self._on_gone = on_gone
+        self._truncated = TruncatedPods()
 
     def list_begins(self) -> None:
         """Do nothing: the list is not known yet."""
@@ -91,14 +93,13 @@ class _Told:
     def swap(self, commit: Callable[[], object]) -> None:
         """Swap the list in, and pass it on as a whole."""
         commit()
-        warn_of_truncated(self._store.truncated())
+        self._truncated.listed(self._store.truncated())
         self._on_list(self._store.pods())
 
     def applied(self, event: core.PodEvent) -> None:
         """Pass on one event."""
+        self._truncated.applied(event)
         if event.type == "DELETED":
             self._on_gone(event.uid)
         elif event.pod is not None:
-            if event.type == "ADDED" and event.pod.truncated:
-                warn_of_truncated([event.pod])
             self._on_pod(event.pod)

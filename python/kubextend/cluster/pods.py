@@ -13,6 +13,7 @@ from kubextend import core
 from kubextend.cluster.call import NAME, NOT_FOUND, Call, RefusedError, UnreachableError
 from kubextend.cluster.reflector import Kind, Reflector
 from kubextend.errors import ClusterError, WireError
+from kubextend.framework.handle import MAX_POD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -23,11 +24,6 @@ log = logging.getLogger(__name__)
 
 PODS: Final = Kind("pods", "/api/v1/pods", "status.phase!=Succeeded,status.phase!=Failed")
 """A pod that ends while it is watched leaves the selection, so its event is DELETED."""
-
-MAX_POD_BYTES: Final = 64 << 10
-"""Bound on the tolerations, affinity and annotations of one kept pod, and a second time on its
-requests, gates, labels and containers: whoever may create pods chooses how large they are, and the
-store holds the pods of the whole cluster."""
 
 MOST_NAMED = 10
 
@@ -78,6 +74,7 @@ class _Fates:
         self._on_bound = on_bound
         self._awaited_before: set[str] = set()
         self._assumed_before: set[str] = set()
+        self._truncated = TruncatedPods()
 
     def list_begins(self) -> None:
         """Note who is awaited and assumed: the list has every such pod that still exists."""
@@ -92,7 +89,7 @@ class _Fates:
         """
         known = {uid for uid in self._awaited() if self._store.get(uid) is not None}
         commit()
-        warn_of_truncated(self._store.truncated())
+        self._truncated.listed(self._store.truncated())
         for uid in self._assumed_before:
             # The store may never have known the pod: it came, was bound, and went while no watch
             # was open.
@@ -103,11 +100,10 @@ class _Fates:
 
     def applied(self, event: core.PodEvent) -> None:
         """Report what one event means for its pod."""
+        self._truncated.applied(event)
         if event.type == "DELETED":
             self._tell(event.uid, None)
         elif event.pod is not None:
-            if event.type == "ADDED" and event.pod.truncated:
-                warn_of_truncated([event.pod])
             self._tell(event.uid, event.pod)
 
     def _tell(self, uid: str, pod: core.Pod | None) -> None:
@@ -121,17 +117,36 @@ class _Fates:
             log.exception("the callback for pod %s failed", uid)
 
 
-def warn_of_truncated(pods: list[core.Pod]) -> None:
-    """Log the names of pods that are kept without some of their parts."""
-    if pods:
-        log.warning(
-            "%d pods have more than %d bytes of tolerations, node affinity and annotations, or of"
-            " requests, gates, labels and containers; they are kept without what is too large, and"
-            " a plugin that reads that of such a pod fails: %s",
-            len(pods),
-            MAX_POD_BYTES,
-            ", ".join(f"{pod.namespace}/{pod.name}" for pod in pods[:MOST_NAMED]),
-        )
+class TruncatedPods:
+    """Logs the names of pods that are kept without some parts: once each, and in each list."""
+
+    def __init__(self) -> None:
+        self._named: set[str] = set()
+
+    def listed(self, pods: list[core.Pod]) -> None:
+        """Name such pods of a whole list."""
+        self._named = {pod.uid for pod in pods}
+        if pods:
+            _warn_of_truncated(pods)
+
+    def applied(self, event: core.PodEvent) -> None:
+        """Name the pod of an event if the pod has become too large and has no line yet."""
+        if event.type == "DELETED":
+            self._named.discard(event.uid)
+        elif event.pod is not None and event.pod.truncated and event.uid not in self._named:
+            self._named.add(event.uid)
+            _warn_of_truncated([event.pod])
+
+
+def _warn_of_truncated(pods: list[core.Pod]) -> None:
+    log.warning(
+        "%d pods have more than %d bytes of tolerations, node affinity and annotations, or of"
+        " requests, gates, labels and containers, or a schedulerName longer than any name; they are"
+        " kept without what is too large, and a plugin that reads that of such a pod fails: %s",
+        len(pods),
+        MAX_POD_BYTES,
+        ", ".join(f"{pod.namespace}/{pod.name}" for pod in pods[:MOST_NAMED]),
+    )
 
 
 class PodReader:

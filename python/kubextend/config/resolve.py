@@ -28,6 +28,8 @@ from kubextend.config.queueing import (
 __all__ = ["DEFAULT_SCHEDULER_NAME", "resolve"]
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
+# Of what is longer in a pod the store of pods keeps the beginning, so that the two would not meet.
+_LONGEST_NAME = 253
 
 
 class _Args(NamedTuple):
@@ -62,6 +64,9 @@ def _check_scheduler_names(profiles: Sequence[SchedulerProfile], findings: Findi
         if not name:
             hint = "the spec.schedulerName of the pods that this profile is for"
             findings.complain(at, "Required value", name, hint)
+        elif len(name.encode()) > _LONGEST_NAME:
+            hint = f"may not be more than {_LONGEST_NAME} bytes long, as the names of all objects"
+            findings.complain(at, "Too long", name, hint)
         elif name in first:
             hint = f"profiles[{first[name]}] has this name already"
             findings.complain(at, f'Duplicate value: "{name}"', name, hint)

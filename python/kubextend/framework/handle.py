@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from kubextend import core
 from kubextend.errors import KubextendError
@@ -19,6 +19,11 @@ __all__ = [
     "PodSource",
     "needs_pods_undeclared",
 ]
+
+MAX_POD_BYTES: Final = 64 << 10
+"""What tolerations, affinity and annotations of one kept pod may take, and once more its requests,
+gates, labels and containers: whoever may create pods chooses how large they are, and the store
+holds those of the whole cluster."""
 
 _Shared = TypeVar("_Shared")
 

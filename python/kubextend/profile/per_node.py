@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from kubextend import core
 from kubextend.errors import TruncatedPodError
@@ -21,16 +21,42 @@ from kubextend.framework.status import Status
 from kubextend.framework.wrong_answer import close_all, wrong_answer
 from kubextend.profile.guard import AtNodeError
 
-__all__ = ["FilterNodes", "ScoreNodes", "filter_nodes_of", "score_nodes_of"]
+__all__ = ["FilterNodes", "ScoreNodes", "Scored", "filter_nodes_of", "score_nodes_of"]
 
 _Answer = TypeVar("_Answer")
-# The core's message for ``node.pods`` on a node without pods.
+MIN_NODE_SCORE: Final = 0
 _TOO_LARGE: Final = Status.unschedulable("node(s) have a pod that is too large to be judged")
+# The core's message for ``node.pods`` on a node without pods.
 _PODS_NOT_KNOWN: Final = "pods are not known here"
 Pods = Callable[[], core.PodSnapshot | None]
 FilterNodes = Callable[[CycleState, core.Pod, core.Nodes, core.Mask], Sequence[Rejection]]
 """The mask holds the nodes that are still kept: the verdict on other nodes does not count."""
-ScoreNodes = Callable[[CycleState, core.Pod, core.Nodes], Scores]
+
+
+class Scored(NamedTuple):
+    """The scores of a plugin before NormalizeScore."""
+
+    scores: Scores
+    unknown: frozenset[int] = frozenset()
+    """The rows of nodes that the plugin could not judge; each gets the lowest score."""
+
+    def normalized(self, normalize: Callable[[Scores], Scores]) -> Scores:
+        """Return the normalised scores of the judged nodes, and the lowest score for the others."""
+        if not self.unknown:
+            return normalize(self.scores)
+        rows = [row for row in range(len(self.scores)) if row not in self.unknown]
+        if not rows:
+            return self.scores
+        said = normalize([self.scores[row] for row in rows])
+        if len(said) != len(rows):
+            return said
+        scores = [MIN_NODE_SCORE] * len(self.scores)
+        for row, score in zip(rows, said, strict=True):
+            scores[row] = score
+        return scores
+
+
+ScoreNodes = Callable[[CycleState, core.Pod, core.Nodes], Scored]
 
 
 def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> FilterNodes:
@@ -50,7 +76,13 @@ def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> F
     def filter_nodes(
         state: CycleState, pod: core.Pod, nodes: core.Nodes, kept: core.Mask
     ) -> list[Rejection]:
-        judge = partial(_judged, per_node, state, pod)
+        ask = partial(per_node.filter, state, pod)
+
+        def judge(infos: Sequence[core.NodeInfo]) -> list[Status | None]:
+            said: tuple[list[Status | None], frozenset[int]]
+            said = _judged(per_node, ask, pod, infos, _TOO_LARGE)
+            return said[0]
+
         # A comprehension over views costs half of a loop in the core that calls back.
         infos = nodes.infos(now(state) if needs_pods else None)
         if kept.count() == len(infos):
@@ -67,47 +99,51 @@ def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> F
 
 def score_nodes_of(plugin: ScorePlugin | PerNodeScorePlugin, pods: Pods) -> ScoreNodes:
     """Return the plugin's own ``score_nodes``, or a loop over its ``score``."""
-    own: ScoreNodes | None = getattr(plugin, "score_nodes", None)
+    own: Callable[..., Scores] | None = getattr(plugin, "score_nodes", None)
     if own is not None:
-        return own
+        return lambda state, pod, nodes: Scored(own(state, pod, nodes))
     per_node: PerNodeScorePlugin = plugin  # type: ignore[assignment]
     needs_pods = getattr(plugin, "needs_pods", False)
 
-    def score_nodes(state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
-        judge = per_node.score
-        return _each(
-            per_node, partial(judge, state, pod), nodes.infos(pods() if needs_pods else None)
-        )
+    def score_nodes(state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Scored:
+        ask = partial(per_node.score, state, pod)
+        infos = nodes.infos(pods() if needs_pods else None)
+        return Scored(*_judged(per_node, ask, pod, infos, MIN_NODE_SCORE))
 
     return score_nodes
 
 
 def _judged(
-    plugin: PerNodeFilterPlugin, state: CycleState, pod: core.Pod, infos: Sequence[core.NodeInfo]
-) -> list[Status | None]:
-    """Return the plugin's answer for each node, in order.
+    plugin: Plugin,
+    ask: Callable[[core.NodeInfo], _Answer],
+    pod: core.Pod,
+    infos: Sequence[core.NodeInfo],
+    too_large: _Answer,
+) -> tuple[list[_Answer], frozenset[int]]:
+    """Return the plugin's answer for each node, in order, and the rows that got ``too_large``.
 
-    A node is rejected where the plugin reads a part of one of its pods that was too large to keep:
-    an oversized pod blocks no more than its own node.
+    A node gets ``too_large`` where the plugin reads a part of one of its pods that was too large to
+    keep: an oversized pod blocks no more than its own node.
 
     Raises: AtNodeError: the plugin raised something else, and for which node.
     """
-    ask = partial(plugin.filter, state, pod)
     try:
-        return _each(plugin, ask, infos)
+        return _each(plugin, ask, infos), frozenset()
     except AtNodeError as error:
         if pod.truncated or not isinstance(error.__cause__, TruncatedPodError):
             raise
-    return _each(plugin, partial(_unless_too_large, ask), infos)
+    unknown: set[int] = set()
+    rows = iter(range(len(infos)))
 
+    def unless_too_large(node: core.NodeInfo) -> _Answer:
+        row = next(rows)
+        try:
+            return ask(node)
+        except TruncatedPodError:
+            unknown.add(row)
+            return too_large
 
-def _unless_too_large(
-    ask: Callable[[core.NodeInfo], Status | None], node: core.NodeInfo
-) -> Status | None:
-    try:
-        return ask(node)
-    except TruncatedPodError:
-        return _TOO_LARGE
+    return _each(plugin, unless_too_large, infos), frozenset(unknown)
 
 
 def _each(

@@ -437,7 +437,8 @@ class Profile:
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunScorePlugins
         """
         score_nodes = self._scores[id(plugin)]
-        scores = guarded(plugin, "Score", partial(score_nodes, state, pod, nodes), pod)
+        scored = guarded(plugin, "Score", partial(score_nodes, state, pod, nodes), pod)
+        scores = scored.scores
         normalize = getattr(plugin, "normalize_score", None)
         if normalize is None:
             return guarded(plugin, "Score", partial(_checked, scores, nodes, _NODE_SCORE), pod)
@@ -445,7 +446,9 @@ class Profile:
             return guarded(
                 plugin,
                 "NormalizeScore",
-                lambda: _checked(normalize(state, pod, scores), nodes, _NODE_SCORE),
+                lambda: _checked(
+                    scored.normalized(partial(normalize, state, pod)), nodes, _NODE_SCORE
+                ),
                 pod,
             )
         except PluginError:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from kubextend import core
+from kubextend.framework.handle import MAX_POD_BYTES
 
 __all__ = [
     "Manifest",
@@ -241,8 +242,8 @@ def node_store(manifests: Iterable[Manifest]) -> core.NodeStore:
 
 
 def pod_store(manifests: Iterable[Manifest]) -> core.PodStore:
-    """Return a store that is filled by a list of these pods."""
-    store = core.PodStore()
+    """Return a store that a list has filled; large pods lose parts in it, as in a cluster."""
+    store = core.PodStore(max_pod_bytes=MAX_POD_BYTES)
     store.replace(list_of("Pod", manifests))
     return store
 

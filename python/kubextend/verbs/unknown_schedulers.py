@@ -16,6 +16,8 @@ __all__ = ["UnknownSchedulers"]
 
 _LOGGER = logging.getLogger(__name__)
 _LIMIT = 64
+# Kubernetes does not bound the name in a pod; no profile has a longer one.
+_LONGEST_NAME = 253
 
 
 class UnknownSchedulers:
@@ -44,7 +46,7 @@ class UnknownSchedulers:
         return len(self._names)
 
     def _warn(self, pod: core.Pod) -> None:
-        name = pod.scheduler_name
+        name = pod.scheduler_name[: _LONGEST_NAME + 1]
         with self._lock:
             known = name in self._names
             self._names[name] = None

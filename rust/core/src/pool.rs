@@ -44,12 +44,28 @@ impl Strings {
 }
 
 impl<T: ?Sized + Hash + Eq> Pool<T> {
-    /// Puts the value that is kept already in the place of one that equals it.
-    pub(crate) fn share(&mut self, value: &mut Arc<T>) {
-        *value = match self.known.get(value) {
-            Some(known) => known.clone(),
-            None => self.keep(value.clone()),
-        };
+    /// Puts the value that is kept already in the place of one that equals it. True if there was
+    /// none.
+    pub(crate) fn share(&mut self, value: &mut Arc<T>) -> bool {
+        if let Some(known) = self.known.get(value) {
+            *value = known.clone();
+            return false;
+        }
+        self.keep(value.clone());
+        true
+    }
+
+    /// Every value that is kept.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.known.iter().map(|value| &**value)
+    }
+
+    /// Takes a value from an object that goes: nobody else may name it.
+    pub(crate) fn give_up(&mut self, value: Arc<T>) {
+        // The pool's own, and this one. Nobody else can take it from the pool meanwhile.
+        if Arc::strong_count(&value) == 2 {
+            self.known.remove(&value);
+        }
     }
 
     fn keep(&mut self, new: Arc<T>) -> Arc<T> {

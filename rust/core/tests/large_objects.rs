@@ -326,3 +326,28 @@ fn victims_are_taken_off_their_node_in_time_that_grows_as_their_number_does() {
         assert!(left.is_empty());
     });
 }
+
+#[test]
+fn pods_that_name_one_node_come_and_go_in_time_that_grows_as_their_number_does() {
+    let input = |size| -> Vec<String> {
+        let asking = |i: usize| {
+            let own = many(8, |own| format!(r#""a.b/r{i}-{own}":"1""#));
+            let container = requests(&format!(r#""cpu":"1",{own}"#));
+            format!(
+                r#"{{"metadata":{{"name":"p{i}","uid":"u{i}"}},"spec":{{"nodeName":"ghost","containers":[{container}]}}}}"#
+            )
+        };
+        (0..size).map(asking).collect()
+    };
+    grows_in_step("pods of one node", input, |pods| {
+        let store = PodStore::new();
+        for kind in ["ADDED", "DELETED"] {
+            for pod in pods {
+                assert!(apply(&store, &event(kind, pod)).unwrap().changed);
+                // A reader holds what the next event changes.
+                store.snapshot();
+            }
+        }
+        assert!(store.snapshot().is_empty());
+    });
+}

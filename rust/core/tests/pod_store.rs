@@ -356,8 +356,8 @@ fn the_pods_of_a_node_stay_in_the_order_in_which_they_came() {
     }
     let order = |store: &PodStore| -> Vec<String> {
         let snapshot = store.snapshot();
-        let pods = snapshot.pods_on("n1").iter();
-        pods.map(|pod| pod.name.clone()).collect()
+        let pods = snapshot.pods_on("n1");
+        pods.iter().map(|pod| pod.name.clone()).collect()
     };
     assert_eq!(order(&store), names(&["d", "a", "c", "b", "e"]));
     send(&store, "DELETED", &came[1]);
@@ -410,7 +410,7 @@ fn a_node_is_filled_with_the_nominated_pods_that_come_before_a_pod_or_beside_it(
         let there = ["n1", "n2", "n3"].map(|node| {
             let pods = filled.iter().flat_map(|filled| filled.pods_on(node));
             let placed = pods.inspect(|pod| assert_eq!(pod.node_name, node));
-            let uids: Vec<&str> = placed.map(|pod| &*pod.uid).collect();
+            let uids: Vec<String> = placed.map(|pod| pod.uid.clone()).collect();
             uids.join(",")
         });
         assert_eq!(there, expected);

@@ -109,7 +109,7 @@ pub(crate) struct PyPodSnapshot(pub(crate) Arc<PodSnapshot>);
 #[pymethods]
 impl PyPodSnapshot {
     pub(crate) fn pods_on(&self, node: &str) -> Vec<PyPod> {
-        listed(self.0.pods_on(node))
+        listed(&self.0.pods_on(node))
     }
 
     fn started_after(

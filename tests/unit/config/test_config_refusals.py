@@ -319,6 +319,15 @@ PROFILES = {
             "the spec.schedulerName of the pods that this profile is for",
         ),
     ),
+    "a name longer than any": (
+        document(profiles=[filter_profile("RdmaAware", schedulerName="x" * 254)]),
+        Issue(
+            "profiles[0].schedulerName",
+            "Too long",
+            "x" * 254,
+            "may not be more than 253 bytes long, as the names of all objects",
+        ),
+    ),
     "one name twice": (
         document(profiles=[{"schedulerName": "a"}, {"schedulerName": "a"}]),
         Issue(

@@ -245,6 +245,60 @@ def test_a_pod_that_is_too_large_to_keep_stops_its_node_and_no_other() -> None:
         profile.find_nodes_that_fit(state(), large.pod, nodes)
 
 
+class Counts:
+    """A score of each node: how many of its pods have a label; fewer are better."""
+
+    name = "Counts"
+    needs_pods = True
+
+    def score(self, _state: CycleState, pod: core.Pod, node: core.NodeInfo) -> int:
+        return sum(pod.labels == each.labels for each in node.pods)
+
+
+class Reversed(Counts):
+    name = "Reversed"
+
+    def normalize_score(self, _state: CycleState, _pod: core.Pod, scores: Any) -> list[int]:
+        return [100 - 100 * score // max(*scores, 1) for score in scores]
+
+
+def world_with_a_large_pod_on(*nodes: str) -> core.PodStore:
+    store = core.PodStore(max_pod_bytes=4096)
+    store.apply(with_large_labels("small", "x", {}))
+    for node in nodes:
+        large = {f"k{number}": "v" for number in range(1000)}
+        store.apply(with_large_labels(f"large-{node}", node, large))
+    return store
+
+
+@pytest.mark.parametrize(
+    ("plugin", "large", "expected"),
+    [
+        (Counts(), "y", [1, 0, 0]),
+        (Reversed(), "y", [0, 0, 100]),
+        (Reversed(), "xyz", [0, 0, 0]),
+    ],
+)
+def test_a_node_whose_pod_is_too_large_to_keep_has_the_lowest_score_whatever_scores_mean(
+    plugin: Counts, large: str, expected: list[int]
+) -> None:
+    pod, nodes = request("x", "y", "z")
+    profile = Profile("s", score=[(plugin, 1)], pods=world_with_a_large_pod_on(*large).snapshot)
+    assert list(profile.run_score_plugin(plugin, state(), pod, nodes)) == expected
+
+
+def test_a_normalize_score_that_loses_a_node_has_failed_beside_a_pod_that_is_too_large() -> None:
+    class Loses(Counts):
+        def normalize_score(self, _state: CycleState, _pod: core.Pod, scores: Any) -> list[int]:
+            return list(scores)[1:]
+
+    pod, nodes = request("x", "y", "z")
+    plugin = Loses()
+    profile = Profile("s", score=[(plugin, 1)], pods=world_with_a_large_pod_on("y").snapshot)
+    with pytest.raises(PluginError, match="1 scores for 3 nodes"):
+        profile.run_score_plugin(plugin, state(), pod, nodes)
+
+
 @pytest.mark.parametrize("answer", [False, 0, "", ()])
 def test_a_per_node_filter_that_answers_no_status_has_failed(answer: object) -> None:
     pod, nodes = request("x", "y")

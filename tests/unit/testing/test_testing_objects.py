@@ -97,3 +97,12 @@ def test_nothing_is_taken_for_an_object_that_is_gone() -> None:
         assert other is not None
         with pytest.raises(ValueError, match="was not made by make_pod"):
             pod_manifest_of(other)
+
+
+def test_a_pod_on_a_node_lacks_what_a_cluster_does_not_keep_either() -> None:
+    labels = {f"k{number}": "v" for number in range(2000)}
+    large = testing.pod_manifest("large", labels=labels)
+    assert testing.make_pod("asking", labels=labels).labels == labels
+    (found,) = testing.make_node("n", pods=[large]).pods
+    with pytest.raises(core.TruncatedPodError, match="default/large is kept without its labels"):
+        found.labels  # noqa: B018

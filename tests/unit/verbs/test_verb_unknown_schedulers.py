@@ -112,3 +112,16 @@ def test_the_memory_of_names_is_bounded_and_forgets_what_was_not_seen_for_longes
     assert len(unknown) == 2
     named = [getattr(record, "scheduler_name", "") for record in caplog.records]
     assert named == ["a", "b", "c", "b"]
+
+
+def test_of_a_name_that_no_profile_can_have_only_the_beginning_is_remembered_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    unknown = UnknownSchedulers(Profiles.of([]))
+    for end in ("a", "b"):
+        body = names_request([], pod(scheduler="x" * 100_000 + end))
+        asked = core.read_args(body).pod
+        assert asked is not None
+        unknown.passes(asked, Answer(b""))
+    (record,) = caplog.records
+    assert len(record.getMessage()) < 1000

@@ -107,6 +107,15 @@ impl Node {
         self
     }
 
+    /// The strings that `from_wire` shared with other nodes.
+    pub(crate) fn into_strings(self) -> impl Iterator<Item = Arc<str>> {
+        let labels = self.labels.0.into_iter();
+        let resources = self.allocatable.into_iter().map(|(resource, _)| resource);
+        labels
+            .flat_map(|(key, value)| [key, value])
+            .chain(resources)
+    }
+
     /// `metadata.labels`
     pub fn labels(&self) -> &Labels {
         &self.labels

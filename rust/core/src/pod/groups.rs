@@ -47,6 +47,6 @@ impl Groups {
     }
 }
 
-fn address(pod: &Arc<Pod>) -> usize {
+pub(super) fn address(pod: &Arc<Pod>) -> usize {
     Arc::as_ptr(pod).addr()
 }

@@ -9,6 +9,7 @@ use std::mem::size_of;
 use std::sync::Arc;
 
 use super::record::Pod;
+use super::resources::word;
 use super::size;
 
 /// What of a pod is kept; by default all of it.
@@ -18,7 +19,8 @@ pub struct Keeping {
     pub annotations: Option<BTreeSet<String>>,
     /// The most memory that tolerations, node selector, node affinity and annotations of one pod
     /// may take together, and once more resources, gates, labels and containers; a pod with more is
-    /// kept without some of them and says so. None is no limit.
+    /// kept without some of them and says so. Of other texts no more is kept than tells them from
+    /// any name. None is no limit.
     pub max_pod_bytes: Option<usize>,
 }
 
@@ -32,6 +34,7 @@ impl Keeping {
         if let Some(most) = self.max_pod_bytes {
             trim_rare(pod, most);
             trim_common(pod, most);
+            trim_texts(pod);
         }
     }
 }
@@ -54,11 +57,19 @@ fn trim_common(pod: &mut Pod, most: usize) {
         left -= if fits { size } else { 0 };
         fits
     };
-    if !fits(size::amounts(&pod.requests.0) + size::amounts(&pod.overhead.0)) {
-        pod.requests = pod.requests.usual();
-        pod.overhead = pod.overhead.usual();
+    let asked = |pod: &Pod| size::amounts(&pod.requests.0) + size::amounts(&pod.overhead.0);
+    if asked(pod) > most {
+        // Who asks for nothing of a resource needs none of it.
+        pod.requests = pod.requests.without_zeros();
+        pod.overhead = pod.overhead.without_zeros();
+    }
+    if asked(pod) > most {
+        // What else is measured here keeps half of the room.
+        pod.requests = pod.requests.within(most / 4, size::amounts);
+        pod.overhead = pod.overhead.within(most / 4, size::amounts);
         pod.missing.resources = true;
     }
+    fits(asked(pod));
     if !fits(
         pod.scheduling_gates
             .iter()
@@ -85,6 +96,37 @@ fn trim_common(pod: &mut Pod, most: usize) {
     }
 }
 
+/// No name of a node is longer, and no profile may have a longer one.
+const LONGEST_NAME: usize = 253;
+
+/// Of texts that Kubernetes does not bound, the beginning stays: it is longer than any name, so that
+/// it equals none.
+fn trim_texts(pod: &mut Pod) {
+    let words = [
+        &mut pod.scheduler_name,
+        &mut pod.phase,
+        &mut pod.qos_class,
+        &mut pod.scheduled_reason,
+    ];
+    for text in words {
+        if let Some(beginning) = beginning(text) {
+            *text = word(beginning);
+            pod.missing.texts = true;
+        }
+    }
+    if let Some(beginning) = beginning(&pod.nominated_node_name) {
+        pod.nominated_node_name = beginning.into();
+        pod.missing.texts = true;
+    }
+}
+
+/// What is kept of a text that is longer than a name; None of any other.
+fn beginning(text: &str) -> Option<&str> {
+    let end = text.char_indices().map(|(at, _)| at);
+    let end = end.chain([text.len()]).find(|at| *at > LONGEST_NAME)?;
+    Some(&text[..end])
+}
+
 /// How many scheduling gates are kept of too many.
 const FEW_GATES: usize = 16;
 
@@ -101,7 +143,19 @@ impl Pod {
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let gates = self.scheduling_gates.iter();
+        let words = [
+            &self.scheduler_name,
+            &self.phase,
+            &self.qos_class,
+            &self.scheduled_reason,
+        ];
         size_of::<Self>()
+            + [&self.name, &self.namespace, &self.uid, &self.node_name]
+                .map(String::len)
+                .iter()
+                .sum::<usize>()
+            + words.map(size::word).iter().sum::<usize>()
+            + self.nominated_node_name.len()
             + rare_bytes(self)
             + size::amounts(&self.requests.0)
             + size::amounts(&self.overhead.0)
@@ -199,6 +253,74 @@ mod tests {
             let size = rare_bytes(&trimmed(&pod, &Keeping::default()));
             assert!((5000..5500).contains(&size), "{size}: {pod:.60}");
         }
+    }
+
+    #[test]
+    fn of_a_text_that_is_longer_than_any_name_a_part_is_kept_that_is_longer_than_any_name() {
+        let fields: [(&str, fn(&Pod) -> &str); 5] = [
+            (r#""spec":{"schedulerName":"TEXT"}"#, |pod| {
+                &pod.scheduler_name
+            }),
+            (r#""status":{"nominatedNodeName":"TEXT"}"#, |pod| {
+                &pod.nominated_node_name
+            }),
+            (r#""status":{"phase":"TEXT"}"#, |pod| &pod.phase),
+            (r#""status":{"qosClass":"TEXT"}"#, |pod| &pod.qos_class),
+            (
+                r#""status":{"conditions":[{"type":"PodScheduled","reason":"TEXT"}]}"#,
+                |pod| &pod.scheduled_reason,
+            ),
+        ];
+        let keeping = Keeping {
+            max_pod_bytes: Some(64 << 10),
+            ..Keeping::default()
+        };
+        for (field, read) in fields {
+            for (text, kept, long) in [
+                ("x".repeat(253), "x".repeat(253), false),
+                ("x".repeat(254), "x".repeat(254), true),
+                ("x".repeat(1 << 20), "x".repeat(254), true),
+                ("ä".repeat(1 << 10), "ä".repeat(127), true),
+                ("\u{20ac}".repeat(1 << 10), "\u{20ac}".repeat(85), true),
+            ] {
+                let pod = format!("{{{}}}", field.replace("TEXT", &text));
+                let found = trimmed(&pod, &keeping);
+                assert_eq!(read(&found), kept);
+                assert_eq!((found.missing.texts, found.missing.any()), (long, long));
+                let whole = trimmed(&pod, &Keeping::default());
+                assert!(read(&whole) == text && !whole.missing.any());
+                assert!((text.len()..text.len() + 1000).contains(&whole.held_bytes()));
+            }
+        }
+    }
+
+    #[test]
+    fn of_too_many_resources_those_of_nothing_go_first_and_then_those_that_do_not_fit() {
+        let asking = |amount: &dyn Fn(usize) -> usize| {
+            let many = (0..1000).map(|i| format!(r#""a.b/r{i:04}":"{}""#, amount(i)));
+            let many = many.collect::<Vec<_>>().join(",");
+            let limits = r#""limits":{"cpu":"1"}"#;
+            format!(
+                r#"{{"spec":{{"containers":[{{"resources":{{"requests":{{"cpu":"2",{many}}},{limits}}}}}]}}}}"#
+            )
+        };
+        let keeping = Keeping {
+            max_pod_bytes: Some(16 << 10),
+            ..Keeping::default()
+        };
+        let kept = trimmed(&asking(&|i| usize::from(i == 700)), &keeping);
+        assert!(!kept.missing.resources);
+        let named: Vec<_> = kept.requests.iter().map(|(word, n)| (&**word, n)).collect();
+        assert_eq!(named, [("a.b/r0700", 1), ("cpu", 2000)]);
+
+        let kept = trimmed(&asking(&|i| i % 2), &keeping);
+        assert!(kept.missing.resources);
+        assert_eq!(kept.requests.get("cpu"), Some(2000));
+        assert_eq!(kept.requests.get("a.b/r0001"), Some(1));
+        assert_eq!(kept.requests.get("a.b/r0000"), None);
+        assert_eq!(kept.requests.get("a.b/r0999"), None);
+        let bytes = size::amounts(&kept.requests.0);
+        assert!((2 << 10..4 << 10).contains(&bytes), "{bytes}");
     }
 
     #[test]

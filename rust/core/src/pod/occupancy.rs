@@ -3,74 +3,114 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::groups::address;
 use super::record::Pod;
-use super::resources::{Amounts, Word, word};
+use super::resources::{Amounts, usual};
 use crate::shared_map::SharedMap;
 
 /// The pods of one node, and what they ask for together.
+///
+/// Anybody may make pods that name one node, with any resources: a clone is cheap, and a change
+/// walks neither over the pods nor over what others ask for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NodePods {
-    pods: Vec<Arc<Pod>>,
-    /// Wide enough that a sum is exact: what is added can be taken away again.
-    requested: BTreeMap<Word, i128>,
-    /// How many pods ask for resources that are not known.
-    unknown: usize,
+    /// Each pod, and how many came before it.
+    pods: SharedMap<usize, (u64, Arc<Pod>)>,
+    came: u64,
+    /// Of the usual resources, which are few. Wide enough that a sum is exact: what is added can be
+    /// taken away again.
+    requested: BTreeMap<&'static str, i128>,
+    /// The pods that ask for other resources, or for some that are not known.
+    others: SharedMap<usize, Others>,
+}
+
+/// What a pod asks for beside the usual resources.
+#[derive(Debug, Clone)]
+struct Others {
+    requests: Amounts,
+    /// The pod was kept without some of them.
+    more: bool,
 }
 
 /// More than any node has; the sum over many nodes is still a number.
 const MORE_THAN_ANY: i64 = 1 << 53;
 
 impl NodePods {
-    pub(crate) fn pods(&self) -> &[Arc<Pod>] {
-        &self.pods
+    /// The pods, in no order.
+    pub(crate) fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        self.pods.iter().map(|(_, (_, pod))| pod)
+    }
+
+    /// Some of the pods, in the order in which they came.
+    pub(crate) fn as_they_came(&self, some: impl Fn(&Pod) -> bool) -> Vec<Arc<Pod>> {
+        let all = self.pods.iter().map(|(_, pod)| pod);
+        let mut found: Vec<&(u64, Arc<Pod>)> = all.filter(|(_, pod)| some(pod)).collect();
+        found.sort_unstable_by_key(|(came, _)| *came);
+        found.into_iter().map(|(_, pod)| pod.clone()).collect()
     }
 
     /// The sum of the pods' requests of one resource; of `pods` their number.
     ///
-    /// Where a pod may ask for it that was kept without its resources, more than any node has: a sum
-    /// that is too small would let pods onto a node that has no room.
+    /// Where a pod may ask for it that was kept without all of its resources, more than any node
+    /// has: a sum that is too small would let pods onto a node that has no room.
     pub(crate) fn requested(&self, resource: &str) -> i64 {
         if resource == "pods" {
             return i64::try_from(self.pods.len()).unwrap_or(i64::MAX);
         }
-        if self.unknown > 0 && matches!(word(resource), Word::Owned(_)) {
-            return MORE_THAN_ANY;
-        }
-        let sum = self.requested.get(resource).copied().unwrap_or(0);
+        let sum = match usual(resource) {
+            Some(usual) => self.requested.get(usual).copied().unwrap_or(0),
+            None => match self.others_of(resource) {
+                Some(sum) => sum,
+                None => return MORE_THAN_ANY,
+            },
+        };
         sum.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+    }
+
+    /// What the pods ask for of a resource that is not usual; None where that is not known.
+    fn others_of(&self, resource: &str) -> Option<i128> {
+        let mut sum = 0;
+        for (_, others) in self.others.iter() {
+            match others.requests.get(resource) {
+                Some(amount) => sum += i128::from(amount),
+                None if others.more => return None,
+                None => {}
+            }
+        }
+        Some(sum)
     }
 
     fn push(&mut self, pod: Arc<Pod>) {
         self.count(&pod.requests, 1);
-        self.unknown += usize::from(pod.missing.resources);
-        self.pods.push(pod);
+        let others = pod.requests.iter().any(|(word, _)| usual(word).is_none());
+        if others || pod.missing.resources {
+            let requests = pod.requests.clone();
+            let more = pod.missing.resources;
+            self.others.insert(address(&pod), Others { requests, more });
+        }
+        self.pods.insert(address(&pod), (self.came, pod));
+        self.came += 1;
     }
 
     /// Takes out the very pod that was put in.
     fn remove(&mut self, pod: &Arc<Pod>) {
-        let Some(at) = self.pods.iter().position(|kept| Arc::ptr_eq(kept, pod)) else {
-            return;
-        };
-        self.pods.remove(at);
-        self.count(&pod.requests, -1);
-        self.unknown -= usize::from(pod.missing.resources);
+        if self.pods.remove(&address(pod)).is_some() {
+            self.others.remove(&address(pod));
+            self.count(&pod.requests, -1);
+        }
     }
 
-    /// Adds so many times these amounts. What comes to nothing is forgotten: else each pod that
-    /// passes would leave its resources' names behind.
+    /// Adds so many times what is asked for of the usual resources.
     fn count(&mut self, requests: &Amounts, times: i128) {
-        for (resource, amount) in requests.iter().filter(|(_, amount)| *amount != 0) {
-            let more = times * i128::from(amount);
-            match self.requested.get_mut(&**resource) {
-                Some(sum) if *sum + more == 0 => drop(self.requested.remove(&**resource)),
-                Some(sum) => *sum += more,
-                None => drop(self.requested.insert(resource.clone(), more)),
+        for (resource, amount) in requests.iter() {
+            if let Some(usual) = usual(resource) {
+                *self.requested.entry(usual).or_default() += times * i128::from(amount);
             }
         }
     }
 }
 
-/// The pods of every node that has any. A clone is cheap; a change copies the node's own list.
+/// The pods of every node that has any. A clone is cheap.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Occupancy {
     by_node: SharedMap<Arc<str>, Arc<NodePods>>,
@@ -105,7 +145,7 @@ impl Occupancy {
         };
         let node = Arc::make_mut(node);
         node.remove(pod);
-        if node.pods.is_empty() {
+        if node.pods.len() == 0 {
             self.by_node.remove(&*pod.node_name);
         }
         self.pods -= 1;
@@ -146,21 +186,46 @@ mod tests {
             let name = format!("n{node}");
             let found = occupancy
                 .on(&name)
-                .map(|node| node.pods()[0].node_name.as_str());
-            assert_eq!(found, (node % 5 == 0).then_some(&*name));
+                .map(|node| node.as_they_came(|_| true)[0].node_name.clone());
+            assert_eq!(found, (node % 5 == 0).then_some(name));
         }
     }
 
     #[test]
-    fn a_node_keeps_no_name_of_a_resource_that_none_of_its_pods_asks_for() {
+    fn sums_are_those_of_the_pods_that_are_there_whatever_came_and_went() {
         let mut node = NodePods::default();
-        node.push(pod(r#""cpu":"1","example.com/none":"0""#));
-        for passing in 0..100 {
-            let passing = pod(&format!(r#""cpu":"2","example.com/r{passing}":"3""#));
-            node.push(passing.clone());
-            assert_eq!((node.requested.len(), node.requested("cpu")), (2, 3000));
-            node.remove(&passing);
+        let asks = |cpu: i64, other: usize| {
+            pod(&format!(r#""cpu":"{cpu}","example.com/r{other}":"{cpu}""#))
+        };
+        let pods: Vec<_> = (0..300).map(|i| asks(i, (i % 7) as usize)).collect();
+        for pod in &pods {
+            node.push(pod.clone());
         }
-        assert_eq!((node.requested.len(), node.requested("cpu")), (1, 1000));
+        for (left, pod) in pods.iter().enumerate().rev() {
+            node.remove(pod);
+            node.remove(pod);
+            let left = &pods[..left];
+            for resource in ["cpu", "example.com/r0", "example.com/r6", "memory"] {
+                let asked = left.iter().filter_map(|pod| pod.requests.get(resource));
+                assert_eq!(node.requested(resource), asked.sum::<i64>());
+            }
+            assert_eq!(node.requested("pods"), left.len() as i64);
+            assert!(node.as_they_came(|_| true) == left);
+        }
+    }
+
+    #[test]
+    fn of_a_pod_without_all_of_its_resources_those_count_that_it_names() {
+        let mut known = Pod::clone(&pod(r#""cpu":"1","a.b/known":"2""#));
+        known.missing.resources = true;
+        let known = Arc::new(known);
+        let mut node = NodePods::default();
+        node.push(known.clone());
+        node.push(pod(r#""a.b/known":"1","a.b/other":"1""#));
+        let asked =
+            |node: &NodePods| ["cpu", "a.b/known", "a.b/other"].map(|of| node.requested(of));
+        assert_eq!(asked(&node), [1000, 3, MORE_THAN_ANY]);
+        node.remove(&known);
+        assert_eq!(asked(&node), [0, 1, 1]);
     }
 }

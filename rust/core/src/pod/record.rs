@@ -75,10 +75,12 @@ pub struct Missing {
     pub labels: bool,
     /// Containers and init containers.
     pub containers: bool,
-    /// Requests and overhead of all resources but the usual ones.
+    /// Requests and overhead of some resources, none of them usual.
     pub resources: bool,
     /// All scheduling gates but the first.
     pub gates: bool,
+    /// The ends of the scheduler's name, the nominated node's, the phase or a reason.
+    pub texts: bool,
 }
 
 transfer!(Missing {
@@ -87,6 +89,7 @@ transfer!(Missing {
     containers,
     resources,
     gates,
+    texts,
 });
 
 impl Missing {

@@ -12,7 +12,12 @@ pub type Word = Cow<'static, str>;
 
 /// The word that `text` is, shared where it is one of the usual ones.
 pub(crate) fn word(text: &str) -> Word {
-    Cow::Borrowed(match text {
+    usual(text).map_or_else(|| Cow::Owned(text.to_owned()), Cow::Borrowed)
+}
+
+/// The usual word that `text` is, if it is one.
+pub(crate) fn usual(text: &str) -> Option<&'static str> {
+    Some(match text {
         "" => "",
         "default-scheduler" => "default-scheduler",
         "cpu" => "cpu",
@@ -33,7 +38,7 @@ pub(crate) fn word(text: &str) -> Word {
         "Guaranteed" => "Guaranteed",
         "Burstable" => "Burstable",
         "BestEffort" => "BestEffort",
-        other => return Cow::Owned(other.to_owned()),
+        _ => return None,
     })
 }
 
@@ -124,12 +129,26 @@ impl Amounts {
         found.ok().map(|at| self.0[at].1)
     }
 
-    /// The amounts of the resources that take no memory for their names: Kubernetes' own, and the
-    /// usual devices.
-    pub(super) fn usual(&self) -> Self {
-        let all = self.0.iter();
+    /// The amounts that are not zero.
+    pub(super) fn without_zeros(&self) -> Self {
+        let asked = self.0.iter().filter(|(_, amount)| *amount != 0);
+        Self(asked.cloned().collect())
+    }
+
+    /// The amounts of Kubernetes' own resources and the usual devices, and of others as many as
+    /// `room` is for, as `size` measures.
+    pub(super) fn within(&self, room: usize, size: impl Fn(&[(Word, i64)]) -> usize) -> Self {
+        let mut left = room;
+        let mut stays = |asked: &&(Word, i64)| {
+            let size = size(std::slice::from_ref(*asked));
+            let fits = usual(&asked.0).is_some() || size <= left;
+            left = left.saturating_sub(if fits { size } else { 0 });
+            fits
+        };
         Self(
-            all.filter(|(resource, _)| matches!(resource, Cow::Borrowed(_)))
+            self.0
+                .iter()
+                .filter(|asked| stays(asked))
                 .cloned()
                 .collect(),
         )

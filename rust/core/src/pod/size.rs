@@ -52,7 +52,7 @@ pub(super) fn gate(gate: &str) -> usize {
 }
 
 /// The memory of a word beside the word itself.
-fn word(word: &Word) -> usize {
+pub(super) fn word(word: &Word) -> usize {
     match word {
         Word::Borrowed(_) => 0,
         Word::Owned(text) => ALLOCATION + text.len(),

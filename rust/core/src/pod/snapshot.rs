@@ -6,7 +6,7 @@ use ahash::HashSet;
 
 use super::groups::Groups;
 use super::labelled::Labelled;
-use super::occupancy::Occupancy;
+use super::occupancy::{NodePods, Occupancy};
 use super::record::Pod;
 use crate::node::{Mask, Nodes};
 
@@ -34,8 +34,9 @@ impl PodSnapshot {
     }
 
     /// The pods of a node, in the order in which they came there.
-    pub fn pods_on(&self, node: &str) -> &[Arc<Pod>] {
-        self.occupancy.on(node).map_or(&[], |node| node.pods())
+    pub fn pods_on(&self, node: &str) -> Vec<Arc<Pod>> {
+        let node = self.occupancy.on(node);
+        node.map_or_else(Vec::new, |node| node.as_they_came(|_| true))
     }
 
     /// What the pods of a node request together: cpu in milli, the rest in units, `pods` their
@@ -52,7 +53,7 @@ impl PodSnapshot {
         let mut left = self.clone();
         for (node, uids) in gone {
             let uids: HashSet<&String> = uids.iter().filter(|uid| !uid.is_empty()).collect();
-            for pod in self.pods_on(node) {
+            for pod in self.occupancy.on(node).into_iter().flat_map(NodePods::pods) {
                 if uids.contains(&pod.uid) {
                     left.occupancy.remove(pod);
                 }
@@ -105,8 +106,10 @@ impl PodSnapshot {
     /// the node's pods.
     pub fn these(&self, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
         let here = |node: &str, pod: &Pod| -> Option<&Arc<Pod>> {
-            let mut pods = self.pods_on(node).iter();
-            pods.find(|other| other.uid == pod.uid)
+            self.occupancy
+                .on(node)?
+                .pods()
+                .find(|other| other.uid == pod.uid)
         };
         let now = |pod: &Arc<Pod>| match &*pod.node_name {
             "" => Some(here(&pod.nominated_node_name, pod).unwrap_or(pod).clone()),
@@ -146,10 +149,9 @@ impl PodSnapshot {
     /// The pods that started on a node after a time, or have not started yet, for each of these nodes
     /// that has any: its position, and its pods in the order in which they came.
     pub fn started_after(&self, nodes: &Nodes, time: &str) -> Vec<(usize, Vec<Arc<Pod>>)> {
-        let late = |pod: &&Arc<Pod>| pod.start_time.as_deref().is_none_or(|start| start > time);
+        let is_late = |pod: &Pod| pod.start_time.as_deref().is_none_or(|start| start > time);
         let on = |at| {
-            let pods = self.pods_on(nodes.name(at)).iter();
-            let late: Vec<_> = pods.filter(late).cloned().collect();
+            let late = self.occupancy.on(nodes.name(at))?.as_they_came(is_late);
             (!late.is_empty()).then_some((at, late))
         };
         (0..nodes.len()).filter_map(on).collect()

@@ -82,11 +82,7 @@ pub fn read_args(
     let mut wire = WireArgs::new(store, watched.or(store));
     let whole = wire.decode(&mut cursor).and_then(|()| cursor.finish());
     if let Err(error) = whole {
-        // Of the nodes that were read so far only the pool of strings has heard.
-        if let (Some(Items { found, .. }), Some(store)) = (wire.nodes, store) {
-            drop(found);
-            store.with_strings(Strings::purge);
-        }
+        wire.nodes.iter_mut().for_each(Items::give_up);
         return Err(error);
     }
     let pod = wire.pod.map(|pod| Arc::new(Pod::from(pod)));
@@ -259,6 +255,7 @@ impl<'a, 's> WireArgs<'a, 's> {
 
     fn decode_nodes(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
         if cursor.null()? {
+            self.nodes.iter_mut().for_each(Items::give_up);
             self.nodes = None;
             return Ok(());
         }
@@ -315,9 +312,25 @@ impl<'s> Items<'s> {
             Ok(())
         })?;
         if !list || self.found.len() == before {
-            self.found.clear();
+            self.give_up();
         }
         Ok(())
+    }
+
+    /// Forgets the nodes that were read so far: only the pool of strings has heard of them. That
+    /// costs no more than reading them did.
+    fn give_up(&mut self) {
+        let fresh = self.found.drain(..).filter_map(|item| match item.node {
+            ItemNode::Known(_) => None,
+            ItemNode::Fresh(node) => Arc::into_inner(node),
+        });
+        let fresh: Vec<Node> = fresh.collect();
+        if let (Some(store), false) = (self.store, fresh.is_empty()) {
+            store.with_strings(|strings| {
+                let texts = fresh.into_iter().flat_map(Node::into_strings);
+                texts.for_each(|text| strings.give_up(text));
+            });
+        }
     }
 
     fn item(&mut self, cursor: &mut Cursor<'_>) -> Result<Item> {
@@ -409,16 +422,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_strings_of_a_refused_body_are_forgotten_and_those_of_stored_nodes_are_not() {
+    fn the_strings_of_refused_nodes_are_forgotten_and_those_of_stored_ones_are_not() {
         let store = NodeStore::new(1 << 20);
-        let read = |label: &str, end: &str| {
-            let nodes = format!(r#"[{{"metadata":{{"name":"n","labels":{{"{label}":"v"}}}}}}]"#);
-            let body = format!(r#"{{"Nodes":{{"items":{nodes}}}}}{end}"#);
-            read_args(Body::new(body), Some(&store), None).map(drop)
+        let node = |label: &str| {
+            let labels = format!(r#"{{"{label}":"{label}","v":"v"}}"#);
+            format!(
+                r#"{{"metadata":{{"name":"n","labels":{labels}}},"status":{{"allocatable":{{"{label}":"1"}}}}}}"#
+            )
         };
-        assert_eq!(read("kept", ""), Ok(()));
-        assert!(read("refused", "!").is_err());
-        let holds = |label| store.with_strings(|strings| strings.holds(label));
-        assert_eq!((holds("kept"), holds("refused")), (true, false));
+        let read = |body: String| read_args(Body::new(body), Some(&store), None).map(drop);
+        let of = |label: &str| format!(r#""Nodes":{{"items":[{0},{0}]}}"#, node(label));
+        assert_eq!(read(format!("{{{}}}", of("kept"))), Ok(()));
+        assert!(read(format!("{{{}}}!", of("refused"))).is_err());
+        assert!(read(format!("{{{}}}!", of("kept"))).is_err());
+        assert_eq!(read(format!(r#"{{{},"Nodes":null}}"#, of("null"))), Ok(()));
+        let emptied = format!(r#"{{{},"Nodes":{{"items":[]}}}}"#, of("emptied"));
+        assert_eq!(read(emptied), Ok(()));
+        let held = ["kept", "refused", "null", "emptied", "v"]
+            .map(|label| store.with_strings(|strings| strings.holds(label)));
+        assert_eq!(held, [true, false, false, false, true]);
     }
 }
