@@ -227,12 +227,13 @@ def ahead(tenant: Tenant) -> None:
 
 
 def ungating(tenant: Tenant) -> None:
-    """M6: takes off the gate of its own pods."""
+    """M6: takes off the gate of its own pods, which have another one that keeps them there."""
+    other = [{"name": "example.com/other"}]
     for number in tenant.every(2.0, 300):
         name = f"ungating-{number}"
-        if not tenant.create(tenant.pod(name, nodeSelector=_NOWHERE)):
+        if not tenant.create(tenant.pod(name, schedulingGates=other)):
             continue
-        patch = {"spec": {"schedulingGates": None}}
+        patch = {"spec": {"schedulingGates": other}}
         try:
             tenant.api.call("PATCH", f"/api/v1/namespaces/{TENANT}/pods/{name}", patch, MERGE)
         except httpx.HTTPStatusError as refusal:
@@ -300,12 +301,13 @@ class Neighbour:
         admin = {"Authorization": f"Bearer {USERS['admin'][0]}"}
         path = f"{self._plane.url}/api/v1/namespaces/{NEIGHBOUR}/pods"
         query = {"watch": "true", "fieldSelector": "spec.nodeName!=", "timeoutSeconds": "3600"}
-        with httpx.Client(verify=trust, headers=admin, timeout=None, trust_env=False) as client:
-            with client.stream("GET", path, params=query) as answer:
-                names = (json.loads(each)["object"]["metadata"]["name"] for each in _lines(answer))
-                thread = threading.Thread(target=self.watch, args=(names,), daemon=True)
-                thread.start()
-                yield
+        with (
+            httpx.Client(verify=trust, headers=admin, timeout=None, trust_env=False) as client,
+            client.stream("GET", path, params=query) as answer,
+        ):
+            names = (json.loads(each)["object"]["metadata"]["name"] for each in _lines(answer))
+            threading.Thread(target=self.watch, args=(names,), daemon=True).start()
+            yield
 
 
 def _lines(answer: httpx.Response) -> Iterator[str]:
@@ -400,7 +402,7 @@ class Trial:
             ),
             f"kubextend: {worst} MB resident at most",
             (
-                f"tenant: {tenant.created} pods made, {len(tenant.unpatchable)} of them unpatchable; "
+                f"tenant: {tenant.created} pods made, {len(tenant.unpatchable)} unpatchable; "
                 f"gates taken off: {tenant.ungated}, refused: {tenant.refused}"
             ),
             f"set aside: {set_aside}; without a reason: {len(unnamed)}",

@@ -83,7 +83,7 @@ class Ungater:
     Args:
         cluster: the API.
         gate: its name.
-        at_once: how many patches may be under way.
+        at_once: how many patches may be under way, besides that of one large pod.
         may: asked before each patch.
         told: hears of each pod what became of it.
         patience_s: the longest that one pod is tried while the API does not answer.
@@ -119,20 +119,25 @@ class Ungater:
         self._stopped = threading.Event()
         self._wait = wait or self._stopped.wait
         self._pool = ThreadPoolExecutor(at_once, "kubextend-ungater")
+        # Nobody waits for the patch of a large pod.
+        self._large_pods = ThreadPoolExecutor(1, "kubextend-ungater-large")
         self._failing = False
 
     def release(self, pod: Pod) -> None:
         """The pod's gate is taken off, soon. Never waits."""
-        self._pool.submit(self._release, pod)
+        pool = self._large_pods if pod.truncated else self._pool
+        pool.submit(self._release, pod)
 
     def finish(self) -> None:
         """Waits until it is known of each pod what became of it; takes no further one."""
-        self._pool.shutdown()
+        for pool in (self._pool, self._large_pods):
+            pool.shutdown()
 
     def stop(self) -> None:
         """Waits for patches that are under way; none begins after this."""
         self._stopped.set()
-        self._pool.shutdown(cancel_futures=True)
+        for pool in (self._pool, self._large_pods):
+            pool.shutdown(cancel_futures=True)
 
     def _release(self, pod: Pod) -> None:
         try:
@@ -155,7 +160,7 @@ class Ungater:
                     return Fate.GONE, ""
                 refusals += _is_about_the_pod(error)
                 left_s = until_s - self._clock()
-                if left_s <= 0 or refusals == MOST_REFUSALS or not self._may_wait(error):
+                if left_s <= 0 or refusals == MOST_REFUSALS or not self._may_wait(pod, error):
                     return _refused(error)
                 self._say(error)
                 self._wait(min(max(pause_s, _asked_s(error)), left_s))
@@ -165,10 +170,14 @@ class Ungater:
                 return Fate.RELEASED, ""
         return Fate.RETURNED, ""
 
-    def _may_wait(self, error: RefusedError | UnreachableError) -> bool:
-        """Whether later pods can wait for another attempt at this one."""
+    def _may_wait(self, pod: Pod, error: RefusedError | UnreachableError) -> bool:
+        """Whether later pods can wait for another attempt at this one.
+
+        kube-apiserver compares tolerations each with each: a patch of 14,000 takes 31 s of CPU,
+        which it spends though nobody waits for the answer any more. So a large pod has one attempt.
+        """
         if not _is_about_the_pod(error):
-            return True
+            return not pod.truncated
         with self._lock:
             return self._refusals.take() == 0.0
 

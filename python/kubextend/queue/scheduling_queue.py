@@ -32,9 +32,12 @@ _WAITING: Final = frozenset({State.READY, State.HELD, State.SET_ASIDE})
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 10.0
 LONGEST_ASIDE_S: Final = 300.0
+FIRST_LARGE_S: Final = 60.0
+"""kube-apiserver may be busy with a large pod for longer than the patch is waited for."""
 MOST_WHY_CHARS: Final = 300
 """The API's own words are as long as it likes."""
 UNANSWERED: Final = "its gate could not be taken off within maxHold"
+ONE_LARGE: Final = "another pod of more than 64 KiB goes first"
 
 
 class Strategy(StrEnum):
@@ -97,6 +100,9 @@ class SchedulingQueue:
         # When held pods are due again; what has changed since is passed over when its time comes.
         self._again: list[tuple[float, int, Entry]] = []
         self._in_window: set[Entry] = set()
+        # While large pods are refused, when the next one is tried, and how many were in a row.
+        self._large_again_at_s = -math.inf
+        self._large_refused = 0
         self._sequence = count()
         self._pushes = count()
 
@@ -133,9 +139,9 @@ class SchedulingQueue:
         self._expire()
         self._bring_back()
         released: list[core.Pod] = []
-        while self._ready and len(self._in_window) < self._settings.window:
+        while self._ready and self._places_taken() < self._settings.window:
             entry = self._ready.pop()
-            why = self._why_held(entry.pod)
+            why = self._why_not_now(entry)
             if why:
                 self._hold_for_a_while(entry, why)
             else:
@@ -148,12 +154,16 @@ class SchedulingQueue:
         """The gate of a pod that was due is off, however late the answer comes."""
         entry = self._in_state(uid, State.RELEASING, *_WAITING)
         if entry is not None:
+            if entry.pod.truncated:
+                self._large_refused = 0
             self._release(entry)
 
     def refused(self, uid: str, why: str) -> None:
         """The pod's gate cannot be taken off now: others go on, and it is tried again later."""
         entry = self._in_state(uid, State.RELEASING, State.READY)
         if entry is not None:
+            if entry.pod.truncated:
+                self._pause_large_pods()
             self._set_aside(entry, why)
 
     def returned(self, uid: str) -> None:
@@ -174,7 +184,7 @@ class SchedulingQueue:
         Waits for nothing that only counts once there is room in the window.
         """
         times = [entry.leaves_at_s for entry in self._in_window]
-        if len(self._in_window) < self._settings.window and self._again:
+        if self._places_taken() < self._settings.window and self._again:
             times.append(self._again[0][0])
         earliest = min(times, default=math.inf)
         return None if math.isinf(earliest) else max(0.0, earliest - self._clock())
@@ -205,12 +215,31 @@ class SchedulingQueue:
         first = sorted(self._in_window, key=lambda entry: entry.sequence)
         for entry in first:
             yield QueueEntry(None, entry.info, entry.state, _why_in_window(entry.pod))
-        full = len(first) >= self._settings.window
-        why = f"waits for {_name(first[0].pod)}" if full else "is next"
+        taking = [entry for entry in first if not _is_apart(entry)]
+        full = len(taking) >= self._settings.window
+        why = f"waits for {_name(taking[0].pod)}" if full else "is next"
         for position, entry in enumerate(self._ready.ordered(), start=1):
             yield QueueEntry(position, entry.info, entry.state, why)
         for entry in sorted(self._held, key=lambda entry: entry.sequence):
             yield QueueEntry(None, entry.info, entry.state, entry.why)
+
+    def _why_not_now(self, entry: Entry) -> str:
+        """What stands against releasing a pod whose turn has come; empty for nothing."""
+        if entry.pod.truncated and (
+            self._clock() < self._large_again_at_s or any(map(_is_apart, self._in_window))
+        ):
+            return ONE_LARGE
+        return self._why_held(entry.pod)
+
+    def _pause_large_pods(self) -> None:
+        """No large pod is tried for a while: each such patch may keep kube-apiserver busy."""
+        pause_s = min(FIRST_LARGE_S * 2.0 ** min(self._large_refused, 10), LONGEST_ASIDE_S)
+        self._large_refused += 1
+        self._large_again_at_s = self._clock() + pause_s
+
+    def _places_taken(self) -> int:
+        """How many pods take a place in the window."""
+        return sum(not _is_apart(entry) for entry in self._in_window)
 
     def _meet(self, pod: core.Pod) -> None:
         """A pod is seen for the first time."""
@@ -297,7 +326,7 @@ class SchedulingQueue:
         self._release(entry)
         free = [entry for entry in self._in_window if entry.state is State.RELEASED]
         free.sort(key=lambda entry: (entry.entered_at_s, entry.sequence))
-        surplus = len(self._in_window) - self._settings.window
+        surplus = self._places_taken() - self._settings.window
         for oldest in free[: max(surplus, 0)]:
             self._pass(oldest)
 
@@ -329,7 +358,7 @@ class SchedulingQueue:
     def _bring_back(self) -> None:
         """Held pods whose time has come wait for their turn again."""
         now = self._clock()
-        while self._again and len(self._in_window) < self._settings.window:
+        while self._again and self._places_taken() < self._settings.window:
             again_at_s, _, entry = self._again[0]
             current = entry in self._held and entry.again_at_s == again_at_s
             if current and again_at_s > now:
@@ -371,6 +400,15 @@ class SchedulingQueue:
         self._ready.remove(entry)
         self._held.discard(entry)
         self._in_window.discard(entry)
+
+
+def _is_apart(entry: Entry) -> bool:
+    """Whether a large pod's gate is being taken off, which others do not wait for.
+
+    kube-apiserver compares tolerations each with each: 14,000 of them take more time than a patch
+    has, so whoever may create pods could have the queue wait for one after the other.
+    """
+    return entry.state is State.RELEASING and entry.pod.truncated
 
 
 def _as_listed(pod: core.Pod) -> tuple[float, str, str]:

@@ -26,6 +26,7 @@ class Waiting:
 
     name: str
     namespace: str = "default"
+    truncated: bool = False
 
     @property
     def uid(self) -> str:
@@ -232,6 +233,26 @@ def test_as_many_patches_are_under_way_as_allowed(api: ScriptedApi, cluster: Clu
     ungating.ungater.finish()
     assert {ungating.fate(name) for name in names} == {Fate.RELEASED}
     assert most == 4
+
+
+def test_nobody_waits_for_the_patch_of_a_large_pod(
+    api: ScriptedApi, ungating: Ungating, eventually: Callable[..., None]
+) -> None:
+    answer = threading.Event()
+
+    def slow(request: Request) -> bool:
+        assert answer.wait(PATIENCE_S)
+        return refusing(404, "NotFound")(request)
+
+    api.fail("patch", slow)
+    api.put_pod("web", "uid-web")
+    ungating.ungater.release(Waiting("huge", truncated=True))  # type: ignore[arg-type]
+    eventually(lambda: api.counts["patch"] == 1)
+    ungating.release("web")
+    eventually(lambda: ungating.fate("web") is Fate.RELEASED)
+    assert ungating.fate("huge") is None
+    answer.set()
+    eventually(lambda: ungating.fate("huge") is Fate.GONE)
 
 
 def test_all_gates_can_be_taken_off_at_once(api: ScriptedApi, cluster: Cluster) -> None:

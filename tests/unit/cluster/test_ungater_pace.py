@@ -95,6 +95,17 @@ def test_stop_ends_the_wait_for_the_next_attempt() -> None:
     assert fates == [Fate.RETURNED]
 
 
+LARGE = POD.replace(b'"uid":"u"', b'"uid":"u","annotations":{"a":"%b"}' % (b"x" * 1000))
+
+
+@pytest.mark.parametrize("failure", [AWAY, refused(429, 3.0), refused(503), refused(504)])
+def test_a_large_pod_for_which_the_api_does_not_answer_has_one_attempt(failure: Exception) -> None:
+    """The API may be busy with the first attempt for long after it was given up."""
+    world = Ungating([failure] * 5, LARGE)
+    assert world.release() is Fate.REFUSED
+    assert world.waited == []
+
+
 @pytest.mark.parametrize("status", [403, 422, 500])
 def test_pods_that_can_never_be_patched_hold_up_the_others_for_five_seconds_in_all(
     status: int,
@@ -111,8 +122,9 @@ def test_pods_that_can_never_be_patched_hold_up_the_others_for_five_seconds_in_a
 class Ungating:
     """An ungater of one pod at a time; time passes while it waits."""
 
-    def __init__(self, failures: list[Exception]) -> None:
+    def __init__(self, failures: list[Exception], event: bytes = POD) -> None:
         self.now_s = 0.0
+        self._event = event
         self.waited: list[float] = []
         self._fates: list[Fate] = []
         self._api = cast("Cluster", Api(failures))
@@ -129,7 +141,7 @@ class Ungating:
 
     def release(self) -> Fate:
         """What becomes of a pod."""
-        pod = PodStore().apply(POD).pod
+        pod = PodStore(max_pod_bytes=500).apply(self._event).pod
         assert pod is not None
         self._told.clear()
         self._ungater.release(pod)

@@ -1,5 +1,7 @@
 """Which pods are released, and when."""
 
+import itertools
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +12,7 @@ from kubextend.plugins import PrioritySort
 from kubextend.queue import QueueEntry, State, Strategy
 from kubextend.queue import scheduling_queue as queue_module
 from kubextend.queue.entry import Entry
+from kubextend.testing import pod_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -289,6 +292,83 @@ def test_an_answer_that_comes_after_the_pod_was_set_aside_counts() -> None:
     assert queue.state("a") is State.RELEASED
     queue.queue.forget("uid-b")
     assert queue.due() == []
+
+
+def large(name: str, second: int = 0) -> core.Pod:
+    """A pod that is kept without some of its parts."""
+    manifest = pod_manifest(
+        name,
+        uid=f"uid-{name}",
+        creation_timestamp=f"2030-01-01T00:00:{second:02}Z",
+        annotations={"a": "x" * 1000},
+        schedulingGates=[{"name": GATE}],
+    )
+    store = core.PodStore(max_pod_bytes=100)
+    listed = {"metadata": {"resourceVersion": "1"}, "items": [manifest]}
+    store.replace(json.dumps(listed).encode())
+    (made,) = store.pods()
+    assert made.truncated
+    return made
+
+
+@BOTH
+def test_nobody_waits_while_the_gate_of_a_large_pod_is_taken_off(strategy: Strategy) -> None:
+    queue = Queue(strategy)
+    queue.observe(large("huge"), pod("a", second=1), pod("b", second=2))
+    assert queue.due() == ["huge", "a"]
+    assert line(queue.entry("b")) == (1, "b", State.READY, "waits for default/a")
+    queue.queue.released("uid-a")
+    queue.queue.forget("uid-a")
+    assert queue.due() == ["b"]
+
+
+def test_one_large_pod_waits_for_another() -> None:
+    queue = Queue()
+    queue.observe(large("first"), large("second", second=1), pod("a", second=2))
+    assert queue.due() == ["first", "a"]
+    why = "another pod of more than 64 KiB goes first"
+    assert line(queue.entry("second")) == (None, "second", State.HELD, why)
+    queue.queue.refused("uid-first", "the API does not answer")
+    queue.queue.forget("uid-a")
+    queue.clock.pass_s(59)
+    assert queue.due() == []
+    # Each of them is looked at again within ten seconds.
+    queue.clock.pass_s(10)
+    assert queue.due() == ["first"]
+    queue.queue.forget("uid-first")
+    queue.clock.pass_s(10)
+    assert queue.due() == ["second"]
+
+
+def test_large_pods_that_are_refused_one_after_the_other_are_tried_ever_more_rarely() -> None:
+    queue = Queue()
+    queue.observe(*(large(f"huge-{number:02}", second=number) for number in range(20)))
+    tried_s = []
+    for _ in range(1000):
+        for name in queue.due():
+            tried_s.append(queue.clock() - 1000.0)
+            queue.queue.refused(f"uid-{name}", "the API does not answer")
+        queue.clock.pass_s(1)
+    gaps_s = [later - earlier for earlier, later in itertools.pairwise(tried_s)]
+    # Twice as long each time, and until one of them is looked at again.
+    pauses_s = [60, 120, 240, 300]
+    assert [pause <= gap <= pause + 10 for pause, gap in zip(pauses_s, gaps_s, strict=False)] == [
+        True
+    ] * 4
+    queue.observe(pod("a"))
+    assert queue.due() == ["a"]
+
+
+def test_a_large_pod_without_its_gate_has_a_place_in_the_window() -> None:
+    queue = Queue()
+    queue.observe(large("huge"), pod("a", second=1))
+    assert queue.due() == ["huge", "a"]
+    queue.queue.forget("uid-a")
+    queue.queue.released("uid-huge")
+    queue.observe(pod("b", second=2))
+    assert queue.due() == []
+    queue.queue.forget("uid-huge")
+    assert queue.due() == ["b"]
 
 
 def test_what_is_said_of_a_refused_pod_is_short() -> None:
