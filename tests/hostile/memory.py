@@ -36,7 +36,17 @@ MOST_LEFT: Final = 20 * MB
 BODY_LIMIT: Final = 26 * MB
 _SHIPPED: Final = ROOT / "deploy" / "second-scheduler" / "kubextend.yaml"
 _SCHEDULER: Final = "kubextend-scheduler"
-_SERVE: Final = (sys.executable, "-c", "from kubextend.cli import main; main()", "serve")
+# A server gives memory back after twice this time without large bodies.
+_QUICK_LOOK_S: Final = 0.5
+_SERVE: Final = """
+from functools import partialmethod
+from kubextend.cli import main
+from kubextend.server.freed_memory import FreedMemory
+look_s = {look_s}
+if look_s is not None:
+    FreedMemory.watch = partialmethod(FreedMemory.watch, every_s=look_s)
+main()
+"""
 _PLUGIN: Final = '''
 from pathlib import Path
 
@@ -60,6 +70,7 @@ class Served:
         bench: runs it and has its files.
         config: without its addresses and its cluster.
         api: the Kubernetes API that it follows; None: it follows none.
+        look_s: how often it looks whether to give memory back; None: as often as it does anyway.
 
     Attributes:
         port: of the verbs.
@@ -68,8 +79,17 @@ class Served:
     """
 
     def __init__(
-        self, bench: Workbench, config: dict[str, Any], api: ScriptedApi | None = None
+        self,
+        bench: Workbench,
+        config: dict[str, Any],
+        api: ScriptedApi | None = None,
+        *,
+        look_s: float | None = None,
     ) -> None:
+        # Any other connection is made anew, and leaves nothing open in the server.
+        once = httpx.Limits(max_keepalive_connections=0)
+        self._client = httpx.Client(timeout=60.0, trust_env=False, limits=once)
+        self._code = _SERVE.format(look_s=look_s)
         self.port, self.health_port = bench.free_port(), bench.free_port()
         self.folder, self.api, self._bench = bench.folder, api, bench
         ours = {"host": "127.0.0.1", "port": self.port}
@@ -96,7 +116,7 @@ class Served:
         paths = [str(self.folder), *filter(None, [os.environ.get("PYTHONPATH")])]
         program = self._bench.start(
             "kubextend",
-            *(*_SERVE, "--config", self._config),
+            *(sys.executable, "-c", self._code, "serve", "--config", self._config),
             environment={"PYTHONPATH": os.pathsep.join(paths)},
         )
         until(self.is_ready, "kubextend is ready", program=program)
@@ -134,18 +154,17 @@ class Served:
         """A connection."""
         return socket.create_connection(("127.0.0.1", port), timeout=60.0)
 
-    def filter(self, body: bytes) -> int:
-        """The status of the answer to this body."""
-        return httpx.post(
-            f"http://127.0.0.1:{self.port}/filter",
-            content=body,
-            headers={"content-type": "application/json"},
-            timeout=60.0,
-            trust_env=False,
-        ).status_code
+    def filter(self, body: bytes) -> httpx.Response:
+        """The answer to this body."""
+        url = f"http://127.0.0.1:{self.port}/filter"
+        return self._client.post(url, content=body, headers={"content-type": "application/json"})
+
+    def refused(self, status: int) -> float:
+        """How many requests were refused with this status since the server's start."""
+        return self.count("kubextend_requests_refused_total", status=str(status))
 
     def _health(self, path: str) -> httpx.Response:
-        return httpx.get(f"http://127.0.0.1:{self.health_port}{path}", trust_env=False)
+        return self._client.get(f"http://127.0.0.1:{self.health_port}{path}")
 
     def _memory(self, field: str) -> int:
         status = Path(f"/proc/{self.program.pid}/status").read_text()
@@ -200,13 +219,15 @@ _ENDLESS: Final = {
 
 @contextlib.contextmanager
 def _trailers(health: bool, line: bytes, kind: bytes, server: Served) -> Iterator[None]:
-    """Ten megabytes on the wire, or as much as the server takes of them."""
+    """Ten megabytes on the wire, or as much as the server takes of them before it refuses them."""
+    refused = server.refused(431)
     head = b"%b\r\nHost: x\r\nContent-Type: %b\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
     with server.connect(server.health_port if health else server.port) as client:
         with contextlib.suppress(OSError):
             client.sendall(head % (line, kind))
             for _ in range(100):
                 client.sendall(b"a:b\r\n" * 20_000)
+        until(lambda: server.refused(431) > refused, "the trailers are refused")
         yield
 
 
@@ -254,12 +275,20 @@ def _dense(what: str, length: int) -> bytes:
     return before + b",".join([element] * (length // 3)) + after
 
 
+def _expect(answer: httpx.Response, status: int, error: str) -> None:
+    """Require that the answer has this status and an Error with this text."""
+    said = answer.json()["Error"]
+    if (answer.status_code, said) != (status, said if error and error in said else error):
+        message = f"{answer.status_code} {said:.200}, not {status} {error}"
+        raise WrongError(message)
+
+
 @contextlib.contextmanager
 def _bodies(what: str, server: Served) -> Iterator[None]:
-    """Four megabytes of elements, over and over."""
+    """Four megabytes of elements, over and over, which are refused for what they would take."""
     body = _dense(what, 4 * MB)
     for _ in range(5):
-        server.filter(body)
+        _expect(server.filter(body), 400, "more elements than a body of this length may have")
     yield
 
 
@@ -269,23 +298,26 @@ def _unbound(count: int, server: Served) -> Iterator[None]:
     for number in range(count):
         name = f"p-{number}"
         annotations = {"a": f"{number:06}" * 100_000}
-        server.filter(
-            _request({"metadata": {"name": name, "uid": name, "annotations": annotations}})
-        )
+        pod = {"metadata": {"name": name, "uid": name, "annotations": annotations}}
+        _expect(server.filter(_request(pod)), 200, "")
     yield
 
 
-def attacks_on_requests() -> Iterator[Attack]:
+def attacks_on_requests(*, short: bool = False) -> Iterator[Attack]:
     """What anybody can send who can connect."""
+    clients, pods = (5, 100) if short else (14, 200)
     for name, said in _ENDLESS.items():
         yield Attack(name, BODY_LIMIT, partial(_trailers, *said))
-    leave = "14 clients leave while 24 MB are looked at"
-    yield Attack(f"{leave}, unread", BODY_LIMIT, partial(_leaving, 14, "unread"))
+    leave = f"{clients} clients leave while 24 MB are looked at"
+    yield Attack(f"{leave}, unread", BODY_LIMIT, partial(_leaving, clients, "unread"))
     # What is read of a body is held beside it, and is not counted.
-    yield Attack(f"{leave}, annotations", 2 * BODY_LIMIT, partial(_leaving, 14, "annotations"))
-    yield Attack("200 pods of 600 KB pass and are not bound", BODY_LIMIT, partial(_unbound, 200))
+    annotations = partial(_leaving, clients, "annotations")
+    yield Attack(f"{leave}, annotations", 2 * BODY_LIMIT, annotations)
     for what in ("containers", "tolerations", "items", "names"):
         yield Attack(f"4 MB of {what}", BODY_LIMIT, partial(_bodies, what))
+    # The last, as the latest of these pods are kept.
+    unbound = partial(_unbound, pods)
+    yield Attack(f"{pods} pods of 600 KB pass and are not bound", BODY_LIMIT, unbound)
 
 
 def _tolerant(number: int) -> dict[str, Any]:
@@ -348,18 +380,24 @@ def shipped_server() -> dict[str, int]:
     return {name: server[name] for name in ("maxBodyBytes", "maxInFlightBytes")}
 
 
-def on_requests() -> Iterator[Figures]:
-    """Every attack, on a server without a cluster."""
+def on_requests(*, short: bool = False) -> Iterator[Figures]:
+    """Every attack, each on a server of its own without a cluster; the short form on one server."""
     config = {
         "server": {"maxBodyBytes": BODY_LIMIT, "maxInFlightBytes": BODY_LIMIT},
         "extender": {"nodeCacheCapable": False, "httpTimeout": "3s"},
         "outOfTree": ["waits:Waits"],
         "profiles": [{"plugins": {"filter": {"enabled": [{"name": "Waits"}]}}}],
     }
-    for attack in attacks_on_requests():
+    attacks = list(attacks_on_requests(short=short))
+    for together in [attacks] if short else [[attack] for attack in attacks]:
         with _bench() as bench:
             (bench.folder / "waits.py").write_text(_PLUGIN)
-            yield measured(Served(bench, config), attack)
+            server = Served(bench, config, look_s=_look_s(short=short))
+            yield from (measured(server, attack) for attack in together)
+
+
+def _look_s(*, short: bool) -> float | None:
+    return _QUICK_LOOK_S if short else None
 
 
 def on_pods(*, short: bool = False) -> Iterator[Figures]:
@@ -381,16 +419,16 @@ def on_pods(*, short: bool = False) -> Iterator[Figures]:
     limit = limits["maxInFlightBytes"]
     for name, (count, make) in kinds_of_pods(short=short).items():
         with _bench() as bench, _api() as api:
-            server = Served(bench, config, api)
+            server = Served(bench, config, api, look_s=_look_s(short=short))
             attack = partial(_pods, count, make)
-            yield measured(server, Attack(f"{count} {name}", limit, attack))
-            yield restarted(server, Attack(f"{count} {name}, restarted", limit, attack))
+            figures = measured(server, Attack(f"{count} {name}", limit, attack))
+            yield figures
+            again = Attack(f"{count} {name}, restarted", limit, attack)
+            yield restarted(server, again, figures.start)
 
 
-def restarted(server: Served, attack: Attack) -> Figures:
+def restarted(server: Served, attack: Attack, start: int) -> Figures:
     """Make the attack on a server that starts when all its pods are there."""
-    server.restart()
-    start = server.resident_bytes()
     with attack.under_way(server):
         server.restart()
         worst = server.worst_bytes()

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from kubextend import core, testing
+from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle
-from kubextend.framework.plugin import Rejection
+from kubextend.framework.plugin import PreFilterResult, Rejection
 from kubextend.framework.status import Status
 
 ZONE = "zone"
@@ -250,6 +251,71 @@ def test_only_the_nodes_that_pods_are_nominated_to_are_judged_again() -> None:
     assert runner.filter(Pod("asks").manifest()).kept == ("n0", "n2")
     # The node n3 is full already.
     assert runner.on_node.asked_about == ["n0", "n1", "n2", "n3", "n1"]
+
+
+@pytest.mark.parametrize("nodes", [2, 3])
+def test_a_node_is_judged_without_the_pods_that_are_nominated_to_others(nodes: int) -> None:
+    zones = {f"n{number}": "a" for number in range(nodes)}
+    waiting = [Pod(f"w{number}", nominated=node) for number, node in enumerate(zones)]
+    cluster = Cluster(zones, waiting, most_in_zone=2)
+    assert Counting(cluster).filter(Pod("asks").manifest()).kept == tuple(zones)
+
+
+class SeesFirst:
+    """PreFilter says this once a pod is on the node n0."""
+
+    name = "SeesFirst"
+    needs_pods = True
+
+    def __init__(self, handle: Handle, says: Status | PreFilterResult) -> None:
+        self._handle = handle
+        self._says = says
+
+    def pre_filter(
+        self, state: CycleState, _pod: core.Pod, _nodes: core.Nodes
+    ) -> Status | PreFilterResult | None:
+        pods = self._handle.pods(state)
+        assert pods is not None
+        return self._says if pods.pods_on("n0") else None
+
+
+@pytest.mark.parametrize("says", [FULL, Status.unresolvable("never"), PreFilterResult({"n1"})])
+def test_a_pre_filter_that_rejects_with_nominated_pods_takes_their_nodes_alone(
+    says: Status | PreFilterResult,
+) -> None:
+    cluster = Cluster({f"n{n}": "a" for n in range(3)}, [Pod("first", nominated="n0")])
+    runner = Counting(cluster, in_zone=False)
+    profile: Any = runner.verbs.profiles.by_scheduler_name["default-scheduler"]
+    profile.pre_filter.append(SeesFirst(runner.handle, says))
+    answer = runner.filter(Pod("asks").manifest())
+    assert answer.kept == ("n1", "n2")
+    assert answer.rejected.keys() == {"n0"}
+
+
+class Down:
+    """A filter that always fails."""
+
+    name = "Down"
+
+    def filter(self, _state: CycleState, _pod: core.Pod, _node: core.NodeInfo) -> Status | None:
+        message = "no API"
+        raise OSError(message)
+
+
+def test_a_plugin_that_may_be_left_out_is_left_out_where_pods_are_nominated_too() -> None:
+    cluster = Cluster({"n0": "a", "n1": "a"}, [Pod("first", nominated="n0")], most_on_node=1)
+    runner = Counting(cluster, in_zone=False)
+    profile = runner.verbs.profiles.by_scheduler_name["default-scheduler"]
+    profile = replace(profile, filter=[Down(), *profile.filter], ignored=frozenset({"Down"}))
+    nodes = testing.make_nodes(["n0", "n1"])
+    failures: list[PluginError] = []
+    outcome = profile.find_nodes_that_fit(
+        CycleState(), testing.make_pod("asks"), nodes, failures.append
+    )
+    assert list(outcome.kept) == [False, True]
+    assert {error.plugin for error in failures} == {"Down"}
+    with pytest.raises(PluginError):
+        profile.find_nodes_that_fit(CycleState(), testing.make_pod("asks"), nodes)
 
 
 def test_a_pod_that_is_assumed_or_bound_is_counted_where_it_is_and_not_where_it_was_nominated() -> (

@@ -17,6 +17,8 @@ from kubextend import app, config, core
 from kubextend.cluster import ungater as ungater_module
 from kubextend.plugins import IN_TREE
 from kubextend.profile.waiting_pods import WaitingPod
+from kubextend.queue import State
+from kubextend.queue import runner as runner_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -226,6 +228,36 @@ def test_only_one_replica_releases_and_the_other_takes_over_at_once(
     assert api.lease is not None
     assert api.lease["spec"]["holderIdentity"] == ""
     assert api.lease["spec"]["leaseTransitions"] == 1
+
+
+def test_a_replica_that_begins_to_lead_releases_though_nothing_happens_to_a_pod(
+    api: ScriptedApi,
+    kubeconfig: Path,
+    eventually: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runner_module, "FOLLOWER_LOOKS_S", 10 * PATIENCE_S)
+    (first,) = gate_pods(api, 1)
+    built, side = joined(kubeconfig)
+    leads, has_looked = side.runner._leads, threading.Event()
+
+    def looks() -> bool:
+        answer = leads()
+        if side.runner.counts()[State.READY]:
+            has_looked.set()
+        return answer
+
+    def not_before_the_queue_has_looked(request: Request) -> bool:
+        del request
+        assert has_looked.wait(PATIENCE_S)
+        return False
+
+    monkeypatch.setattr(side.runner, "_leads", looks)
+    api.fail("lease", not_before_the_queue_has_looked)
+    built.follow()
+    asyncio.run(built.start())
+    eventually(lambda: api.released_pods() == [first])
+    built.stop()
 
 
 def test_readiness_waits_for_the_pods_and_not_for_the_lease(

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import resource
 import socket
 import ssl
 import struct
@@ -342,7 +343,7 @@ def test_a_client_that_does_not_read_its_answer_is_hung_up_on(start: Start) -> N
 
 def resident_bytes() -> int:
     with open("/proc/self/statm") as statm:  # noqa: PTH123  not a file of ours
-        return int(statm.read().split()[1]) * 4096
+        return int(statm.read().split()[1]) * resource.getpagesize()
 
 
 def test_many_who_do_not_read_hold_no_more_than_what_is_admitted(start: Start) -> None:

@@ -4,6 +4,7 @@ How long each may take is in ``test_server_connection.py``, on a clock that take
 """
 
 import contextlib
+import resource
 import selectors
 import threading
 import time
@@ -24,7 +25,7 @@ def refusals(verbs: Verbs, status: int) -> float:
 
 def resident_bytes() -> int:
     with open("/proc/self/statm") as statm:  # noqa: PTH123  not a file of ours
-        return int(statm.read().split()[1]) * 4096
+        return int(statm.read().split()[1]) * resource.getpagesize()
 
 
 def trickle_until_refused(connections: list[Connection], rest: bytes) -> list[bytes]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from queue import SimpleQueue
+from types import NoneType
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -21,6 +23,26 @@ if TYPE_CHECKING:
 PATIENCE_S = 30.0
 
 
+class Noting(Letters):
+    """Letters that note each look which found no call to make, while nobody can put another."""
+
+    def __init__(
+        self,
+        bucket: TokenBucket,
+        interval_s: float,
+        clock: Callable[[], float],
+        found: SimpleQueue[float | None],
+    ) -> None:
+        super().__init__(bucket, interval_s, clock)
+        self._found = found
+
+    def take(self) -> Letter | float | None:
+        found = super().take()
+        if not isinstance(found, Letter):
+            self._found.put(found)
+        return found
+
+
 class World:
     """An outbox, the API that it sends to, and the time.
 
@@ -28,16 +50,18 @@ class World:
         now_s: the time.
         made: the calls that were made.
         does: what happens in the next call of a name.
+        found: grows whenever the outbox finds no call that it may make now.
     """
 
-    def __init__(self, interval_s: float) -> None:
+    def __init__(self, interval_s: float, rate: float = 1000.0, burst: int = 1000) -> None:
         self.now_s = 1000.0
         self.made: list[str] = []
         self.does: dict[str, Callable[[], object]] = {}
         self.answered = threading.Condition()
+        self.found: SimpleQueue[float | None] = SimpleQueue()
         self.outbox = Outbox(
             cast("Cluster", self),
-            Letters(TokenBucket(1000.0, 1000, self.clock), interval_s, self.clock),
+            Noting(TokenBucket(rate, burst, self.clock), interval_s, self.clock, self.found),
             name="outbox",
             trouble="nothing is sent",
         )
@@ -52,6 +76,11 @@ class World:
 
     def put(self, key: str, name: str = "") -> None:
         self.outbox.put(letter(key, "ns", name))
+
+    def until_found(self, kind: type) -> None:
+        """The outbox looked, and found that it has to pause, or that nothing waits."""
+        while not isinstance(self.found.get(timeout=PATIENCE_S), kind):
+            pass
 
     def until_made(self, count: int) -> None:
         """So many calls were made."""
@@ -133,3 +162,79 @@ def test_who_fills_the_outbox_keeps_nobody_out_and_the_log_names_what_is_dropped
     assert [record.getMessage() for record in caplog.records] == [
         "nothing is sent: 3 calls wait already; the first one dropped is about pod greedy/greedy-3"
     ]
+
+
+def test_the_log_says_that_calls_are_dropped_once_until_none_waits(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(outbox_module, "MAX_WAITING", 2)
+    world = World(1.0, rate=20.0, burst=1)
+    try:
+        for made, drops in ((0, 1), (3, 3)):
+            go = threading.Event()
+            world.does[f"holds-{made}"] = go.wait
+            world.put(f"holds-{made}")
+            world.until_made(made + 1)
+            for number in range(3):
+                world.put(f"{made}-{number}")
+            go.set()
+            # Two wait for the rate, and a further one is dropped with nothing more said of it.
+            world.until_found(float)
+            world.put(f"{made}-further")
+            assert world.outbox.stats.dropped == drops + 1
+            assert len(caplog.records) == (drops + 1) // 2
+            for more in (2, 3):
+                world.now_s += 1
+                world.until_made(made + more)
+            world.until_found(NoneType)
+            world.now_s += 1
+    finally:
+        world.outbox.stop()
+
+
+class Clock:
+    """The time, as a test sets it."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def full_of_two(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Letters:
+    """Letters of which two may wait."""
+    monkeypatch.setattr(outbox_module, "MAX_WAITING", 2)
+    return Letters(TokenBucket(1000.0, 1000, clock), 1.0, clock)
+
+
+def taken(letters: Letters) -> list[str]:
+    """The keys of all calls that are due."""
+    keys = []
+    while isinstance(found := letters.take(), Letter):
+        keys.append(found.key)
+    return keys
+
+
+def test_a_call_that_was_dropped_may_be_put_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    letters = full_of_two(monkeypatch, Clock())
+    dropped = [letters.put(letter(key, "ns")) for key in ("a", "b", "c")]
+    assert [each and each.key for each in dropped] == [None, None, "c"]
+    assert taken(letters) == ["a", "b"]
+    assert letters.put(letter("c", "ns")) is None
+    assert letters.put(letter("d", "ns")) is None
+    assert taken(letters) == ["c", "d"]
+
+
+@pytest.mark.parametrize("pauses_s", [(5.0, 6.0, 7.0), (7.0, 6.0, 5.0), (6.0, 5.0, 7.0)])
+def test_where_no_call_is_due_one_that_pauses_is_dropped_and_not_the_next(
+    monkeypatch: pytest.MonkeyPatch, pauses_s: tuple[float, ...]
+) -> None:
+    clock = Clock()
+    letters = full_of_two(monkeypatch, clock)
+    dropped = [letters.put(letter(f"{each}", "ns"), each) for each in pauses_s][-1]
+    assert dropped is not None
+    clock.now_s += max(pauses_s)
+    left = taken(letters)
+    assert left[0] == f"{min(pauses_s)}"
+    assert sorted([*left, dropped.key]) == sorted(f"{each}" for each in pauses_s)

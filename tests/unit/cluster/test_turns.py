@@ -41,6 +41,25 @@ def test_a_group_that_is_new_in_its_namespace_is_next() -> None:
     assert all_of(turns) == ["y0", "x1", "x2"]
 
 
+def test_a_group_that_comes_in_the_turn_of_another_has_a_whole_turn() -> None:
+    turns = filled(*(("a", 1, f"x{n}") for n in range(5)))
+    taken = [turns.take() for _ in range(3)]
+    gang = [f"y{n}" for n in range(IN_A_ROW)]
+    for item in gang:
+        turns.put("a", 2, item)
+    assert taken + all_of(turns) == ["x0", "x1", "x2", *gang, "x3", "x4"]
+
+
+def test_a_group_that_follows_a_dropped_one_has_a_whole_turn() -> None:
+    turns = filled(("a", 3, "z0"), ("a", 2, "y0"), *(("a", 1, f"x{n}") for n in range(4)))
+    assert [turns.take() for _ in range(3)] == ["x0", "x1", "x2"]
+    assert turns.drop() == "x3"
+    gang = [f"y{n}" for n in range(IN_A_ROW)]
+    for item in gang[1:]:
+        turns.put("a", 2, item)
+    assert all_of(turns) == [*gang, "z0"]
+
+
 def test_who_puts_an_item_whenever_one_is_taken_is_not_always_first() -> None:
     turns = filled(*(("patient", 0, f"p{n}") for n in range(3)))
     taken = []

@@ -37,13 +37,13 @@ def test_freed_memory_is_kept_while_large_bodies_come(busiest_bytes: int, gives_
 
 
 GIVES_BACK = """
-import asyncio, threading
+import asyncio, resource, threading
 from pathlib import Path
 from kubextend import core
 from kubextend.server.freed_memory import FreedMemory, keep_freed_memory
 
 def resident():
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 def use():
     pieces = [bytes([1]) * 2_000_000 for _ in range(20)]

@@ -10,6 +10,7 @@ import pytest
 from verb_world import Activator, Binder, Watched, names_request, node, pod, watch_event
 
 from kubextend import core
+from kubextend.errors import ClusterError
 from kubextend.framework.status import Status
 from kubextend.profile import BindingPlugins, Profile, Profiles
 from kubextend.verbs import Verbs
@@ -28,13 +29,17 @@ class Pods:
 
 @dataclass
 class Steps:
-    """Reserve, Permit, which may hold the pod, and PreBind, each with something that happens."""
+    """PreFilter, Reserve, Permit, which may hold the pod, and PreBind; each does something."""
 
     name: str = "Steps"
     holds: bool = False
+    on_pre_filter: Callable[[], object] = lambda: None
     on_reserve: Callable[[], object] = lambda: None
     on_pre_bind: Callable[[], object] = lambda: None
     seen: list[str] = field(default_factory=list)
+
+    def pre_filter(self, *_: Any) -> None:
+        self.on_pre_filter()
 
     def filter(self, *_: Any) -> None:
         self.seen.append("filter")
@@ -68,7 +73,8 @@ class World:
         self.pods.store.apply(watch_event("ADDED", self.pod))
         self.watched = Watched().listing(of_uid("n", "1"), node("other"))
         binding = BindingPlugins(reserve=[plugin], permit=[plugin], pre_bind=[plugin])
-        profile = Profile("default-scheduler", filter=[plugin], binding=binding)
+        plugins = {"pre_filter": [plugin], "filter": [plugin], "binding": binding}
+        profile = Profile("default-scheduler", **plugins)
         self.verbs = Verbs(
             Profiles.of([profile]),
             request_store=core.NodeStore(),
@@ -184,6 +190,33 @@ def test_a_node_that_goes_in_the_middle_of_a_step_gets_no_binding(
     assert world.binder.bound == []
     assert ("pre_bind" in plugin.seen) is (step == "on_pre_bind")
     assert plugin.seen[-1] == "unreserve"
+
+
+@pytest.mark.parametrize("happens", [World.recreate, lambda world: world.relist("2")])
+def test_a_node_that_is_replaced_while_pre_filter_prepares_a_lost_attempt_gets_no_binding(
+    happens: Callable[[World], object],
+) -> None:
+    plugin = Steps()
+    world = World(plugin)
+    plugin.on_pre_filter = lambda: happens(world)
+    assert asyncio.run(world.bind()) == DELETED
+    assert world.binder.bound == []
+
+
+@pytest.mark.parametrize("error", ["", "the API says no"])
+def test_a_binding_is_under_way_until_the_api_has_answered(error: str) -> None:
+    world = World(Steps())
+    under_way = []
+
+    def answer(*_: object, **__: object) -> None:
+        under_way.append(world.verbs.bindings_under_way())
+        if error:
+            raise ClusterError(error)
+
+    world.binder.bind = answer  # type: ignore[method-assign]
+    assert asyncio.run(world.bind()) == error
+    assert under_way == [["ml/pod to node n"]]
+    assert world.verbs.bindings_under_way() == []
 
 
 TAINT = "node.kubernetes.io/unschedulable"

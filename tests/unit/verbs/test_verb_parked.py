@@ -10,6 +10,7 @@ from verb_world import (
     Clock,
     Needs,
     Watched,
+    counted,
     full_request,
     names_request,
     node,
@@ -44,6 +45,7 @@ def test_a_pod_is_forgotten_after_ten_seconds() -> None:
         watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
         verbs.nodes_changed()
         assert activator.woken == woken
+        assert counted(verbs, "kubextend_pods_woken_total") == len(woken)
 
 
 def test_a_pod_that_passed_meanwhile_is_not_woken() -> None:
