@@ -124,8 +124,11 @@ def check(file: Path, scheduler: Path | None) -> None:
         click.echo(f"warning: {_EMPTY_NODES}", err=True)
     if scheduler is None:
         return
-    if differences := scheduler_differences(config, scheduler):
-        raise ConfigError(differences)
+    differences = scheduler_differences(config, scheduler)
+    for note in differences.notes:
+        _print_line(f"note: {note}")
+    if differences.issues:
+        raise ConfigError(differences.issues)
     click.echo(f"{scheduler} fits: kube-scheduler calls kubextend as this configuration says")
 
 
