@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from kubextend.errors import KubextendError
 from kubextend.framework.plugin import METHODS_OF_POINT
 from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.signatures import wrong_methods
 
 __all__ = ["PluginUnavailableError", "check_methods", "class_at"]
 
@@ -101,9 +102,10 @@ def _check_plugin(reference: str, found: object) -> None:
 
 
 def check_methods(what: str, plugin_class: type[Any]) -> None:
-    """The class extends something, and no method of it is nearly one of the framework's.
+    """The class extends something, and each of its methods can be called by the framework.
 
-    Raises: PluginUnavailableError: it does not, or one is, such as ``prefilter``.
+    Raises: PluginUnavailableError: it does not; a method is nearly one of the framework's, such as
+        ``prefilter``; or one takes other arguments, or is async where nobody awaits it.
     """
     known = [*(method for each in METHODS_OF_POINT.values() for method in each), "normalize_score"]
     meant = {_plain(method): method for method in known}
@@ -115,6 +117,9 @@ def check_methods(what: str, plugin_class: type[Any]) -> None:
     if not _extends(plugin_class):
         message = f"{what} extends nothing"
         raise PluginUnavailableError(message, f"define one of: {', '.join(known[:-1])}")
+    for wrong in wrong_methods(plugin_class):
+        message = f"{what}: {wrong.what}"
+        raise PluginUnavailableError(message, wrong.right)
 
 
 def _plain(method: str) -> str:
