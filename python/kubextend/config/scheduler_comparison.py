@@ -159,6 +159,11 @@ class _SchedulerConfiguration(_Read):
             default = DEFAULT_SCHEDULER_NAME if len(self.profiles) <= 1 else ""
             yield profile.scheduler_name or default, index
 
+    def says_percentage(self, index: int) -> bool:
+        """Whether anything says how many nodes are looked at for a profile."""
+        own = self.profiles[index].percentage_of_nodes_to_score if self.profiles else None
+        return own is not None or self.percentage_of_nodes_to_score is not None
+
     def percentage(self, index: int) -> tuple[Location, int]:
         """How many nodes are looked at for a profile, and where that stands; 0 is a sample."""
         own = self.profiles[index].percentage_of_nodes_to_score if self.profiles else None
@@ -463,7 +468,9 @@ class _Comparison:
     def percentages(self) -> None:
         """Plugins see all nodes, or as many as a profile says."""
         wanted = {
-            name: self._wanted.percentage(at)[1] for name, at in self._wanted.named_profiles()
+            name: self._wanted.percentage(at)[1]
+            for name, at in self._wanted.named_profiles()
+            if self._wanted.says_percentage(at)
         }
         seen: set[Location] = set()
         for name, index in self._found.named_profiles():

@@ -492,6 +492,16 @@ DIFFERENCES: dict[str, tuple[dict[str, Any], Change, list[tuple[str, str, object
             )
         ],
     ),
+    "every node where no filter runs": (
+        {"cluster": {}, "profiles": point("score", "LabelMatch")},
+        top(percentageOfNodesToScore=100),
+        [],
+    ),
+    "a sample where no filter runs": (
+        {"cluster": {}, "profiles": point("score", "LabelMatch")},
+        top(percentageOfNodesToScore=5),
+        [],
+    ),
     "the cluster's lease": (
         CONFIGURATIONS["own scheduler"],
         top(leaderElection=None),
