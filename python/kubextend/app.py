@@ -60,7 +60,7 @@ from kubextend.verbs.rejected_permits import RejectedPermits
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
 
-__all__ = ["App", "build", "build_verbs", "check", "create_app", "serve"]
+__all__ = ["App", "build", "build_verbs", "check", "create_app", "idle_warning", "serve"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -486,6 +486,8 @@ def serve(
     server = config.server
     if warning := memory_warning(server.max_in_flight_bytes, memory_limit_bytes()):
         _LOGGER.warning(warning)
+    if warning := idle_warning(config):
+        _LOGGER.warning(warning)
     main = Listener(
         app.asgi,
         server.host,
@@ -518,6 +520,22 @@ def serve(
         bindings_under_way=app.verbs.bindings_under_way,
         drain_s=server.drain_delay.seconds,
     ).run()
+
+
+def idle_warning(config: ExtenderConfiguration) -> str:
+    """Return a warning if the configuration serves nothing, else an empty text."""
+    if config.verbs or config.queues:
+        return ""
+    warning = "no profile enables a plugin, so kubextend answers 404 to every verb"
+    extenders = config.scheduler_part.get("extenders")
+    urls = [
+        str(entry["urlPrefix"])
+        for entry in (extenders if isinstance(extenders, list) else [])
+        if isinstance(entry, dict) and entry.get("urlPrefix")
+    ]
+    if not urls:
+        return warning
+    return f"{warning}; kube-scheduler's calls get it too if kubextend is at {', '.join(urls)}"
 
 
 def memory_warning(in_flight_bytes: int, limit_bytes: int | None) -> str:

@@ -122,10 +122,15 @@ def check(file: Path, scheduler: Path | None) -> None:
         click.echo(f"note: {note}")
     if not config.extender.node_cache_capable:
         click.echo(f"warning: {_EMPTY_NODES}", err=True)
+    if idle := app.idle_warning(config):
+        _print_line(f"warning: {idle}", err=True)
     if scheduler is None:
         return
-    if differences := scheduler_differences(config, scheduler):
-        raise ConfigError(differences)
+    differences = scheduler_differences(config, scheduler)
+    for note in differences.notes:
+        _print_line(f"note: {note}")
+    if differences.issues:
+        raise ConfigError(differences.issues)
     click.echo(f"{scheduler} fits: kube-scheduler calls kubextend as this configuration says")
 
 

@@ -225,6 +225,47 @@ def test_the_pod_of_another_scheduler_passes_through_and_is_said_to(tmp_path: Pa
     )
 
 
+NOTHING = "no profile enables a plugin, so kubextend answers 404 to every verb"
+SCHEDULERS_FILE = (
+    "apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration, "
+    "extenders: [{urlPrefix: 'http://a:1'}]"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("apiVersion: kubextend.dev/v1alpha1, kind: ExtenderConfiguration", NOTHING),
+        (
+            SCHEDULERS_FILE,
+            f"{NOTHING}; kube-scheduler's calls get it too if kubextend is at http://a:1",
+        ),
+    ],
+)
+def test_a_configuration_that_serves_nothing_is_said_to(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    text: str,
+    said: str,
+) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(f"{{{text}, profiles: [{{schedulerName: ml}}]}}")
+    assert f"warning: {said}\n" in run("check", file).stderr
+    config, known = discovery.load(file)
+    monkeypatch.setattr(app.Service, "run", lambda _: None)
+    app.serve(config, known)
+    assert said in [record.getMessage() for record in caplog.records]
+
+
+def test_a_configuration_of_a_queue_alone_serves_something(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    profile = "{schedulerName: ml, plugins: {queueSort: {enabled: [{name: QOSSort}]}}}"
+    ours = "apiVersion: kubextend.dev/v1alpha1, kind: ExtenderConfiguration"
+    file.write_text(f"{{{ours}, cluster: {{}}, profiles: [{profile}]}}")
+    assert NOTHING not in run("check", file).stderr
+
+
 def test_names_without_nodes_are_a_wrong_use(tmp_path: Path) -> None:
     request = write(tmp_path / "r.json", request_for("ml", names_only=True))
     result = run("filter", request)
@@ -319,7 +360,11 @@ def test_check_says_that_the_file_of_kube_scheduler_fits(config_file: Path, tmp_
     alone, result = run("check", config_file), run("check", config_file, "--scheduler", file)
     assert (result.exit_code, result.stderr) == (0, EMPTY_NODES)
     sentence = f"{file} fits: kube-scheduler calls kubextend as this configuration says\n"
-    assert result.stdout == alone.stdout + sentence
+    note = (
+        f"note: {file}: clientConnection.kubeconfig: none, so kube-scheduler starts only inside a "
+        "cluster\n"
+    )
+    assert result.stdout == alone.stdout + note + sentence
 
 
 def test_check_names_a_profile_that_was_renamed_on_one_side(

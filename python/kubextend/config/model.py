@@ -509,13 +509,18 @@ class ExtenderConfiguration(_Model):
         verbs: list[Verb] = []
         if self._any_at(_FILTER_POINTS):
             verbs.append("filter")
-        if self._any_at(_REJECTING_POINTS):
+        if self.rejects_nodes:
             verbs.append("preempt")
         if self._any_at(("score",)):
             verbs.append("prioritize")
         if self.extender.bind or self._any_at(_BINDING_POINTS) or self.counts_pods:
             verbs.append("bind")
         return tuple(verbs)
+
+    @property
+    def rejects_nodes(self) -> bool:
+        """Whether a filter runs: a profile has a PreFilter or Filter plugin of ours."""
+        return self._any_at(_REJECTING_POINTS)
 
     @property
     def queues(self) -> bool:

@@ -89,7 +89,7 @@ def scheduler_configuration(
         _yaml({"apiVersion": version, "kind": SCHEDULER_KIND}),
         _connection(part.pop("clientConnection", None), kubeconfig),
         _election(part.pop("leaderElection", None), config, leader_elect),
-        _PERCENTAGE if percentage is None else _yaml({"percentageOfNodesToScore": percentage}),
+        _percentage(percentage, config),
         _yaml({"profiles": _profiles(config, part.pop("profiles", None))}),
         _extenders(config, part.pop("extenders", None)),
     ]
@@ -149,6 +149,13 @@ def _election(given: JsonValue, config: ExtenderConfiguration, leader_elect: boo
         election |= {"leaderElect": True, "resourceName": LEASE_NAME}
         return _LEASE + _yaml({"leaderElection": election})
     return _yaml({"leaderElection": election}) if election else ""
+
+
+def _percentage(given: JsonValue, config: ExtenderConfiguration) -> str:
+    """Return the given percentage; else all nodes if a filter may reject a whole sample."""
+    if given is not None:
+        return _yaml({"percentageOfNodesToScore": given})
+    return _PERCENTAGE if config.rejects_nodes else ""
 
 
 def _profiles(config: ExtenderConfiguration, given: JsonValue) -> JsonValue:

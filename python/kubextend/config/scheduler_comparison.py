@@ -1,7 +1,8 @@
 """Compares what a kube-scheduler's configuration says of kubextend with what it should say.
 
 ``scheduler_configuration`` writes what it should say, so there is one source for it. The classes
-below read both texts, and have only the fields that decide how kube-scheduler calls kubextend.
+below read both texts. A file with which kube-scheduler does not start does not fit: the classes
+refuse unknown fields, as kube-scheduler does.
 """
 
 import dataclasses
@@ -21,14 +22,21 @@ from kubextend.config.loader import without_nulls
 from kubextend.config.model import ExtenderConfiguration, GoDuration, ManagedResource, Verb
 from kubextend.config.resolve import DEFAULT_SCHEDULER_NAME
 from kubextend.config.scheduler import LEASE_NAME, scheduler_configuration
-from kubextend.config.scheduler_file import SCHEDULER_API_VERSIONS, SCHEDULER_KIND
+from kubextend.config.scheduler_file import (
+    BETA_API_VERSIONS,
+    SCHEDULER_API_VERSIONS,
+    SCHEDULER_KIND,
+    check_fields,
+)
 from kubextend.errors import Issue
 
-__all__ = ["scheduler_differences"]
+__all__ = ["SchedulerDifferences", "scheduler_differences"]
 
 # Source: kube-scheduler v0.36 pkg/scheduler/extender.go DefaultExtenderTimeout
 _DEFAULT_TIMEOUT: Final = Duration.parse("5s")
 _VERBS: Final[tuple[Verb, ...]] = get_args(Verb)
+# Fields that v1 no longer has; source: kube-scheduler v0.25 config/v1/types.go.
+_BETA_FIELDS: Final = frozenset({"healthzBindAddress", "metricsBindAddress"})
 
 _NEVER_ASKED: Final[Mapping[Verb, str]] = {
     "filter": "kube-scheduler places pods on nodes that the plugins here reject",
@@ -51,9 +59,9 @@ _ASKED_TWICE: Final[Mapping[Verb, str]] = {
 
 
 class _Read(BaseModel):
-    """A part of the file: an absent field has kube-scheduler's default; others are ignored."""
+    """A part of the file; an absent field has kube-scheduler's default."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, alias_generator=to_camel)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, alias_generator=to_camel)
 
 
 class _TLS(_Read):
@@ -100,22 +108,48 @@ class _Entry(_Read):
         return self.http_timeout if self.http_timeout > Duration(0) else _DEFAULT_TIMEOUT
 
 
+class _PluginSet(_Read):
+    """The plugins of an extension point; those that are disabled need not exist."""
+
+    enabled: tuple[dict[str, JsonValue], ...] = ()
+    disabled: JsonValue = None
+
+
 class _Profile(_Read):
     scheduler_name: str = ""
     percentage_of_nodes_to_score: int | None = None
+    plugins: dict[str, _PluginSet] = {}
+    plugin_config: JsonValue = None
 
 
 class _Election(_Read):
     """Leader election; defaults: kube-scheduler v0.36 apis/config/v1/defaults.go."""
 
     leader_elect: bool = True
+    lease_duration: JsonValue = None
+    renew_deadline: JsonValue = None
+    retry_period: JsonValue = None
+    resource_lock: JsonValue = None
     resource_name: str = "kube-scheduler"
     resource_namespace: str = "kube-system"
 
 
+class _Connection(_Read):
+    kubeconfig: str = ""
+    accept_content_types: JsonValue = None
+    content_type: JsonValue = None
+    qps: JsonValue = None
+    burst: JsonValue = None
+
+
 class _SchedulerConfiguration(_Read):
+    """The fields that matter here; ``check_fields`` knows all the others."""
+
+    model_config = ConfigDict(extra="ignore")
+
     percentage_of_nodes_to_score: int | None = None
     leader_election: _Election = _Election()
+    client_connection: _Connection = _Connection()
     profiles: tuple[_Profile, ...] = ()
     extenders: tuple[_Entry, ...] = ()
 
@@ -124,6 +158,11 @@ class _SchedulerConfiguration(_Read):
         for index, profile in enumerate(self.profiles or [_Profile()]):
             default = DEFAULT_SCHEDULER_NAME if len(self.profiles) <= 1 else ""
             yield profile.scheduler_name or default, index
+
+    def says_percentage(self, index: int) -> bool:
+        """Return whether the file says what percentage of nodes a profile looks at."""
+        own = self.profiles[index].percentage_of_nodes_to_score if self.profiles else None
+        return own is not None or self.percentage_of_nodes_to_score is not None
 
     def percentage(self, index: int) -> tuple[Location, int]:
         """Return the percentage of nodes that a profile looks at, and its place; 0 is a sample."""
@@ -142,18 +181,30 @@ class _Pair(NamedTuple):
     verbs: frozenset[Verb]
 
 
-def scheduler_differences(config: ExtenderConfiguration, file: str | Path) -> tuple[Issue, ...]:
+class SchedulerDifferences(NamedTuple):
+    """The result of a comparison of a kube-scheduler's file.
+
+    Attributes:
+        issues: why kube-scheduler does not start with it or does not call kubextend as configured;
+            each path begins with the file, the message says what happens, the hint what would be
+            right.
+        notes: where kube-scheduler starts with it, if not everywhere.
+    """
+
+    issues: tuple[Issue, ...]
+    notes: tuple[str, ...]
+
+
+def scheduler_differences(config: ExtenderConfiguration, file: str | Path) -> SchedulerDifferences:
     """Return every difference that ``scheduler-config`` would remove by writing the file anew.
 
     Other extenders, other plugins and the connection to the cluster do not concern kubextend, and
-    are not compared.
+    are not compared; only fields that kube-scheduler does not know are named there.
 
     Args:
         config: a checked configuration.
         file: a KubeSchedulerConfiguration; ``-`` for standard input.
 
-    Returns: issues whose path begins with the file; the message says what happens, the hint what
-    would be right.
     Raises: ConfigError: the file cannot be read, or no file lets kube-scheduler reach kubextend.
     """
     data, source = read_file(file)
@@ -168,10 +219,15 @@ def scheduler_differences(config: ExtenderConfiguration, file: str | Path) -> tu
         comparison = _Comparison(config, found, wanted, findings)
         comparison.extenders()
         comparison.profiles()
+        comparison.plugins()
         comparison.percentages()
         comparison.election()
-    return tuple(
-        dataclasses.replace(issue, path=f"{source}: {issue.path}") for issue in findings.issues
+        _note_where_it_starts(tree.get("apiVersion"), found, findings)
+    return SchedulerDifferences(
+        tuple(
+            dataclasses.replace(issue, path=f"{source}: {issue.path}") for issue in findings.issues
+        ),
+        tuple(f"{source}: {note}" for note in findings.notes),
     )
 
 
@@ -183,11 +239,27 @@ def _read(tree: Mapping[str, JsonValue], findings: Findings) -> _SchedulerConfig
     if version not in SCHEDULER_API_VERSIONS:
         hint = f"apiVersion: {' or '.join(SCHEDULER_API_VERSIONS)}"
         findings.complain(("apiVersion",), f"no such version of {kind} is known", version, hint)
+    check_fields(tree, findings)
+    if version not in BETA_API_VERSIONS:
+        for field in _BETA_FIELDS & tree.keys():
+            message = f'unknown field "{field}": kube-scheduler refuses it and does not start'
+            findings.complain((field,), message, tree[field], f"leave {field} out")
     try:
         return _SchedulerConfiguration.model_validate_json(json.dumps(without_nulls(dict(tree))))
     except ValidationError as error:
         findings.issues += issues_of(error, _SchedulerConfiguration)
         return None
+
+
+def _note_where_it_starts(
+    version: JsonValue, found: _SchedulerConfiguration, findings: Findings
+) -> None:
+    if isinstance(version, str) and (releases := BETA_API_VERSIONS.get(version)):
+        message = f"only kube-scheduler {releases} reads {version}; 1.25 and later read v1"
+        findings.note(("apiVersion",), message)
+    if not found.client_connection.kubeconfig:
+        message = "none, so kube-scheduler starts only inside a cluster"
+        findings.note(("clientConnection", "kubeconfig"), message)
 
 
 class _Comparison:
@@ -363,6 +435,11 @@ class _Comparison:
                 message = f"no profile has schedulerName {name}: its pods stay pending for ever"
                 hint = f"schedulerName: {name}"
                 self._complain(("profiles",), message, list(found), hint)
+        for name, index in self._found.named_profiles():
+            if name and index != found[name]:
+                again: Location = ("profiles", found[name], "schedulerName")
+                message = "Duplicate value: kube-scheduler does not start"
+                self._complain(again, message, name, f"profiles[{index}] has this name already")
         for name, index in found.items():
             if name not in ours and self._wanted.extenders:
                 at: Location = ("profiles", index, "schedulerName")
@@ -373,10 +450,26 @@ class _Comparison:
                 )
                 self._complain(at, message, name, hint)
 
+    def plugins(self) -> None:
+        """Check that the file does not tell kube-scheduler to run plugins of kubextend."""
+        ours = {name for profile in self._config.resolved for name in profile.args}
+        for index, profile in enumerate(self._found.profiles):
+            for point, plugins in profile.plugins.items():
+                for place, plugin in enumerate(plugins.enabled):
+                    name = plugin.get("name")
+                    if name not in ours:
+                        continue
+                    at: Location = ("profiles", index, "plugins", point, "enabled", place, "name")
+                    message = "kube-scheduler has no plugin of this name and does not start"
+                    hint = "take it out here: kubextend runs it, and extenders calls kubextend"
+                    self._complain(at, message, name, hint)
+
     def percentages(self) -> None:
         """Check that plugins see all nodes, or as many as a profile says."""
         wanted = {
-            name: self._wanted.percentage(at)[1] for name, at in self._wanted.named_profiles()
+            name: self._wanted.percentage(at)[1]
+            for name, at in self._wanted.named_profiles()
+            if self._wanted.says_percentage(at)
         }
         seen: set[Location] = set()
         for name, index in self._found.named_profiles():

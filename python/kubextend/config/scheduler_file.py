@@ -6,6 +6,7 @@ for kube-scheduler alone.
 
 import json
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
@@ -13,12 +14,24 @@ from pydantic.alias_generators import to_camel
 from kubextend.config.issues import Findings, issues_of
 from kubextend.config.model import API_VERSION, KIND
 
-__all__ = ["SCHEDULER_API_VERSIONS", "SCHEDULER_KIND", "extender_tree", "scheduler_tree"]
+__all__ = [
+    "BETA_API_VERSIONS",
+    "SCHEDULER_API_VERSIONS",
+    "SCHEDULER_KIND",
+    "check_fields",
+    "extender_tree",
+    "scheduler_tree",
+]
 
-SCHEDULER_KIND = "KubeSchedulerConfiguration"
-SCHEDULER_API_VERSIONS = tuple(
-    f"kubescheduler.config.k8s.io/{version}" for version in ("v1", "v1beta3", "v1beta2", "v1beta1")
-)
+SCHEDULER_KIND: Final = "KubeSchedulerConfiguration"
+_GROUP: Final = "kubescheduler.config.k8s.io"
+# The releases of kube-scheduler that read each; source: KEP-785, Implementation History.
+BETA_API_VERSIONS: Final = {
+    f"{_GROUP}/v1beta3": "1.23 to 1.28",
+    f"{_GROUP}/v1beta2": "1.22 to 1.27",
+    f"{_GROUP}/v1beta1": "1.19 to 1.22",
+}
+SCHEDULER_API_VERSIONS: Final = (f"{_GROUP}/v1", *BETA_API_VERSIONS)
 
 
 class _SchedulerFile(BaseModel):
@@ -45,16 +58,21 @@ class _SchedulerFile(BaseModel):
 
 def extender_tree(tree: Mapping[str, JsonValue], findings: Findings) -> dict[str, JsonValue]:
     """Return the content of an ExtenderConfiguration with the same profiles."""
-    try:
-        _SchedulerFile.model_validate_json(json.dumps(tree))
-    except ValidationError as error:
-        findings.issues += issues_of(error, _SchedulerFile)
+    check_fields(tree, findings)
     for field in tree:
         if field not in {"apiVersion", "kind", "profiles"}:
             findings.leave(field)
     findings.note_left((SCHEDULER_KIND,))
     profiles = tree.get("profiles") or [{}]
     return {"apiVersion": API_VERSION, "kind": KIND, "profiles": profiles}
+
+
+def check_fields(tree: Mapping[str, JsonValue], findings: Findings) -> None:
+    """Complains of each top-level field that no kube-scheduler has."""
+    try:
+        _SchedulerFile.model_validate_json(json.dumps(tree))
+    except ValidationError as error:
+        findings.issues += issues_of(error, _SchedulerFile)
 
 
 def scheduler_tree(

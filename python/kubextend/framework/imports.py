@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from kubextend.errors import KubextendError
 from kubextend.framework.plugin import METHODS_OF_POINT
 from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.signatures import wrong_methods
 
 __all__ = ["PluginUnavailableError", "check_methods", "class_at"]
 
@@ -101,10 +102,10 @@ def _check_plugin(reference: str, found: object) -> None:
 
 
 def check_methods(what: str, plugin_class: type[Any]) -> None:
-    """Check that the class extends a point, and that no method nearly has a framework name.
+    """Check that the class extends a point, and that the framework can call each of its methods.
 
-    Raises: PluginUnavailableError: the class extends nothing, or has a method such as
-    ``prefilter``.
+    Raises: PluginUnavailableError: the class extends nothing; a method nearly has a framework name,
+        such as ``prefilter``; or a method takes wrong arguments, or is async where none awaits it.
     """
     known = [*(method for each in METHODS_OF_POINT.values() for method in each), "normalize_score"]
     meant = {_plain(method): method for method in known}
@@ -116,6 +117,9 @@ def check_methods(what: str, plugin_class: type[Any]) -> None:
     if not _extends(plugin_class):
         message = f"{what} extends nothing"
         raise PluginUnavailableError(message, f"define one of: {', '.join(known[:-1])}")
+    for wrong in wrong_methods(plugin_class):
+        message = f"{what}: {wrong.what}"
+        raise PluginUnavailableError(message, wrong.right)
 
 
 def _plain(method: str) -> str:

@@ -1,6 +1,7 @@
 """The Starlette application: the route of each path."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ __all__ = ["Application", "Limits", "application", "health_application"]
 
 VERBS: Final[tuple[Verb, ...]] = ("filter", "prioritize", "preempt", "bind")
 """Every verb; a configuration may need fewer."""
+
+_LOGGER: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +78,9 @@ def application(  # noqa: PLR0913  one argument for each part that it joins
     freed = FreedMemory(pool, in_flight.highest_count)
     verbs.metrics.in_flight.set_function(lambda: in_flight.count)
 
+    paths: dict[Verb, str] = {verb: f"{path.rstrip('/')}/{verb}" for verb in VERBS}
     endpoints = {
-        f"{path.rstrip('/')}/{verb}": VerbEndpoint(verb, verbs, bodies=bodies, in_flight=in_flight)
+        paths[verb]: VerbEndpoint(verb, verbs, bodies=bodies, in_flight=in_flight)
         for verb in served
     }
 
@@ -96,7 +100,8 @@ def application(  # noqa: PLR0913  one argument for each part that it joins
                 workers.stop()
 
     routes = [*more_routes, *health_routes(health, verbs.metrics)]
-    return Application(endpoints, routes, verbs.metrics, lifespan)
+    not_served = paths.values() - endpoints.keys()
+    return Application(endpoints, routes, verbs.metrics, lifespan, not_served)
 
 
 def health_application(health: Health, metrics: Metrics) -> Starlette:
@@ -115,6 +120,7 @@ class Application(Starlette):
         others: all other routes.
         metrics: counts refusals.
         lifespan: entered when the server starts.
+        not_served: paths of verbs that no plugin needs; the first call of each is logged.
     """
 
     def __init__(
@@ -123,10 +129,20 @@ class Application(Starlette):
         others: Sequence[Route],
         metrics: Metrics,
         lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]] | None = None,
+        not_served: Iterable[str] = (),
     ) -> None:
+        unlogged = {*not_served}
+
         def on_http_exception(request: Request, error: Exception) -> Response:
             if not isinstance(error, HTTPException):
                 raise error
+            if request.url.path in unlogged:
+                unlogged.discard(request.url.path)
+                _LOGGER.warning(
+                    "%s is called and answered with 404: no plugin of the configuration needs it; "
+                    "kubextend check FILE --scheduler FILE says where that file differs",
+                    request.url.path,
+                )
             metrics.refused(str(error.status_code)).inc()
             return _refusal(request, error)
 

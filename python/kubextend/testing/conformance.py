@@ -20,6 +20,7 @@ from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import METHODS_OF_POINT, PreFilterResult, QueuedPodInfo
 from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.signatures import wrong_methods
 from kubextend.framework.status import Code, Status
 from kubextend.profile.waiting_pods import MAX_PERMIT_WAIT_S
 from kubextend.queue import info_of
@@ -29,17 +30,11 @@ from kubextend.testing.runner import FilterResult, Runner
 
 __all__ = ["Violation", "conformance", "violations"]
 
-_ARGUMENTS: Final = {"less": "a, b", "pre_enqueue": "pod"}
-_OTHERS_ARGUMENTS: Final = "state, pod, ..."
 _LONGEST_REASON: Final = 120
 # One less than an answer holds: the last reason of an answer stands for all further ones.
 _MOST_REASONS: Final = 7
 _EXACT_WEIGHT: Final = 10
 _NODE: Final = "node-0"
-_SYNCHRONOUS: Final = (
-    *("preEnqueue", "queueSort"),
-    *("preFilter", "filter", "postFilter", "preScore", "score"),
-)
 _QUEUED: Final = 12
 _NUMBER: Final = re.compile(r"\d+")
 
@@ -180,19 +175,11 @@ def _extends_something(plugin: Any) -> Iterator[Violation]:
 
 
 def _has_the_signatures(plugin: Any) -> Iterator[Violation]:
-    owner = _class_of(plugin)
-    for point, methods in METHODS_OF_POINT.items():
-        for name in (*methods, *(("normalize_score",) if point == "score" else ())):
-            method = getattr(owner, name, None)
-            if method is None:
-                continue
-            arguments = _ARGUMENTS.get(name, _OTHERS_ARGUMENTS)
-            if not callable(method) or not _takes(arguments.count(",") + 1, owner, name, method):
-                what = f"{name}{_signature(method)} does not take ({arguments})"
-                yield Violation("has the framework's signatures", what)
-            if point in _SYNCHRONOUS and inspect.iscoroutinefunction(method):
-                what = f"{name} is async, which only the binding cycle awaits"
-                yield Violation("is async only from reserve on", what)
+    for wrong in wrong_methods(_class_of(plugin)):
+        rule = (
+            "is async only from reserve on" if wrong.is_async else "has the framework's signatures"
+        )
+        yield Violation(rule, wrong.what)
 
 
 def _takes_closed_args(plugin: Any) -> Iterator[Violation]:
@@ -429,20 +416,6 @@ _CONDUCT: Final = (
 
 def _class_of(plugin: Any) -> type[Any]:
     return plugin if isinstance(plugin, type) else type(plugin)
-
-
-def _takes(count: int, owner: type[Any], name: str, method: Callable[..., Any]) -> bool:
-    bound = isinstance(inspect.getattr_static(owner, name), staticmethod | classmethod)
-    given = count if bound else count + 1
-    try:
-        inspect.signature(method).bind(*range(given))
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def _signature(method: object) -> str:
-    return str(inspect.signature(method)) if callable(method) else ""
 
 
 def _has_both(plugin: Any, one: str, other: str) -> bool:

@@ -1,9 +1,12 @@
+import asyncio
 import http
+from collections.abc import Sequence
 
 import pytest
 from live_server import VERBS, Connection, head, read_by_now, request, serving, some_verbs
+from starlette.types import ASGIApp, Message
 
-from kubextend.server import Limits
+from kubextend.server import Health, Limits, application
 from kubextend.verbs import Verbs
 
 SMALL = 1000
@@ -42,6 +45,38 @@ def test_wrong_methods_and_paths_are_refused_and_never_redirected(
         assert path in answer.error
         assert http.HTTPStatus(status).phrase in answer.error
         assert connection.get("/livez").status == 200
+
+
+def statuses_of(app: ASGIApp, paths: Sequence[str]) -> list[int]:
+    """What a POST to each path is answered with, one after the other."""
+    statuses: list[int] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    async def post() -> None:
+        for path in paths:
+            scope = {"type": "http", "method": "POST", "path": path, "headers": []}
+            await app({**scope, "query_string": b"", "root_path": ""}, receive, send)
+
+    asyncio.run(post())
+    return statuses
+
+
+def test_the_first_call_of_each_verb_that_is_not_served_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    verbs = some_verbs()
+    health = Health()
+    app = application(verbs, health, path="/v1", served=["prioritize"])
+    called = ["/v1/filter", "/v1/bind", "/v1/filter", "/v1/other", "/filter", "/v1/bind"]
+    assert statuses_of(app, called) == [404] * len(called)
+    logged = [record.getMessage().split()[0] for record in caplog.records]
+    assert logged == ["/v1/filter", "/v1/bind"]
 
 
 CONTENT = [

@@ -23,6 +23,12 @@ class OddArgs:
     name = "OddArgs"
     Args = dict
     def filter(self, state, pod, node): ...
+class TwoArgs:
+    name = "TwoArgs"
+    def filter(self, pod, node): ...
+class Async:
+    name = "Async"
+    async def filter(self, state, pod, node): ...
 class Again:
     name = "Good"
     def score(self, state, pod, node): ...
@@ -53,8 +59,22 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("good.py:Good", 'there is no module "good.py"', "install its package beside kubextend"),
         ("../good:Good", "expected package.module:Class", "such as"),
         ("absent.deep:X", 'there is no module "absent"', "install its package beside kubextend"),
-        ("good:Goood", "good has no Goood", "did you mean Good? plugins there: Again, Good,"),
+        (
+            "good:Goood",
+            "good has no Goood",
+            "did you mean Good? plugins there: Again, Async, Good,",
+        ),
         ("good:instance", "good:instance is no class but Good", "name the class"),
+        (
+            "good:TwoArgs",
+            "good:TwoArgs: filter(self, pod, node) does not take (state, pod, node)",
+            "def filter(self, state, pod, node)",
+        ),
+        (
+            "good:Async",
+            "good:Async: filter is async, which only the binding cycle awaits",
+            "def filter(self, state, pod, node)",
+        ),
         ("good:Nameless", "good:Nameless has no name", 'give the class a name = "Nameless"'),
         (
             "good:Idle",

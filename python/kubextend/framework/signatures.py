@@ -1,0 +1,82 @@
+"""Whether the methods of a plugin class can be called as the framework calls them."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from kubextend.framework.plugin import METHODS_OF_POINT
+
+__all__ = ["WrongMethod", "wrong_methods"]
+
+_ARGUMENTS: Final[Mapping[str, str]] = {
+    "pre_enqueue": "pod",
+    "less": "a, b",
+    "filter": "state, pod, node",
+    "post_filter": "state, pod, rejections",
+    "score": "state, pod, node",
+    "normalize_score": "state, pod, scores",
+    "reserve": "state, pod, node_name",
+    "unreserve": "state, pod, node_name",
+    "permit": "state, pod, node_name",
+    "pre_bind": "state, pod, node_name",
+    "bind": "state, pod, node_name",
+    "post_bind": "state, pod, node_name",
+}
+_OTHERS_ARGUMENTS: Final = "state, pod, nodes"
+_SYNCHRONOUS: Final = (
+    *("preEnqueue", "queueSort"),
+    *("preFilter", "filter", "postFilter", "preScore", "score"),
+)
+
+
+class WrongMethod(NamedTuple):
+    """A method that cannot be called as the framework calls it.
+
+    Attributes:
+        what: what is wrong with it, beginning with its name.
+        right: how it is to be defined.
+        is_async: it is a coroutine where nobody awaits one; else its arguments are wrong.
+    """
+
+    what: str
+    right: str
+    is_async: bool
+
+
+def wrong_methods(plugin_class: type[Any]) -> Iterator[WrongMethod]:
+    """Each method of an extension point that does not fit the point."""
+    for point, methods in METHODS_OF_POINT.items():
+        for name in (*methods, *(("normalize_score",) if point == "score" else ())):
+            method = getattr(plugin_class, name, None)
+            if method is None:
+                continue
+            arguments = _ARGUMENTS.get(name, _OTHERS_ARGUMENTS)
+            right = f"def {name}(self, {arguments})"
+            if not callable(method) or not _takes(arguments, plugin_class, name, method):
+                what = f"{name}{_signature(method)} does not take ({arguments})"
+                yield WrongMethod(what, right, is_async=False)
+            if point in _SYNCHRONOUS and inspect.iscoroutinefunction(method):
+                what = f"{name} is async, which only the binding cycle awaits"
+                yield WrongMethod(what, right, is_async=True)
+
+
+def _takes(arguments: str, owner: type[Any], name: str, method: Callable[..., Any]) -> bool:
+    """Whether the call binds; a method of another language that tells no signature may."""
+    try:
+        signature = inspect.signature(method)
+    except ValueError:
+        return True
+    count = arguments.count(",") + 1
+    bound = isinstance(inspect.getattr_static(owner, name), staticmethod | classmethod)
+    try:
+        signature.bind(*range(count if bound else count + 1))
+    except TypeError:
+        return False
+    return True
+
+
+def _signature(method: object) -> str:
+    try:
+        return str(inspect.signature(method)) if callable(method) else ""
+    except ValueError:
+        return ""
