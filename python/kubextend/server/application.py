@@ -157,6 +157,4 @@ def _refusal(request: Request, error: HTTPException) -> Response:
     )
     if error.headers and (allowed := error.headers.get("Allow")):
         response.headers["allow"] = ", ".join(sorted(allowed.split(", ")))
-    if "expect" in request.headers:
-        response.headers["connection"] = "close"
     return response

@@ -3,6 +3,7 @@
 import asyncio
 from collections import defaultdict
 from http import HTTPStatus
+from unittest.mock import Mock
 
 import pytest
 from connection_world import (
@@ -26,6 +27,7 @@ from uvicorn.server import ServerState
 
 from kubextend.server import Deadlines
 from kubextend.server.connection.asgi_extension import connection_of
+from kubextend.server.connection.http_connection import HttpConnection
 
 PACE = 1000
 READING_PACE = 64_000
@@ -513,10 +515,11 @@ def test_a_body_that_cannot_be_read_has_one_answer_in_its_turn(
     ("rest", "size"),
     [
         (b"0\r\na: b\r\nc: d\r\n\r\n", 0),
-        (b"1\r\nx\r\n" * 50_000 + b"0\r\n\r\n", 50_000),
+        (b"1\r\nx\r\n" * 1_000 + b"0\r\n\r\n", 1_000),
+        (b"40\r\n%b\r\n" % (b"x" * 64) * 50_000 + b"0\r\n\r\n", 64 * 50_000),
         (b"1000;a=b\r\n" + b"x" * 4096 + b"\r\n0\r\n\r\n", 4096),
     ],
-    ids=["trailers", "chunks of a byte", "an extension"],
+    ids=["trailers", "chunks of a byte", "many chunks", "an extension"],
 )
 @pytest.mark.parametrize("cut", [7, 1 << 20])
 def test_a_chunked_body_may_have_some_framing(rest: bytes, size: int, cut: int) -> None:
@@ -529,6 +532,41 @@ def test_a_chunked_body_may_have_some_framing(rest: bytes, size: int, cut: int) 
         assert wire.received.count(b"HTTP/1.1 200 ") == 2
         assert says(Echo.of("/a", size)) in wire.received
         assert wire.received.endswith(says(Echo.of("/next")))
+
+    on_turned_clock(scenario())
+
+
+@pytest.mark.parametrize("app", [Echo(), Held()], ids=["read", "not read"])
+def test_a_body_of_very_small_chunks_is_refused_before_it_is_parsed(
+    app: ASGIApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed = Mock()
+    monkeypatch.setattr(HttpConnection, "on_body", lambda _self, body: parsed(body))
+
+    async def scenario() -> None:
+        wire = connected(app)
+        await wire.send(CHUNKED + b"1\r\nx\r\n" * 50_000)
+        assert wire.received.startswith(TOO_LARGE)
+        assert wire.closed
+        # Each chunk owes 63 of 65,536 bytes.
+        assert 1_000 <= parsed.call_count <= 1_100
+
+    on_turned_clock(scenario())
+
+
+@pytest.mark.parametrize(
+    "head",
+    [CHUNKED, post("/a", 9).replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n")],
+    ids=["chunked", "not asked for"],
+)
+def test_an_answer_that_leaves_such_a_body_unread_ends_the_connection(head: bytes) -> None:
+    async def scenario() -> None:
+        wire = connected(refuses_at_once)
+        await wire.send(head)
+        assert wire.received.startswith(b"HTTP/1.1 413 ")
+        assert b"connection: close\r\n" in wire.received
+        assert b"100 Continue" not in wire.received
+        assert wire.closed
 
     on_turned_clock(scenario())
 

@@ -34,7 +34,8 @@ _HEAD_TOO_LARGE: Final = f"the request's head is larger than {MOST_HEAD_BYTES} b
 _HEAD_TOO_SLOW: Final = "the request's head took too long"
 _BODY_TOO_SLOW: Final = "the request's body took too long"
 _TOO_MUCH_FRAMING: Final = (
-    f"the request's body has more than {MOST_FRAMING_BYTES} bytes of trailers and chunk framing"
+    f"the request's body has more than {MOST_FRAMING_BYTES} bytes of trailers and chunk framing;"
+    " send larger chunks"
 )
 _NOT_HTTP: Final = "what was sent is no valid HTTP request"
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
@@ -191,6 +192,12 @@ class HttpConnection(asyncio.Protocol):
         self._end_part(Reading.BODY)
         self._incoming = self._exchange(self._scope())
         self._enqueue(self._incoming)
+
+    def on_chunk_header(self) -> None:
+        """Refuse a body of too many small chunks: each costs time, however small it is."""
+        if self._reading is Reading.BODY and not self._bytes.chunk():
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _TOO_MUCH_FRAMING)
+            raise httptools.HttpParserError
 
     def on_body(self, body: bytes) -> None:
         """Keep a piece of the body, or drop it if the request is answered already.
@@ -349,6 +356,7 @@ class HttpConnection(asyncio.Protocol):
                 name == b"expect" and value.lower() == b"100-continue"
                 for name, value in self._headers
             ),
+            is_chunked=any(name == b"transfer-encoding" for name, _ in self._headers),
         )
 
     def _enqueue(self, exchange: Exchange) -> None:
@@ -375,13 +383,13 @@ class HttpConnection(asyncio.Protocol):
         if self._incoming is not None:
             self._incoming = None
             self._exchanges.pop().withdraw()
-        error = RefusedError(status, message, unread=False)
+        error = RefusedError(status, message)
         scope = {"type": "http", "method": "", "path": "", "headers": []}
 
-        async def refusal(scope: Scope, _receive: object, send: Any) -> None:
-            await refuse(scope, send, error)
+        async def refusal(_scope: Scope, _receive: object, send: Any) -> None:
+            await refuse(send, error)
 
-        self._enqueue(Exchange(self, refusal, scope, keep_alive=False, expects_continue=False))
+        self._enqueue(Exchange(self, refusal, scope, keep_alive=False))
 
     def _answer_is_begun(self) -> bool:
         """Whether the request that is being read already has an answer, or a part of one."""
