@@ -1,8 +1,9 @@
 """What a connection does as time goes by: kept alive, waited for, hung up on, answered in turn."""
 
 import asyncio
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from http import HTTPStatus
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -126,22 +127,46 @@ def test_keep_alive_closes_no_connection_in_the_middle_of_a_request(
 def test_a_connection_beyond_those_that_a_listener_may_have_is_closed_at_once() -> None:
     async def scenario() -> None:
         told: list[str] = []
-        listener = ServerState()
-        first, second, third = (
-            connected(
-                Echo(), state=listener, most_connections=2, on_full=lambda: told.append("full")
-            )
-            for _ in range(3)
-        )
-        await settled()
-        await third.send(get("/livez"))
+        listener, app = ServerState(), Held()
+        more: dict[str, Any] = {"state": listener, "most_connections": 2, "idle": OrderedDict()}
+        more["on_full"] = lambda: told.append("full")
+        first, second = (connected(app, **more) for _ in range(2))
+        await first.send(get("/first"))
+        await second.send(get("/second"))
+        third = connected(app, **more)
+        await third.send(get("/third"))
         assert (third.closed, third.received, told) == (True, b"", ["full"])
         await first.leave()
-        await second.send(get("/livez"))
-        assert second.received.endswith(says(Echo.of("/livez")))
-        fourth = connected(Echo(), state=listener, most_connections=2)
-        await fourth.send(get("/livez"))
-        assert fourth.received.endswith(says(Echo.of("/livez")))
+        fourth = connected(app, **more)
+        await fourth.send(get("/fourth"))
+        app.go["/fourth"].set()
+        await settled()
+        assert fourth.received.endswith(says(Echo.of("/fourth")))
+
+    on_turned_clock(scenario())
+
+
+@pytest.mark.parametrize("begun", [b"", HALF_A_HEAD], ids=["silent", "half a head"])
+def test_a_new_connection_takes_the_place_of_the_one_that_is_idle_longest(begun: bytes) -> None:
+    async def scenario() -> None:
+        told: list[str] = []
+        app = Held()
+        app.go["/served"].set()
+        more: dict[str, Any] = {"state": ServerState(), "most_connections": 3}
+        more |= {"idle": OrderedDict(), "on_full": lambda: told.append("full")}
+        served, busy, silent = (connected(app, **more) for _ in range(3))
+        await busy.send(get("/busy"))
+        await silent.send(begun)
+        await served.send(get("/served"))
+        probe = connected(app, **more)
+        await probe.send(get("/served"))
+        assert probe.received.endswith(says(Echo.of("/served")))
+        assert [wire.closed for wire in (served, busy, silent)] == [False, False, True]
+        # Of those that were served, the one that was served first.
+        connected(app, **more)
+        await settled()
+        assert [wire.closed for wire in (served, busy, probe)] == [True, False, False]
+        assert told == ["full", "full"]
 
     on_turned_clock(scenario())
 

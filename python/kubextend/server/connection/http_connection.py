@@ -6,8 +6,9 @@ uvicorn's server only makes these protocols, and tells them when it shuts down.
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final, cast
 from urllib.parse import unquote
@@ -49,10 +50,12 @@ class ConnectionSettings:
         app: the ASGI application that answers.
         deadlines: how long a client may take.
         keep_alive_s: how long an idle connection stays.
-        most_connections: the listener closes one more at once.
+        most_connections: one more takes the place of the one that is idle for the longest time,
+            or is closed at once if none is idle.
         is_draining: whether each connection is to end with its next answer.
         on_refused: called with the status of a request that the application does not see.
         on_full: called when a connection is closed since there are too many.
+        idle: connections without a request whose head has come, the longest idle first.
     """
 
     app: ASGIApp
@@ -62,6 +65,7 @@ class ConnectionSettings:
     is_draining: Callable[[], bool]
     on_refused: Callable[[HTTPStatus], object]
     on_full: Callable[[], object]
+    idle: "OrderedDict[HttpConnection, None]" = field(default_factory=OrderedDict)
 
 
 class HttpConnection(asyncio.Protocol):
@@ -99,7 +103,10 @@ class HttpConnection(asyncio.Protocol):
     # What the transport calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to wait for requests, or end the connection if the listener has too many."""
+        """Begin to wait for requests; if the listener has too many connections, end one.
+
+        Clients that only stay connected would otherwise keep out all others.
+        """
         self._transport = cast("asyncio.Transport", transport)
         if peer := transport.get_extra_info("peername"):
             # IPv6 has four parts.
@@ -108,14 +115,17 @@ class HttpConnection(asyncio.Protocol):
         self._server.connections.add(self)  # type: ignore[arg-type]
         self._idle_deadline.start(self._settings.keep_alive_s, self._end_idle, self._busy_s)
         if len(self._server.connections) > self._settings.most_connections:
-            self._reading = Reading.NOTHING
             self._settings.on_full()
-            self._transport.abort()
+            idle = self._settings.idle
+            (next(iter(idle)) if idle else self).give_place()
+        if self._reading is not Reading.NOTHING:
+            self._settings.idle[self] = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell every exchange that the client is gone."""
         del exc
         self._server.connections.discard(self)
+        self._settings.idle.pop(self, None)
         for deadline in (self._idle_deadline, self._request_deadline, self._answer_deadline):
             deadline.cancel()
         for exchange in self._exchanges:
@@ -221,6 +231,7 @@ class HttpConnection(asyncio.Protocol):
             return
         self._end_part(Reading.REQUEST if exchange.keep_alive else Reading.NOTHING)
         exchange.complete_body()
+        self._note_idle()
 
     # What uvicorn and the service call.
 
@@ -276,6 +287,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.close()
         elif self._exchanges and not self._transport.is_closing():
             self._start(self._exchanges[0])
+        self._note_idle()
         self.read_on()
 
     def peer_certificate(self) -> Any:
@@ -361,6 +373,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _enqueue(self, exchange: Exchange) -> None:
         self._exchanges.append(exchange)
+        self._settings.idle.pop(self, None)
         if len(self._exchanges) == 1:
             self._start(exchange)
         self.read_on()
@@ -443,6 +456,18 @@ class HttpConnection(asyncio.Protocol):
         else:
             message = _HEAD_TOO_SLOW if self._reading is Reading.HEAD else _BODY_TOO_SLOW
             self._refuse(HTTPStatus.REQUEST_TIMEOUT, message)
+
+    def _note_idle(self) -> None:
+        """Count the connection as idle, from now, if no request whose head came is under way."""
+        if self._reading in {Reading.REQUEST, Reading.HEAD} and not self._exchanges:
+            self._settings.idle[self] = None
+
+    def give_place(self) -> None:
+        """End the connection in favour of others, and count it no longer."""
+        self._reading = Reading.NOTHING
+        self._server.connections.discard(self)
+        self._settings.idle.pop(self, None)
+        self._transport.abort()
 
     def _end_idle(self) -> None:
         if self._transport.get_write_buffer_size():
