@@ -1,9 +1,11 @@
 import http
+from unittest.mock import Mock
 
 import pytest
 from live_server import VERBS, Connection, head, read_by_now, request, serving, some_verbs
 
 from kubextend.server import Limits
+from kubextend.server.connection import body_reader
 from kubextend.verbs import Verbs
 
 SMALL = 1000
@@ -156,6 +158,19 @@ def test_a_client_that_waits_for_leave_to_send_is_refused_without_it(
         assert answer.status == status
         assert answer.headers["connection"] == "close"
         assert connection.is_closed()
+
+
+def test_a_content_type_that_is_very_long_is_refused_unparsed(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parser = Mock(wraps=body_reader.MimeHeader)
+    monkeypatch.setattr(body_reader, "MimeHeader", parser)
+    for parameters, status in ((";a" * 120, 200), (";a" * 121, 415), (";a" * 30_000, 415)):
+        parser.reset_mock()
+        with Connection(url) as connection:
+            headers = {"Content-Type": "application/json" + parameters}
+            assert connection.post("/filter", request("filter"), **headers).status == status
+        assert parser.called is (status == 200)
 
 
 def test_a_client_that_waits_for_leave_to_send_gets_it(url: str) -> None:
