@@ -561,6 +561,32 @@ def test_a_chunked_body_may_have_some_framing(rest: bytes, size: int, cut: int) 
     on_turned_clock(scenario())
 
 
+@pytest.mark.parametrize(
+    "start", [b"GET / HTTP/1.1\r\n", CHUNKED + b"0\r\n"], ids=["head", "trailers"]
+)
+def test_fields_are_parsed_up_to_their_limit_and_no_further(
+    start: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed = Mock()
+    real = HttpConnection.on_header
+
+    def on_header(self: HttpConnection, name: bytes, value: bytes) -> None:
+        parsed()
+        real(self, name, value)
+
+    monkeypatch.setattr(HttpConnection, "on_header", on_header)
+
+    async def scenario() -> None:
+        wire = connected(Echo())
+        await wire.send(start + b"a:\r\n" * 15_000)
+        assert wire.received.startswith(TOO_LARGE)
+        assert wire.closed
+
+    on_turned_clock(scenario())
+    # Each field counts 200 bytes of 65,536.
+    assert 320 <= parsed.call_count <= 332
+
+
 @pytest.mark.parametrize("app", [Echo(), Held()], ids=["read", "not read"])
 def test_a_body_of_very_small_chunks_is_refused_before_it_is_parsed(
     app: ASGIApp, monkeypatch: pytest.MonkeyPatch
@@ -598,7 +624,7 @@ def test_an_answer_that_leaves_such_a_body_unread_ends_the_connection(head: byte
 
 @pytest.mark.parametrize(
     "piece",
-    [b"a:b\r\n" * 200, b"x" * 1000],
+    [b"a:%b\r\n" % (b"b" * 20_000), b"x" * 1000],
     ids=["many", "one without end"],
 )
 def test_of_trailers_no_more_is_read_than_of_a_head(piece: bytes) -> None:

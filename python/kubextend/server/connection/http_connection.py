@@ -184,13 +184,18 @@ class HttpConnection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a field of the head; drop a trailer, since no application reads any."""
-        if self._reading is Reading.HEAD:
-            self._bytes.field(name, value)
+        in_head = self._reading is Reading.HEAD
+        self._bytes.field(name, value)
+        if self._bytes.fields_are_too_large(self._target):
+            message = _HEAD_TOO_LARGE if in_head else _TOO_MUCH_FRAMING
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, message)
+            raise httptools.HttpParserError
+        if in_head:
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """Give the request its place among those that are to be answered."""
-        if self._bytes.head_is_too_large(self._target):
+        if self._bytes.fields_are_too_large(self._target):
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _HEAD_TOO_LARGE)
             raise httptools.HttpParserError
         if len(self._exchanges) > _MOST_WAITING:

@@ -50,7 +50,7 @@ class RequestBytes:
         self._framing_bytes += size
 
     def field(self, name: bytes, value: bytes) -> None:
-        """Count a field of the head."""
+        """Count a field of the head, or a trailer."""
         self._field_bytes += len(name) + len(value) + _FIELD_BYTES
 
     def chunk(self) -> bool:
@@ -71,7 +71,8 @@ class RequestBytes:
         return self._dropped_bytes <= _MOST_DROPPED_BYTES
 
     def end_part(self) -> None:
-        """End the head or the body, whose framing no longer counts."""
+        """End the head or the body, whose fields and framing no longer count."""
+        self._field_bytes = 0
         self._framing_bytes = 0
 
     @property
@@ -84,8 +85,8 @@ class RequestBytes:
         """Whether an incomplete head, or the framing of a body, is over its limit."""
         return self._framing_bytes > MOST_FRAMING_BYTES
 
-    def head_is_too_large(self, target: bytes) -> bool:
-        """Whether a complete head with this request target is over its limit."""
+    def fields_are_too_large(self, target: bytes) -> bool:
+        """Whether the fields so far, with this request target, are over the limit of a head."""
         return self._field_bytes + len(target) > MOST_HEAD_BYTES
 
 
