@@ -70,6 +70,7 @@ _SWITCH_INTERVAL_S = 1e-4
 
 # Enough for kubelet, Prometheus and some people; the other descriptors are for the verbs.
 _MOST_PROBES = 64
+_PROBES_KEEP_ALIVE_S = 5
 
 _Plugins = Mapping[str, Any]
 
@@ -502,6 +503,7 @@ def serve(
             probe_app,
             server.health_host or server.host,
             server.health_port,
+            keep_alive_s=_PROBES_KEEP_ALIVE_S,
             most_connections=_MOST_PROBES,
             name="health port",
         )

@@ -167,12 +167,10 @@ class Application(Starlette):
 
 def _refusal(request: Request, error: HTTPException) -> Response:
     """Return a 404 or 405 in the form of every other refusal."""
-    message = f"{request.method} {request.url.path}: {error.detail}"
+    message = f"{request.method} {request.scope['path']}: {error.detail}"
     response = Response(
         orjson.dumps({"Error": message}), error.status_code, media_type="application/json"
     )
     if error.headers and (allowed := error.headers.get("Allow")):
         response.headers["allow"] = ", ".join(sorted(allowed.split(", ")))
-    if "expect" in request.headers:
-        response.headers["connection"] = "close"
     return response

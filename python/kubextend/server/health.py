@@ -14,6 +14,7 @@ from kubextend.metrics import Metrics
 __all__ = ["Check", "Health", "health_routes"]
 
 _LEAST_RENDER_GAP_S: Final = 1.0
+_MOST_QUERY_BYTES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +72,11 @@ def health_routes(health: Health, metrics: Metrics) -> list[Route]:
     """Return the routes ``/livez``, ``/readyz`` and ``/metrics``."""
 
     async def livez(request: Request) -> Response:
-        status, text = health.livez(verbose="verbose" in request.query_params)
+        status, text = health.livez(verbose=_is_verbose(request))
         return PlainTextResponse(text, status)
 
     async def readyz(request: Request) -> Response:
-        status, text = health.readyz(verbose="verbose" in request.query_params)
+        status, text = health.readyz(verbose=_is_verbose(request))
         return PlainTextResponse(text, status)
 
     page = _MetricsPage(metrics)
@@ -121,6 +122,12 @@ class _MetricsPage:
             self._next = None
         self._not_before_s = loop.time() + _LEAST_RENDER_GAP_S
         return await asyncio.to_thread(self._metrics.render)
+
+
+def _is_verbose(request: Request) -> bool:
+    """Whether ``verbose`` is in the begin of the query, which alone is parsed."""
+    query: bytes = request.scope["query_string"]
+    return b"verbose" in query[:_MOST_QUERY_BYTES].replace(b"=", b"&").split(b"&")
 
 
 def _report(endpoint: str, checks: Sequence[Check], *, verbose: bool) -> tuple[int, str]:

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 import orjson
-from starlette.datastructures import Headers
-from starlette.types import Scope, Send
+from starlette.types import Send
 
 from kubextend.verbs.answer import Body
 
@@ -27,17 +26,13 @@ class RefusedError(Exception):
     Attributes:
         status: the HTTP status.
         message: says on one line what was wrong and where.
-        unread: whether a part of the body was not read.
         retry_after_s: when to try again; None: trying again is of no use.
     """
 
-    def __init__(
-        self, status: int, message: str, *, unread: bool = True, retry_after_s: int | None = None
-    ) -> None:
+    def __init__(self, status: int, message: str, *, retry_after_s: int | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
-        self.unread = unread
         self.retry_after_s = retry_after_s
 
 
@@ -71,25 +66,14 @@ async def _send_large(send: Send, body: memoryview) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-async def refuse(
-    scope: Scope, send: Send, refused: RefusedError, headers: Iterable[_Header] = ()
-) -> None:
+async def refuse(send: Send, refused: RefusedError, headers: Iterable[_Header] = ()) -> None:
     """Send the refusal as ``{"Error": message}``."""
     body = error_body(refused.message)
-    await reply(send, refused.status, body, (*headers, *_hints(scope, refused)))
+    if refused.retry_after_s is not None:
+        headers = (*headers, (b"retry-after", b"%d" % refused.retry_after_s))
+    await reply(send, refused.status, body, headers)
 
 
 def error_body(message: str) -> bytes:
     """Return the JSON of a refusal."""
     return orjson.dumps({"Error": message.encode(errors="replace").decode()})
-
-
-def _hints(scope: Scope, refused: RefusedError) -> Iterable[_Header]:
-    """Yield further headers.
-
-    A client that waits for 100 Continue may send its next request where a body is due.
-    """
-    if refused.retry_after_s is not None:
-        yield b"retry-after", b"%d" % refused.retry_after_s
-    if refused.unread and "expect" in Headers(scope=scope):
-        yield b"connection", b"close"

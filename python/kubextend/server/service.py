@@ -53,7 +53,8 @@ class Listener:
             90 s, and does not repeat a POST that meets a connection as the server closes it.
         tls: None for plain HTTP.
         deadlines: how long clients may take.
-        most_connections: how many may be open; one more is closed at once.
+        most_connections: how many may be open; one more takes the place of the one that is idle
+            for the longest time, or is closed at once if none is idle.
         name: of the listener in metrics and log lines.
     """
 
@@ -188,7 +189,7 @@ class Service:
         if now_s >= self._full_again_s:
             self._full_again_s = now_s + _FULL_GAP_S
             _LOGGER.error(
-                "a connection to the %s was closed: %d are open already, and no more may be",
+                "a connection to the %s was closed: %d are open, and no more may be",
                 listener.name,
                 listener.most_connections,
             )

@@ -62,10 +62,10 @@ class VerbEndpoint:
             return
         except asyncio.CancelledError:
             # Only the end of the server cancels a request; uvicorn would log a traceback.
-            await refuse(scope, send, RefusedError(503, "kubextend is shutting down"))
+            await refuse(send, RefusedError(503, "kubextend is shutting down"))
         except RefusedError as refused:
             self._metrics.refused(str(refused.status)).inc()
-            await refuse(scope, send, refused)
+            await refuse(send, refused)
         else:
             await reply(send, 200, answer)
         finally:
@@ -83,7 +83,7 @@ class VerbEndpoint:
             work = verbs.in_time(verb, body, arrived_s, share.keep_until)
             return await cancel_on_disconnect(work, receive)
         except WireError as error:
-            raise RefusedError(HTTPStatus.BAD_REQUEST, str(error), unread=False) from error
+            raise RefusedError(HTTPStatus.BAD_REQUEST, str(error)) from error
         except (asyncio.CancelledError, ClientDisconnect):
             raise
         except BaseException:

@@ -78,10 +78,10 @@ class _Endpoint:
             return
         except asyncio.CancelledError:
             # Only the end of the server cancels a request.
-            await refuse(scope, send, RefusedError(503, "kubextend is shutting down"))
+            await refuse(send, RefusedError(503, "kubextend is shutting down"))
         except RefusedError as refused:
             self._metrics.refused(str(refused.status)).inc()
-            await refuse(scope, send, refused, _CHALLENGE if refused.status == 401 else ())  # noqa: PLR2004  Unauthorized
+            await refuse(send, refused, _CHALLENGE if refused.status == 401 else ())  # noqa: PLR2004  Unauthorized
         else:
             self._metrics.waiting_pod_requests(self._name).inc()
             await reply(send, 200, orjson.dumps(answer, option=_TIMES))
@@ -113,7 +113,7 @@ def _reject(waiting_pods: HeldPods, who: str, uid: str, body: bytes) -> object:
     """
     reason = _text(body, "reason")
     if reason is None:
-        raise RefusedError(400, "reason: Required value", unread=False)
+        raise RefusedError(400, "reason: Required value")
     held = _found(waiting_pods, uid)
     if not held.reject("", reason):
         raise _conflict(held)
@@ -124,7 +124,7 @@ def _reject(waiting_pods: HeldPods, who: str, uid: str, body: bytes) -> object:
 def _found(waiting_pods: HeldPods, uid: str) -> HeldPod:
     held = waiting_pods.get(uid)
     if held is None:
-        raise RefusedError(404, f"no pod of UID {uid} is waiting", unread=False)
+        raise RefusedError(404, f"no pod of UID {uid} is waiting")
     return held
 
 
@@ -133,7 +133,7 @@ def _conflict(held: HeldPod, plugin: str | None = None) -> RefusedError:
     if plugin is not None and (pending := held.pending_plugins):
         why = f"is not held by {plugin}, but by {', '.join(pending)}"
     message = f"pod {held.pod.namespace}/{held.pod.name} {why}"
-    return RefusedError(409, message, unread=False)
+    return RefusedError(409, message)
 
 
 def _log(done: str, held: HeldPod, who: str, what: str) -> None:
@@ -171,15 +171,15 @@ def _text(body: bytes, field: str) -> str | None:
     given = _object(body)
     if unknown := sorted(given.keys() - {field}):
         message = f'{unknown[0]}: unknown field "{unknown[0]}"; known fields: {field}'
-        raise RefusedError(400, message, unread=False)
+        raise RefusedError(400, message)
     text = given.get(field)
     if text is None:
         return None
     if not isinstance(text, str) or not text.isprintable() or not text.strip():
-        raise RefusedError(400, f"{field}: expected one line of text", unread=False)
+        raise RefusedError(400, f"{field}: expected one line of text")
     if len(text) > _MOST_REASON_CHARS:
         message = f"{field}: must have at most {_MOST_REASON_CHARS} characters"
-        raise RefusedError(400, message, unread=False)
+        raise RefusedError(400, message)
     return text
 
 
@@ -189,7 +189,7 @@ def _object(body: bytes) -> dict[str, Any]:
     try:
         given = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise RefusedError(400, f"the body is no JSON: {error}", unread=False) from error
+        raise RefusedError(400, f"the body is no JSON: {error}") from error
     if not isinstance(given, dict):
-        raise RefusedError(400, "the body: expected an object", unread=False)
+        raise RefusedError(400, "the body: expected an object")
     return given

@@ -1,5 +1,6 @@
 import pytest
 from live_server import Connection, request, serving, some_verbs
+from starlette.requests import Request
 
 from kubextend.server import Check, Health
 
@@ -63,3 +64,16 @@ def test_a_head_request_is_answered_without_a_body(url: str, path: str) -> None:
         connection.send(f"HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         status_line = connection.socket.recv(17)
         assert status_line == b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    ("query", "lines"),
+    [("verbose", 2), ("verbose=1", 2), ("a&verbose", 2), ("a=verbosely", 1), ("a&" * 9000, 1)],
+)
+def test_of_a_query_no_more_is_parsed_than_people_write(
+    url: str, query: str, lines: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Request, "query_params", property(lambda _self: 1 / 0))
+    with Connection(url) as connection:
+        answer = connection.get(f"/livez?{query}")
+    assert (answer.status, len(answer.body.splitlines())) == (200, lines)

@@ -2,6 +2,7 @@
 
 import asyncio
 import selectors
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -198,6 +199,7 @@ def protocol(
         is_draining=lambda: False,
         on_refused=lambda status: told.append(int(status)),
         on_full=more.pop("on_full", lambda: None),
+        idle=more.pop("idle", OrderedDict()),
     )
     assert not more
     return HttpConnection(settings, state)

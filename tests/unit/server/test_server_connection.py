@@ -1,8 +1,10 @@
 """What a connection does as time goes by: kept alive, waited for, hung up on, answered in turn."""
 
 import asyncio
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from http import HTTPStatus
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from connection_world import (
@@ -26,6 +28,7 @@ from uvicorn.server import ServerState
 
 from kubextend.server import Deadlines
 from kubextend.server.connection.asgi_extension import connection_of
+from kubextend.server.connection.http_connection import HttpConnection
 
 PACE = 1000
 READING_PACE = 64_000
@@ -124,22 +127,46 @@ def test_keep_alive_closes_no_connection_in_the_middle_of_a_request(
 def test_a_connection_beyond_those_that_a_listener_may_have_is_closed_at_once() -> None:
     async def scenario() -> None:
         told: list[str] = []
-        listener = ServerState()
-        first, second, third = (
-            connected(
-                Echo(), state=listener, most_connections=2, on_full=lambda: told.append("full")
-            )
-            for _ in range(3)
-        )
-        await settled()
-        await third.send(get("/livez"))
+        listener, app = ServerState(), Held()
+        more: dict[str, Any] = {"state": listener, "most_connections": 2, "idle": OrderedDict()}
+        more["on_full"] = lambda: told.append("full")
+        first, second = (connected(app, **more) for _ in range(2))
+        await first.send(get("/first"))
+        await second.send(get("/second"))
+        third = connected(app, **more)
+        await third.send(get("/third"))
         assert (third.closed, third.received, told) == (True, b"", ["full"])
         await first.leave()
-        await second.send(get("/livez"))
-        assert second.received.endswith(says(Echo.of("/livez")))
-        fourth = connected(Echo(), state=listener, most_connections=2)
-        await fourth.send(get("/livez"))
-        assert fourth.received.endswith(says(Echo.of("/livez")))
+        fourth = connected(app, **more)
+        await fourth.send(get("/fourth"))
+        app.go["/fourth"].set()
+        await settled()
+        assert fourth.received.endswith(says(Echo.of("/fourth")))
+
+    on_turned_clock(scenario())
+
+
+@pytest.mark.parametrize("begun", [b"", HALF_A_HEAD], ids=["silent", "half a head"])
+def test_a_new_connection_takes_the_place_of_the_one_that_is_idle_longest(begun: bytes) -> None:
+    async def scenario() -> None:
+        told: list[str] = []
+        app = Held()
+        app.go["/served"].set()
+        more: dict[str, Any] = {"state": ServerState(), "most_connections": 3}
+        more |= {"idle": OrderedDict(), "on_full": lambda: told.append("full")}
+        served, busy, silent = (connected(app, **more) for _ in range(3))
+        await busy.send(get("/busy"))
+        await silent.send(begun)
+        await served.send(get("/served"))
+        probe = connected(app, **more)
+        await probe.send(get("/served"))
+        assert probe.received.endswith(says(Echo.of("/served")))
+        assert [wire.closed for wire in (served, busy, silent)] == [False, False, True]
+        # Of those that were served, the one that was served first.
+        connected(app, **more)
+        await settled()
+        assert [wire.closed for wire in (served, busy, probe)] == [True, False, False]
+        assert told == ["full", "full"]
 
     on_turned_clock(scenario())
 
@@ -513,10 +540,11 @@ def test_a_body_that_cannot_be_read_has_one_answer_in_its_turn(
     ("rest", "size"),
     [
         (b"0\r\na: b\r\nc: d\r\n\r\n", 0),
-        (b"1\r\nx\r\n" * 50_000 + b"0\r\n\r\n", 50_000),
+        (b"1\r\nx\r\n" * 1_000 + b"0\r\n\r\n", 1_000),
+        (b"40\r\n%b\r\n" % (b"x" * 64) * 50_000 + b"0\r\n\r\n", 64 * 50_000),
         (b"1000;a=b\r\n" + b"x" * 4096 + b"\r\n0\r\n\r\n", 4096),
     ],
-    ids=["trailers", "chunks of a byte", "an extension"],
+    ids=["trailers", "chunks of a byte", "many chunks", "an extension"],
 )
 @pytest.mark.parametrize("cut", [7, 1 << 20])
 def test_a_chunked_body_may_have_some_framing(rest: bytes, size: int, cut: int) -> None:
@@ -534,8 +562,69 @@ def test_a_chunked_body_may_have_some_framing(rest: bytes, size: int, cut: int) 
 
 
 @pytest.mark.parametrize(
+    "start", [b"GET / HTTP/1.1\r\n", CHUNKED + b"0\r\n"], ids=["head", "trailers"]
+)
+def test_fields_are_parsed_up_to_their_limit_and_no_further(
+    start: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed = Mock()
+    real = HttpConnection.on_header
+
+    def on_header(self: HttpConnection, name: bytes, value: bytes) -> None:
+        parsed()
+        real(self, name, value)
+
+    monkeypatch.setattr(HttpConnection, "on_header", on_header)
+
+    async def scenario() -> None:
+        wire = connected(Echo())
+        await wire.send(start + b"a:\r\n" * 15_000)
+        assert wire.received.startswith(TOO_LARGE)
+        assert wire.closed
+
+    on_turned_clock(scenario())
+    # Each field counts 200 bytes of 65,536.
+    assert 320 <= parsed.call_count <= 332
+
+
+@pytest.mark.parametrize("app", [Echo(), Held()], ids=["read", "not read"])
+def test_a_body_of_very_small_chunks_is_refused_before_it_is_parsed(
+    app: ASGIApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed = Mock()
+    monkeypatch.setattr(HttpConnection, "on_body", lambda _self, body: parsed(body))
+
+    async def scenario() -> None:
+        wire = connected(app)
+        await wire.send(CHUNKED + b"1\r\nx\r\n" * 50_000)
+        assert wire.received.startswith(TOO_LARGE)
+        assert wire.closed
+        # Each chunk owes 63 of 65,536 bytes.
+        assert 1_000 <= parsed.call_count <= 1_100
+
+    on_turned_clock(scenario())
+
+
+@pytest.mark.parametrize(
+    "head",
+    [CHUNKED, post("/a", 9).replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n")],
+    ids=["chunked", "not asked for"],
+)
+def test_an_answer_that_leaves_such_a_body_unread_ends_the_connection(head: bytes) -> None:
+    async def scenario() -> None:
+        wire = connected(refuses_at_once)
+        await wire.send(head)
+        assert wire.received.startswith(b"HTTP/1.1 413 ")
+        assert b"connection: close\r\n" in wire.received
+        assert b"100 Continue" not in wire.received
+        assert wire.closed
+
+    on_turned_clock(scenario())
+
+
+@pytest.mark.parametrize(
     "piece",
-    [b"a:b\r\n" * 200, b"x" * 1000],
+    [b"a:%b\r\n" % (b"b" * 20_000), b"x" * 1000],
     ids=["many", "one without end"],
 )
 def test_of_trailers_no_more_is_read_than_of_a_head(piece: bytes) -> None:

@@ -19,6 +19,8 @@ from kubextend.verbs.answer import Body
 __all__ = ["BodyReader", "BodyReceiver"]
 
 _JSON: Final = b"application/json"
+# Python's parser of MIME types takes a second for some that are longer.
+_MOST_TYPE_CHARS: Final = 256
 
 # From this size on it is quicker to read past the parser, which cuts and copies a body.
 _LARGE_BYTES: Final = 64 * 1024
@@ -169,9 +171,13 @@ async def _piece(receive: Receive) -> tuple[bytes, bool]:
 def _check_type(headers: Headers) -> None:
     encoding = headers.get("content-encoding", "identity")
     if encoding.lower() != "identity":
-        message = f"Content-Encoding: {encoding!r} is not taken; send the body as it is"
+        shown = encoding[:_MOST_TYPE_CHARS]
+        message = f"Content-Encoding: {shown!r} is not taken; send the body as it is"
         raise RefusedError(415, message)
     given = headers.get("content-type", "")
+    if len(given) > _MOST_TYPE_CHARS:
+        message = f"Content-Type has more than {_MOST_TYPE_CHARS} characters; send application/json"
+        raise RefusedError(415, message)
     mime = MimeHeader()
     mime["content-type"] = given or "none/none"
     if mime.get_content_type() == "application/json" and _is_utf8(mime.get_content_charset()):

@@ -51,25 +51,28 @@ class Exchange:
         scope: describes the request.
         keep_alive: whether the client may ask again on the connection; also an attribute.
         expects_continue: whether the client waits for 100 Continue before it sends the body.
+        is_chunked: whether the end of the body is known only when it comes.
 
     Attributes:
         answer: how far the answer is.
         body_is_complete: whether all of the request's body has come.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what the head says of the connection
         self,
         carrier: Carrier,
         app: ASGIApp,
         scope: Scope,
         *,
         keep_alive: bool,
-        expects_continue: bool,
+        expects_continue: bool = False,
+        is_chunked: bool = False,
     ) -> None:
         self._carrier = carrier
         self._app = app
         self._scope = scope
         self._expects_continue = expects_continue
+        self._is_chunked = is_chunked
         self._body = bytearray()
         self._body_is_taken = False
         self._news: asyncio.Event | None = None
@@ -122,7 +125,7 @@ class Exchange:
         if self.answer is Answer.DUE:
             failure = RefusedError(500, "kubextend failed internally; its log says where")
             self.keep_alive = False
-            await refuse(self._scope, self.send, failure)
+            await refuse(self.send, failure)
         elif self.answer is Answer.BEGUN:
             self._carrier.abort()
 
@@ -168,6 +171,10 @@ class Exchange:
             fields.append(b"%b: %b\r\n" % (name, value))
         if self._unsent_bytes is None:
             # The end of such an answer is the end of the connection.
+            self.keep_alive = False
+        if not self.body_is_complete and (self._is_chunked or self._expects_continue):
+            # Chunks that nobody takes cost as much as those that somebody takes. A client that was
+            # not told to send its body may send its next request where the body is due.
             self.keep_alive = False
         if not self.keep_alive:
             fields.append(b"connection: close\r\n")

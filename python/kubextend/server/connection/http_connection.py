@@ -6,8 +6,9 @@ uvicorn's server only makes these protocols, and tells them when it shuts down.
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final, cast
 from urllib.parse import unquote
@@ -34,7 +35,8 @@ _HEAD_TOO_LARGE: Final = f"the request's head is larger than {MOST_HEAD_BYTES} b
 _HEAD_TOO_SLOW: Final = "the request's head took too long"
 _BODY_TOO_SLOW: Final = "the request's body took too long"
 _TOO_MUCH_FRAMING: Final = (
-    f"the request's body has more than {MOST_FRAMING_BYTES} bytes of trailers and chunk framing"
+    f"the request's body has more than {MOST_FRAMING_BYTES} bytes of trailers and chunk framing;"
+    " send larger chunks"
 )
 _NOT_HTTP: Final = "what was sent is no valid HTTP request"
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
@@ -48,10 +50,12 @@ class ConnectionSettings:
         app: the ASGI application that answers.
         deadlines: how long a client may take.
         keep_alive_s: how long an idle connection stays.
-        most_connections: the listener closes one more at once.
+        most_connections: one more takes the place of the one that is idle for the longest time,
+            or is closed at once if none is idle.
         is_draining: whether each connection is to end with its next answer.
         on_refused: called with the status of a request that the application does not see.
         on_full: called when a connection is closed since there are too many.
+        idle: connections without a request whose head has come, the longest idle first.
     """
 
     app: ASGIApp
@@ -61,6 +65,7 @@ class ConnectionSettings:
     is_draining: Callable[[], bool]
     on_refused: Callable[[HTTPStatus], object]
     on_full: Callable[[], object]
+    idle: "OrderedDict[HttpConnection, None]" = field(default_factory=OrderedDict)
 
 
 class HttpConnection(asyncio.Protocol):
@@ -98,7 +103,10 @@ class HttpConnection(asyncio.Protocol):
     # What the transport calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to wait for requests, or end the connection if the listener has too many."""
+        """Begin to wait for requests; if the listener has too many connections, end one.
+
+        Clients that only stay connected would otherwise keep out all others.
+        """
         self._transport = cast("asyncio.Transport", transport)
         if peer := transport.get_extra_info("peername"):
             # IPv6 has four parts.
@@ -107,14 +115,17 @@ class HttpConnection(asyncio.Protocol):
         self._server.connections.add(self)  # type: ignore[arg-type]
         self._idle_deadline.start(self._settings.keep_alive_s, self._end_idle, self._busy_s)
         if len(self._server.connections) > self._settings.most_connections:
-            self._reading = Reading.NOTHING
             self._settings.on_full()
-            self._transport.abort()
+            idle = self._settings.idle
+            (next(iter(idle)) if idle else self).give_place()
+        if self._reading is not Reading.NOTHING:
+            self._settings.idle[self] = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell every exchange that the client is gone."""
         del exc
         self._server.connections.discard(self)
+        self._settings.idle.pop(self, None)
         for deadline in (self._idle_deadline, self._request_deadline, self._answer_deadline):
             deadline.cancel()
         for exchange in self._exchanges:
@@ -173,13 +184,18 @@ class HttpConnection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a field of the head; drop a trailer, since no application reads any."""
-        if self._reading is Reading.HEAD:
-            self._bytes.field(name, value)
+        in_head = self._reading is Reading.HEAD
+        self._bytes.field(name, value)
+        if self._bytes.fields_are_too_large(self._target):
+            message = _HEAD_TOO_LARGE if in_head else _TOO_MUCH_FRAMING
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, message)
+            raise httptools.HttpParserError
+        if in_head:
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """Give the request its place among those that are to be answered."""
-        if self._bytes.head_is_too_large(self._target):
+        if self._bytes.fields_are_too_large(self._target):
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _HEAD_TOO_LARGE)
             raise httptools.HttpParserError
         if len(self._exchanges) > _MOST_WAITING:
@@ -191,6 +207,12 @@ class HttpConnection(asyncio.Protocol):
         self._end_part(Reading.BODY)
         self._incoming = self._exchange(self._scope())
         self._enqueue(self._incoming)
+
+    def on_chunk_header(self) -> None:
+        """Refuse a body of too many small chunks: each costs time, however small it is."""
+        if self._reading is Reading.BODY and not self._bytes.chunk():
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _TOO_MUCH_FRAMING)
+            raise httptools.HttpParserError
 
     def on_body(self, body: bytes) -> None:
         """Keep a piece of the body, or drop it if the request is answered already.
@@ -214,6 +236,7 @@ class HttpConnection(asyncio.Protocol):
             return
         self._end_part(Reading.REQUEST if exchange.keep_alive else Reading.NOTHING)
         exchange.complete_body()
+        self._note_idle()
 
     # What uvicorn and the service call.
 
@@ -269,6 +292,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.close()
         elif self._exchanges and not self._transport.is_closing():
             self._start(self._exchanges[0])
+        self._note_idle()
         self.read_on()
 
     def peer_certificate(self) -> Any:
@@ -349,10 +373,12 @@ class HttpConnection(asyncio.Protocol):
                 name == b"expect" and value.lower() == b"100-continue"
                 for name, value in self._headers
             ),
+            is_chunked=any(name == b"transfer-encoding" for name, _ in self._headers),
         )
 
     def _enqueue(self, exchange: Exchange) -> None:
         self._exchanges.append(exchange)
+        self._settings.idle.pop(self, None)
         if len(self._exchanges) == 1:
             self._start(exchange)
         self.read_on()
@@ -375,13 +401,13 @@ class HttpConnection(asyncio.Protocol):
         if self._incoming is not None:
             self._incoming = None
             self._exchanges.pop().withdraw()
-        error = RefusedError(status, message, unread=False)
+        error = RefusedError(status, message)
         scope = {"type": "http", "method": "", "path": "", "headers": []}
 
-        async def refusal(scope: Scope, _receive: object, send: Any) -> None:
-            await refuse(scope, send, error)
+        async def refusal(_scope: Scope, _receive: object, send: Any) -> None:
+            await refuse(send, error)
 
-        self._enqueue(Exchange(self, refusal, scope, keep_alive=False, expects_continue=False))
+        self._enqueue(Exchange(self, refusal, scope, keep_alive=False))
 
     def _answer_is_begun(self) -> bool:
         """Whether the request that is being read already has an answer, or a part of one."""
@@ -435,6 +461,18 @@ class HttpConnection(asyncio.Protocol):
         else:
             message = _HEAD_TOO_SLOW if self._reading is Reading.HEAD else _BODY_TOO_SLOW
             self._refuse(HTTPStatus.REQUEST_TIMEOUT, message)
+
+    def _note_idle(self) -> None:
+        """Count the connection as idle, from now, if no request whose head came is under way."""
+        if self._reading in {Reading.REQUEST, Reading.HEAD} and not self._exchanges:
+            self._settings.idle[self] = None
+
+    def give_place(self) -> None:
+        """End the connection in favour of others, and count it no longer."""
+        self._reading = Reading.NOTHING
+        self._server.connections.discard(self)
+        self._settings.idle.pop(self, None)
+        self._transport.abort()
 
     def _end_idle(self) -> None:
         if self._transport.get_write_buffer_size():

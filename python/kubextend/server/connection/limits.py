@@ -14,6 +14,8 @@ MOST_HEAD_BYTES: Final = 64 * 1024
 MOST_FRAMING_BYTES: Final = 64 * 1024
 """Of a chunked body, beyond its data and ordinary framing: Go's server has the same limit."""
 
+# What a chunk costs, in bytes of data: without it a client would send chunks of one byte.
+_CHUNK_BYTES: Final = 64
 # Python needs about 200 bytes for each field of a head besides its text.
 _FIELD_BYTES: Final = 200
 _CHUNK_FRAMING_BYTES: Final = 16
@@ -32,7 +34,7 @@ class RequestBytes:
         body_bytes: data of the body that the parser has reported.
     """
 
-    __slots__ = ("_dropped_bytes", "_field_bytes", "_framing_bytes", "body_bytes")
+    __slots__ = ("_chunk_debt", "_dropped_bytes", "_field_bytes", "_framing_bytes", "body_bytes")
 
     def __init__(self) -> None:
         self._framing_bytes = 0
@@ -40,6 +42,7 @@ class RequestBytes:
 
     def begin(self) -> None:
         """A request begins; the empty lines before it stay counted."""
+        self._chunk_debt = 0
         self._field_bytes = self._dropped_bytes = self.body_bytes = 0
 
     def read(self, size: int) -> None:
@@ -47,12 +50,18 @@ class RequestBytes:
         self._framing_bytes += size
 
     def field(self, name: bytes, value: bytes) -> None:
-        """Count a field of the head."""
+        """Count a field of the head, or a trailer."""
         self._field_bytes += len(name) + len(value) + _FIELD_BYTES
+
+    def chunk(self) -> bool:
+        """Count the begin of a chunk; whether the chunks were not too many for their data."""
+        self._chunk_debt += _CHUNK_BYTES
+        return self._chunk_debt <= MOST_FRAMING_BYTES
 
     def data(self, size: int) -> None:
         """Count data of the body, and allow the framing that such data may have."""
         self.body_bytes += size
+        self._chunk_debt = max(0, self._chunk_debt - size)
         allowed = size * (1 + _FRAMING_PER_BODY_BYTE) + _CHUNK_FRAMING_BYTES
         self._framing_bytes = max(0, self._framing_bytes - allowed)
 
@@ -62,7 +71,8 @@ class RequestBytes:
         return self._dropped_bytes <= _MOST_DROPPED_BYTES
 
     def end_part(self) -> None:
-        """End the head or the body, whose framing no longer counts."""
+        """End the head or the body, whose fields and framing no longer count."""
+        self._field_bytes = 0
         self._framing_bytes = 0
 
     @property
@@ -75,8 +85,8 @@ class RequestBytes:
         """Whether an incomplete head, or the framing of a body, is over its limit."""
         return self._framing_bytes > MOST_FRAMING_BYTES
 
-    def head_is_too_large(self, target: bytes) -> bool:
-        """Whether a complete head with this request target is over its limit."""
+    def fields_are_too_large(self, target: bytes) -> bool:
+        """Whether the fields so far, with this request target, are over the limit of a head."""
         return self._field_bytes + len(target) > MOST_HEAD_BYTES
 
 
