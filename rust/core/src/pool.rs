@@ -66,6 +66,7 @@ impl<T: ?Sized + Hash + Eq> Pool<T> {
         if Arc::strong_count(&value) == 2 {
             self.known.remove(&value);
         }
+        drop(value);
     }
 
     fn keep(&mut self, new: Arc<T>) -> Arc<T> {

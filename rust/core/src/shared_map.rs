@@ -7,11 +7,15 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 
+/// So many entries are copied about as fast as one.
+const FEW: usize = 32;
+
 type Bucket<K, V> = HashMap<K, V, RandomState>;
 
 /// A map of which a clone costs one pointer a bucket, and a change of a clone one bucket.
 ///
-/// There are about as many buckets as entries in each, so both grow as the square root of the map.
+/// There are about as many buckets as entries in each, so both grow as the square root of the map. Few
+/// entries have one bucket, because most maps are small.
 #[derive(Debug, Clone)]
 pub(crate) struct SharedMap<K, V> {
     /// None before the first entry; then a power of two.
@@ -57,7 +61,8 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
 
     /// Puts a value in the place of the one that the key had.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
-        if self.len >= 2 * self.buckets.len() * self.buckets.len() {
+        let has_room = self.len < FEW || self.len < 2 * self.buckets.len() * self.buckets.len();
+        if !has_room || self.buckets.is_empty() {
             self.spread_over((2 * self.buckets.len()).max(1));
         }
         let place = self.place(&key);

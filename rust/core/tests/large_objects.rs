@@ -331,7 +331,7 @@ fn victims_are_taken_off_their_node_in_time_that_grows_as_their_number_does() {
 fn pods_that_name_one_node_come_and_go_in_time_that_grows_as_their_number_does() {
     let input = |size| -> Vec<String> {
         let asking = |i: usize| {
-            let own = many(8, |own| format!(r#""a.b/r{i}-{own}":"1""#));
+            let own = many(2, |own| format!(r#""a.b/r{i}-{own}":"1""#));
             let container = requests(&format!(r#""cpu":"1",{own}"#));
             format!(
                 r#"{{"metadata":{{"name":"p{i}","uid":"u{i}"}},"spec":{{"nodeName":"ghost","containers":[{container}]}}}}"#

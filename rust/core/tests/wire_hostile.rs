@@ -324,6 +324,31 @@ fn elements_in_a_few_bytes_each_are_refused_before_they_take_many_times_the_body
 }
 
 #[test]
+fn a_text_that_is_read_counts_beside_elements_in_what_a_body_may_become() {
+    let (elements, text) = ("{},".repeat(100_000), "x".repeat(6 << 20));
+    let reads = |metadata: &str| {
+        let pod = format!(
+            r#"{{"Pod":{{"metadata":{metadata},"spec":{{"tolerations":[{elements}{{}}]}}}}}}"#
+        );
+        read(pod.as_bytes(), None)
+            .map(drop)
+            .map_err(|error| error.problem().clone())
+    };
+    assert_eq!(reads(&format!(r#"{{"skipped":"{text}"}}"#)), Ok(()));
+    for metadata in [
+        format!(r#"{{"name":"{text}"}}"#),
+        format!(r#"{{"labels":{{"k":"{text}"}}}}"#),
+        format!(r#"{{"labels":{{"{text}":"v"}}}}"#),
+        format!(
+            r#"{{"creationTimestamp":"2030-01-01T00:00:00.{}Z"}}"#,
+            text.replace('x', "0")
+        ),
+    ] {
+        assert_eq!(reads(&metadata), Err(Problem::TooDense), "{metadata:.60}");
+    }
+}
+
+#[test]
 fn what_the_api_server_sends_is_not_refused_for_one_dense_object() {
     let tolerations = vec!["{}"; 1_000_000].join(",");
     let pod = |name: &str, spec: &str| {

@@ -257,7 +257,8 @@ mod tests {
 
     #[test]
     fn of_a_text_that_is_longer_than_any_name_a_part_is_kept_that_is_longer_than_any_name() {
-        let fields: [(&str, fn(&Pod) -> &str); 5] = [
+        type Field = (&'static str, fn(&Pod) -> &str);
+        let fields: [Field; 5] = [
             (r#""spec":{"schedulerName":"TEXT"}"#, |pod| {
                 &pod.scheduler_name
             }),

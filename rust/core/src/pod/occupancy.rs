@@ -194,10 +194,10 @@ mod tests {
     #[test]
     fn sums_are_those_of_the_pods_that_are_there_whatever_came_and_went() {
         let mut node = NodePods::default();
-        let asks = |cpu: i64, other: usize| {
+        let asks = |cpu: usize, other: usize| {
             pod(&format!(r#""cpu":"{cpu}","example.com/r{other}":"{cpu}""#))
         };
-        let pods: Vec<_> = (0..300).map(|i| asks(i, (i % 7) as usize)).collect();
+        let pods: Vec<_> = (0..300).map(|i| asks(i, i % 7)).collect();
         for pod in &pods {
             node.push(pod.clone());
         }
@@ -209,7 +209,10 @@ mod tests {
                 let asked = left.iter().filter_map(|pod| pod.requests.get(resource));
                 assert_eq!(node.requested(resource), asked.sum::<i64>());
             }
-            assert_eq!(node.requested("pods"), left.len() as i64);
+            assert_eq!(
+                node.requested("pods"),
+                i64::try_from(left.len()).expect("few")
+            );
             assert!(node.as_they_came(|_| true) == left);
         }
     }

@@ -1,18 +1,100 @@
 //! Amounts by resource.
 
-use std::borrow::Cow;
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::labels::Quantity;
 use crate::transfer::transfer;
 
-/// A word of Kubernetes' own; the usual ones take no memory.
-pub type Word = Cow<'static, str>;
+/// A word of Kubernetes' own; the usual ones take no memory, and a clone of any takes none.
+#[derive(Clone)]
+pub enum Word {
+    /// One of the usual words.
+    Usual(&'static str),
+    /// Any other text.
+    Other(Arc<str>),
+}
+
+impl Deref for Word {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Usual(text) => text,
+            Self::Other(text) => text,
+        }
+    }
+}
+
+impl Default for Word {
+    fn default() -> Self {
+        Self::Usual("")
+    }
+}
+
+impl Borrow<str> for Word {
+    fn borrow(&self) -> &str {
+        self
+    }
+}
+
+impl fmt::Debug for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
+    }
+}
+
+impl PartialEq for Word {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Word {}
+
+impl PartialEq<str> for Word {
+    fn eq(&self, other: &str) -> bool {
+        **self == *other
+    }
+}
+
+impl PartialEq<&str> for Word {
+    fn eq(&self, other: &&str) -> bool {
+        **self == **other
+    }
+}
+
+impl PartialOrd for Word {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Word {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (**self).cmp(&**other)
+    }
+}
+
+impl Hash for Word {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
 
 /// The word that `text` is, shared where it is one of the usual ones.
 pub(crate) fn word(text: &str) -> Word {
-    usual(text).map_or_else(|| Cow::Owned(text.to_owned()), Cow::Borrowed)
+    usual(text).map_or_else(|| Word::Other(text.into()), Word::Usual)
 }
 
 /// The usual word that `text` is, if it is one.
@@ -192,7 +274,7 @@ mod tests {
         ] {
             let word = word(text);
             assert_eq!(word, text);
-            assert_eq!(matches!(word, Cow::Borrowed(_)), usual, "{text}");
+            assert_eq!(matches!(word, Word::Usual(_)), usual, "{text}");
         }
     }
 }

@@ -54,8 +54,8 @@ pub(super) fn gate(gate: &str) -> usize {
 /// The memory of a word beside the word itself.
 pub(super) fn word(word: &Word) -> usize {
     match word {
-        Word::Borrowed(_) => 0,
-        Word::Owned(text) => ALLOCATION + text.len(),
+        Word::Usual(_) => 0,
+        Word::Other(text) => ALLOCATION + text.len(),
     }
 }
 

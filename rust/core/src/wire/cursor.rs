@@ -63,7 +63,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Counts memory that an element of a list or a map takes, before it is taken.
+    /// Counts memory that an element of a list or a map takes, or a text, before it is taken.
     ///
     /// # Errors
     /// All of them together take more than a body of this length may.

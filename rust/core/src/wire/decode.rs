@@ -15,7 +15,11 @@ pub(crate) trait Decode<'a> {
 
 impl<'a> Decode<'a> for Cow<'a, str> {
     fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        cursor.peek();
+        let start = cursor.pos();
         if let Some(text) = cursor.string()? {
+            // What is read becomes a text of its own.
+            cursor.charge(cursor.pos() - start)?;
             *self = text;
         }
         Ok(())
@@ -173,6 +177,7 @@ impl<'a, T: Decode<'a> + Default> Decode<'a> for Map<'a, T> {
     fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
         let object = cursor.object(|cursor, key| {
             make_room(&mut self.entries, cursor)?;
+            cursor.charge(key.len())?;
             let mut value = T::default();
             value.decode(cursor)?;
             self.entries.push((key, value));

@@ -19,7 +19,7 @@ impl<'a> Decode<'a> for WireTime<'a> {
         if cursor.bytes()[start] == b'"' && !is_rfc3339(self.0.as_bytes()) {
             return Err(WireError::new(start, Problem::NotATime));
         }
-        Ok(())
+        cursor.charge(self.0.len())
     }
 }
 
