@@ -261,10 +261,22 @@ class Run:
             if not held:
                 return
             chosen = self._draw.choice(held)
-            # Before it is done: what follows may be written down at once.
-            self._note(decision, chosen["name"])
-            body = {"reason": "not now"} if decision == "reject" else None
-            self._operator.post(f"/waiting-pods/{chosen['uid']}/{decision}", json=body)
+            # What follows may be written down before the answer is here.
+            at_s = time.time()
+            if self._is_done(decision, chosen["uid"]):
+                self._note(decision, chosen["name"], at_s=at_s)
+
+    def _is_done(self, decision: str, uid: str) -> bool:
+        """Whether kubextend did what the operator asked for, or may have done it."""
+        body = {"reason": "not now"} if decision == "reject" else None
+        try:
+            answer = self._operator.post(f"/waiting-pods/{uid}/{decision}", json=body)
+        except httpx.TransportError:
+            return True
+        if answer.status_code in {httpx.codes.NOT_FOUND, httpx.codes.CONFLICT}:
+            # Meanwhile the pod is held no longer.
+            return False
+        return answer.raise_for_status().is_success
 
     def _restart(self) -> None:
         if self._draw.random() < 0.5:
@@ -339,6 +351,15 @@ class Wave:
         return a_pod * len(gang.names)
 
 
+def missing(seen: Counter[str], waves: int, gangs: int) -> Iterator[str]:
+    """What a run of this size has to have seen and has not; without trouble it shows nothing."""
+    least = {"restart": waves, "postBind": gangs}
+    least |= dict.fromkeys(("delete", "refuse", "allow", "reject", "unreserve"), 1)
+    for point, number in least.items():
+        if seen[point] < number:
+            yield f"{point} happened {seen[point]} times, less than {number}"
+
+
 def _profile(args: Object) -> Object:
     def enabled(*names: str) -> Object:
         return {"enabled": [{"name": name} for name in names]}
@@ -388,7 +409,8 @@ def main() -> int:
         grant_kubextend(plane.api, "kubextend")
         run = Run(plane, options.seed)
         ending.callback(run.close)
-        for number, first in enumerate(range(0, options.gangs, GANGS_AT_A_TIME)):
+        waves = range(0, options.gangs, GANGS_AT_A_TIME)
+        for number, first in enumerate(waves):
             wave = run.wave(number, min(GANGS_AT_A_TIME, options.gangs - first))
             mistakes = list(wave.wrong())
             wrong += mistakes
@@ -403,6 +425,10 @@ def main() -> int:
             )
             for line in mistakes:
                 _say(f"WRONG {line}")
+    unseen = list(missing(seen, len(waves), options.gangs))
+    for line in unseen:
+        _say(f"WRONG {line}")
+    wrong += unseen
     happened = ", ".join(f"{number} {point}" for point, number in sorted(seen.items()))
     _say(f"{options.gangs} gangs, {len(wrong)} wrong, {time.monotonic() - began_s:.0f} s")
     _say(happened)

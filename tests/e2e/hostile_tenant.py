@@ -15,11 +15,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import httpx
 import yaml
@@ -47,6 +49,10 @@ _LONGEST_ARGUMENT: Final = 1_572_000
 _FORGED: Final = "kubextend-scheduler\n1         kube-system/forged  0\x1b[31m"
 # What it takes to name a pod that cannot be patched: it is tried for five seconds.
 _NAMED_WITHIN_S: Final = 60.0
+# An API server under attack answers late: of what is meant to happen so much has to.
+_LEAST_SHARE: Final = 0.5
+# The neighbour creates a pod each second, and waits for the answer.
+_LEAST_PODS_PER_S: Final = 0.75
 
 
 class ShippedStack(Stack):
@@ -82,13 +88,15 @@ def _shipped(*folder: str) -> Object:
 
 @dataclass
 class Tenant:
-    """Who does the harm, and what came of it.
+    """Who does the harm in one way, and what came of it.
 
     Attributes:
         api: acts as the tenant.
         pool: of the nodes that its pods ask for.
         over: set when it is over.
-        share: of ten minutes; what is created is as much less.
+        seconds: until then; what is created is as much less as they are fewer than ten minutes.
+        meant: how many pods are made where nothing takes time.
+        created: how many were made.
         unpatchable: when each pod was made that no patch fits into, by its name.
         ungated: how often the tenant took off a gate.
         refused: how often it was not let.
@@ -98,23 +106,27 @@ class Tenant:
     api: Api
     pool: str
     over: threading.Event
-    share: float
-    seed: int
+    seconds: float
+    meant: float = 0.0
+    created: int = 0
     unpatchable: dict[str, float] = field(default_factory=dict)
     ungated: int = 0
     refused: int = 0
-    created: int = 0
-    errors: dict[str, int] = field(default_factory=dict)
+    errors: Counter[str] = field(default_factory=Counter)
 
     def create(self, pod: Object) -> bool:
         """Whether there is such a pod now."""
+        made = self.can_create(pod)
+        self.created += made
+        return made
+
+    def can_create(self, pod: Object) -> bool:
+        """Whether there is such a pod now, which does not count."""
         try:
             self.api.call("POST", f"/api/v1/namespaces/{TENANT}/pods", pod)
         except httpx.HTTPError as error:
-            kind = str(error)[:60]
-            self.errors[kind] = self.errors.get(kind, 0) + 1
+            self.errors[str(error)[:60]] += 1
             return False
-        self.created += 1
         return True
 
     def delete(self, name: str) -> None:
@@ -124,7 +136,7 @@ class Tenant:
 
     def some(self, count: int) -> int:
         """The part of this number that fits the time."""
-        return max(1, round(count * self.share))
+        return max(1, round(count * self.seconds / 600))
 
     def pod(self, name: str, group: str = "", minimum: int = 0, **spec: object) -> Object:
         """A pod for the scheduler with the queue, of a group if one is named."""
@@ -133,12 +145,16 @@ class Tenant:
             made["metadata"]["labels"] = {_GROUP: group, _MINIMUM: str(minimum)}
         return made
 
-    def every(self, seconds: float, count: int) -> Iterator[int]:
-        """Numbers, one at a time, until it is over."""
+    def every(self, seconds: float, count: int, pods: int = 1) -> Iterator[int]:
+        """Numbers, one at a time, until it is over; with each so many pods are to be made."""
+        self.meant = pods * min(count, self.seconds // seconds)
         for number in range(count):
             if self.over.wait(seconds):
                 return
             yield number
+
+
+Attack: TypeAlias = Callable[[Tenant], None]
 
 
 def unpatchable(tenant: Tenant) -> None:
@@ -156,7 +172,7 @@ def _longest_argument(tenant: Tenant) -> int:
     name = _long_name("edge-tried")
     while too_long - fits > 8:
         middle = (fits + too_long) // 2
-        if tenant.create(_edge_pod(tenant, name, middle)):
+        if tenant.can_create(_edge_pod(tenant, name, middle)):
             tenant.delete(name)
             fits = middle
         else:
@@ -196,7 +212,7 @@ def annotated(tenant: Tenant) -> None:
 
 def held(tenant: Tenant) -> None:
     """M3: gangs of 101 of which 100 are held, as the last can never run."""
-    for gang in tenant.every(20.0, tenant.some(11)):
+    for gang in tenant.every(20.0, tenant.some(11), 101):
         for number in range(101):
             where = {"nodeSelector": _NOWHERE} if number == 0 else {}
             tenant.create(tenant.pod(f"held-{gang}-{number}", f"held-{gang}", 101, **where))
@@ -206,7 +222,7 @@ def held(tenant: Tenant) -> None:
 
 def paired(tenant: Tenant) -> None:
     """M4: pairs of which one member can never run, or belongs to somebody else's scheduler."""
-    for pair in tenant.every(8.0, 70):
+    for pair in tenant.every(8.0, 70, 2):
         group = f"pair-{pair}"
         tenant.create(tenant.pod(f"{group}-a", group, 2))
         other = {"schedulerName": "nobody"} if pair % 2 else {"nodeSelector": _NOWHERE}
@@ -257,7 +273,7 @@ def printed(tenant: Tenant) -> None:
         tenant.create(tenant.pod(f"printed-{number}", schedulerName=_FORGED, schedulingGates=gates))
 
 
-ATTACKS: Final[tuple[Callable[[Tenant], None], ...]] = (
+ATTACKS: Final[tuple[Attack, ...]] = (
     *(unpatchable, tolerant, annotated, held, paired),
     *(ahead, ungating, turned_away, printed),
 )
@@ -351,30 +367,39 @@ class Trial:
         over = threading.Event()
         neighbour = Neighbour(self._plane, self._pool.name, self._seed)
         with self._plane.api_of(TENANT) as api, neighbour.watching():
-            tenant = Tenant(api, self._pool.name, over, self._seconds / 600, self._seed)
-            doing = [threading.Thread(target=attack, args=(tenant,)) for attack in ATTACKS]
-            doing.append(threading.Thread(target=neighbour.create, args=(over,)))
-            for thread in doing:
-                thread.start()
-            printed_wrong = self._look_at_queue(stack, over)
-            for thread in doing:
-                thread.join()
+            tenants = {
+                attack: Tenant(api, self._pool.name, over, self._seconds) for attack in ATTACKS
+            }
+            with ThreadPoolExecutor(len(tenants) + 1) as threads:
+                doing = [threads.submit(attack, tenant) for attack, tenant in tenants.items()]
+                doing.append(threads.submit(neighbour.create, over))
+                try:
+                    wrong = self._look_at_queue(stack, over, doing)
+                finally:
+                    over.set()
+            # What failed in a thread fails here.
+            for each in doing:
+                each.result()
             with suppress(TimeoutError):
                 all_bound = lambda: len(neighbour.bound) == len(neighbour.created)  # noqa: E731
                 until(all_bound, "the neighbour's pods are bound", MAX_HOLD_S)
-            return self._outcome(stack, tenant, neighbour, printed_wrong)
+            return self._outcome(stack, tenants, neighbour, wrong)
 
-    def _look_at_queue(self, stack: Stack, over: threading.Event) -> list[str]:
-        """Print the queue a few times until the time is over. Returns what was wrong with it."""
+    def _look_at_queue(
+        self, stack: Stack, over: threading.Event, doing: Sequence[Future[None]]
+    ) -> list[str]:
+        """Print the queue a few times until the time is over, or somebody who does something fails.
+
+        Returns: what was wrong with it.
+        """
         wrong: list[str] = []
         ends_s = time.monotonic() + self._seconds
-        while (left_s := ends_s - time.monotonic()) > 0:
+        while (left_s := ends_s - time.monotonic()) > 0 and not any(map(_has_failed, doing)):
             over.wait(min(left_s, max(20.0, self._seconds / 10)))
             lines = run_kubextend("queue", "--config", stack.config).splitlines()
             wrong += [f"printed: {line!r}" for line in lines if not line.isprintable()]
             wrong += [f"forged: {line!r}" for line in lines if "kube-system/forged " in line[:40]]
             _say(self._progress(stack))
-        over.set()
         return wrong
 
     def _progress(self, stack: Stack) -> str:
@@ -387,12 +412,22 @@ class Trial:
         return "  kubextend does not answer"
 
     def _outcome(
-        self, stack: Stack, tenant: Tenant, neighbour: Neighbour, wrong: list[str]
+        self,
+        stack: Stack,
+        tenants: Mapping[Attack, Tenant],
+        neighbour: Neighbour,
+        wrong: list[str],
     ) -> Outcome:
+        wrong = [*wrong, *_undone(tenants, neighbour, self._seconds)]
         waited, bound_s = neighbour.waited(), BOUNDS_S[self._strategy]
+        if not waited:
+            return Outcome([], wrong)
         p50, p99 = (waited[int(len(waited) * share)] for share in (0.5, 0.99))
         worst = _memory(stack.pid, "VmHWM")
+        tenant = tenants[unpatchable]
         unnamed = self._unnamed(tenant)
+        ungated, refused = tenants[ungating].ungated, tenants[ungating].refused
+        errors = sum((each.errors for each in tenants.values()), Counter[str]())
         set_aside = int(stack.counts().total("kubextend_queue_pods", state="set_aside"))
         lines = [
             f"{self._strategy}, {self._seconds:.0f} s, seed {self._seed}",
@@ -402,22 +437,25 @@ class Trial:
             ),
             f"kubextend: {worst} MB resident at most",
             (
-                f"tenant: {tenant.created} pods made, {len(tenant.unpatchable)} unpatchable; "
-                f"gates taken off: {tenant.ungated}, refused: {tenant.refused}"
+                f"tenant: {sum(each.created for each in tenants.values())} pods made, "
+                f"{len(tenant.unpatchable)} unpatchable; "
+                f"gates taken off: {ungated}, refused: {refused}"
+            ),
+            *(
+                f"  {attack.__name__}: {each.created} pods of {each.meant:.0f}"
+                for attack, each in tenants.items()
             ),
             f"set aside: {set_aside}; without a reason: {len(unnamed)}",
-            *(f"  {count} times: {error}" for error, count in tenant.errors.items()),
+            *(f"  {count} times: {error}" for error, count in errors.items()),
         ]
         if p99 > bound_s:
             wrong.append(f"the neighbour's pods wait {p99:.2f} s at p99, more than {bound_s} s")
         if worst * 1_000_000 > MOST_RESIDENT_BYTES:
             wrong.append(f"{worst} MB are resident")
-        if tenant.ungated:
-            wrong.append(f"the tenant took off {tenant.ungated} gates")
+        if ungated:
+            wrong.append(f"the tenant took off {ungated} gates")
         if unnamed:
             wrong.append(f"nobody says why these are set aside: {[name[:20] for name in unnamed]}")
-        if not tenant.unpatchable and self._seconds > _NAMED_WITHIN_S:
-            wrong.append("no pod was made that cannot be patched")
         return Outcome(lines, wrong)
 
     def _unnamed(self, tenant: Tenant) -> list[str]:
@@ -429,6 +467,24 @@ class Trial:
         return [
             name for name, at in tenant.unpatchable.items() if at < late_s and name not in named
         ]
+
+
+def _has_failed(work: Future[None]) -> bool:
+    return work.done() and work.exception() is not None
+
+
+def _undone(
+    tenants: Mapping[Attack, Tenant], neighbour: Neighbour, seconds: float
+) -> Iterator[str]:
+    """What did not happen that the bounds are about."""
+    for attack, tenant in tenants.items():
+        if tenant.created < max(1.0, tenant.meant * _LEAST_SHARE):
+            yield f"{attack.__name__} made {tenant.created} pods of {tenant.meant:.0f}"
+    made, refused = tenants[ungating].created, tenants[ungating].refused
+    if refused < max(1.0, made * _LEAST_SHARE):
+        yield f"ungating was refused for {refused} pods of {made}"
+    if len(neighbour.created) < seconds * _LEAST_PODS_PER_S:
+        yield f"the neighbour made {len(neighbour.created)} pods in {seconds:.0f} s"
 
 
 def _memory(pid: int, name: str) -> int:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import json
 import logging
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from cluster_world import PATIENCE_S, write_kubeconfig
@@ -9,12 +12,14 @@ from cluster_world import eventually as until
 from scripted_api import Request, ScriptedApi, gone_event, refusing
 
 from kubextend.cluster import reflector as reflector_module
+from kubextend.cluster.call import Call, TooLongError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from kubextend.cluster import Reflector
+    from kubextend.cluster.client import Cluster
 
 
 def names(reflector: Reflector) -> list[str]:
@@ -75,6 +80,38 @@ def test_a_single_object_that_is_too_long_is_said_and_not_asked_for_without_a_pa
     eventually(lambda: "longer than 1000 bytes" in (reflector.last_error or ""))
     assert not reflector.synced
     assert reflector.stats.failures >= 1
+    # No limit, or one of 0, would ask for everything.
+    paths = [path for kind, path, _, _ in api.requests if kind == "list"]
+    limits = [parse_qs(urlsplit(path).query)["limit"] for path in paths]
+    assert limits[:3] == [["500"], ["62"], ["7"]]
+    assert {*map(tuple, limits[3:])} == {("1",)}
+
+
+def test_an_answer_that_is_too_long_is_not_read_to_its_end(
+    api: ScriptedApi, cluster: Cluster
+) -> None:
+    piece, pieces = b" " * 1_000_000, 64
+    sent: SimpleQueue[int] = SimpleQueue()
+
+    def long(request: Request) -> bool:
+        request.open_watch()
+        for number in range(pieces):
+            try:
+                request.chunk(piece)
+            except OSError:
+                sent.put(number)
+                break
+        else:
+            sent.put(pieces)
+            request.end_watch()
+        request.cut()
+        return True
+
+    api.fail("list", long)
+    with pytest.raises(TooLongError):
+        cluster.request(Call("GET", "/api/v1/nodes", PATIENCE_S, {}, most_bytes=100_000))
+    # What is on its way when the connection is closed fits the buffers of two sockets.
+    assert sent.get(timeout=PATIENCE_S) < pieces / 2
 
 
 def test_added_changed_and_deleted_nodes_arrive(
@@ -216,10 +253,13 @@ def test_a_page_that_expires_restarts_the_list(api: ScriptedApi, reflector: Refl
 
 
 def test_a_list_whose_pages_expire_twice_comes_in_one_piece(
-    api: ScriptedApi, reflector: Reflector
+    api: ScriptedApi, reflector: Reflector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(700):
         api.put_node(f"node-{number}", zone="a")
+    # A page keeps to the bound, and the whole list is beyond it.
+    whole_bytes = len(json.dumps(api.listed("nodes")))
+    monkeypatch.setattr(reflector_module, "MOST_PAGE_BYTES", whole_bytes - 1000)
     expired = refusing(410, "Expired", "The provided continue parameter is too old")
     api.fail("list", lambda _: False, expired, lambda _: False, expired)
     started(reflector)

@@ -564,6 +564,15 @@ TOGETHER = {
             "null serves health and metrics on server.port",
         ),
     ),
+    "one port for two, of which health is on every address": (
+        document(server={"port": 9000, "healthPort": 9000, "healthHost": "0.0.0.0"}),
+        Issue(
+            "server.healthPort",
+            "must not be the port of the verbs",
+            9000,
+            "null serves health and metrics on server.port",
+        ),
+    ),
     "kubeconfig that is not there": (
         document(cluster={"kubeconfig": "/nowhere/config"}),
         Issue("cluster.kubeconfig", "cannot be read: No such file or directory", "/nowhere/config"),

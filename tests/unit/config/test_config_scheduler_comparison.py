@@ -51,6 +51,13 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
             {"schedulerName": "untouched"},
         ],
     },
+    "two profiles that see all nodes": {
+        "cluster": {},
+        "profiles": [
+            filter_profile("RdmaAware", schedulerName="ml"),
+            filter_profile("RdmaAware", schedulerName="web"),
+        ],
+    },
     "no verb": {"cluster": {}, "profiles": point("queueSort", "SortA")},
 }
 Change = Callable[[dict[str, Any]], object]
@@ -381,8 +388,18 @@ DIFFERENCES: dict[str, tuple[dict[str, Any], Change, list[tuple[str, str, object
         lambda tree: tree["profiles"].append({"schedulerName": "default-scheduler"}),
         [("profiles[1].schedulerName", "untouched by plugins", "default-scheduler", "one of ml")],
     ),
+    "a profile more where kubextend is asked nothing": (
+        CONFIGURATIONS["no verb"],
+        lambda tree: tree["profiles"].append({"schedulerName": "web"}),
+        [],
+    ),
     "a sample": (
         FILTER,
+        top(percentageOfNodesToScore=None),
+        [("percentageOfNodesToScore", "a sample", 0, "percentageOfNodesToScore: 100")],
+    ),
+    "one sample for two profiles": (
+        CONFIGURATIONS["two profiles that see all nodes"],
         top(percentageOfNodesToScore=None),
         [("percentageOfNodesToScore", "a sample", 0, "percentageOfNodesToScore: 100")],
     ),
@@ -513,6 +530,14 @@ DIFFERENCES: dict[str, tuple[dict[str, Any], Change, list[tuple[str, str, object
                 "resourceName: kubextend-scheduler",
             )
         ],
+    ),
+    "the cluster's lease with the cluster's own scheduler": (
+        CONFIGURATIONS["own scheduler"],
+        top(
+            leaderElection=None,
+            profiles=[{"schedulerName": "ml"}, {"schedulerName": "default-scheduler"}],
+        ),
+        [("profiles[1].schedulerName", "untouched by plugins", "default-scheduler", "one of ml")],
     ),
     "another lease": (
         CONFIGURATIONS["own scheduler"],

@@ -220,9 +220,9 @@ def test_other_names_for_label_and_minimum() -> None:
     assert world.pre_filter(pod("a")).is_success
 
 
-def with_queue(gate: str) -> config.ExtenderConfiguration:
-    """A configuration whose queue has this gate."""
-    queue_sort = {"queueSort": {"enabled": [{"name": "PrioritySort"}]}}
+def with_queue(gate: str, *, sorts: bool = True) -> config.ExtenderConfiguration:
+    """A configuration whose queue has this gate; without a plugin that sorts there is no queue."""
+    queue_sort = {"queueSort": {"enabled": [{"name": "PrioritySort"}] if sorts else []}}
     return config.parse(
         {
             "apiVersion": "kubextend.dev/v1alpha1",
@@ -251,6 +251,13 @@ def test_a_pod_that_waits_in_the_queue_counts_as_there(
     del shows
     world = World(*ABC[:2], third, configuration=with_queue("example.com/turn"))
     assert world.pre_filter(ABC[0]).reason == reason
+
+
+def test_a_gate_that_no_queue_here_takes_off_keeps_a_pod_away() -> None:
+    configuration = with_queue(QUEUE, sorts=False)
+    assert not configuration.queues
+    world = World(*ABC[:2], gated(QUEUE), configuration=configuration)
+    assert world.pre_filter(ABC[0]).reason == TOO_FEW
 
 
 def test_only_pods_that_kube_scheduler_asks_about_are_woken_after_a_restart() -> None:

@@ -283,6 +283,19 @@ def test_normalize_score_is_not_blamed_for_scores_that_are_none(
     assert "Score plugin: TypeError: answered NoneType where an int" in said("score", plugin)
 
 
+@pytest.mark.parametrize("score", [-(2**63), -1, 101, 2**63 - 1])
+def test_a_score_of_any_size_is_for_normalize_score_to_bring_into_range(
+    said: Callable[[str, Any], str], score: int
+) -> None:
+    def fails(*_: Any) -> list[int]:
+        message = "no range"
+        raise ValueError(message)
+
+    plugin = plugin_with("score", lambda *_: score)
+    plugin.normalize_score = fails
+    assert "NormalizeScore plugin: ValueError: no range" in said("score", plugin)
+
+
 def test_an_error_says_which_node_a_filter_cannot_judge() -> None:
     plugin = plugin_with(
         "filter", lambda _state, _pod, node: Status.error("down") if node.name == "n1" else None
