@@ -81,7 +81,7 @@ def serving(*options: str) -> Iterator[Server]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [str(KUBEXTEND), "serve", f"--port={port}", "--log-level=error", *options]
+    command = [str(KUBEXTEND), "serve", f"--port={port}", "--log-level=warning", *options]
     print(f"\n$ kubextend {' '.join(_short(word) for word in command[1:])}")
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603  our own
     try:

@@ -158,8 +158,9 @@ def test_the_numbers_of_failures_are_those_of_the_code() -> None:
     assert "Two such threads" in text
     assert breaker.MOST_STUCK_THREADS == 2
     plugins, cleanup = binding._AFTER_PLUGINS, binding._AFTER_CLEANUP
-    assert f"until {plugins[0]:.0%} of it are left, or {plugins[1]:g} s".replace("%", " %") in text
-    assert f"PostBind until {cleanup[0]:.0%}, or {cleanup[1]:g} s".replace("%", " %") in text
+    for share, most_s in (plugins, cleanup):
+        assert f"done when {share * 100:g} %" in text
+        assert f"left, or {most_s:g} s where that is less" in text
     hold_s, longest_s = rejected_permits._HOLD_S, rejected_permits._LONGEST_HOLD_S
     assert f"That holds for {hold_s:g} s" in text
     assert f"up to {longest_s / 60:g} minutes" in text

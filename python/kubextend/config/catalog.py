@@ -66,7 +66,11 @@ class Catalog:
         if name in IN_TREE_PLUGINS:
             return f"{name} is kube-scheduler's own and runs there; leave it out here"
         fitting = [other for other in self._known if point is None or self._extends(other, point)]
-        return suggestion(name, fitting, f"{point} plugins" if point else "plugins")
+        hint = suggestion(name, fitting, f"{point} plugins" if point else "plugins")
+        if hint.startswith("did you mean"):
+            return hint
+        other = "" if self.of_scheduler else ", or name its class in outOfTree"
+        return f"{hint}; a plugin of your own: install its package beside kubextend{other}"
 
     def _extends(self, name: str, point: str) -> bool:
         """Return whether a plugin may extend a point; a hint must not import anything."""

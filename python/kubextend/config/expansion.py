@@ -80,9 +80,10 @@ def _enabled(
 def _refuse_unknown(
     name: str, at: Location, point: str, catalog: Catalog, findings: Findings
 ) -> None:
-    specific = None if point == _MULTI_POINT else point
-    plugin_type = PLUGIN_TYPES[specific or next(iter(PLUGIN_TYPES))]
-    complain_of_unknown(name, at, catalog, findings, kind=plugin_type, point=specific)
+    if point == _MULTI_POINT:
+        complain_of_unknown(name, at, catalog, findings)
+    else:
+        complain_of_unknown(name, at, catalog, findings, kind=PLUGIN_TYPES[point], point=point)
 
 
 def complain_of_unknown(  # noqa: PLR0913  a name, where it stands, and what it was to be

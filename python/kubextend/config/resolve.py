@@ -16,7 +16,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from kubextend.config.catalog import Catalog
 from kubextend.config.expansion import complain_of_unknown, expand
 from kubextend.config.issues import Findings, Location, issues_of
-from kubextend.config.model import PluginConfig, ResolvedProfile, SchedulerProfile
+from kubextend.config.model import ResolvedProfile, SchedulerProfile
 from kubextend.config.policies import check_policies
 from kubextend.config.queueing import (
     check_common_order,
@@ -24,6 +24,7 @@ from kubextend.config.queueing import (
     check_queue_sort,
     leave_queue,
 )
+from kubextend.config.scheduler_plugins import PLUGIN_TYPES
 
 __all__ = ["DEFAULT_SCHEDULER_NAME", "resolve"]
 
@@ -85,7 +86,7 @@ def _resolved(
         check_queue_points(at, name, profile.plugins, points, findings)
     enabled = dict.fromkeys(plugin.name for plugins in points.values() for plugin in plugins)
     where: Location = (*at, "pluginConfig")
-    found = _args_by_name(where, profile.plugin_config, enabled, catalog, findings)
+    found = _args_by_name(where, profile, enabled, catalog, findings)
     for index, config in enumerate(profile.plugin_config):
         check_policies((*where, index), config, points, catalog, findings)
     args = {
@@ -110,14 +111,16 @@ def _resolved(
 
 def _args_by_name(
     at: Location,
-    configs: Sequence[PluginConfig],
+    profile: SchedulerProfile,
     enabled: Mapping[str, None],
     catalog: Catalog,
     findings: Findings,
 ) -> dict[str, _Args]:
     found: dict[str, _Args] = {}
+    sets = [profile.plugins.at(point) for point in ("multiPoint", *PLUGIN_TYPES)]
+    named = {plugin.name for plugins in sets for plugin in plugins.enabled}
     seen: set[str] = set()
-    for index, config in enumerate(configs):
+    for index, config in enumerate(profile.plugin_config):
         where: Location = (*at, index, "name")
         if not config.name:
             findings.complain(where, "Required value", config.name)
@@ -126,7 +129,7 @@ def _args_by_name(
             findings.complain(where, message, config.name, "keep one")
         elif config.name in enabled:
             found[config.name] = _Args((*at, index, "args"), config.args, given=True)
-        else:
+        elif config.name not in named or catalog.find(config.name) or catalog.of_scheduler:
             _look_at_unused(where, config.name, catalog, findings)
         seen.add(config.name)
     return found

@@ -372,7 +372,8 @@ def test_a_kube_scheduler_configuration_without_profiles_lets_every_pod_through(
             (
                 "profiles[0].plugins.filter.enabled[0].name: "
                 'FilterPlugin "Coscheduling" does not exist '
-                "(known filter plugins: HighCommPodFilter, LabelMatch, RdmaAware, test-plugin)"
+                "(known filter plugins: HighCommPodFilter, LabelMatch, RdmaAware, test-plugin; "
+                "a plugin of your own: install its package beside kubextend)"
             ),
         ),
         (

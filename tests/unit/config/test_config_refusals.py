@@ -12,6 +12,9 @@ from kubextend.errors import ConfigError, Issue
 
 FILTERS = "known filter plugins: HighCommPodFilter, LabelMatch, RdmaAware, test-plugin"
 PLUGINS = f"known plugins: {', '.join(sorted(KNOWN))}"
+OF_ONES_OWN = (
+    "a plugin of your own: install its package beside kubextend, or name its class in outOfTree"
+)
 EXTENDER_FIELDS = (
     "known fields: bind, httpTimeout, ignorable, managedResources, maxHeldPods, "
     "maxHeldPodsPerNamespace, nodeCacheCapable, permitMaxWait, tlsConfig, urlPrefix"
@@ -352,16 +355,32 @@ PROFILES = {
             "profiles[0].plugins.permit.enabled[0].name",
             'PermitPlugin "Quorum" does not exist',
             "Quorum",
-            "known permit plugins: Gang, test-plugin",
+            f"known permit plugins: Gang, test-plugin; {OF_ONES_OWN}",
         ),
     ),
     "unknown plugin at no point in particular": (
         plugins(multiPoint=named("Quorum")),
         Issue(
             "profiles[0].plugins.multiPoint.enabled[0].name",
-            'PreFilterPlugin "Quorum" does not exist',
+            'plugin "Quorum" does not exist',
             "Quorum",
-            PLUGINS,
+            f"{PLUGINS}; {OF_ONES_OWN}",
+        ),
+    ),
+    "a plugin misspelled where it is enabled and where it has its args": (
+        document(
+            profiles=[
+                {
+                    "plugins": {"multiPoint": named("LabelMach")},
+                    "pluginConfig": [{"name": "LabelMach", "args": {}}],
+                }
+            ]
+        ),
+        Issue(
+            "profiles[0].plugins.multiPoint.enabled[0].name",
+            'plugin "LabelMach" does not exist',
+            "LabelMach",
+            f"did you mean LabelMatch? {PLUGINS}",
         ),
     ),
     "an in-tree plugin": (
