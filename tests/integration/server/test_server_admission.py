@@ -81,10 +81,9 @@ def test_chunks_are_counted_while_they_come() -> None:
         eventually(lambda: in_flight(verbs) == 500)
         connection.send(b"1f5\r\n" + b" " * 501 + b"\r\n")
         assert connection.answer().status == 503
-        connection.send(b"0\r\n\r\n")
+        assert connection.is_closed()
         # The client may read the answer before the server has given the bytes back.
         eventually(lambda: in_flight(verbs) == 0)
-        assert connection.post("/filter", request("filter")).status == 200
 
 
 def test_who_waits_for_leave_to_send_is_refused_without_it() -> None:
