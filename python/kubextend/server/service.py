@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import uvicorn
 from starlette.applications import Starlette
@@ -34,6 +34,9 @@ _BACKLOG = 2048
 _GRACE_S = 25
 _LAST_WORDS_S = 1
 _FULL_GAP_S = 10.0
+_HANDSHAKE_S = 5.0
+# TLS connections besides those that a listener may have: a handshake ends soon.
+_HANDSHAKES = 512
 _DESCRIPTORS_LOOK_S = 5.0
 # More than the connections that any listener may have.
 _MOST_DESCRIPTORS = 65_536
@@ -124,6 +127,7 @@ class Service:
             ]
             loop_factory = self._servers[0].config.get_loop_factory()
             with asyncio.Runner(loop_factory=loop_factory) as runner:
+                _shorten_handshakes(runner.get_loop())
                 runner.run(self._serve())
 
     def drain(self) -> None:
@@ -162,7 +166,12 @@ class Service:
         )
         tls = None
         if listener.tls is not None:
-            tls = reloader = TlsReloader(listener.tls, self._metrics.certificate_reload)
+            tls = reloader = TlsReloader(
+                listener.tls,
+                self._metrics.certificate_reload,
+                most_connections=listener.most_connections + _HANDSHAKES,
+                on_full=partial(self._note_full, listener),
+            )
             self._metrics.certificate_not_after.set_function(lambda: reloader.not_after_s)
         config = _uvicorn_config(listener, settings, tls, max(1, _GRACE_S - int(self._drain_s)))
         return _Server(listener, bound, config, tls, self._end_without_bindings)
@@ -316,6 +325,20 @@ def _always(
 ) -> Callable[[uvicorn.Config, Callable[[], ssl.SSLContext]], ssl.SSLContext]:
     """Return the factory that uvicorn asks for a context."""
     return lambda _config, _default: context
+
+
+def _shorten_handshakes(loop: asyncio.AbstractEventLoop) -> None:
+    """Give the clients of every TLS server of this loop some seconds for their handshake.
+
+    uvicorn makes the servers, and leaves them the minute that event loops give by default.
+    """
+    create = loop.create_server
+
+    async def create_server(*args: Any, **kwargs: Any) -> asyncio.Server:
+        limit_s = None if kwargs.get("ssl") is None else _HANDSHAKE_S
+        return await create(*args, ssl_handshake_timeout=limit_s, **kwargs)
+
+    loop.create_server = create_server  # type: ignore[method-assign]
 
 
 def _bound_socket(listener: Listener) -> socket.socket:

@@ -1,3 +1,4 @@
+import socket
 import ssl
 from collections.abc import Iterator
 from datetime import timedelta
@@ -9,7 +10,8 @@ from live_server import Connection, port_of, request, serving, some_verbs
 from server_certificates import Authority, Pair
 
 from kubextend.errors import KubextendError
-from kubextend.server import TlsFiles
+from kubextend.server import TlsFiles, service
+from kubextend.server.connection.tls import TlsReloader
 from kubextend.verbs import Verbs
 
 
@@ -160,3 +162,35 @@ def test_an_encrypted_key_is_named_and_nobody_is_asked_for_its_password(
     )
     with pytest.raises(KubextendError, match=r"encrypted\.key is encrypted"):
         TlsFiles(server_pair.cert_file, encrypted).context()
+
+
+def test_a_handshake_that_does_not_end_is_cut_off(
+    authority: Authority, server_pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "_HANDSHAKE_S", 0.1)
+    tls = TlsFiles(server_pair.cert_file, server_pair.key_file)
+    with serving(some_verbs(), tls=tls) as url:
+        # Half of the minute that event loops give.
+        with socket.create_connection(("127.0.0.1", port_of(url)), timeout=30) as silent:
+            assert silent.recv(1) == b""
+        with Connection(url, tls=client(authority)) as connection:
+            assert connection.get("/livez").status == 200
+
+
+def test_connections_count_before_their_handshake_and_until_they_end(server_pair: Pair) -> None:
+    told: list[str] = []
+    files = TlsFiles(server_pair.cert_file, server_pair.key_file)
+    context = TlsReloader(
+        files, lambda _loaded: None, most_connections=2, on_full=lambda: told.append("full")
+    ).context
+
+    def connection() -> ssl.SSLObject:
+        return context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)
+
+    held = [connection(), connection()]
+    with pytest.raises(ssl.SSLError, match="too many"):
+        connection()
+    assert told == ["full"]
+    held.pop()
+    held.append(connection())
+    assert told == ["full"]

@@ -118,6 +118,16 @@ def test_a_client_that_waits_for_100_continue_hears_it_where_its_body_is_read(re
     assert (b"connection: close" in received) is not reads
 
 
+def test_a_client_of_http_1_0_knows_no_100_continue() -> None:
+    async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await answer(send, b"ab")
+
+    head = b"POST /a HTTP/1.0\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
+    received, _ = heard(app, head, b"{}")
+    assert received.startswith(b"HTTP/1.1 200 ")
+
+
 def test_all_who_receive_hear_that_the_client_is_gone() -> None:
     heard_of: list[str] = []
 

@@ -369,7 +369,8 @@ class HttpConnection(asyncio.Protocol):
                 and not self._parser.should_upgrade()
                 and not self._settings.is_draining()
             ),
-            expects_continue=any(
+            expects_continue=scope["http_version"] == "1.1"
+            and any(
                 name == b"expect" and value.lower() == b"100-continue"
                 for name, value in self._headers
             ),

@@ -7,6 +7,7 @@ import asyncio
 import hashlib
 import logging
 import ssl
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,6 +122,8 @@ class TlsReloader:
     Args:
         files: hold the certificates.
         on_reload: called whenever the files have changed, with whether they are valid.
+        most_connections: how many may be open, with those whose handshake is under way.
+        on_full: called when a connection is closed since there are too many.
 
     Attributes:
         context: of the listener.
@@ -130,11 +133,20 @@ class TlsReloader:
         certificate has expired.
     """
 
-    def __init__(self, files: TlsFiles, on_reload: Callable[[bool], None]) -> None:
+    def __init__(
+        self,
+        files: TlsFiles,
+        on_reload: Callable[[bool], None],
+        *,
+        most_connections: int = 4608,
+        on_full: Callable[[], object] = lambda: None,
+    ) -> None:
         self._files = files
         self._on_reload = on_reload
         self._seen: bytes | str = files.fingerprint()
         self.context = _CurrentContext.first(files.context())
+        self.context.most_connections = most_connections
+        self.context.on_full = on_full
         self.not_after_s = files.not_after_s()
 
     async def watch(self, every_s: float) -> None:
@@ -171,18 +183,31 @@ class TlsReloader:
 
 
 class _CurrentContext(ssl.SSLContext):
-    """Hands every new connection to the current context."""
+    """Hands every new connection to the current context, and counts what lives of them.
+
+    A listener counts a connection when its handshake is over, which a client may never begin.
+    """
 
     current: ssl.SSLContext
+    most_connections: int
+    on_full: Callable[[], object]
+    _open: weakref.WeakSet[ssl.SSLObject]
 
     @classmethod
     def first(cls, context: ssl.SSLContext) -> "_CurrentContext":
         made = cls(ssl.PROTOCOL_TLS_SERVER)
         made.current = context
+        made._open = weakref.WeakSet()
         return made
 
     def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
-        return self.current.wrap_bio(*args, **kwargs)
+        if len(self._open) >= self.most_connections:
+            self.on_full()
+            message = "too many connections"
+            raise ssl.SSLError(message)
+        made = self.current.wrap_bio(*args, **kwargs)
+        self._open.add(made)
+        return made
 
 
 def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> Any:
