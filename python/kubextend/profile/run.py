@@ -144,13 +144,21 @@ class Run:
         finally:
             self._end_call = None
 
-    def failed(self, plugin: str, extension_point: str, uid: str) -> None:
-        """The plugin raised, or answered what it may not, about the pod of this UID."""
+    def failed(self, plugin: str, extension_point: str, namespace: str) -> None:
+        """The plugin raised, or answered what it may not, about a pod of this namespace."""
         if self._abandoned:
             return
         self._admissions.pop(plugin, None)
         self._failed.add(PluginCall(plugin, extension_point))
-        self._breakers.failed(plugin, extension_point, uid)
+        self._breakers.failed(plugin, extension_point, namespace)
+
+    def met_truncated_pod(self, plugin: str, extension_point: str) -> None:
+        """The plugin asked for a part of a pod that is not kept, which tells nothing of itself."""
+        if self._abandoned:
+            return
+        self._failed.add(PluginCall(plugin, extension_point))
+        if self._admissions.pop(plugin, None) is Admission.PROBE:
+            self._breakers.unprobed(plugin)
 
     def hung(self, plugin: str) -> None:
         """It was waited for in vain."""
