@@ -95,7 +95,7 @@ class Breakers:
             return Admission.PROBE
 
     def failed(self, plugin: str, extension_point: str, namespace: str) -> None:
-        """The plugin failed for a pod; for the third namespace in ten seconds its breaker opens.
+        """Count a failure for a pod; the third namespace in ten seconds opens the breaker.
 
         A tenant may create any number of pods that a plugin cannot judge, and must stop nobody
         else. For the same reason a probe that fails tells nothing but that: the next call is

@@ -153,7 +153,7 @@ class Run:
         self._breakers.failed(plugin, extension_point, namespace)
 
     def met_truncated_pod(self, plugin: str, extension_point: str) -> None:
-        """The plugin asked for a part of a pod that is not kept, which tells nothing of itself."""
+        """Leave the breaker as it is: the plugin asked for a part of a pod that is not kept."""
         if self._abandoned:
             return
         self._failed.add(PluginCall(plugin, extension_point))
@@ -161,7 +161,7 @@ class Run:
             self._breakers.unprobed(plugin)
 
     def hung(self, plugin: str) -> None:
-        """It was waited for in vain."""
+        """Open the breaker of a plugin that was waited for in vain."""
         self._admissions.pop(plugin, None)
         self._breakers.hung(plugin)
 
