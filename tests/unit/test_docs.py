@@ -152,8 +152,8 @@ def test_the_numbers_of_failures_are_those_of_the_code() -> None:
     hang, retry = in_time._SHARE, in_time._FIRST_TRY_SHARE
     assert f"| {retry:.0%} | prioritize".replace("%", " %") in text
     assert f"| {hang:.0%} | the verb is answered".replace("%", " %") in text
-    assert f"fails for three pods within {breaker.FAILURE_WINDOW_S:g} s" in text
-    assert breaker.MOST_FAILING_PODS == 3
+    assert f"fails for pods of three namespaces within {breaker.FAILURE_WINDOW_S:g} s" in text
+    assert breaker.MOST_FAILING_NAMESPACES == 3
     assert f"while it is open, {breaker.OPEN_S:g} s" in text
     assert "Two such threads" in text
     assert breaker.MOST_STUCK_THREADS == 2

@@ -7,6 +7,7 @@ lost only if the API refuses it for good.
 
 from __future__ import annotations
 
+import logging
 import time
 from datetime import UTC, datetime
 from functools import partial
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from kubextend.cluster.client import Cluster
     from kubextend.core import Pod
+
+log = logging.getLogger(__name__)
 
 CONDITION = "kubextend.dev/Activated"
 REASON = "NodesChanged"
@@ -66,20 +69,28 @@ class Activator:
         return self._outbox.stats
 
     def activate(self, pods: Iterable[Pod]) -> None:
-        """Make kube-scheduler try each pod again, soon. Never waits.
+        """Make kube-scheduler try each pod again, soon. Never waits, never raises.
 
-        A pod that already waits for its patch is patched once.
+        A pod that already waits for its patch is patched once. A pod that cannot be woken
+        keeps no other pod from being woken.
         """
         for pod in pods:
-            if is_addressable(pod):
-                path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
-                self._outbox.put(Letter.about(pod, pod.uid, partial(self._patch, path, pod.uid)))
-            else:
+            try:
+                self._wake(pod)
+            except Exception:
                 self.stats.dropped += 1
+                log.exception("pod %s/%s cannot be woken", pod.namespace, pod.name)
 
     def stop(self) -> None:
         """Begin no further patch, and drop the waiting ones."""
         self._outbox.stop()
+
+    def _wake(self, pod: Pod) -> None:
+        if is_addressable(pod):
+            path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
+            self._outbox.put(Letter.about(pod, pod.uid, partial(self._patch, path, pod.uid)))
+        else:
+            self.stats.dropped += 1
 
     def _patch(self, path: str, uid: str) -> Call:
         body = patch(uid, next(self._generation), datetime.now(UTC))

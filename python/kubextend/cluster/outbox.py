@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kubextend.cluster.call import CONFLICT, NOT_FOUND, RefusedError, UnreachableError
 from kubextend.cluster.turns import Turns
+from kubextend.errors import TruncatedPodError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,8 +69,15 @@ class Letter:
     @classmethod
     def about(cls, pod: Pod, key: str, write: Callable[[], Call]) -> Letter:
         """Make a call about a pod, without keeping the pod, whose size its creator chooses."""
-        group = hash(frozenset(pod.labels.items()))
-        return cls(key, write, pod.namespace, pod.name, group)
+        return cls(key, write, pod.namespace, pod.name, _group_of(pod))
+
+
+def _group_of(pod: Pod) -> int:
+    """Return a number that pods with equal labels share; pods without kept labels share 0."""
+    try:
+        return hash(frozenset(pod.labels.items()))
+    except TruncatedPodError:
+        return 0
 
 
 class TokenBucket:

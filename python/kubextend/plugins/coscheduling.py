@@ -12,13 +12,14 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from kubextend import core
+from kubextend.errors import TruncatedPodError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle, HeldPod
 from kubextend.framework.plugin import Rejection
@@ -46,6 +47,7 @@ _TOO_FEW = "pod group has fewer pods than its minimum"
 _DENIED = "pod group was rejected a moment ago"
 _WAITING = "waiting for other pods of the pod group"
 _GIVEN_UP = "pod group was rejected because of another of its pods"
+_UNLISTED = "pods of the pod group cannot be listed"
 
 _Key = tuple[str, str, str]
 """Scheduler name, namespace and name of a group."""
@@ -120,13 +122,15 @@ class _Group:
     Attributes:
         permitted: UIDs of pods that reached Permit, and did not fail since.
         waiting: by UID, pods that were told to wait and neither allowed nor rejected since.
-        turned_away: pods that were rejected because of the group, and that nothing else wakes.
+        turned_away: pods that were rejected because of the group, and that nothing else wakes; not
+            all of them where they are many.
         probe: the pod that is tried when the backoff ends; the others follow when a pod of the
             group reaches Permit.
         wake_all: whether a pod reached Permit since the group was last given up.
         given_up: how often in a row the group was given up.
         denied_until_s: the end of the backoff.
-        met_before: whether an earlier process may have turned pods away.
+        may_be_more: whether pods were turned away that are not remembered: by an earlier process,
+            before the group itself was forgotten, or more than are remembered.
     """
 
     permitted: set[str] = field(default_factory=set)
@@ -136,7 +140,7 @@ class _Group:
     wake_all: bool = False
     given_up: int = 0
     denied_until_s: float = float("-inf")
-    met_before: bool = True
+    may_be_more: bool = True
     roster: _Roster | None = None
     settle_timer: asyncio.TimerHandle | None = None
     wake_timer: asyncio.TimerHandle | None = None
@@ -163,7 +167,6 @@ class Coscheduling:
         self._args = args
         self._handle = handle
         self._clock = clock
-        self._began = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._lock = threading.Lock()
         self._groups: OrderedDict[_Key, _Group] = OrderedDict()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -185,7 +188,11 @@ class Coscheduling:
             with self._lock:
                 group.probe = group.probe or pod
             return Status.unresolvable(_DENIED)
-        there = self._roster(gang.key, group).there
+        try:
+            there = self._roster(gang.key, group).there
+        except TruncatedPodError as error:
+            self._turn_away(group, pod)
+            return Status.unresolvable(_unlisted(error))
         with self._lock:
             there.add(pod.uid)
             number = len(there)
@@ -203,11 +210,14 @@ class Coscheduling:
         if gang is None or gang.min_available is None:
             return Status.unschedulable("the pod belongs to no pod group")
         group = self._group(gang.key)
-        missing = gang.min_available - self._counted(gang.key, group)
+        try:
+            missing = gang.min_available - self._counted(gang.key, group)
+        except TruncatedPodError as error:
+            return Status.unschedulable(_unlisted(error))
         if missing <= gang.min_available * _SMALL_GAP:
             return Status.unschedulable("the pod group may still become complete")
         if group.waiting and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._give_up, group)
+            self._loop.call_soon_threadsafe(self._give_up, gang.key, group)
         return Status.unschedulable(_GIVEN_UP, f"{missing} of {gang.min_available} are missing")
 
     async def reserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
@@ -223,7 +233,7 @@ class Coscheduling:
         group.permitted.discard(pod.uid)
         group.waiting.pop(pod.uid, None)
         self._turn_away(group, pod)
-        self._give_up(group)
+        self._give_up(gang.key, group)
 
     async def post_bind(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
         """Note that the pod waits no longer, whoever let it in."""
@@ -247,12 +257,16 @@ class Coscheduling:
         with self._lock:
             group.turned_away.pop(pod.uid, None)
         group.permitted.add(pod.uid)
+        try:
+            complete = self._is_complete(gang.key, gang.min_available, group)
+            number = self._counted(gang.key, group)
+        except TruncatedPodError as error:
+            return Status.unresolvable(_unlisted(error))
         self._wake_later(gang.key, group)
-        if self._is_complete(gang.key, gang.min_available, group):
+        if complete:
             group.given_up = 0
             self._settle(group, self._allow)
             return Status.success()
-        number = self._counted(gang.key, group)
         now_s = asyncio.get_running_loop().time()
         group.waiting[pod.uid] = _Told(now_s + _LONGEST_PERMIT_S)
         detail = f"{number} of {gang.min_available}"
@@ -339,11 +353,12 @@ class Coscheduling:
 
     def _turn_away(self, group: _Group, pod: core.Pod) -> None:
         with self._lock:
-            group.turned_away[pod.uid] = pod
-            if len(group.turned_away) > _TURNED_AWAY:
-                group.turned_away.popitem(last=False)
+            if len(group.turned_away) < _TURNED_AWAY:
+                group.turned_away[pod.uid] = pod
+            else:
+                group.may_be_more |= pod.uid not in group.turned_away
 
-    def _give_up(self, group: _Group) -> None:
+    def _give_up(self, key: _Key, group: _Group) -> None:
         """Reject all held pods of a group; call this on the event loop."""
         group.wake_all = False
         now_s = self._clock()
@@ -354,7 +369,7 @@ class Coscheduling:
             group.denied_until_s = now_s + backoff_s
             if group.wake_timer is not None:
                 group.wake_timer.cancel()
-            self._wake_in(backoff_s, group)
+            self._wake_in(backoff_s, key, group)
         self._settle(group, self._reject)
 
     def _allow(self, held: HeldPod) -> None:
@@ -399,46 +414,61 @@ class Coscheduling:
 
     def _wake_later(self, key: _Key, group: _Group) -> None:
         """Activate the pods that were turned away, once they would no longer be turned away."""
-        if group.met_before:
-            group.met_before = False
-            for older in filter(self._is_older, self._members(key)):
-                self._turn_away(group, older)
         group.wake_all = True
         if group.wake_timer is None:
-            self._wake_in(group.denied_until_s - self._clock(), group)
+            self._wake_in(group.denied_until_s - self._clock(), key, group)
 
-    def _is_older(self, pod: core.Pod) -> bool:
-        """Return whether an earlier process may have turned the pod away."""
-        if pod.node_name or pod.scheduling_gates:
-            return False
-        return pod.creation_timestamp < self._began
-
-    def _wake_in(self, seconds: float, group: _Group) -> None:
+    def _wake_in(self, seconds: float, key: _Key, group: _Group) -> None:
         if seconds > 0:
             loop = asyncio.get_running_loop()
-            group.wake_timer = loop.call_later(seconds, self._wake, group)
+            group.wake_timer = loop.call_later(seconds, self._wake, key, group)
         else:
-            self._wake(group)
+            self._wake(key, group)
 
-    def _wake(self, group: _Group) -> None:
+    def _wake(self, key: _Key, group: _Group) -> None:
         """Activate some of the pods that were turned away, and the rest in the next seconds."""
         group.wake_timer = None
+        # While pods cannot be listed none reaches Permit: the next that does recalls the others.
+        with suppress(TruncatedPodError):
+            self._recall(key, group)
         with self._lock:
             pods = self._to_wake(group)
         if pods:
             self._handle.activate(pods)
         if group.wake_all and group.turned_away:
-            self._wake_in(1.0, group)
+            self._wake_in(1.0, key, group)
+
+    def _recall(self, key: _Key, group: _Group) -> None:
+        """Pods that are not remembered, and that were turned away for all that is known, are."""
+        if not (group.wake_all and group.may_be_more):
+            return
+        parked = [pod for pod in self._members(key) if _may_be_parked(pod)]
+        with self._lock:
+            group.may_be_more = False
+            for pod in parked:
+                group.turned_away.setdefault(pod.uid, pod)
 
     def _to_wake(self, group: _Group) -> list[core.Pod]:
         probe, group.probe = group.probe, None
         if not group.wake_all:
             # No pod has reached Permit: one pod finds out whether that is still so.
-            if probe is None or group.turned_away.pop(probe.uid, None) is None:
+            if probe is None or probe.uid in group.permitted:
                 return []
+            group.turned_away.pop(probe.uid, None)
             return [probe]
         for uid in group.permitted & group.turned_away.keys():
             del group.turned_away[uid]
         size = len(group.turned_away)
         number = min(size, max(_WOKEN_PER_S, -(-size // _WAKE_WITHIN_S)))
         return [group.turned_away.popitem(last=False)[1] for _ in range(number)]
+
+
+def _may_be_parked(pod: core.Pod) -> bool:
+    """Whether kube-scheduler has called the pod unschedulable, and asks about it no more."""
+    unplaced = not (pod.node_name or pod.scheduling_gates)
+    return unplaced and pod.scheduled_reason == "Unschedulable"
+
+
+def _unlisted(error: TruncatedPodError) -> str:
+    """Why no group of a namespace can be counted: one of its pods is kept without its labels."""
+    return f"{_UNLISTED}: {error}"

@@ -16,8 +16,7 @@ __all__ = ["Admission", "Breakers", "PluginHealth"]
 
 _LOGGER = logging.getLogger(__name__)
 
-MOST_FAILING_PODS: Final = 3
-MOST_KNOWN_PODS: Final = 100
+MOST_FAILING_NAMESPACES: Final = 3
 FAILURE_WINDOW_S: Final = 10.0
 OPEN_S: Final = 30.0
 MOST_STUCK_THREADS: Final = 2
@@ -50,14 +49,12 @@ class _Breaker:
     """The breaker of one plugin.
 
     Attributes:
-        failing: by extension point, the UIDs of pods that the plugin failed for with no success
-            since, each with the time of the failure.
-        opened_for: UIDs of the pods that the plugin failed for when the breaker opened.
+        failing: by extension point, the namespaces of pods that the plugin failed for with no
+            success since, each with the time of the failure.
         open_until_s: when the plugin may be called again; None: at any time.
     """
 
     failing: dict[str, dict[str, float]] = field(default_factory=dict)
-    opened_for: set[str] = field(default_factory=set)
     open_until_s: float | None = None
     probing: bool = False
     stuck_threads: int = 0
@@ -97,23 +94,22 @@ class Breakers:
             breaker.probing = True
             return Admission.PROBE
 
-    def failed(self, plugin: str, extension_point: str, uid: str) -> None:
-        """Note a failure; the breaker opens for a failed probe, or for three pods in ten seconds.
+    def failed(self, plugin: str, extension_point: str, namespace: str) -> None:
+        """Note a failure for a pod; the third namespace in ten seconds opens the breaker.
 
-        kube-scheduler retries one pod that a plugin cannot judge again and again, and that pod must
-        not stop the others.
+        A tenant may create any number of pods that a plugin cannot judge, and must stop no other
+        tenant. A failed probe therefore opens nothing: the next call is another probe.
         """
         now = self._clock()
         with self._lock:
             breaker = self._breakers.setdefault(plugin, _Breaker())
-            pods = breaker.failing.setdefault(extension_point, {})
-            pods[uid] = now
-            for old in [uid for uid, at_s in pods.items() if now - at_s > FAILURE_WINDOW_S]:
-                del pods[old]
-            if breaker.probing and uid in breaker.opened_for:
-                breaker.probing = False
-            elif breaker.probing or len(pods) >= MOST_FAILING_PODS:
-                self._open(plugin, breaker, "it keeps failing", set(pods))
+            failing = breaker.failing.setdefault(extension_point, {})
+            failing[namespace] = now
+            for old in [each for each, at_s in failing.items() if now - at_s > FAILURE_WINDOW_S]:
+                del failing[old]
+            breaker.probing = False
+            if len(failing) >= MOST_FAILING_NAMESPACES:
+                self._open(plugin, breaker, "it keeps failing")
 
     def succeeded(self, plugin: str, extension_point: str) -> None:
         """Note a successful call: earlier failures at this point were those of single pods."""
@@ -126,7 +122,7 @@ class Breakers:
         """Open the breaker, because a call of the plugin was given up."""
         with self._lock:
             breaker = self._breakers.setdefault(plugin, _Breaker())
-            self._open(plugin, breaker, "a call of it hung", set())
+            self._open(plugin, breaker, "a call of it hung")
 
     def recovered(self, plugin: str) -> None:
         """Close the breaker after a successful probe."""
@@ -169,9 +165,7 @@ class Breakers:
         ]
         return "; ".join(stuck)
 
-    def _open(self, plugin: str, breaker: _Breaker, why: str, pods: set[str]) -> None:
-        known = len(breaker.opened_for) < MOST_KNOWN_PODS and breaker.probing
-        breaker.opened_for = pods | (breaker.opened_for if known else set())
+    def _open(self, plugin: str, breaker: _Breaker, why: str) -> None:
         breaker.probing = False
         breaker.failing.clear()
         breaker.open_until_s = self._clock() + OPEN_S

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from kubextend import core
-from kubextend.errors import PluginError
+from kubextend.errors import PluginError, TruncatedPodError
 from kubextend.framework.plugin import Plugin
 from kubextend.framework.status import Code, Status
 from kubextend.framework.wrong_answer import check_status, wrong_answer
@@ -204,9 +204,11 @@ def _failed(
     run: Run | None, plugin: Plugin, point: str, error: BaseException, pod: core.Pod | None
 ) -> PluginError:
     """Return the PluginError to raise where the plugin raised."""
-    if run is not None:
-        run.failed(plugin.name, point, "" if pod is None else pod.uid)
     cause = _cause(error)
+    if run is not None and _is_of_a_truncated_pod(cause):
+        run.met_truncated_pod(plugin.name, point)
+    elif run is not None:
+        run.failed(plugin.name, point, "" if pod is None else pod.namespace)
     node = error.node if isinstance(error, AtNodeError | PluginError) else ""
     # The runner raises PluginError for a wrong answer. Another process reports a plugin's failure
     # by PluginError, maybe at an inner extension point.
@@ -221,6 +223,11 @@ def _cause(error: BaseException) -> BaseException:
     """Return the error that the plugin itself raised."""
     cause = error.__cause__ if isinstance(error, AtNodeError) else None
     return error if cause is None else cause
+
+
+def _is_of_a_truncated_pod(error: BaseException) -> bool:
+    """Return whether a plugin raised because of a pod that is too large to be kept whole."""
+    return any(isinstance(each, TruncatedPodError) for each in (error, error.__cause__))
 
 
 def _times_cancelled() -> int:

@@ -144,16 +144,24 @@ class Run:
         finally:
             self._end_call = None
 
-    def failed(self, plugin: str, extension_point: str, uid: str) -> None:
-        """Note that the plugin raised, or returned a wrong value, for the pod of this UID."""
+    def failed(self, plugin: str, extension_point: str, namespace: str) -> None:
+        """Note that the plugin raised, or returned a wrong value, for a pod of this namespace."""
         if self._abandoned:
             return
         self._admissions.pop(plugin, None)
         self._failed.add(PluginCall(plugin, extension_point))
-        self._breakers.failed(plugin, extension_point, uid)
+        self._breakers.failed(plugin, extension_point, namespace)
+
+    def met_truncated_pod(self, plugin: str, extension_point: str) -> None:
+        """Leave the breaker as it is: the plugin asked for a part of a pod that is not kept."""
+        if self._abandoned:
+            return
+        self._failed.add(PluginCall(plugin, extension_point))
+        if self._admissions.pop(plugin, None) is Admission.PROBE:
+            self._breakers.unprobed(plugin)
 
     def hung(self, plugin: str) -> None:
-        """Note that the plugin did not answer in time."""
+        """Open the breaker of a plugin that did not answer in time."""
         self._admissions.pop(plugin, None)
         self._breakers.hung(plugin)
 

@@ -21,7 +21,6 @@ __all__ = ["PluginStarts"]
 
 _POINT: Final = "Start"
 _DEADLINE_S: Final = 30.0
-# A breaker opens at three failures in ten seconds.
 _FIRST_PAUSE_S: Final = 5.0
 _LONGEST_PAUSE_S: Final = 30.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from dataclasses import dataclass
@@ -9,11 +10,15 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from kubextend.core import PodStore
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from scripted_api import Request
+
+    from kubextend.core import Pod
 
 PATIENCE_S = 60.0
 
@@ -68,3 +73,13 @@ class Held:
         del request
         assert self.go_on.wait(PATIENCE_S)
         return False
+
+
+def unlabelled(name: str, namespace: str = "default") -> Pod:
+    """A pod that the watch brought with more labels than are kept."""
+    labels = {f"k{number}": "v" for number in range(1000)}
+    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "labels": labels}
+    event = {"type": "ADDED", "object": {"metadata": metadata}}
+    found = PodStore(max_pod_bytes=4096).apply(json.dumps(event).encode()).pod
+    assert found is not None
+    return found

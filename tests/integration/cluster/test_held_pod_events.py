@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
-from cluster_world import Clock, Held
+from cluster_world import Clock, Held, unlabelled
 from scripted_api import Request, ScriptedApi, lost_request, refusing
 
 from kubextend.cluster import EventRecorder, list_set_aside
@@ -80,6 +80,13 @@ def test_a_pod_that_is_set_aside_has_one_event_that_says_why(
     assert told(api) == ["web", "last"]
     assert (api.events[0]["reason"], api.events[0]["type"]) == ("SetAside", "Warning")
     assert list_set_aside(cluster) == {"uid-web": "too large"}
+
+
+def test_a_pod_kept_without_labels_has_its_event_too(
+    api: ScriptedApi, recorder: EventRecorder, eventually: Callable[..., None]
+) -> None:
+    recorder.set_aside(unlabelled("large"), "too large")
+    eventually(lambda: told(api) == ["large"])
 
 
 def test_events_of_others_say_nothing_of_the_queue(api: ScriptedApi, cluster: Cluster) -> None:

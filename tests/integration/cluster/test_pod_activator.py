@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
-from cluster_world import Clock, Held
+from cluster_world import Clock, Held, unlabelled
 from scripted_api import Request, ScriptedApi, lost_request, refusing
 
 from kubextend.cluster import Activator
@@ -166,6 +166,42 @@ def test_a_refusal_for_good_is_counted_and_said_once(
     (said,) = [record.getMessage() for record in caplog.records]
     assert said.startswith("pods cannot be woken: PATCH /api/v1/namespaces/default/pods/a/status")
     assert said.endswith("403 cannot patch pods/status")
+
+
+def test_a_pod_kept_without_labels_is_woken_and_so_are_those_behind_it(
+    api: ScriptedApi, activator: Activator, eventually: Callable[..., None]
+) -> None:
+    for name in ("a", "large", "b"):
+        api.put_pod(name, f"uid-{name}")
+    activator.activate([*parked("a"), unlabelled("large"), *parked("b")])
+    eventually(lambda: activator.stats.sent == 3)
+
+
+class Unreadable:
+    """A pod of which nothing but its name can be read."""
+
+    namespace, name = "default", "odd"
+
+    @property
+    def uid(self) -> str:
+        message = "no UID"
+        raise RuntimeError(message)
+
+
+def test_a_pod_that_cannot_be_woken_is_counted_and_named_and_those_behind_it_are_woken(
+    api: ScriptedApi,
+    activator: Activator,
+    eventually: Callable[..., None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    odd: Pod = Unreadable()  # type: ignore[assignment]
+    for name in "ab":
+        api.put_pod(name, f"uid-{name}")
+    activator.activate([*parked("a"), odd, *parked("b")])
+    assert activator.stats.dropped == 1
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said == "pod default/odd cannot be woken"
+    eventually(lambda: activator.stats.sent == 2)
 
 
 def test_a_slow_api_never_makes_the_caller_wait(

@@ -58,6 +58,18 @@ def pod(
     }
 
 
+def parked(name: str, **more: Any) -> Json:
+    """A pod that kube-scheduler called unschedulable."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    return pod(name, **more) | {"status": {"phase": "Pending", "conditions": [condition]}}
+
+
+def unlabelled(name: str, namespace: str = "ml") -> Json:
+    """A pod with more labels than are kept."""
+    labels = {f"k{number}": "v" for number in range(5000)}
+    return pod(name, namespace=namespace, labels=labels)
+
+
 def read(shown: Json) -> core.Pod:
     found = core.read_args(json.dumps({"Pod": shown, "NodeNames": []}).encode()).pod
     assert found is not None
@@ -78,7 +90,7 @@ class World:
     synced = True
 
     def __init__(self, *pods: Json, configuration: object = None, **args: Any) -> None:
-        self.store = core.PodStore()
+        self.store = core.PodStore(max_pod_bytes=64 << 10)
         self.watch(*pods)
         self.now_s = 0.0
         self.activator = Activator()
@@ -262,10 +274,9 @@ def test_a_gate_that_no_queue_here_takes_off_keeps_a_pod_away() -> None:
 
 def test_only_pods_that_kube_scheduler_asks_about_are_woken_after_a_restart() -> None:
     async def scenario() -> None:
-        old = {"creationTimestamp": "2020-01-01T00:00:00Z"}
-        theirs = pod("theirs", **old) | {"spec": THEIRS}
-        queued = pod("queued", **old) | {"spec": gated(QUEUE)["spec"]}
-        a, c, d = pod("a", **old), pod("c"), pod("d")
+        theirs = parked("theirs") | {"spec": THEIRS}
+        queued = parked("queued") | {"spec": gated(QUEUE)["spec"]}
+        a, c, d = parked("a"), pod("c"), pod("d")
         world = World(a, theirs, queued, c, d, configuration=with_queue(QUEUE))
         held = world.binding(c)
         await until(lambda: len(world.waiting) == 1)
@@ -406,9 +417,9 @@ def test_those_that_timed_out_are_activated_after_the_backoff() -> None:
     run(scenario())
 
 
-def test_after_a_restart_older_pods_are_activated_once() -> None:
+def test_after_a_restart_parked_pods_are_activated_once() -> None:
     async def scenario() -> None:
-        older = [pod(name, creationTimestamp="2020-01-01T00:00:00Z") for name in "ab"]
+        older = [parked(name) for name in "ab"]
         world = World(*older, pod("c"), pod("d"))
         cycles = [world.binding(pod(name)) for name in "cd"]
         await until(lambda: len(world.waiting) == 2)
@@ -816,5 +827,161 @@ def test_a_large_group_is_not_listed_for_each_of_its_pods(
         world.now_s += 0.2
         world.watch(gang[0])
         assert world.pre_filter(gang[0]).reason == TOO_FEW
+
+    run(scenario())
+
+
+UNLISTED = (
+    "pods of the pod group cannot be listed: pod ml/large is kept without its labels, "
+    "which are too large; make them smaller"
+)
+
+
+def test_a_pod_kept_without_labels_stops_the_groups_of_its_namespace_and_no_others() -> None:
+    async def scenario() -> None:
+        world = World(unlabelled("large"), *ABC)
+        said = world.pre_filter(ABC[0])
+        assert (said.code, said.reason) == (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, UNLISTED)
+        others = [pod(name, namespace="web", minimum="2") for name in "xy"]
+        world.watch(unlabelled("large"), *ABC, *others)
+        assert all(world.pre_filter(shown).is_success for shown in others)
+        assert all(s.is_success for s in await asyncio.gather(*map(world.binding, others)))
+
+    run(scenario())
+
+
+def test_a_group_that_waits_is_sent_back_once_its_namespace_has_a_pod_without_labels() -> None:
+    async def scenario() -> None:
+        world = World(*ABC)
+        held = [world.binding(shown) for shown in ABC[:2]]
+        await until(lambda: len(world.waiting) == 2)
+        world.watch(unlabelled("large"), *ABC)
+        world.now_s += 1
+        said = world.plugin.post_filter(CycleState(), read(ABC[2]), [])
+        assert (said.code, said.reason) == (Code.UNSCHEDULABLE, UNLISTED)
+        last = await world.binding(ABC[2])
+        assert (last.code, last.reason) == (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, UNLISTED)
+        assert [status.reason for status in await asyncio.gather(*held)] == [GIVEN_UP] * 2
+        assert world.bound == []
+        world.watch(*ABC)
+        world.now_s += 3
+        await skip(3)
+        first = world.binding(ABC[0])
+        await until(lambda: len(world.waiting) == 1)
+        assert world.activator.woken == ["b", "c"]
+        rest = map(world.binding, ABC[1:])
+        assert all(s.is_success for s in await asyncio.gather(first, *rest))
+
+    run(scenario())
+
+
+def test_a_pod_turned_away_for_one_without_labels_is_activated_when_that_one_is_gone() -> None:
+    async def scenario() -> None:
+        world = World(unlabelled("large"), *ABC)
+        assert world.pre_filter(ABC[0]).reason == UNLISTED
+        world.watch(*ABC)
+        held = world.binding(ABC[1])
+        await until(lambda: len(world.waiting) == 1)
+        assert world.activator.woken == ["a"]
+        held.cancel()
+        await asyncio.wait([held])
+
+    run(scenario())
+
+
+def test_a_timer_that_meets_a_pod_without_labels_wakes_those_that_are_remembered() -> None:
+    async def scenario() -> None:
+        world = World(*ABC)
+        quota = Quota("b")
+        held = world.binding(ABC[0])
+        refused = world.binding(ABC[1], reserve=[quota])
+        await quota.asked.wait()
+        last = world.binding(ABC[2])
+        await until(lambda: len(world.waiting) == 2)
+        quota.given_up.set()
+        quota.go.set()
+        await asyncio.gather(held, refused, last)
+        assert world.pre_filter(ABC[0]).reason == DENIED
+        # Its attempt began before the group was given up.
+        again = world.binding(ABC[2])
+        await until(lambda: len(world.waiting) == 1)
+        (group,) = world.plugin._groups.values()
+        group.may_be_more = True
+        world.watch(unlabelled("large"), *ABC)
+        world.now_s += 3
+        await skip(3)
+        assert world.activator.woken == ["a", "b"]
+        again.cancel()
+        await asyncio.wait([again])
+
+    run(scenario())
+
+
+def test_a_tenant_with_thousands_of_groups_makes_no_neighbour_wait() -> None:
+    async def scenario() -> None:
+        world = World(ABC[0], podGroupBackoffSeconds=0)
+        for shown in ABC[:2]:
+            assert world.pre_filter(shown).reason == TOO_FEW
+        for number in range(4096):
+            world.pre_filter(pod("t", namespace="tenant", group=f"g{number}"))
+        world.watch(parked("a"), parked("b"), ABC[2])
+        last = world.binding(ABC[2])
+        await until(lambda: len(world.waiting) == 1)
+        assert world.activator.woken == ["a", "b"]
+        last.cancel()
+        await asyncio.wait([last])
+
+    run(scenario())
+
+
+def turned_away(world: World, size: int) -> list[Json]:
+    """So many pods of a group that is too small."""
+    gang = [parked(f"p{number:04}", minimum="5001") for number in range(size)]
+    for shown in gang:
+        assert world.pre_filter(shown).reason == TOO_FEW
+    return gang
+
+
+def test_of_a_group_of_five_thousand_all_are_woken() -> None:
+    async def scenario() -> None:
+        gang = [parked(f"p{number:04}", minimum="5001") for number in range(5000)]
+        last = pod("last", minimum="5001")
+        world = World(last)
+        first = world.binding(last)
+        await until(lambda: len(world.waiting) == 1)
+        world.waiting.reject("last", "test", "no")
+        await first
+        assert {world.pre_filter(shown).reason for shown in gang} == {DENIED}
+        (group,) = world.plugin._groups.values()
+        assert len(group.turned_away) == 4096
+        world.watch(*gang, last)
+        world.now_s += 5
+        await skip(5)
+        assert world.activator.woken == ["p0000"]
+        again = world.binding(last)
+        await until(lambda: len(world.waiting) == 1)
+        for _ in range(40):
+            await skip(1)
+        woken = world.activator.woken[1:]
+        assert len(woken) == len(set(woken)) == 5000
+        again.cancel()
+        await asyncio.wait([again])
+
+    run(scenario())
+
+
+def test_the_pod_that_tries_for_the_others_is_woken_however_many_they_are() -> None:
+    async def scenario() -> None:
+        world = World(podGroupBackoffSeconds=3)
+        turned_away(world, 4096)
+        failing = world.binding(pod("f", minimum="5001"), reserve=[quota := Quota("f")])
+        quota.go.set()
+        quota.given_up.set()
+        await failing
+        for name in ("g", *(f"q{number}" for number in range(4096))):
+            assert world.pre_filter(pod(name, minimum="5001")).reason == DENIED
+        world.now_s += 3
+        await skip(3)
+        assert world.activator.woken == ["g"]
 
     run(scenario())

@@ -18,15 +18,15 @@ class Clock:
 
 
 Step = tuple[float, str]
-# Seconds that pass, then what happens to the plugin, each time with another pod where nothing else
-# is said; at the end, what its next call gets.
+# Seconds that pass, then what happens to the plugin, each time with a pod of a new namespace where
+# nothing else is said; at the end, what its next call gets.
 HISTORIES: dict[str, tuple[list[Step], Admission]] = {
     "nothing ever happened": ([], CALL),
     "two failures": ([(0, "failed"), (1, "failed")], CALL),
     "three failures within ten seconds": ([(0, "failed"), (5, "failed"), (5, "failed")], REFUSED),
     "three failures in more": ([(0, "failed"), (5, "failed"), (5.1, "failed")], CALL),
-    "one pod fails again and again": ([(1, "failed for a")] * 9, CALL),
-    "two pods fail again and again": ([(1, "failed for a"), (1, "failed for b")] * 4, CALL),
+    "pods of one namespace fail": ([(1, "failed for a")] * 9, CALL),
+    "pods of two namespaces fail": ([(1, "failed for a"), (1, "failed for b")] * 4, CALL),
     "another pod passes between failures": (
         [(0, "failed"), (0, "failed"), (0, "succeeded"), (0, "failed"), (0, "failed")],
         CALL,
@@ -35,12 +35,16 @@ HISTORIES: dict[str, tuple[list[Step], Admission]] = {
         [(0, "failed"), (0, "failed"), (0, "scored"), (0, "failed")],
         REFUSED,
     ),
-    "a probe fails with a pod for which it opened": (
-        [(0, "failed for a"), (0, "failed"), (0, "failed"), (30, "probe"), (0, "failed for a")],
+    "probes fail for pods of two namespaces": (
+        [(0, "hung"), (30, "")] + [(1, "probe"), (0, "failed for a"), (0, "failed for b")] * 3,
         PROBE,
     ),
-    "a probe fails with the pod that failed as the last probe": (
-        [(0, "hung"), (30, "probe"), (0, "failed for a"), (30, "probe"), (0, "failed for a")],
+    "probes fail for pods of three namespaces": (
+        [(0, "hung"), (30, "")] + [(1, "probe"), (0, "failed")] * 3 + [(29.9, "")],
+        REFUSED,
+    ),
+    "probes failed for pods of three namespaces long ago": (
+        [(0, "hung"), (30, "")] + [(1, "probe"), (0, "failed")] * 3 + [(30, "")],
         PROBE,
     ),
     "one hang": ([(0, "hung")], REFUSED),
@@ -48,9 +52,9 @@ HISTORIES: dict[str, tuple[list[Step], Admission]] = {
     "one hang, thirty seconds ago": ([(0, "hung"), (30, "")], PROBE),
     "a probe that is under way": ([(0, "hung"), (30, "probe")], REFUSED),
     "a probe that recovered": ([(0, "hung"), (30, "probe"), (0, "recovered")], CALL),
-    "a probe that failed": ([(0, "hung"), (30, "probe"), (0, "failed"), (29.9, "")], REFUSED),
-    "a probe that failed long ago": ([(0, "hung"), (30, "probe"), (0, "failed"), (30, "")], PROBE),
+    "a probe that failed": ([(0, "hung"), (30, "probe"), (0, "failed")], PROBE),
     "a probe that hung": ([(0, "hung"), (30, "probe"), (1, "hung"), (29, "")], REFUSED),
+    "a probe that hung long ago": ([(0, "hung"), (30, "probe"), (1, "hung"), (30, "")], PROBE),
     "a probe that told nothing": ([(0, "hung"), (30, "probe"), (0, "unprobed")], PROBE),
     "one failure since it recovered": (
         [(0, "hung"), (30, "probe"), (0, "recovered"), (0, "failed")],
@@ -70,11 +74,11 @@ def test_what_happened_decides_whether_the_plugin_is_called(history: str) -> Non
     steps, expected = HISTORIES[history]
     clock = Clock()
     breakers = Breakers(clock)
-    uids = map(str, itertools.count())
+    namespaces = map(str, itertools.count())
     events = {
         "": lambda _plugin: None,
         "probe": breakers.admit,
-        "failed": lambda plugin: breakers.failed(plugin, "Filter", next(uids)),
+        "failed": lambda plugin: breakers.failed(plugin, "Filter", next(namespaces)),
         "failed for a": lambda plugin: breakers.failed(plugin, "Filter", "a"),
         "failed for b": lambda plugin: breakers.failed(plugin, "Filter", "b"),
         "succeeded": lambda plugin: breakers.succeeded(plugin, "Filter"),

@@ -24,8 +24,8 @@ def abandoned(breakers: Breakers) -> Run:
 
 def test_what_a_plugin_raises_after_its_call_was_given_up_is_no_new_failure() -> None:
     breakers = Breakers(Clock())
-    for late in [abandoned(breakers) for _ in range(5)]:
-        late.failed("P", "Filter", "uid")
+    for number, late in enumerate([abandoned(breakers) for _ in range(5)]):
+        late.failed("P", "Filter", f"namespace-{number}")
     assert breakers.admit("P") is Admission.CALL
 
 
@@ -37,7 +37,8 @@ def test_what_a_plugin_raises_after_its_call_was_given_up_does_not_end_a_probe()
     clock.now_s += 31
     probe = Run(breakers)
     probe.begin_call("P", "Filter")
-    late.failed("P", "Filter", "uid")
+    late.failed("P", "Filter", "ml")
+    late.met_truncated_pod("P", "Filter")
     with probe:
         probe.end_call()
     assert breakers.admit("P") is Admission.CALL

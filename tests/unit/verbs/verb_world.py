@@ -18,10 +18,18 @@ NO_RDMA = "Node does not support RDMA"
 
 
 def pod(
-    name: str = "pod", labels: Mapping[str, str] | None = None, scheduler: str | None = None
+    name: str = "pod",
+    labels: Mapping[str, str] | None = None,
+    scheduler: str | None = None,
+    namespace: str = "ml",
 ) -> dict[str, Any]:
     spec = {} if scheduler is None else {"schedulerName": scheduler}
-    metadata = {"name": name, "namespace": "ml", "uid": f"uid-of-{name}", "labels": labels or {}}
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "uid": f"uid-of-{name}",
+        "labels": labels or {},
+    }
     return {"metadata": metadata, "spec": spec}
 
 

@@ -1,0 +1,71 @@
+"""What a tenant does to his own pods changes no answer for the pods of others."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from verb_world import Clock, Watched, names_request, node, pod, watch_event
+
+from kubextend import core
+from kubextend.framework.handle import Handle
+from kubextend.metrics import Metrics
+from kubextend.plugins.coscheduling import Coscheduling, CoschedulingArgs
+from kubextend.profile import BindingPlugins, PluginLimits, Profile, Profiles, WaitingPods
+from kubextend.verbs import Verbs
+
+GANG = {
+    "scheduling.x-k8s.io/pod-group": "g",
+    "pod-group.scheduling.sigs.k8s.io/min-available": "2",
+}
+TOO_MANY = {f"k{number}": "v" for number in range(5000)}
+
+
+@dataclass
+class Pods:
+    synced: bool = True
+    store: core.PodStore = field(default_factory=lambda: core.PodStore(max_pod_bytes=64 << 10))
+
+    def watch(self, *shown: Any) -> None:
+        for each in shown:
+            self.store.apply(watch_event("ADDED", each))
+
+
+def verbs_with_gangs(pods: Pods) -> Verbs:
+    waiting, watched = WaitingPods(), Watched().listing(node("n"))
+    handle = Handle(waiting_pods=waiting, nodes=watched, pods=pods)
+    gangs = Coscheduling(CoschedulingArgs(), handle)
+    profile = Profile(
+        "default-scheduler",
+        pre_filter=[gangs],
+        post_filter=[gangs],
+        binding=BindingPlugins(reserve=[gangs], permit=[gangs]),
+        pods=pods.store.snapshot,
+    )
+    return Verbs(
+        Profiles.of([profile]),
+        request_store=core.NodeStore(),
+        watched=watched,
+        pods=pods,
+        metrics=Metrics(),
+        waiting_pods=waiting,
+        limits=PluginLimits(Clock()),
+    )
+
+
+def filtered(verbs: Verbs, of: Any) -> Any:
+    return json.loads(bytes(verbs.filter(names_request(["n"], of))))
+
+
+def test_pods_too_large_to_be_kept_in_three_namespaces_do_not_stop_gangs_elsewhere() -> None:
+    pods = Pods()
+    verbs = verbs_with_gangs(pods)
+    pods.watch(*(pod(f"large-{n}", TOO_MANY, namespace=f"tenant-{n}") for n in range(3)))
+    pods.watch(*(pod(name, GANG) for name in "ab"))
+    for n in range(9):
+        said = filtered(verbs, pod(f"g{n}", GANG, namespace=f"tenant-{n % 3}"))
+        assert said["Error"] == ""
+        assert f"pod tenant-{n % 3}/large-{n % 3} is kept" in str(said)
+        assert said["NodeNames"] in (None, [])
+    for name, labels in (("a", GANG), ("alone", {})):
+        said = filtered(verbs, pod(name, labels))
+        assert (said["Error"], said["NodeNames"]) == ("", ["n"])
