@@ -98,7 +98,7 @@ def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> F
 
 
 def score_nodes_of(plugin: ScorePlugin | PerNodeScorePlugin, pods: Pods) -> ScoreNodes:
-    """Its own ``score_nodes``, or a loop over its ``score``."""
+    """Take the plugin's own ``score_nodes``, or loop over its ``score``."""
     own: Callable[..., Scores] | None = getattr(plugin, "score_nodes", None)
     if own is not None:
         return lambda state, pod, nodes: Scored(own(state, pod, nodes))
