@@ -76,6 +76,30 @@ class HttpConnection(asyncio.Protocol):
         server: uvicorn's list of connections and tasks, which its shutdown waits for.
     """
 
+    __slots__ = (
+        "_answer_deadline",
+        "_body_receiver",
+        "_bytes",
+        "_client",
+        "_exchanges",
+        "_headers",
+        "_idle_deadline",
+        "_incoming",
+        "_last_active_s",
+        "_loop",
+        "_opened_s",
+        "_parser",
+        "_reading",
+        "_reading_is_paused",
+        "_request_deadline",
+        "_scheme",
+        "_server",
+        "_settings",
+        "_target",
+        "_transport",
+        "_writable",
+    )
+
     def __init__(self, settings: ConnectionSettings, server: ServerState) -> None:
         self._settings = settings
         self._server = server
