@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PODS = 200
 # What is made once, for the first pods of all, is not theirs.
 FIRST_PODS = 20
-MOST_KB_A_POD = 21
+MOST_KB_A_POD = 24
 MOST_THREADS = 100
 PATIENCE_S = 60.0
 
@@ -161,7 +161,7 @@ def server(api: ScriptedApi, kubeconfig: Path, tmp_path: Path) -> Iterator[Serve
         yield server
 
 
-def test_200_waiting_binds_hold_no_thread_each_and_less_than_21_kb(
+def test_200_waiting_binds_hold_no_thread_each_and_less_than_24_kb(
     server: Server, api: ScriptedApi
 ) -> None:
     pods = list(api.pods.values())

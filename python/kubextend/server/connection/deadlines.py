@@ -41,6 +41,11 @@ class Deadline:
         loop: where the time passes.
     """
 
+    __slots__ = (
+        "_loop",
+        "_next_look",
+    )
+
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._next_look: asyncio.TimerHandle | None = None

@@ -58,6 +58,22 @@ class Exchange:
         body_is_complete: whether all of the request's body has come.
     """
 
+    __slots__ = (
+        "_app",
+        "_body",
+        "_body_is_taken",
+        "_carrier",
+        "_expects_continue",
+        "_head",
+        "_is_chunked",
+        "_news",
+        "_scope",
+        "_unsent_bytes",
+        "answer",
+        "body_is_complete",
+        "keep_alive",
+    )
+
     def __init__(  # noqa: PLR0913  what the head says of the connection
         self,
         carrier: Carrier,
