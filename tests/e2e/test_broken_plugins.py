@@ -16,6 +16,7 @@ HANG_S = 20.0
 # Whoever waits for a plugin that hangs waits longer.
 HEALTH_WITHIN_S = 10.0
 PODS = 20
+PODS_THAT_FAIL = 3
 
 
 def isolated(of: Object) -> Object:
@@ -72,6 +73,10 @@ def refusals(stack: Stack, plugin: str) -> float:
     return stack.counts().total("kubextend_plugin_calls_refused_total", plugin=plugin)
 
 
+def failures(stack: Stack, plugin: str) -> float:
+    return stack.counts().total("kubextend_plugin_failures_total", plugin=plugin)
+
+
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_a_plugin_that_fails_holds_its_own_pods_only_and_health_stays_fine(
     trouble: str,
@@ -86,9 +91,14 @@ def test_a_plugin_that_fails_holds_its_own_pods_only_and_health_stays_fine(
     (first,) = failing.create("failing", 1)
     if trouble != "HangsLater":
         until(lambda: f'"{trouble}"' in failing.why_pending(first), "the plugin is named")
-    failing.create("another", 2)
+    failing.create("another", PODS_THAT_FAIL - 1)
     fine.until_placed(fine.create("fine", PODS))
-    until(lambda: refusals(stack, trouble) > 0, "the plugin is left uncalled")
+    if trouble == "Raises":
+        # The pods of one namespace do not open the breaker, however many they are.
+        until(lambda: failures(stack, trouble) > PODS_THAT_FAIL, "the plugin fails again and again")
+        assert refusals(stack, trouble) == 0
+    else:
+        until(lambda: refusals(stack, trouble) > 0, "the plugin is left uncalled")
     assert failing.placed() == {}
     assert health == []
     pool.delete()
