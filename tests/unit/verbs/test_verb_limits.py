@@ -461,8 +461,9 @@ def test_a_post_filter_that_fails_leaves_the_pod_unschedulable() -> None:
 
 def test_an_error_that_a_plugin_answers_opens_no_breaker() -> None:
     verbs = odd_verbs(Odd(answers(Status.error("cannot say")), "pre_filter", "filter"))
-    for _ in range(9):
-        assert seen("filter", verbs.filter(REQUEST["filter"])) == failed("PreFilter")
+    for number in range(9):
+        of = of_pod("p", f"team-{number}")
+        assert seen("filter", verbs.filter(of)) == failed("PreFilter")
     assert counted(verbs, "kubextend_plugin_breaker_open", plugin="Odd") == 0
 
 
