@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from queue import SimpleQueue
@@ -17,6 +16,7 @@ from kubextend.cluster.call import Call
 from kubextend.cluster.outbox import Letter, Letters, Outbox, TokenBucket
 
 if TYPE_CHECKING:
+    import logging
     from collections.abc import Callable, Iterator
 
     from kubextend.cluster.client import Cluster
