@@ -183,7 +183,7 @@ class Run:
         self._namespace = ""
 
     def wave(self, number: int, count: int) -> "Wave":
-        """So many gangs come, meet with trouble, and are left alone; what was wrong."""
+        """Run a wave of gangs through trouble, leave them alone, and return what was wrong."""
         self._namespace = self._api.create_namespace(f"gangs-{number}")
         self._calm.unlink(missing_ok=True)
         self._mine.clear()

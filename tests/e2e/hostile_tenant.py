@@ -88,7 +88,7 @@ def _shipped(*folder: str) -> Object:
 
 @dataclass
 class Tenant:
-    """Who does the harm in one way, and what came of it.
+    """One kind of attack, and what came of it.
 
     Attributes:
         api: acts as the tenant.

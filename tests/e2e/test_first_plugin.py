@@ -82,7 +82,7 @@ def plane(new_control_plane: Callable[[], ControlPlane]) -> ControlPlane:
 
 
 def holder(api: Api) -> str:
-    """Who holds the lease of the cluster's own scheduler; empty: nobody."""
+    """The holder of the lease of the cluster's own scheduler; empty where nobody holds it."""
     leases = api.items(CLUSTER_LEASE.rpartition("/")[0])
     held = [lease["spec"] for lease in leases if lease["metadata"]["name"] == "kube-scheduler"]
     return str(held[0].get("holderIdentity") or "") if held else ""

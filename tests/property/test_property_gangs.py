@@ -53,7 +53,7 @@ class Pod:
     bound: bool = False
     gone: bool = False
     nodeless: bool = False
-    """Its node went while it was on its way there."""
+    """The node of a pod went while the pod was on its way there."""
     node_is_back: bool = False
 
     @property

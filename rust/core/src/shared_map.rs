@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 
-/// So many entries are copied about as fast as one.
+/// A copy of this many entries takes about as long as a copy of one.
 const FEW: usize = 32;
 
 type Bucket<K, V> = HashMap<K, V, RandomState>;

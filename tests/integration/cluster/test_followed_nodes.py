@@ -1,4 +1,4 @@
-"""Who follows the nodes hears of each one that is gone."""
+"""A follower of the nodes hears of each node that is gone."""
 
 from __future__ import annotations
 

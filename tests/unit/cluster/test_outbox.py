@@ -84,7 +84,7 @@ class World:
             pass
 
     def until_made(self, count: int) -> None:
-        """So many calls were made."""
+        """Wait until this number of calls was made."""
         deadline = time.monotonic() + PATIENCE_S
         while len(self.made) < count:
             assert time.monotonic() < deadline, "did not come to hold in time"

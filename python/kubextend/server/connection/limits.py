@@ -10,9 +10,9 @@ from kubextend.server.reply import RefusedError
 __all__ = ["MOST_FRAMING_BYTES", "MOST_HEAD_BYTES", "BytesInFlight", "RequestBytes", "Share"]
 
 MOST_HEAD_BYTES: Final = 64 * 1024
-"""Of a head: its bytes, what Python needs for its fields, and the empty lines before it."""
+"""Bound on a head: its bytes, the memory of its fields, and the empty lines before the head."""
 MOST_FRAMING_BYTES: Final = 64 * 1024
-"""Of a chunked body, beyond its data and ordinary framing: Go's server has the same limit."""
+"""Bound on a chunked body beyond data and ordinary framing; Go's server has the same limit."""
 
 # What a chunk costs, in bytes of data: without it a client would send chunks of one byte.
 _CHUNK_BYTES: Final = 64

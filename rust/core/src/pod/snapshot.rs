@@ -75,7 +75,7 @@ impl PodSnapshot {
         (mask.count() > 0).then_some(mask)
     }
 
-    /// The same with the pods of `nominated` on their nodes, for some of the nodes.
+    /// A snapshot with the pods of `nominated` on their nodes, for some of the nodes.
     #[must_use]
     pub fn with_nominated(&self, pod: &Pod, nodes: &Nodes, some: &Mask) -> Self {
         let mut filled = self.clone();
