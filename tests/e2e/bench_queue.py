@@ -16,7 +16,6 @@ import itertools
 import json
 import re
 import ssl
-import sys
 import tempfile
 import threading
 import time
@@ -34,7 +33,7 @@ from .queue_policies import GATE, install_queue
 from .queue_stack import QueueStack, queue_scheduler, sorted_by
 from .queued_pods import QueuedPods, by_qos, in_order, remove_gate
 from .stack import Scheduler
-from .workbench import Workbench, until
+from .workbench import Workbench, say, until
 from .workload import create_priority_classes
 
 RUNS = ("backlog", "20", "hasty", "backlog", "1", "bare", "backlog", "created")
@@ -183,11 +182,6 @@ def _exactness(pods: QueuedPods, made: dict[str, Object]) -> str:
     return "exact order" if exact else "order not exact"
 
 
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -196,7 +190,7 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=2000)
     parser.add_argument("--nodes", type=int, default=1000)
     options = parser.parse_args()
-    _say(f"{options.pods} pods, {options.nodes} nodes")
+    say(f"{options.pods} pods, {options.nodes} nodes")
     with ExitStack() as ending:
         folder = ending.enter_context(tempfile.TemporaryDirectory())
         plane = ControlPlane(ending.enter_context(Workbench(Path(folder))), build_binaries())
@@ -206,7 +200,7 @@ def main() -> None:
         install_queue(plane)
         bench = Bench(plane, options.pods, options.nodes)
         for name in options.runs:
-            _say(f"{name}: {bench.run(name)}")
+            say(f"{name}: {bench.run(name)}")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from .controlplane import ControlPlane, build_binaries
 from .kubeapi import POOL_LABEL, NodePool, Object, node, placed_on, pod
 from .manifests import grant_kubextend
 from .stack import PLUGIN_FOLDER, Mode, Stack
-from .workbench import Workbench, until
+from .workbench import Workbench, say, until
 from .workload import create_priority_classes
 
 SCHEDULER = "gangs"
@@ -386,11 +386,6 @@ def _profile(args: Object) -> Object:
     }
 
 
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -398,7 +393,7 @@ def main() -> int:
     parser.add_argument("--gangs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9))
     options = parser.parse_args()
-    _say(f"seed {options.seed}")
+    say(f"seed {options.seed}")
     wrong: list[str] = []
     seen = Counter[str]()
     began_s = time.monotonic()
@@ -419,20 +414,20 @@ def main() -> int:
             most = max(wave.gangs, key=lambda gang: gang.cycles / len(gang.names))
             bound = sum(len(gang.bound) for gang in wave.gangs)
             quiet = max(sum(wave.quiet[n] for n in g.names) for g in wave.gangs)
-            _say(
+            say(
                 f"{len(wave.gangs)} gangs in {wave.lasted_s:.0f} s: {bound} pods bound, at most"
                 f" {most.cycles} binding cycles of a gang of {len(most.names)},"
                 f" {quiet} tries of a gang once it is quiet"
             )
             for line in mistakes:
-                _say(f"WRONG {line}")
+                say(f"WRONG {line}")
     unseen = list(missing(seen, len(waves), options.gangs))
     for line in unseen:
-        _say(f"WRONG {line}")
+        say(f"WRONG {line}")
     wrong += unseen
     happened = ", ".join(f"{number} {point}" for point, number in sorted(seen.items()))
-    _say(f"{options.gangs} gangs, {len(wrong)} wrong, {time.monotonic() - began_s:.0f} s")
-    _say(happened)
+    say(f"{options.gangs} gangs, {len(wrong)} wrong, {time.monotonic() - began_s:.0f} s")
+    say(happened)
     return 1 if wrong else 0
 
 

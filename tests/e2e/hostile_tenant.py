@@ -33,7 +33,7 @@ from .queue_policies import GATE, QUEUED, SCHEDULER, install_queue
 from .queue_stack import NAMESPACE
 from .queued_pods import queued_pod
 from .stack import Mode, Stack, run_kubextend
-from .workbench import Workbench, until
+from .workbench import Workbench, say, until
 from .workload import create_priority_classes
 
 TENANT, NEIGHBOUR = "tenant", "neighbour"
@@ -399,7 +399,7 @@ class Trial:
             lines = run_kubextend("queue", "--config", stack.config).splitlines()
             wrong += [f"printed: {line!r}" for line in lines if not line.isprintable()]
             wrong += [f"forged: {line!r}" for line in lines if "kube-system/forged " in line[:40]]
-            _say(self._progress(stack))
+            say(self._progress(stack))
         return wrong
 
     def _progress(self, stack: Stack) -> str:
@@ -512,11 +512,6 @@ def _let_in(api: Api) -> None:
         apply(api, manifest)
 
 
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
 def main() -> int:
     """One trial, from the command line."""
     parser = argparse.ArgumentParser(
@@ -536,9 +531,9 @@ def main() -> int:
         install_queue(plane)
         outcome = Trial(plane, options.strategy, options.seconds, options.seed).run()
     for line in outcome.lines:
-        _say(line)
+        say(line)
     for line in outcome.wrong:
-        _say(f"WRONG {line}")
+        say(f"WRONG {line}")
     return 1 if outcome.wrong else 0
 
 

@@ -140,3 +140,9 @@ def within(limit_s: float, what: str) -> Iterator[None]:
     yield
     took_s = time.monotonic() - start
     assert took_s <= limit_s, f"{what} took {took_s:.2f} s, more than {limit_s} s"
+
+
+def say(line: str) -> None:
+    """Print a line of a program's report at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()

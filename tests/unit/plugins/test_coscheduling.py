@@ -614,21 +614,25 @@ class Quota:
             await self.given_up.wait()
 
 
+async def refused_by_a_quota(world: World) -> list[str]:
+    """The reasons of ABC when a quota refuses the second pod while the others wait for it."""
+    quota = Quota("b")
+    held = world.binding(ABC[0])
+    refused = world.binding(ABC[1], reserve=[quota])
+    await quota.asked.wait()
+    last = world.binding(ABC[2])
+    await until(lambda: len(world.waiting) == 2)
+    quota.given_up.set()
+    quota.go.set()
+    return [status.reason for status in await asyncio.gather(held, refused, last)]
+
+
 def test_a_pod_that_another_plugin_may_still_refuse_to_reserve_does_not_complete_its_group() -> (
     None
 ):
     async def scenario() -> None:
         world = World(*ABC)
-        quota = Quota("b")
-        held = world.binding(ABC[0])
-        refused = world.binding(ABC[1], reserve=[quota])
-        await quota.asked.wait()
-        last = world.binding(ABC[2])
-        await until(lambda: len(world.waiting) == 2)
-        quota.given_up.set()
-        quota.go.set()
-        reasons = [status.reason for status in await asyncio.gather(held, refused, last)]
-        assert reasons == [GIVEN_UP, "over quota", GIVEN_UP]
+        assert await refused_by_a_quota(world) == [GIVEN_UP, "over quota", GIVEN_UP]
         assert world.bound == []
 
     run(scenario())
@@ -892,15 +896,7 @@ def test_a_pod_turned_away_for_one_without_labels_is_activated_when_that_one_is_
 def test_a_timer_that_meets_a_pod_without_labels_wakes_those_that_are_remembered() -> None:
     async def scenario() -> None:
         world = World(*ABC)
-        quota = Quota("b")
-        held = world.binding(ABC[0])
-        refused = world.binding(ABC[1], reserve=[quota])
-        await quota.asked.wait()
-        last = world.binding(ABC[2])
-        await until(lambda: len(world.waiting) == 2)
-        quota.given_up.set()
-        quota.go.set()
-        await asyncio.gather(held, refused, last)
+        await refused_by_a_quota(world)
         assert world.pre_filter(ABC[0]).reason == DENIED
         # Its attempt began before the group was given up.
         again = world.binding(ABC[2])
