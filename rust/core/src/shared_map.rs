@@ -43,7 +43,15 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
     where
         K: Borrow<Q>,
     {
-        self.buckets.get(self.place(key))?.get(key)
+        self.get_entry(key).map(|(_, value)| value)
+    }
+
+    /// The key as it was put in, and its value.
+    pub(crate) fn get_entry<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<(&K, &V)>
+    where
+        K: Borrow<Q>,
+    {
+        self.buckets.get(self.place(key))?.get_key_value(key)
     }
 
     /// Changes the value of a key in place, or a copy of it where a clone still shows the old one.
@@ -75,9 +83,17 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
     where
         K: Borrow<Q>,
     {
+        self.remove_entry(key).map(|(_, value)| value)
+    }
+
+    /// Takes a key out, as it was put in, with its value.
+    pub(crate) fn remove_entry<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<(K, V)>
+    where
+        K: Borrow<Q>,
+    {
         self.get(key)?;
         let place = self.place(key);
-        let old = Arc::make_mut(&mut self.buckets[place]).remove(key);
+        let old = Arc::make_mut(&mut self.buckets[place]).remove_entry(key);
         self.len -= usize::from(old.is_some());
         // Far below the size at which there were half as many.
         if 16 * self.len < self.buckets.len() * self.buckets.len() {

@@ -165,7 +165,7 @@ impl NodeStore {
     }
 
     /// Holds exactly these nodes from now on. True if anything that plugins read changed.
-    pub(crate) fn replace(&self, listed: Vec<Arc<Node>>) -> bool {
+    pub(crate) fn replace(&self, listed: &[Arc<Node>]) -> bool {
         let mut writer = self.lock();
         let emptied = writer.become_watched();
         let changed = writer.replace(listed) || emptied;
@@ -323,11 +323,11 @@ impl Writer {
         self.release_all(&removed);
     }
 
-    fn replace(&mut self, listed: Vec<Arc<Node>>) -> bool {
+    fn replace(&mut self, listed: &[Arc<Node>]) -> bool {
         let mut changed = false;
         let mut present = HashSet::default();
         for node in listed {
-            let (row, differs) = self.put_if_changed(node);
+            let (row, differs) = self.put_if_changed(node.clone());
             present.insert(row);
             changed |= differs;
         }

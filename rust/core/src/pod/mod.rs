@@ -2,6 +2,7 @@
 
 mod groups;
 mod keeping;
+mod keys;
 mod labelled;
 mod occupancy;
 mod qos;

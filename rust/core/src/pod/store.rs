@@ -1,18 +1,16 @@
 //! The one writer of pods: what a watch shows, and the ledger of what is about to be bound.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use ahash::{HashSet, RandomState};
+use ahash::HashSet;
 
 use super::keeping::Keeping;
+use super::keys::{ByName, ByUid, named};
 use super::labelled::{Labelled, Unlabelled};
 use super::record::Pod;
 use super::snapshot::PodSnapshot;
 use super::templates::Templates;
 use crate::published::Published;
-
-type ByText = HashMap<Box<str>, Arc<Pod>, RandomState>;
 
 /// The pods of a cluster that have not ended, and which of them take room on which node.
 ///
@@ -21,6 +19,9 @@ type ByText = HashMap<Box<str>, Arc<Pod>, RandomState>;
 /// until it is forgotten.
 #[derive(Debug, Default)]
 pub struct PodStore {
+    /// Held by whoever changes what the watch shows, for as long as that takes. No verb waits for it.
+    watch: Mutex<()>,
+    /// Held for moments alone.
     writer: Mutex<Writer>,
     keeping: Keeping,
     templates: Mutex<Templates>,
@@ -70,18 +71,18 @@ impl PodStore {
 
     /// The pod of this name as the watch shows it.
     pub fn by_name(&self, namespace: &str, name: &str) -> Option<Arc<Pod>> {
-        self.lock().by_name.get(&*key(namespace, name)).cloned()
+        self.lock().by_name.get(named(&(namespace, name))).cloned()
     }
 
     /// Every pod that the watch shows, in no order.
     pub fn pods(&self) -> Vec<Arc<Pod>> {
-        self.lock().by_name.values().cloned().collect()
+        self.watched().pods().cloned().collect()
     }
 
     /// The pods of a namespace that have a label of this value, in no order; one that is assumed on
     /// a node names that node.
     ///
-    /// Waits for no writer, but where nobody asked for the label before.
+    /// Walks over every pod where nobody asked for the label before, and waits for no writer.
     ///
     /// # Errors
     /// A pod of the namespace is kept without its labels.
@@ -91,13 +92,23 @@ impl PodStore {
         key: &str,
         value: &str,
     ) -> Result<Vec<Arc<Pod>>, Unlabelled> {
-        let known = self.snapshot().labelled().get(namespace, key, value);
-        known.unwrap_or_else(|| {
-            let mut writer = self.lock();
-            let found = writer.followed(key).get(namespace, key, value);
-            self.published.outdated(true);
-            found.unwrap_or_else(|| Ok(Vec::new()))
-        })
+        let known = |labelled: &Labelled| labelled.get(namespace, key, value);
+        if let Some(found) = known(self.snapshot().labelled()) {
+            return found;
+        }
+        if let Some(_turn) = self.turn_at_once() {
+            self.beside(|writer| {
+                writer.follow(key);
+                true
+            });
+        }
+        if let Some(found) = known(self.snapshot().labelled()) {
+            return found;
+        }
+        // The watch takes a list in, or others ask for more labels than are followed.
+        let mut copy = self.lock().clone();
+        copy.follow(key);
+        known(copy.shown.labelled()).unwrap_or_else(|| Ok(Vec::new()))
     }
 
     /// Counts a pod as on a node before the watch shows it there; it moves if it was assumed
@@ -112,18 +123,20 @@ impl PodStore {
         if node.is_empty() {
             return Err(Unassumable::NoNode);
         }
-        self.write(|writer| writer.assume(pod, node));
+        let pod = pod.clone();
+        let node = node.to_owned();
+        self.count(LedgerChange::Assumed { pod, node });
         Ok(())
     }
 
     /// Counts an assumed pod no longer. False if it is not, or no longer, only assumed.
     pub fn forget(&self, uid: &str) -> bool {
-        self.write(|writer| writer.forget(uid))
+        self.count(LedgerChange::Forgotten(uid.to_owned()))
     }
 
     /// The pods that are only assumed; each names the node that it is assumed on.
     pub fn assumed(&self) -> Vec<Arc<Pod>> {
-        self.lock().ledger.values().cloned().collect()
+        self.lock().ledger.pods().cloned().collect()
     }
 
     /// The pods on nodes as they are now: what was written before this call is in it.
@@ -134,9 +147,9 @@ impl PodStore {
 
     /// The pods that the watch shows and that are kept without some of their parts, in no order.
     pub fn truncated(&self) -> Vec<Arc<Pod>> {
-        let writer = self.lock();
-        let watched = writer.by_name.values();
-        watched.filter(|pod| pod.missing.any()).cloned().collect()
+        let watched = self.watched();
+        let truncated = watched.pods().filter(|pod| pod.missing.any());
+        truncated.cloned().collect()
     }
 
     /// The pod, ready to be kept: what it has in common with others is shared.
@@ -147,18 +160,30 @@ impl PodStore {
     }
 
     /// Holds exactly these pods from now on, and the ledger. True if anything changed.
-    pub(crate) fn replace(&self, listed: Vec<Arc<Pod>>) -> bool {
-        self.write(|writer| writer.replace(listed))
+    pub(crate) fn replace(&self, listed: &[Arc<Pod>]) -> bool {
+        let _turn = self.turn();
+        self.beside(|writer| writer.replace(listed))
     }
 
     /// Takes an added or modified pod. True if anything that plugins read changed.
     pub(crate) fn applied(&self, pod: Arc<Pod>) -> bool {
+        let _turn = self.turn();
         self.write(|writer| writer.apply(pod))
     }
 
     /// Drops a pod. True if it was there.
     pub(crate) fn deleted(&self, pod: &Pod) -> bool {
+        let _turn = self.turn();
         self.write(|writer| writer.remove(pod))
+    }
+
+    fn count(&self, change: LedgerChange) -> bool {
+        self.write(|writer| {
+            if let Some(missed) = &mut writer.missed {
+                missed.push(change.clone());
+            }
+            writer.count(change)
+        })
     }
 
     fn write(&self, work: impl FnOnce(&mut Writer) -> bool) -> bool {
@@ -168,10 +193,60 @@ impl PodStore {
         let left = writer.by_name.len();
         self.published.outdated(changed);
         drop(writer);
+        self.lost(before, left);
+        changed
+    }
+
+    /// Does work that takes long on a copy, which then takes the writer's place. Nobody but the watch
+    /// waits for it; what is assumed and forgotten meanwhile counts at once, and again in the copy.
+    ///
+    /// It is the caller's turn. True if the work says that anything changed.
+    fn beside(&self, work: impl FnOnce(&mut Writer) -> bool) -> bool {
+        let mut copy = {
+            let mut writer = self.lock();
+            writer.missed = None;
+            let copy = writer.clone();
+            writer.missed = Some(Vec::new());
+            copy
+        };
+        let changed = work(&mut copy);
+        let (before, left) = {
+            let mut writer = self.lock();
+            for change in writer.missed.take().into_iter().flatten() {
+                copy.count(change);
+            }
+            self.published.outdated(changed);
+            (std::mem::replace(&mut *writer, copy), writer.by_name.len())
+        };
+        // What is gone is freed here: not under the lock, nor by the next verb that looks.
+        self.snapshot();
+        self.lost(before.by_name.len(), left);
+        changed
+    }
+
+    /// Tells of pods that are gone.
+    fn lost(&self, before: usize, left: usize) {
         if left < before {
             self.templates().lost(before - left, left);
         }
-        changed
+    }
+
+    /// The pods that the watch shows, as they are now.
+    fn watched(&self) -> ByName {
+        self.lock().by_name.clone()
+    }
+
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// None while somebody else has the turn.
+    fn turn_at_once(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.watch.try_lock() {
+            Ok(turn) => Some(turn),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     fn templates(&self) -> MutexGuard<'_, Templates> {
@@ -185,22 +260,26 @@ impl PodStore {
     }
 }
 
-/// What the API calls a pod; a name has no slash.
-fn key(namespace: &str, name: &str) -> Box<str> {
-    [namespace, "/", name].concat().into()
+/// A change of the ledger.
+#[derive(Debug, Clone)]
+enum LedgerChange {
+    Assumed { pod: Arc<Pod>, node: String },
+    Forgotten(String),
 }
 
-/// The store's private state; nothing of it is seen before it is published.
+/// The store's private state; nothing of it is seen before it is published. A clone is cheap.
 ///
 /// Of a UID at most one pod takes room: the watched one if it is bound, else the ledger's.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Writer {
-    by_name: ByText,
-    by_uid: ByText,
-    /// Assumed pods by UID. None of them is bound as the watch shows it.
-    ledger: ByText,
+    by_name: ByName,
+    by_uid: ByUid,
+    /// Assumed pods. None of them is bound as the watch shows it.
+    ledger: ByUid,
     /// The watched pods and the ledger's, each UID once.
     shown: PodSnapshot,
+    /// How the ledger changed since somebody began to work on a copy.
+    missed: Option<Vec<LedgerChange>>,
 }
 
 impl Writer {
@@ -208,34 +287,33 @@ impl Writer {
         if pod.is_terminal() {
             return self.remove(&pod);
         }
-        let key = key(&pod.namespace, &pod.name);
-        if self.by_name.get(&key) == Some(&pod) {
+        if self.by_name.get(named(&*pod)) == Some(&pod) {
             return false;
         }
-        if let Some(old) = self.by_name.remove(&key) {
+        if let Some(old) = self.by_name.remove(named(&*pod)) {
             self.leave(&old);
             if old.uid != pod.uid {
                 self.forget(&old.uid);
             }
         }
-        self.enter(key, pod);
+        self.enter(&pod);
         true
     }
 
-    fn enter(&mut self, key: Box<str>, pod: Arc<Pod>) {
+    fn enter(&mut self, pod: &Arc<Pod>) {
         if pod.is_bound() {
             self.forget(&pod.uid);
-            self.shown.add(&pod);
+            self.shown.add(pod);
         } else if let Some(assumed) = self.ledger.get(&*pod.uid) {
             let node = assumed.node_name.clone();
-            self.enter_ledger(&pod, node);
+            self.enter_ledger(pod, node);
         } else {
-            self.shown.add(&pod);
+            self.shown.add(pod);
         }
         if !pod.uid.is_empty() {
-            self.by_uid.insert((*pod.uid).into(), pod.clone());
+            self.by_uid.add(pod);
         }
-        self.by_name.insert(key, pod);
+        self.by_name.add(pod);
     }
 
     /// Takes away what a watched pod counts for; its name is gone already.
@@ -251,7 +329,7 @@ impl Writer {
     }
 
     fn remove(&mut self, pod: &Pod) -> bool {
-        let known = self.by_name.remove(&key(&pod.namespace, &pod.name));
+        let known = self.by_name.remove(named(pod));
         if let Some(known) = &known {
             self.leave(known);
             self.forget(&known.uid);
@@ -259,33 +337,37 @@ impl Writer {
         self.forget(&pod.uid) || known.is_some()
     }
 
-    fn replace(&mut self, listed: Vec<Arc<Pod>>) -> bool {
+    fn replace(&mut self, listed: &[Arc<Pod>]) -> bool {
         let mut changed = false;
         let mut present = HashSet::default();
         for pod in listed {
+            changed |= self.apply(pod.clone());
             if !pod.is_terminal() {
-                present.insert(key(&pod.namespace, &pod.name));
+                present.insert(named(&**pod));
             }
-            changed |= self.apply(pod);
         }
-        let gone: Vec<Arc<Pod>> = self
-            .by_name
-            .iter()
-            .filter(|(key, _)| !present.contains(*key))
-            .map(|(_, pod)| pod.clone())
-            .collect();
+        let watched = self.by_name.pods();
+        let gone = watched.filter(|pod| !present.contains(named(&***pod)));
+        let gone: Vec<Arc<Pod>> = gone.cloned().collect();
         for pod in &gone {
             self.remove(pod);
         }
         changed || !gone.is_empty()
     }
 
-    fn assume(&mut self, pod: &Pod, node: &str) -> bool {
+    fn count(&mut self, change: LedgerChange) -> bool {
+        match change {
+            LedgerChange::Assumed { pod, node } => self.assume(&pod, node),
+            LedgerChange::Forgotten(uid) => self.forget(&uid),
+        }
+    }
+
+    fn assume(&mut self, pod: &Pod, node: String) -> bool {
         let watched = self.by_uid.get(&*pod.uid).cloned();
         if watched.as_ref().is_some_and(|watched| watched.is_bound()) {
             return false;
         }
-        self.enter_ledger(watched.as_deref().unwrap_or(pod), node.to_owned());
+        self.enter_ledger(watched.as_deref().unwrap_or(pod), node);
         true
     }
 
@@ -299,7 +381,7 @@ impl Writer {
             ..pod.clone()
         });
         self.shown.add(&assumed);
-        self.ledger.insert((*assumed.uid).into(), assumed);
+        self.ledger.add(&assumed);
     }
 
     fn forget(&mut self, uid: &str) -> bool {
@@ -313,14 +395,159 @@ impl Writer {
         true
     }
 
-    /// The pods by their labels, this one among them.
-    fn followed(&mut self, key: &str) -> &Labelled {
-        let assumed = self.ledger.values();
-        let watched = self.by_name.values();
-        let watched = watched.filter(|pod| !self.ledger.contains_key(&*pod.uid));
+    /// Follows a label from now on.
+    fn follow(&mut self, key: &str) {
+        let assumed = self.ledger.pods();
+        let watched = self.by_name.pods();
+        let watched = watched.filter(|pod| self.ledger.get(&*pod.uid).is_none());
         self.shown
             .labelled_mut()
             .follow(key, assumed.chain(watched));
-        self.shown.labelled()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A thread that has not answered by then waits for ever.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Applied(Arc<Pod>),
+        Deleted(Arc<Pod>),
+        Assumed(Arc<Pod>, &'static str),
+        Forgotten(String),
+        Asked(&'static str),
+    }
+
+    /// No two names ever have one UID.
+    fn pod(name: u8, uid: u8, node: &str, phase: &str, group: &str) -> Arc<Pod> {
+        Arc::new(Pod {
+            name: format!("p{name}"),
+            uid: format!("u{name}{uid}"),
+            node_name: node.to_owned(),
+            phase: super::super::word(phase),
+            labels: Arc::new([("group".to_owned(), group.to_owned())]),
+            ..Pod::default()
+        })
+    }
+
+    fn pods() -> impl Strategy<Value = Arc<Pod>> {
+        let node = prop::sample::select(vec!["", "", "a", "b"]);
+        let phase = prop::sample::select(vec!["Pending", "Running", "Succeeded"]);
+        let group = prop::sample::select(vec!["x", "y"]);
+        (0..5u8, 0..2u8, node, phase, group)
+            .prop_map(|(name, uid, node, phase, group)| pod(name, uid, node, phase, group))
+    }
+
+    fn of_the_ledger() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (pods(), prop::sample::select(vec!["a", "b"])).prop_map(|(pod, node)| {
+                let node_name = String::new();
+                let pod = Pod {
+                    node_name,
+                    ..Pod::clone(&pod)
+                };
+                Step::Assumed(Arc::new(pod), node)
+            }),
+            (0..5u8, 0..2u8).prop_map(|(name, uid)| Step::Forgotten(format!("u{name}{uid}"))),
+            prop::sample::select(vec!["x", "y"]).prop_map(Step::Asked),
+        ]
+    }
+
+    fn any() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            pods().prop_map(Step::Applied),
+            pods().prop_map(Step::Deleted),
+            of_the_ledger(),
+        ]
+    }
+
+    fn take(store: &PodStore, step: &Step) {
+        match step {
+            Step::Applied(pod) => drop(store.applied(pod.clone())),
+            Step::Deleted(pod) => drop(store.deleted(pod)),
+            Step::Assumed(pod, node) => store.assume(pod, node).expect("has a UID"),
+            Step::Forgotten(uid) => drop(store.forget(uid)),
+            Step::Asked(group) => drop(store.with_label("", "group", group)),
+        }
+    }
+
+    /// All that a store says, in an order of its own.
+    fn said(store: &PodStore) -> Vec<Vec<(String, String, String)>> {
+        let snapshot = store.snapshot();
+        let lists = [
+            store.pods(),
+            store.assumed(),
+            snapshot.pods_on("a"),
+            snapshot.pods_on("b"),
+            store.with_label("", "group", "x").expect("all labels"),
+            store.with_label("", "group", "y").expect("all labels"),
+        ];
+        let said = |pods: Vec<Arc<Pod>>| {
+            let said = |pod: &Arc<Pod>| (pod.name.clone(), pod.uid.clone(), pod.node_name.clone());
+            let mut said: Vec<_> = pods.iter().map(said).collect();
+            said.sort();
+            said
+        };
+        lists.map(said).into()
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_assumed_while_a_list_is_taken_in_counts_at_once_and_afterwards(
+            before in prop::collection::vec(any(), 0..20),
+            listed in prop::collection::vec(pods(), 0..8),
+            meanwhile in prop::collection::vec(of_the_ledger(), 0..8),
+        ) {
+            let [store, without_list, listed_first] = [(); 3].map(|()| {
+                let store = PodStore::new();
+                before.iter().for_each(|step| take(&store, step));
+                store
+            });
+            let turn = store.turn();
+            let changed = store.beside(|copy| {
+                for step in &meanwhile {
+                    take(&store, step);
+                    take(&without_list, step);
+                    assert_eq!(said(&store), said(&without_list));
+                }
+                copy.replace(&listed)
+            });
+            drop(turn);
+            prop_assert_eq!(changed, listed_first.replace(&listed));
+            meanwhile.iter().for_each(|step| take(&listed_first, step));
+            prop_assert_eq!(said(&store), said(&listed_first));
+        }
+    }
+
+    #[test]
+    fn no_verb_waits_for_a_list_to_be_taken_in() {
+        let store = PodStore::new();
+        store.applied(pod(0, 0, "a", "Running", "x"));
+        let (answered, answer) = mpsc::channel();
+        std::thread::scope(|threads| {
+            let _turn = store.turn();
+            store.beside(|_| {
+                threads.spawn(|| {
+                    let waiting = pod(1, 1, "", "Pending", "x");
+                    store.assume(&waiting, "a").expect("has a UID");
+                    let beside = store.with_label("", "group", "x");
+                    let found = beside.map(|pods| pods.len());
+                    let counted = store.snapshot().len() + store.pods().len();
+                    answered.send((found, counted, store.forget("u11")))
+                });
+                let said = answer.recv_timeout(PATIENCE).expect("no answer");
+                assert_eq!(said, (Ok(2), 3, true));
+                false
+            });
+        });
     }
 }

@@ -38,7 +38,7 @@ pub trait Watched {
 
     /// Holds exactly these objects from now on. True if anything that plugins read changed.
     #[doc(hidden)]
-    fn take_all(&self, listed: Vec<Arc<Self::Object>>) -> bool;
+    fn take_all(&self, listed: &[Arc<Self::Object>]) -> bool;
 }
 
 /// Where an object stands in a body.
@@ -82,7 +82,7 @@ impl Watched for NodeStore {
         self.deleted(node.name())
     }
 
-    fn take_all(&self, listed: Vec<Arc<Node>>) -> bool {
+    fn take_all(&self, listed: &[Arc<Node>]) -> bool {
         self.replace(listed)
     }
 }
@@ -117,7 +117,7 @@ impl Watched for PodStore {
         self.deleted(pod)
     }
 
-    fn take_all(&self, listed: Vec<Arc<Pod>>) -> bool {
+    fn take_all(&self, listed: &[Arc<Pod>]) -> bool {
         self.replace(listed)
     }
 }
@@ -185,7 +185,7 @@ impl<S: Watched> Relist<S> {
     ///
     /// True if anything that plugins read changed.
     pub fn commit(self) -> bool {
-        self.store.take_all(self.listed)
+        self.store.take_all(&self.listed)
     }
 }
 

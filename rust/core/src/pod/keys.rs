@@ -1,0 +1,180 @@
+//! Pods in maps, found by what they say of themselves: a key takes no memory of its own.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use super::record::Pod;
+use crate::shared_map::SharedMap;
+
+/// Pods, each under a key that is a part of the pod. A clone is cheap.
+#[derive(Clone)]
+pub(super) struct PodMap<K>(SharedMap<K, ()>);
+
+/// Pods by their UIDs.
+pub(super) type ByUid = PodMap<Uid>;
+
+/// Pods by their namespaces and names.
+pub(super) type ByName = PodMap<Name>;
+
+impl<K> Default for PodMap<K> {
+    fn default() -> Self {
+        Self(SharedMap::default())
+    }
+}
+
+impl<K> fmt::Debug for PodMap<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PodMap")
+    }
+}
+
+impl<K: Key> PodMap<K> {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&Arc<Pod>>
+    where
+        K: Borrow<Q>,
+    {
+        self.0.get_entry(key).map(|(key, ())| key.pod())
+    }
+
+    /// Puts a pod in the place of the one that had its key.
+    pub(super) fn add(&mut self, pod: &Arc<Pod>) {
+        let key = K::of(pod.clone());
+        // A map keeps the key that it has.
+        self.0.remove(&key);
+        self.0.insert(key, ());
+    }
+
+    pub(super) fn remove<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<Arc<Pod>>
+    where
+        K: Borrow<Q>,
+    {
+        self.0.remove_entry(key).map(|(key, ())| key.pod().clone())
+    }
+
+    /// Every pod, in no order.
+    pub(super) fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        self.0.iter().map(|(key, ())| key.pod())
+    }
+}
+
+/// A pod that stands for a part of itself.
+pub(super) trait Key: Hash + Eq + Clone {
+    fn of(pod: Arc<Pod>) -> Self;
+    fn pod(&self) -> &Arc<Pod>;
+}
+
+/// A pod that stands for its UID.
+#[derive(Clone)]
+pub(super) struct Uid(Arc<Pod>);
+
+/// A pod that stands for its namespace and name.
+#[derive(Clone)]
+pub(super) struct Name(Arc<Pod>);
+
+/// A namespace and a name in it, of a pod or of a question.
+pub(super) trait Named {
+    fn full_name(&self) -> (&str, &str);
+}
+
+/// What `ByName` is asked for.
+pub(super) fn named<'a>(named: &'a (dyn Named + 'a)) -> &'a (dyn Named + 'a) {
+    named
+}
+
+impl Key for Uid {
+    fn of(pod: Arc<Pod>) -> Self {
+        Self(pod)
+    }
+
+    fn pod(&self) -> &Arc<Pod> {
+        &self.0
+    }
+}
+
+impl Borrow<str> for Uid {
+    fn borrow(&self) -> &str {
+        &self.0.uid
+    }
+}
+
+impl Hash for Uid {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (*self.0.uid).hash(state);
+    }
+}
+
+impl PartialEq for Uid {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.uid == other.0.uid
+    }
+}
+
+impl Eq for Uid {}
+
+impl Key for Name {
+    fn of(pod: Arc<Pod>) -> Self {
+        Self(pod)
+    }
+
+    fn pod(&self) -> &Arc<Pod> {
+        &self.0
+    }
+}
+
+impl Named for Name {
+    fn full_name(&self) -> (&str, &str) {
+        self.0.full_name()
+    }
+}
+
+impl Named for Pod {
+    fn full_name(&self) -> (&str, &str) {
+        (&self.namespace, &self.name)
+    }
+}
+
+impl Named for (&str, &str) {
+    fn full_name(&self) -> (&str, &str) {
+        *self
+    }
+}
+
+impl<'a> Borrow<dyn Named + 'a> for Name {
+    fn borrow(&self) -> &(dyn Named + 'a) {
+        self
+    }
+}
+
+impl Hash for dyn Named + '_ {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.full_name().hash(state);
+    }
+}
+
+impl PartialEq for dyn Named + '_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.full_name() == other.full_name()
+    }
+}
+
+impl Eq for dyn Named + '_ {}
+
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.full_name().hash(state);
+    }
+}
+
+impl PartialEq for Name {
+    fn eq(&self, other: &Self) -> bool {
+        self.full_name() == other.full_name()
+    }
+}
+
+impl Eq for Name {}
