@@ -44,15 +44,15 @@ impl Strings {
 }
 
 impl<T: ?Sized + Hash + Eq> Pool<T> {
-    /// Puts the value that is kept already in the place of one that equals it. True if there was
-    /// none.
-    pub(crate) fn share(&mut self, value: &mut Arc<T>) -> bool {
-        if let Some(known) = self.known.get(value) {
-            *value = known.clone();
-            return false;
-        }
-        self.keep(value.clone());
-        true
+    /// Puts the value that is kept already in the place of one that equals it. True if there is one.
+    pub(crate) fn share(&self, value: &mut Arc<T>) -> bool {
+        let known = self.known.get(value);
+        known.map(|known| *value = known.clone()).is_some()
+    }
+
+    /// A number that equal values have in common.
+    pub(crate) fn hash(&self, value: &T) -> u64 {
+        self.known.hasher().hash_one(value)
     }
 
     /// Every value that is kept.
@@ -69,7 +69,8 @@ impl<T: ?Sized + Hash + Eq> Pool<T> {
         drop(value);
     }
 
-    fn keep(&mut self, new: Arc<T>) -> Arc<T> {
+    /// Keeps a value that is not kept yet.
+    pub(crate) fn keep(&mut self, new: Arc<T>) -> Arc<T> {
         if self.known.len() >= self.purge_at {
             self.purge();
         }

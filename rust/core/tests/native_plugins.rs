@@ -24,7 +24,7 @@ fn nodes() -> [String; 6] {
     ]
 }
 
-/// The same nodes by every way in that there is.
+/// Some nodes by every way in that there is.
 fn by_every_way(check: impl Fn(&Nodes)) {
     let store = std::sync::Arc::new(NodeStore::new(1 << 20));
     for _ in 0..2 {

@@ -37,7 +37,7 @@ fn listed(store: &Arc<NodeStore>, nodes: &[String]) {
     relist.commit();
 }
 
-/// Of a node that has a value for every field that is read.
+/// A node that has a value for every field that is read.
 fn whole_node(name: &str, zone: &str) -> String {
     format!(
         r#"{{"metadata":{{"name":{name:?},"uid":"uid-of-{name}","labels":{{"zone":{zone:?}}}}},

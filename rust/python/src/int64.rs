@@ -64,7 +64,7 @@ pub(crate) fn view<'py>(py: Python<'py>, values: &[i64]) -> PyResult<Bound<'py, 
     view_with(py, values.len(), |places| places.copy_from_slice(values))
 }
 
-/// The same of `len` numbers that are written where they stay; no Python runs meanwhile.
+/// A view of `len` numbers that are written where they stay; no Python runs meanwhile.
 pub(crate) fn view_with(
     py: Python<'_>,
     len: usize,

@@ -86,7 +86,7 @@ impl PyPodStore {
         let assumed = py.detach(|| self.0.assumed());
         assumed
             .into_iter()
-            .map(|pod| (PyPod(pod.clone()), pod.node_name.clone()))
+            .map(|pod| (PyPod(pod.clone()), pod.node_name.to_string()))
             .collect()
     }
 

@@ -31,7 +31,7 @@ impl Mask {
         Self { words, len }
     }
 
-    /// The same bits for so many positions, at least as many as before; the new ones are clear.
+    /// A mask of these bits and clear ones up to `len` positions, at least as many as before.
     pub(crate) fn grown_to(&self, len: usize) -> Self {
         let mut words = self.words.clone();
         words.resize(len.div_ceil(64), 0);

@@ -96,7 +96,7 @@ impl Node {
         &self.uid
     }
 
-    /// The same, sharing its strings with the nodes before it.
+    /// The node, sharing its strings with the nodes before it.
     pub(crate) fn interned(mut self, strings: &mut Strings) -> Self {
         for (key, value) in &mut self.labels.0 {
             (*key, *value) = (strings.intern(key), strings.intern(value));

@@ -84,7 +84,8 @@ impl Nodes {
         self.unknown.push(name);
     }
 
-    /// The same names, looked up in another snapshot; nodes of the request's own stay as they are.
+    /// The nodes of another snapshot that have these names; nodes of the request's own stay as they
+    /// are.
     pub(crate) fn looked_up_in(&self, snapshot: Arc<Snapshot>) -> Self {
         let mut latest = Self::over(snapshot, self.len());
         for (at, slot) in self.slots.iter().enumerate() {

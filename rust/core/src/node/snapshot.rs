@@ -66,7 +66,7 @@ impl MaskCache {
         mask
     }
 
-    /// The same answers where only the labels of `changed` rows differ.
+    /// The answers of the cached selectors once the labels of `changed` rows are different.
     pub(crate) fn updated(&self, rows: &Rows, changed: &[u32]) -> Self {
         let known: Vec<_> = {
             let masks = self.lock();

@@ -94,7 +94,8 @@ impl NodeStore {
         (nodes.known_count() == 1).then_some(nodes)
     }
 
-    /// The same names as the store knows them now; nodes of a request's own stay as they are.
+    /// Nodes as the store knows them now, found by their names; nodes of a request's own stay as they
+    /// are.
     pub fn latest(&self, nodes: &Nodes) -> Nodes {
         nodes.looked_up_in(self.snapshot())
     }

@@ -19,8 +19,8 @@ pub struct Keeping {
     pub annotations: Option<BTreeSet<String>>,
     /// The most memory that tolerations, node selector, node affinity and annotations of one pod
     /// may take together, and once more resources, gates, labels and containers; a pod with more is
-    /// kept without some of them and says so. Of other texts no more is kept than tells them from
-    /// any name. None is no limit.
+    /// kept without some of them and says so. Other texts are cut to what tells them from any name.
+    /// None is no limit.
     pub max_pod_bytes: Option<usize>,
 }
 
@@ -99,7 +99,7 @@ fn trim_common(pod: &mut Pod, most: usize) {
 /// No name of a node is longer, and no profile may have a longer one.
 const LONGEST_NAME: usize = 253;
 
-/// Of texts that Kubernetes does not bound, the beginning stays: it is longer than any name, so that
+/// Keeps the beginnings of texts that Kubernetes does not bound: each is longer than any name, so that
 /// it equals none.
 fn trim_texts(pod: &mut Pod) {
     let words = [
@@ -144,16 +144,16 @@ impl Pod {
     pub fn held_bytes(&self) -> usize {
         let gates = self.scheduling_gates.iter();
         let words = [
+            &self.namespace,
+            &self.node_name,
             &self.scheduler_name,
             &self.phase,
             &self.qos_class,
             &self.scheduled_reason,
         ];
         size_of::<Self>()
-            + [&self.name, &self.namespace, &self.uid, &self.node_name]
-                .map(String::len)
-                .iter()
-                .sum::<usize>()
+            + self.name.len()
+            + self.uid.len()
             + words.map(size::word).iter().sum::<usize>()
             + self.nominated_node_name.len()
             + rare_bytes(self)

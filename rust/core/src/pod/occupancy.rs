@@ -17,8 +17,8 @@ pub(crate) struct NodePods {
     /// Each pod, and how many came before it.
     pods: SharedMap<usize, (u64, Arc<Pod>)>,
     came: u64,
-    /// Of the usual resources, which are few. Wide enough that a sum is exact: what is added can be
-    /// taken away again.
+    /// The sums of the usual resources, which are few. A sum is wide enough to be exact: what is added
+    /// can be taken away again.
     requested: BTreeMap<&'static str, i128>,
     /// The pods that ask for other resources, or for some that are not known.
     others: SharedMap<usize, Others>,
@@ -38,7 +38,15 @@ const MORE_THAN_ANY: i64 = 1 << 53;
 impl NodePods {
     /// The pods, in no order.
     pub(crate) fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
-        self.pods.iter().map(|(_, (_, pod))| pod)
+        let pods = self.pods.iter().map(|(_, (_, pod))| pod);
+        #[cfg(test)]
+        let pods = pods.inspect(|_| WALKED.set(walked() + 1));
+        pods
+    }
+
+    /// Whether this very pod is here.
+    pub(crate) fn has(&self, pod: &Arc<Pod>) -> bool {
+        self.pods.get(&address(pod)).is_some()
     }
 
     /// Some of the pods, in the order in which they came.
@@ -153,7 +161,19 @@ impl Occupancy {
 }
 
 #[cfg(test)]
+thread_local! {
+    static WALKED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Over how many pods this thread has walked so far.
+#[cfg(test)]
+pub(crate) fn walked() -> usize {
+    WALKED.get()
+}
+
+#[cfg(test)]
 mod tests {
+    use super::super::resources::word;
     use super::*;
     use crate::wire::pod::parsed;
 
@@ -167,7 +187,7 @@ mod tests {
     #[test]
     fn a_node_is_known_for_as_long_as_it_has_a_pod() {
         let on = |node: usize| {
-            let node_name = format!("n{node}");
+            let node_name = word(&format!("n{node}"));
             Arc::new(Pod {
                 node_name,
                 ..Pod::default()
@@ -187,7 +207,7 @@ mod tests {
             let found = occupancy
                 .on(&name)
                 .map(|node| node.as_they_came(|_| true)[0].node_name.clone());
-            assert_eq!(found, (node % 5 == 0).then_some(name));
+            assert_eq!(found, (node % 5 == 0).then_some(word(&name)));
         }
     }
 

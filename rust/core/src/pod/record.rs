@@ -12,7 +12,7 @@ pub struct Pod {
     /// `metadata.name`
     pub name: String,
     /// `metadata.namespace`
-    pub namespace: String,
+    pub namespace: Word,
     /// `metadata.uid`
     pub uid: String,
     /// `metadata.labels`, sorted by key.
@@ -22,7 +22,7 @@ pub struct Pod {
     /// `spec.schedulerName`, as it came.
     pub scheduler_name: Word,
     /// `spec.nodeName`
-    pub node_name: String,
+    pub node_name: Word,
     /// `spec.priority`
     pub priority: Option<i32>,
     /// `spec.tolerations`

@@ -183,7 +183,7 @@ impl ResourceList {
         }
     }
 
-    /// The same in the units that kube-scheduler counts in.
+    /// The amounts in the units that kube-scheduler counts in.
     pub(crate) fn amounts(&self) -> Amounts {
         if self.0.is_empty() {
             // The empty list is one for all; a collected one would be memory of its own.

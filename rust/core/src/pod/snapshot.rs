@@ -1,14 +1,18 @@
 //! The pods on nodes as they stood at one moment.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use ahash::HashSet;
+use ahash::{HashSet, RandomState};
 
 use super::groups::Groups;
 use super::labelled::Labelled;
 use super::occupancy::{NodePods, Occupancy};
 use super::record::Pod;
+use super::resources::word;
 use crate::node::{Mask, Nodes};
+
+type ByUid<'a> = HashMap<&'a str, &'a Arc<Pod>, RandomState>;
 
 /// Immutable: the pods that take room on nodes, assigned ones and assumed ones, and those for which
 /// room is kept.
@@ -47,7 +51,7 @@ impl PodSnapshot {
             .map_or(0, |node| node.requested(resource))
     }
 
-    /// The same without some of the pods: those of these UIDs on these nodes.
+    /// A snapshot without some of the pods: those of these UIDs on these nodes.
     #[must_use]
     pub fn without<'a>(&self, gone: impl IntoIterator<Item = (&'a str, &'a [String])>) -> Self {
         let mut left = self.clone();
@@ -85,7 +89,7 @@ impl PodSnapshot {
             coming.sort_by_key(|pod| (&pod.namespace, &pod.name));
             for pod in coming {
                 filled.occupancy.add(Arc::new(Pod {
-                    node_name: node.to_owned(),
+                    node_name: word(node),
                     ..Pod::clone(pod)
                 }));
             }
@@ -103,19 +107,35 @@ impl PodSnapshot {
     }
 
     /// These pods as they are here: on its node, here or elsewhere, a pod is only where it is among
-    /// the node's pods.
+    /// the node's pods. Walks over the pods of a node once at most, however many are asked for.
     pub fn these(&self, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
-        let here = |node: &str, pod: &Pod| -> Option<&Arc<Pod>> {
-            self.occupancy
-                .on(node)?
-                .pods()
-                .find(|other| other.uid == pod.uid)
-        };
-        let now = |pod: &Arc<Pod>| match &*pod.node_name {
-            "" => Some(here(&pod.nominated_node_name, pod).unwrap_or(pod).clone()),
-            node => here(node, pod).cloned(),
-        };
-        pods.iter().filter_map(now).collect()
+        let mut walked = HashMap::default();
+        let mut these = Vec::with_capacity(pods.len());
+        for pod in pods {
+            if pod.is_bound() {
+                these.extend(self.here(&pod.node_name, pod, &mut walked));
+            } else {
+                let here = self.here(&pod.nominated_node_name, pod, &mut walked);
+                these.push(here.unwrap_or_else(|| pod.clone()));
+            }
+        }
+        these
+    }
+
+    /// A pod as it is on a node; `walked` has the nodes whose pods were looked through.
+    fn here<'a>(
+        &'a self,
+        node: &'a str,
+        pod: &Arc<Pod>,
+        walked: &mut HashMap<&'a str, ByUid<'a>, RandomState>,
+    ) -> Option<Arc<Pod>> {
+        let of_node = self.occupancy.on(node)?;
+        if of_node.has(pod) {
+            return Some(pod.clone());
+        }
+        let by_uid = || of_node.pods().map(|other| (&*other.uid, other)).collect();
+        let of_node = walked.entry(node).or_insert_with(by_uid);
+        of_node.get(&*pod.uid).map(|here| (*here).clone())
     }
 
     pub(crate) fn labelled(&self) -> &Labelled {
@@ -162,5 +182,32 @@ impl PodSnapshot {
         (0..nodes.len())
             .map(|at| self.requested_on(nodes.name(at), resource))
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::occupancy::walked;
+    use super::*;
+
+    fn pod(uid: &str, node: &str) -> Arc<Pod> {
+        Arc::new(Pod {
+            uid: uid.to_owned(),
+            node_name: word(node),
+            ..Pod::default()
+        })
+    }
+
+    #[test]
+    fn however_many_pods_are_looked_for_on_a_node_its_pods_are_walked_over_once() {
+        let here: Vec<_> = (0..100).map(|i| pod(&format!("u{i}"), "n")).collect();
+        let mut snapshot = PodSnapshot::default();
+        here.iter().for_each(|pod| snapshot.add(pod));
+        let others: Vec<_> = (50..150).map(|i| pod(&format!("u{i}"), "n")).collect();
+        let before = walked();
+        assert_eq!(snapshot.these(&here), here);
+        assert_eq!(walked(), before);
+        assert_eq!(snapshot.these(&others), here[50..]);
+        assert_eq!(walked(), before + 100);
     }
 }

@@ -8,6 +8,7 @@ use super::keeping::Keeping;
 use super::keys::{ByName, ByUid, named};
 use super::labelled::{Labelled, Unlabelled};
 use super::record::Pod;
+use super::resources::{Word, word};
 use super::snapshot::PodSnapshot;
 use super::templates::Templates;
 use crate::published::Published;
@@ -124,7 +125,7 @@ impl PodStore {
             return Err(Unassumable::NoNode);
         }
         let pod = pod.clone();
-        let node = node.to_owned();
+        let node = word(node);
         self.count(LedgerChange::Assumed { pod, node });
         Ok(())
     }
@@ -263,13 +264,13 @@ impl PodStore {
 /// A change of the ledger.
 #[derive(Debug, Clone)]
 enum LedgerChange {
-    Assumed { pod: Arc<Pod>, node: String },
+    Assumed { pod: Arc<Pod>, node: Word },
     Forgotten(String),
 }
 
 /// The store's private state; nothing of it is seen before it is published. A clone is cheap.
 ///
-/// Of a UID at most one pod takes room: the watched one if it is bound, else the ledger's.
+/// At most one pod of a UID takes room: the watched one if it is bound, else the ledger's.
 #[derive(Debug, Clone, Default)]
 struct Writer {
     by_name: ByName,
@@ -362,7 +363,7 @@ impl Writer {
         }
     }
 
-    fn assume(&mut self, pod: &Pod, node: String) -> bool {
+    fn assume(&mut self, pod: &Pod, node: Word) -> bool {
         let watched = self.by_uid.get(&*pod.uid).cloned();
         if watched.as_ref().is_some_and(|watched| watched.is_bound()) {
             return false;
@@ -371,7 +372,7 @@ impl Writer {
         true
     }
 
-    fn enter_ledger(&mut self, pod: &Pod, node_name: String) {
+    fn enter_ledger(&mut self, pod: &Pod, node_name: Word) {
         self.forget(&pod.uid);
         if let Some(watched) = self.by_uid.get(&*pod.uid) {
             self.shown.remove(watched);
@@ -432,8 +433,8 @@ mod tests {
         Arc::new(Pod {
             name: format!("p{name}"),
             uid: format!("u{name}{uid}"),
-            node_name: node.to_owned(),
-            phase: super::super::word(phase),
+            node_name: word(node),
+            phase: word(phase),
             labels: Arc::new([("group".to_owned(), group.to_owned())]),
             ..Pod::default()
         })
@@ -450,7 +451,7 @@ mod tests {
     fn of_the_ledger() -> impl Strategy<Value = Step> {
         prop_oneof![
             (pods(), prop::sample::select(vec!["a", "b"])).prop_map(|(pod, node)| {
-                let node_name = String::new();
+                let node_name = Word::default();
                 let pod = Pod {
                     node_name,
                     ..Pod::clone(&pod)
@@ -481,7 +482,7 @@ mod tests {
     }
 
     /// All that a store says, in an order of its own.
-    fn said(store: &PodStore) -> Vec<Vec<(String, String, String)>> {
+    fn said(store: &PodStore) -> Vec<Vec<(String, String, Word)>> {
         let snapshot = store.snapshot();
         let lists = [
             store.pods(),

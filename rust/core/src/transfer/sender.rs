@@ -33,7 +33,7 @@ transfer!(Message {
 pub(super) enum Position {
     /// Kept at both ends under this number.
     Kept(u32),
-    /// Of this message alone.
+    /// A node of this message alone.
     Own(Arc<Node>),
     Unknown(Arc<str>),
 }

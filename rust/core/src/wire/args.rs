@@ -125,10 +125,10 @@ struct Name {
 /// What a name that no row has takes beside its text: a pointer, two counts, the allocator's part.
 const UNKNOWN_NAME: usize = 48;
 
-/// Stands for the row of a name that no row has.
+/// Stands for the row of a name that is in no row.
 const UNKNOWN: u32 = u32::MAX;
 
-/// The same, of a name whose escapes have yet to be read.
+/// Stands for the row of a name whose escapes have yet to be read.
 const ESCAPED: u32 = u32::MAX - 1;
 
 impl Default for Name {

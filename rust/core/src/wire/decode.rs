@@ -140,7 +140,7 @@ fn grow<T>(elements: &mut Vec<T>, cursor: &mut Cursor<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The same elements as another type.
+/// The elements of a list as another type.
 pub(crate) fn converted<T, U: From<T>>(slice: Slice<T>) -> Vec<U> {
     slice.into_vec().into_iter().map(U::from).collect()
 }

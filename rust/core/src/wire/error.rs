@@ -103,7 +103,7 @@ impl WireError {
         }
     }
 
-    /// The same error, one level further out.
+    /// The error as seen from one level further out.
     pub(crate) fn inside(mut self, step: Step) -> Self {
         self.steps.push(step);
         self

@@ -204,7 +204,7 @@ impl From<WirePod<'_>> for Pod {
         };
         Self {
             name: metadata.name.into_owned(),
-            namespace: metadata.namespace.into_owned(),
+            namespace: word(&metadata.namespace),
             uid: metadata.uid.into_owned(),
             labels: owned(metadata.labels).into(),
             annotations: owned(metadata.annotations).into(),
@@ -212,7 +212,7 @@ impl From<WirePod<'_>> for Pod {
             creation_timestamp: metadata.creation_timestamp.0.into(),
             deletion_timestamp: metadata.deletion_timestamp.map(|time| time.0.into()),
             scheduler_name: word(&spec.scheduler_name),
-            node_name: spec.node_name.into_owned(),
+            node_name: word(&spec.node_name),
             priority: spec.priority,
             tolerations: converted(spec.tolerations).into(),
             required: Arc::new(RequiredNodeAffinity {

@@ -248,11 +248,16 @@ pub fn apply<S: Watched>(store: &S, bytes: &[u8]) -> Result<WatchEvent<S::Object
     let mut cursor = Cursor::watched(bytes)?;
     let mut kind = Cow::Borrowed("");
     let mut object = (0, 0);
+    let mut read = None;
     cursor.object(|cursor, key| match field(&key, &["type", "object"]) {
         Some("type") => decode_field(cursor, "type", &mut kind),
         Some("object") => {
             let start = cursor.pos();
-            cursor.skip_value()?;
+            // The API writes the type first. What comes before it is passed over and read later.
+            read = match &*kind {
+                "ADDED" | "MODIFIED" | "DELETED" => Some(named(store, cursor)?),
+                _ => cursor.skip_value().map(|()| None)?,
+            };
             object = (start, cursor.pos());
             Ok(())
         }
@@ -266,7 +271,10 @@ pub fn apply<S: Watched>(store: &S, bytes: &[u8]) -> Result<WatchEvent<S::Object
         return Err(unusable(end, "a watch event without an object"));
     }
     let event = match &*kind {
-        "ADDED" | "MODIFIED" | "DELETED" => object_event(store, &kind, &mut inner)?,
+        "ADDED" | "MODIFIED" | "DELETED" => {
+            let read = read.map_or_else(|| named(store, &mut inner), Ok)?;
+            object_event(store, &kind, read)
+        }
         "BOOKMARK" => bookmark(&mut inner)?,
         "ERROR" => failure(&mut inner)?,
         _ => return Err(unusable(0, "a watch event of an unknown type")),
@@ -280,24 +288,23 @@ pub fn apply<S: Watched>(store: &S, bytes: &[u8]) -> Result<WatchEvent<S::Object
 fn object_event<S: Watched>(
     store: &S,
     kind: &str,
-    cursor: &mut Cursor<'_>,
-) -> Result<WatchEvent<S::Object>> {
-    let Read {
+    Read {
         object,
         resource_version,
-    } = named(store, cursor)?;
+    }: Read<S::Object>,
+) -> WatchEvent<S::Object> {
     let changed = if kind == "DELETED" {
         store.drop_one(&object)
     } else {
         store.take(object.clone())
     };
-    Ok(WatchEvent {
+    WatchEvent {
         name: S::name(&object).to_owned(),
         resource_version,
         changed,
         object: Some(object),
         ..WatchEvent::default()
-    })
+    }
 }
 
 fn named<S: Watched>(store: &S, cursor: &mut Cursor<'_>) -> Result<Read<S::Object>> {
