@@ -45,6 +45,7 @@ lint: build ## formatting, lints, types, stubs, and the rules of the architectur
 	$(BIN)/python -m mypy.stubtest kubextend._native --allowlist tests/stubtest-allowlist.txt
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m tests.prose
+	$(BIN)/python -m tests.rust_layers
 	test -z "$$(gofmt -l tests/go tests/e2e/tools benches)"
 	cd tests/go && go vet ./...
 	cd benches && go vet ./...

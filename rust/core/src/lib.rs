@@ -9,6 +9,8 @@ pub mod labels;
 pub mod node;
 #[cfg(test)]
 mod oracle;
+mod packing;
+mod plain;
 pub mod plugins;
 pub mod pod;
 mod pool;

@@ -1,9 +1,8 @@
 //! How each kind of value becomes bytes and comes back.
+//!
+//! The bytes are private to processes of one build: no file and no network ever sees them.
 
 use std::sync::Arc;
-
-use super::Unreceivable;
-use crate::pod::{Word, word};
 
 /// A value that another process of the same build can be given.
 pub(crate) trait Transfer: Sized {
@@ -13,6 +12,11 @@ pub(crate) trait Transfer: Sized {
     /// The value that stands next; None where there is no such value.
     fn take(from: &mut Received<'_>) -> Option<Self>;
 }
+
+/// Bytes that no sender of this build wrote, or that are not all of what it wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("these bytes were not packed by the same version of kubextend")]
+pub struct Unreceivable;
 
 /// What has come and is not read yet.
 #[derive(Debug)]
@@ -32,7 +36,7 @@ impl<'a> Received<'a> {
         Some(bytes)
     }
 
-    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.bytes(N)?.try_into().ok()
     }
 
@@ -40,7 +44,7 @@ impl<'a> Received<'a> {
         Some(u32::take(self)? as usize)
     }
 
-    fn text(&mut self) -> Option<&'a str> {
+    pub(crate) fn text(&mut self) -> Option<&'a str> {
         let count = self.count()?;
         simdutf8::basic::from_utf8(self.bytes(count)?).ok()
     }
@@ -80,12 +84,17 @@ impl Transfer for bool {
     }
 }
 
+/// Appends a text; `Received::text` takes it.
+pub(crate) fn put_text(text: &str, out: &mut Vec<u8>) {
+    put_count(text.len(), out);
+    out.extend_from_slice(text.as_bytes());
+}
+
 macro_rules! texts {
     ($($text:ty: $read:expr),* $(,)?) => {
         $(impl Transfer for $text {
             fn put(&self, out: &mut Vec<u8>) {
-                put_count(self.len(), out);
-                out.extend_from_slice(self.as_bytes());
+                put_text(self, out);
             }
 
             fn take(from: &mut Received<'_>) -> Option<Self> {
@@ -95,7 +104,7 @@ macro_rules! texts {
     };
 }
 
-texts!(String: str::to_owned, Box<str>: Into::into, Arc<str>: Into::into, Word: word);
+texts!(String: str::to_owned, Box<str>: Into::into, Arc<str>: Into::into);
 
 impl<T: Transfer> Transfer for Option<T> {
     fn put(&self, out: &mut Vec<u8>) {
@@ -166,32 +175,42 @@ fn put_all<T: Transfer>(values: &[T], out: &mut Vec<u8>) {
     }
 }
 
-/// A struct is its fields, one after the other.
-macro_rules! transfer {
-    ($type:ident { $($field:ident),* $(,)? }) => {
-        impl $crate::transfer::Transfer for $type {
+/// Declares a struct that becomes bytes as its fields do, one after the other.
+macro_rules! packed {
+    ($(#[$about:meta])* $seen:vis struct $type:ident {
+        $($(#[$of:meta])* $by:vis $field:ident: $kind:ty),* $(,)?
+    }) => {
+        $(#[$about])*
+        $seen struct $type {
+            $($(#[$of])* $by $field: $kind,)*
+        }
+
+        impl $crate::packing::Transfer for $type {
             fn put(&self, out: &mut Vec<u8>) {
                 let Self { $($field),* } = self;
-                $($crate::transfer::Transfer::put($field, out);)*
+                $($crate::packing::Transfer::put($field, out);)*
             }
 
-            fn take(from: &mut $crate::transfer::Received<'_>) -> Option<Self> {
-                $(let $field = $crate::transfer::Transfer::take(from)?;)*
+            fn take(from: &mut $crate::packing::Received<'_>) -> Option<Self> {
+                $(let $field = $crate::packing::Transfer::take(from)?;)*
                 Some(Self { $($field),* })
             }
         }
     };
-    ($type:ident(one)) => {
-        impl $crate::transfer::Transfer for $type {
+    ($(#[$about:meta])* $seen:vis struct $type:ident($by:vis $kind:ty);) => {
+        $(#[$about])*
+        $seen struct $type($by $kind);
+
+        impl $crate::packing::Transfer for $type {
             fn put(&self, out: &mut Vec<u8>) {
-                $crate::transfer::Transfer::put(&self.0, out);
+                $crate::packing::Transfer::put(&self.0, out);
             }
 
-            fn take(from: &mut $crate::transfer::Received<'_>) -> Option<Self> {
-                Some(Self($crate::transfer::Transfer::take(from)?))
+            fn take(from: &mut $crate::packing::Received<'_>) -> Option<Self> {
+                Some(Self($crate::packing::Transfer::take(from)?))
             }
         }
     };
 }
 
-pub(crate) use transfer;
+pub(crate) use packed;

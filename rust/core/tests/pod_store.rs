@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use common::{cases, event, node_json, node_list};
 use kubextend_core::node::NodeStore;
-use kubextend_core::pod::{Pod, PodSnapshot, PodStore, Unassumable};
+use kubextend_core::pod::{Pod, PodSnapshot, PodStore, Unassumable, Word};
 use kubextend_core::wire::{Relist, WatchEvent, apply, replace};
 use proptest::prelude::*;
 
@@ -514,7 +514,7 @@ fn pods_are_found_by_their_label_in_their_namespace_each_once() {
             .unwrap()
             .into_iter();
         let mut pods: Vec<_> = pods
-            .map(|pod| (pod.uid.clone(), pod.node_name.clone()))
+            .map(|pod| (pod.uid.clone(), pod.node_name.to_string()))
             .collect();
         pods.sort();
         pods
@@ -551,12 +551,17 @@ fn a_list_says_and_shows_whatever_it_changes() {
 #[test]
 fn pods_of_one_template_share_what_they_have_in_common() {
     let store = PodStore::new();
-    for name in ["a", "b"] {
+    for name in ["a", "b", "c"] {
         send(&store, "ADDED", &Shown::new(name, name).on("n1"));
     }
-    let [a, b] = ["a", "b"].map(|uid| store.get(uid).unwrap());
-    assert!(Arc::ptr_eq(&a.containers, &b.containers));
-    assert!(Arc::ptr_eq(&a.required, &b.required));
+    // What the first has is its own until another has it too.
+    let [b, c] = ["b", "c"].map(|uid| store.get(uid).unwrap());
+    assert!(Arc::ptr_eq(&b.containers, &c.containers));
+    assert!(Arc::ptr_eq(&b.required, &c.required));
+    let [Word::Other(one), Word::Other(other)] = [&b.node_name, &c.node_name] else {
+        panic!("usual words");
+    };
+    assert!(Arc::ptr_eq(one, other));
 }
 
 #[test]
@@ -688,7 +693,7 @@ fn labelled(store: &PodStore, cpu_milli: i64) -> Vec<(String, String)> {
         .unwrap();
     let mut found: Vec<_> = pods
         .iter()
-        .map(|pod| (pod.uid.clone(), pod.node_name.clone()))
+        .map(|pod| (pod.uid.clone(), pod.node_name.to_string()))
         .collect();
     found.sort();
     found

@@ -292,14 +292,16 @@ fn terms_on_fields_ask_for_the_names_of_the_nodes() {
     let on_a = r#"{"matchFields":[{"key":"metadata.name","operator":"In","values":["a"]}]}"#;
     let required = affinity("required", &format!(r#"{{"nodeSelectorTerms":[{on_a}]}}"#));
     let nodes = required.nodes().unwrap();
-    let matched = nodes.affine_to(required.pod().unwrap());
+    let matched = nodes.affine_to(&required.pod().unwrap().required);
     assert_eq!(matched, mask([false, false, true]));
     let preferred = affinity(
         "preferred",
         &format!(r#"[{{"weight":7,"preference":{on_a}}}]"#),
     );
     let nodes = preferred.nodes().unwrap();
-    let scores = nodes.preferred_by(preferred.pod().unwrap()).unwrap();
+    let scores = nodes
+        .preferred_by(&preferred.pod().unwrap().preferred)
+        .unwrap();
     assert_eq!(scores, [0, 0, 7]);
 }
 

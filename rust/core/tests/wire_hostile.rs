@@ -528,3 +528,43 @@ fn a_refused_list_or_event_leaves_no_trace_at_any_cut() {
     assert_eq!(names(&store.nodes()), ["a"]);
     assert_eq!(label(&store.nodes(), "x"), [Some("1".into())]);
 }
+
+#[test]
+fn a_pod_of_more_conditions_than_are_worth_trying_on_each_node_is_refused() {
+    let condition = r#"{"key":"k","operator":"NotIn","values":["v"]}"#;
+    let list = |count: usize| vec![condition; count].join(",");
+    let term = |expressions: usize, fields: usize| {
+        let (expressions, fields) = (list(expressions), list(fields));
+        format!(r#"{{"matchExpressions":[{expressions}],"matchFields":[{fields}]}}"#)
+    };
+    let pod = |required: String, preferred: String| {
+        format!(
+            r#"{{"spec":{{"affinity":{{"nodeAffinity":{{
+                "requiredDuringSchedulingIgnoredDuringExecution":{{"nodeSelectorTerms":[{required}]}},
+                "preferredDuringSchedulingIgnoredDuringExecution":[{preferred}]}}}}}}}}"#
+        )
+    };
+    let preferred = |term: String| format!(r#"{{"weight":1,"preference":{term}}}"#);
+    // Room for what the conditions become.
+    let room = "x".repeat(4 << 20);
+    for (pod, conditions) in [
+        (pod(term(1000, 0), String::new()), 1000),
+        (pod(term(1001, 0), String::new()), 1001),
+        (pod(term(0, 1001), String::new()), 1001),
+        (pod(String::new(), preferred(term(600, 400))), 1000),
+        (pod(String::new(), preferred(term(600, 401))), 1001),
+        (pod(term(500, 0), preferred(term(500, 0))), 1000),
+        (pod(term(501, 0), preferred(term(500, 0))), 1001),
+        (pod(["{}"; 1001].join(","), String::new()), 0),
+    ] {
+        let args = format!(r#"{{"Pod":{pod},"NodeNames":["{room}"]}}"#);
+        let filter = wire::read_args(Body::new(args), None, None).map(drop);
+        let preempt = format!(r#"{{"Pod":{pod},"NodeNameToMetaVictims":{{}}}}"#);
+        let preempt = read_preemption_args(preempt.as_bytes(), None, None).map(drop);
+        for read in [filter, preempt] {
+            let refused = read.map_err(|error| error.to_string()).err();
+            let said = refused.is_some_and(|error| error.contains("more than 1000 conditions"));
+            assert_eq!(said, conditions > 1000, "{conditions}: {pod:.200}");
+        }
+    }
+}

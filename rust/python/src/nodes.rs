@@ -61,18 +61,20 @@ impl PyNodes {
 
     fn tolerated_by(&self, py: Python<'_>, pod: &PyPod) -> PyResult<PyMask> {
         let pod = pod.whole()?;
-        Ok(PyMask(py.detach(|| self.nodes.tolerated_by(pod))))
+        Ok(PyMask(
+            py.detach(|| self.nodes.tolerated_by(&pod.tolerations)),
+        ))
     }
 
     fn affine_to(&self, py: Python<'_>, pod: &PyPod) -> PyResult<PyMask> {
         let pod = pod.whole()?;
-        Ok(PyMask(py.detach(|| self.nodes.affine_to(pod))))
+        Ok(PyMask(py.detach(|| self.nodes.affine_to(&pod.required))))
     }
 
     fn preferred_by<'py>(&self, py: Python<'py>, pod: &PyPod) -> PyResult<Bound<'py, PyAny>> {
         let pod = pod.whole()?;
         let scores = py
-            .detach(|| self.nodes.preferred_by(pod))
+            .detach(|| self.nodes.preferred_by(&pod.preferred))
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         int64::view(py, &scores)
     }

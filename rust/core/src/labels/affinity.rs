@@ -6,7 +6,7 @@ use super::LabelLookup;
 use super::fault::{FieldError, FieldErrors};
 use super::requirement::{Operator, Requirement};
 use super::selector::Selector;
-use crate::transfer::transfer;
+use crate::packing::packed;
 
 /// The only field of a node that Kubernetes lets a term select by.
 const NAME_FIELD: &str = "metadata.name";
@@ -14,36 +14,29 @@ const LABEL_OPERATORS: &str =
     r#"supported values: "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt""#;
 const FIELD_OPERATORS: &str = r#"supported values: "In", "NotIn""#;
 
-/// One `matchExpressions` or `matchFields` entry as the pod spells it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct NodeSelectorRequirement {
-    /// A label's key, or a field's name.
-    pub key: String,
-    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
-    pub operator: String,
-    /// Empty when absent.
-    pub values: Vec<String>,
+packed! {
+    /// One `matchExpressions` or `matchFields` entry as the pod spells it.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct NodeSelectorRequirement {
+        /// A label's key, or a field's name.
+        pub key: String,
+        /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
+        pub operator: String,
+        /// Empty when absent.
+        pub values: Vec<String>,
+    }
 }
 
-transfer!(NodeSelectorRequirement {
-    key,
-    operator,
-    values,
-});
-
-/// One term of a node selector; an empty term matches no node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct NodeSelectorTerm {
-    /// What the labels must meet, all of it.
-    pub match_expressions: Vec<NodeSelectorRequirement>,
-    /// What the fields must meet, all of it.
-    pub match_fields: Vec<NodeSelectorRequirement>,
+packed! {
+    /// One term of a node selector; an empty term matches no node.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct NodeSelectorTerm {
+        /// What the labels must meet, all of it.
+        pub match_expressions: Vec<NodeSelectorRequirement>,
+        /// What the fields must meet, all of it.
+        pub match_fields: Vec<NodeSelectorRequirement>,
+    }
 }
-
-transfer!(NodeSelectorTerm {
-    match_expressions,
-    match_fields,
-});
 
 impl NodeSelectorTerm {
     fn is_empty(&self) -> bool {
@@ -51,20 +44,17 @@ impl NodeSelectorTerm {
     }
 }
 
-/// What a pod requires of its node, as the pod spells it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct RequiredNodeAffinity {
-    /// `spec.nodeSelector`.
-    pub node_selector: Vec<(String, String)>,
-    /// `requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms`; `None` where the pod
-    /// has no such object. An empty list matches no node.
-    pub terms: Option<Vec<NodeSelectorTerm>>,
+packed! {
+    /// What a pod requires of its node, as the pod spells it.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct RequiredNodeAffinity {
+        /// `spec.nodeSelector`.
+        pub node_selector: Vec<(String, String)>,
+        /// `requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms`; `None` where the pod
+        /// has no such object. An empty list matches no node.
+        pub terms: Option<Vec<NodeSelectorTerm>>,
+    }
 }
-
-transfer!(RequiredNodeAffinity {
-    node_selector,
-    terms,
-});
 
 /// What a pod requires of its node, ready to be tried on many nodes.
 ///
@@ -116,16 +106,16 @@ impl RequiredAffinity {
     }
 }
 
-/// A term that a pod prefers, as the pod spells it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct PreferredTerm {
-    /// 1..100; a term of weight 0 is left out.
-    pub weight: i32,
-    /// The term.
-    pub preference: NodeSelectorTerm,
+packed! {
+    /// A term that a pod prefers, as the pod spells it.
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct PreferredTerm {
+        /// 1..100; a term of weight 0 is left out.
+        pub weight: i32,
+        /// The term.
+        pub preference: NodeSelectorTerm,
+    }
 }
-
-transfer!(PreferredTerm { weight, preference });
 
 /// What a pod prefers of its node, ready to be tried on many nodes.
 ///

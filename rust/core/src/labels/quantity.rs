@@ -4,7 +4,7 @@
 
 use std::ops::Add;
 
-use crate::transfer::transfer;
+use crate::packing::packed;
 
 /// The largest amount; a larger one counts as this.
 const MAX_UNITS: u64 = i64::MAX as u64;
@@ -40,23 +40,23 @@ pub enum QuantityError {
     Suffix,
 }
 
-/// An amount between -(2^63-1) and 2^63-1, to nano.
-///
-/// ```
-/// use kubextend_core::labels::Quantity;
-///
-/// let cpu = Quantity::parse("1.5").unwrap();
-/// assert_eq!((cpu.value(), cpu.milli_value()), (2, 1500));
-/// assert!(cpu < Quantity::parse("2Ki").unwrap());
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Quantity {
-    // Both have the sign of the amount, so the derived order is the order of amounts.
-    units: i64,
-    nanos: i32,
+packed! {
+    /// An amount between -(2^63-1) and 2^63-1, to nano.
+    ///
+    /// ```
+    /// use kubextend_core::labels::Quantity;
+    ///
+    /// let cpu = Quantity::parse("1.5").unwrap();
+    /// assert_eq!((cpu.value(), cpu.milli_value()), (2, 1500));
+    /// assert!(cpu < Quantity::parse("2Ki").unwrap());
+    /// ```
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub struct Quantity {
+        // Both have the sign of the amount, so the derived order is the order of amounts.
+        units: i64,
+        nanos: i32,
+    }
 }
-
-transfer!(Quantity { units, nanos });
 
 impl Quantity {
     /// The amount that `text` spells, to nano and away from zero.

@@ -4,27 +4,27 @@ use std::collections::HashSet;
 
 use ahash::RandomState;
 
-use crate::transfer::transfer;
+use crate::packing::packed;
 
-/// A node's refusal of the pods that do not tolerate it.
-///
-/// ```
-/// use kubextend_core::labels::Taint;
-///
-/// let taint = Taint { key: "gpu".into(), effect: "NoSchedule".into(), ..Taint::default() };
-/// assert!(taint.keeps_pods_away());
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Taint {
-    /// A qualified name.
-    pub key: String,
-    /// Empty when absent.
-    pub value: String,
-    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
-    pub effect: String,
+packed! {
+    /// A node's refusal of the pods that do not tolerate it.
+    ///
+    /// ```
+    /// use kubextend_core::labels::Taint;
+    ///
+    /// let taint = Taint { key: "gpu".into(), effect: "NoSchedule".into(), ..Taint::default() };
+    /// assert!(taint.keeps_pods_away());
+    /// ```
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Taint {
+        /// A qualified name.
+        pub key: String,
+        /// Empty when absent.
+        pub value: String,
+        /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+        pub effect: String,
+    }
 }
-
-transfer!(Taint { key, value, effect });
 
 impl Taint {
     /// Whether the taint forbids scheduling, rather than advising against it.
@@ -35,32 +35,27 @@ impl Taint {
     }
 }
 
-/// A pod's leave to ignore taints; an empty field is an absent one.
-///
-/// ```
-/// use kubextend_core::labels::{Taint, Toleration, tolerates};
-///
-/// let any = Toleration { operator: "Exists".into(), ..Toleration::default() };
-/// assert!(tolerates(&any, &Taint::default()));
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Toleration {
-    /// The taint's key; empty: any key.
-    pub key: String,
-    /// `Exists`, `Equal`, or empty for `Equal`.
-    pub operator: String,
-    /// The taint's value, for `Equal`.
-    pub value: String,
-    /// The taint's effect; empty: any effect.
-    pub effect: String,
+packed! {
+    /// A pod's leave to ignore taints; an empty field is an absent one.
+    ///
+    /// ```
+    /// use kubextend_core::labels::{Taint, Toleration, tolerates};
+    ///
+    /// let any = Toleration { operator: "Exists".into(), ..Toleration::default() };
+    /// assert!(tolerates(&any, &Taint::default()));
+    /// ```
+    #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Toleration {
+        /// The taint's key; empty: any key.
+        pub key: String,
+        /// `Exists`, `Equal`, or empty for `Equal`.
+        pub operator: String,
+        /// The taint's value, for `Equal`.
+        pub value: String,
+        /// The taint's effect; empty: any effect.
+        pub effect: String,
+    }
 }
-
-transfer!(Toleration {
-    key,
-    operator,
-    value,
-    effect,
-});
 
 /// Whether `toleration` covers `taint`.
 ///

@@ -2,6 +2,7 @@
 
 mod mask;
 mod names;
+mod recognition;
 mod record;
 mod rejection;
 mod selection;

@@ -3,7 +3,7 @@
 use ahash::RandomState;
 
 use super::snapshot::Rows;
-use crate::wire::plain::plain_prefix;
+use crate::plain::plain_prefix;
 
 /// Which row each name has, as a snapshot shows it: never changed, only made anew.
 ///
@@ -131,16 +131,12 @@ mod tests {
     use super::super::record::Node;
     use super::super::snapshot::Stored;
     use super::*;
-    use crate::pool::Strings;
-    use crate::wire::node::WireNode;
 
     fn rows(names: &[(u32, String)]) -> Rows {
         let mut rows = Rows::default();
         for (row, name) in names {
-            let mut wire = WireNode::default();
-            wire.metadata.name = name.as_str().into();
             let stored = Stored {
-                node: Arc::new(Node::from_wire(wire, &mut Strings::default())),
+                node: Arc::new(Node::called(name)),
                 source: None,
                 seen: AtomicU32::new(0),
             };

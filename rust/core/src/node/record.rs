@@ -3,35 +3,27 @@
 use std::sync::Arc;
 
 use crate::labels::{LabelLookup, Quantity, Taint};
+use crate::packing::packed;
 use crate::pool::Strings;
-use crate::transfer::transfer;
-use crate::wire::node::{WireNode, WireTaint};
 
-/// What plugins read of a v1.Node.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Node {
-    name: Arc<str>,
-    uid: Box<str>,
-    labels: Labels,
-    taints: Box<[Taint]>,
-    unschedulable: bool,
-    allocatable: Box<[(Arc<str>, Quantity)]>,
+packed! {
+    /// What plugins read of a v1.Node.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Node {
+        pub(crate) name: Arc<str>,
+        pub(crate) uid: Box<str>,
+        pub(crate) labels: Labels,
+        pub(crate) taints: Box<[Taint]>,
+        pub(crate) unschedulable: bool,
+        pub(crate) allocatable: Box<[(Arc<str>, Quantity)]>,
+    }
 }
 
-transfer!(Node {
-    name,
-    uid,
-    labels,
-    taints,
-    unschedulable,
-    allocatable,
-});
-
-/// `metadata.labels`, sorted by key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Labels(Box<[(Arc<str>, Arc<str>)]>);
-
-transfer!(Labels(one));
+packed! {
+    /// `metadata.labels`, sorted by key.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Labels(pub(crate) Box<[(Arc<str>, Arc<str>)]>);
+}
 
 impl LabelLookup for Labels {
     fn value(&self, key: &str) -> Option<&str> {
@@ -55,33 +47,6 @@ impl Labels {
 }
 
 impl Node {
-    pub(crate) fn from_wire(wire: WireNode<'_>, strings: &mut Strings) -> Self {
-        let labels = wire.metadata.labels.into_sorted();
-        let allocatable = wire.status.allocatable.into_sorted();
-        Self {
-            name: wire.metadata.name.as_ref().into(),
-            uid: wire.metadata.uid.as_ref().into(),
-            labels: Labels(
-                labels
-                    .iter()
-                    .map(|(key, value)| (strings.intern(key), strings.intern(value)))
-                    .collect(),
-            ),
-            taints: wire
-                .spec
-                .taints
-                .into_vec()
-                .into_iter()
-                .map(Taint::from)
-                .collect(),
-            unschedulable: wire.spec.unschedulable,
-            allocatable: allocatable
-                .iter()
-                .map(|(resource, quantity)| (strings.intern(resource), quantity.0))
-                .collect(),
-        }
-    }
-
     /// `metadata.name`
     pub fn name(&self) -> &str {
         &self.name
@@ -107,7 +72,7 @@ impl Node {
         self
     }
 
-    /// The strings that `from_wire` shared with other nodes.
+    /// The strings that the node shares with others.
     pub(crate) fn into_strings(self) -> impl Iterator<Item = Arc<str>> {
         let labels = self.labels.0.into_iter();
         let resources = self.allocatable.into_iter().map(|(resource, _)| resource);
@@ -151,12 +116,17 @@ impl Node {
     }
 }
 
-impl From<WireTaint<'_>> for Taint {
-    fn from(wire: WireTaint<'_>) -> Self {
+#[cfg(test)]
+impl Node {
+    /// A node of which only the name is known.
+    pub(crate) fn called(name: &str) -> Self {
         Self {
-            key: wire.key.into_owned(),
-            value: wire.value.into_owned(),
-            effect: wire.effect.into_owned(),
+            name: name.into(),
+            uid: Box::default(),
+            labels: Labels(Box::default()),
+            taints: Box::default(),
+            unschedulable: false,
+            allocatable: Box::default(),
         }
     }
 }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use super::mask::Mask;
 use super::record::Node;
 use super::snapshot::{Snapshot, node_matches};
-use crate::labels::{PreferredTerms, RequiredAffinity, Selector, Tolerations};
-use crate::pod::Pod;
+use crate::labels::{
+    FieldErrors, PreferredTerm, PreferredTerms, RequiredAffinity, RequiredNodeAffinity, Selector,
+    Toleration, Tolerations,
+};
 
 /// Where a position's node is: a row of the snapshot, a node of the request's own, or nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,24 +165,24 @@ impl Nodes {
         })
     }
 
-    /// Nodes of which the pod tolerates every `NoSchedule` and `NoExecute` taint.
-    pub fn tolerated_by(&self, pod: &Pod) -> Mask {
-        let tolerations = Tolerations::of(&pod.tolerations);
+    /// Nodes of which these tolerations cover every `NoSchedule` and `NoExecute` taint.
+    pub fn tolerated_by(&self, tolerations: &[Toleration]) -> Mask {
+        let tolerations = Tolerations::of(tolerations);
         self.mask_of(|node| tolerations.first_untolerated(node.taints()).is_none())
     }
 
-    /// Nodes that satisfy the pod's nodeSelector and required node affinity.
-    pub fn affine_to(&self, pod: &Pod) -> Mask {
-        let required = RequiredAffinity::compile(&pod.required);
+    /// Nodes that satisfy a pod's nodeSelector and required node affinity.
+    pub fn affine_to(&self, required: &RequiredNodeAffinity) -> Mask {
+        let required = RequiredAffinity::compile(required);
         self.mask_of(|node| required.matches(node.name(), node.labels()))
     }
 
-    /// The sum of the weights of the pod's preferred terms that each node matches.
+    /// The sum of the weights of the preferred terms that each node matches.
     ///
     /// # Errors
     /// A term that cannot be parsed, as in kube-scheduler's `PreScore`.
-    pub fn preferred_by(&self, pod: &Pod) -> Result<Vec<i64>, crate::labels::FieldErrors> {
-        let preferred = PreferredTerms::compile(&pod.preferred)?;
+    pub fn preferred_by(&self, terms: &[PreferredTerm]) -> Result<Vec<i64>, FieldErrors> {
+        let preferred = PreferredTerms::compile(terms)?;
         Ok(self.map_or(0, |node| preferred.score(node.name(), node.labels())))
     }
 

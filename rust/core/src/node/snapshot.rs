@@ -37,6 +37,10 @@ impl Snapshot {
         self.rows.get(row)
     }
 
+    pub(crate) fn named(&self, name: &str) -> Option<&Arc<Stored>> {
+        self.stored(self.names.row_of(name.as_bytes())?)
+    }
+
     /// Which rows a selector matches.
     pub(crate) fn matching_rows(&self, selector: &Selector) -> Arc<Mask> {
         self.masks.get(selector, &self.rows)

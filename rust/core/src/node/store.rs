@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ahash::{HashMap, HashSet};
+use ahash::HashMap;
 
 use super::names::Names;
 use super::record::Node;
@@ -25,6 +25,9 @@ const FORGOTTEN_AFTER: i32 = 4096;
 /// against it. Once a watch filled it, no request changes it.
 #[derive(Debug)]
 pub struct NodeStore {
+    /// Held by the watch for as long as a change takes. No verb waits for it.
+    watch: Mutex<()>,
+    /// Held for moments alone.
     writer: Mutex<Writer>,
     strings: Mutex<Strings>,
     published: Published<Snapshot>,
@@ -58,6 +61,7 @@ impl NodeStore {
     /// An empty store that keeps at most `max_bytes` of node objects for full mode.
     pub fn new(max_bytes: u64) -> Self {
         Self {
+            watch: Mutex::default(),
             writer: Mutex::default(),
             strings: Mutex::default(),
             published: Published::default(),
@@ -165,40 +169,75 @@ impl NodeStore {
         self.published.outdated(true);
     }
 
-    /// Holds exactly these nodes from now on. True if anything that plugins read changed.
+    /// Holds exactly these nodes from now on; of equal names the last counts. True if anything that
+    /// plugins read changed.
+    ///
+    /// What stays as it is is found before anybody has to wait for the writer.
     pub(crate) fn replace(&self, listed: &[Arc<Node>]) -> bool {
+        let _turn = self.turn();
+        let emptied = {
+            let mut writer = self.lock();
+            let emptied = writer.become_watched();
+            self.published.outdated(emptied);
+            emptied
+        };
+        let known = self.snapshot();
+        let last: HashMap<&str, &Arc<Node>> =
+            listed.iter().map(|node| (node.name(), node)).collect();
+        let differs = |node: &&Arc<Node>| {
+            let is_last = std::ptr::eq(last[node.name()], *node);
+            is_last
+                && known
+                    .named(node.name())
+                    .is_none_or(|old| old.node != **node)
+        };
+        // In the order of the list, which requests have too.
+        let differing: Vec<&Arc<Node>> = listed.iter().filter(differs).collect();
+        let is_gone = |stored: &Stored| !last.contains_key(stored.node.name());
+        let gone = known.rows.iter().filter(|(_, stored)| is_gone(stored));
+        let gone: Vec<u32> = gone.map(|(row, _)| row).collect();
+        let changed = emptied || !differing.is_empty() || !gone.is_empty();
         let mut writer = self.lock();
-        let emptied = writer.become_watched();
-        let changed = writer.replace(listed) || emptied;
-        self.published.outdated(true);
+        for node in differing {
+            writer.put_if_changed(node.clone());
+        }
+        writer.remove_all(&gone);
+        self.published.outdated(changed);
+        drop(writer);
         changed
     }
 
     /// Takes an added or modified node. True if anything that plugins read changed.
     pub(crate) fn applied(&self, node: Arc<Node>) -> bool {
-        let mut writer = self.lock();
-        writer.become_watched();
-        let changed = writer.put_if_changed(node).1;
-        self.published.outdated(changed);
-        changed
+        self.taken(node).1
     }
 
     /// Takes an added or modified node; its row, until it is deleted.
     pub(crate) fn placed(&self, node: Arc<Node>) -> u32 {
+        self.taken(node).0
+    }
+
+    fn taken(&self, node: Arc<Node>) -> (u32, bool) {
+        let _turn = self.turn();
         let mut writer = self.lock();
         writer.become_watched();
         let (row, changed) = writer.put_if_changed(node);
         self.published.outdated(changed);
-        row
+        (row, changed)
     }
 
     /// Forgets a node. True if it was there.
     pub(crate) fn deleted(&self, name: &str) -> bool {
+        let _turn = self.turn();
         let mut writer = self.lock();
         let emptied = writer.become_watched();
         let changed = writer.remove_named(name) || emptied;
         self.published.outdated(changed);
         changed
+    }
+
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Writer> {
@@ -324,20 +363,6 @@ impl Writer {
         self.release_all(&removed);
     }
 
-    fn replace(&mut self, listed: &[Arc<Node>]) -> bool {
-        let mut changed = false;
-        let mut present = HashSet::default();
-        for node in listed {
-            let (row, differs) = self.put_if_changed(node.clone());
-            present.insert(row);
-            changed |= differs;
-        }
-        let rows = self.rows.iter().map(|(row, _)| row);
-        let gone: Vec<u32> = rows.filter(|row| !present.contains(row)).collect();
-        self.remove_all(&gone);
-        changed || !gone.is_empty()
-    }
-
     /// Gives up the bytes of nodes that are no longer stored, and every segment of which less than
     /// half is left alive by that.
     fn release_all(&mut self, gone: &[Arc<Stored>]) {
@@ -419,13 +444,10 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::node::WireNode;
 
     /// Stores a node that a request of this generation brought.
     fn bring(store: &NodeStore, name: &'static str, generation: u32) {
-        let mut wire = WireNode::default();
-        wire.metadata.name = name.into();
-        let node = Arc::new(Node::from_wire(wire, &mut Strings::default()));
+        let node = Arc::new(Node::called(name));
         let span = Span::between(0, name.len());
         store.merge(&Body::new(name), &[Fresh { node, span }], generation);
     }

@@ -4,93 +4,84 @@ use std::sync::Arc;
 
 use super::resources::{Amounts, Word};
 use crate::labels::{PreferredTerm, RequiredNodeAffinity, SortedLabels, Toleration};
-use crate::transfer::transfer;
+use crate::packing::packed;
 
-/// The fields of a v1.Pod that decide where it may run.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Pod {
-    /// `metadata.name`
-    pub name: String,
-    /// `metadata.namespace`
-    pub namespace: Word,
-    /// `metadata.uid`
-    pub uid: String,
-    /// `metadata.labels`, sorted by key.
-    pub labels: Arc<[(String, String)]>,
-    /// `metadata.annotations`, sorted by key.
-    pub annotations: Arc<[(String, String)]>,
-    /// `spec.schedulerName`, as it came.
-    pub scheduler_name: Word,
-    /// `spec.nodeName`
-    pub node_name: Word,
-    /// `spec.priority`
-    pub priority: Option<i32>,
-    /// `spec.tolerations`
-    pub tolerations: Arc<[Toleration]>,
-    /// `spec.nodeSelector` and the required node affinity.
-    pub required: Arc<RequiredNodeAffinity>,
-    /// The weighted terms of the preferred node affinity.
-    pub preferred: Arc<[PreferredTerm]>,
-    /// `spec.containers`
-    pub containers: Arc<[Container]>,
-    /// `spec.initContainers`
-    pub init_containers: Arc<[Container]>,
-    /// `spec.overhead`
-    pub overhead: Amounts,
-    /// What the pod asks of its node, by Kubernetes' own rule.
-    pub requests: Amounts,
-    /// The names of `spec.schedulingGates`.
-    pub scheduling_gates: Box<[Box<str>]>,
-    /// `metadata.generation`: changes of the spec since its creation, and 1; 0 where the API does not
-    /// count them.
-    pub generation: i64,
-    /// `metadata.creationTimestamp`, as it came.
-    pub creation_timestamp: Box<str>,
-    /// `metadata.deletionTimestamp`, as it came.
-    pub deletion_timestamp: Option<Box<str>>,
-    /// `status.phase`
-    pub phase: Word,
-    /// `status.qosClass`; where the API set none, what Kubernetes makes of the spec.
-    pub qos_class: Word,
-    /// `reason` of the status condition `PodScheduled`; empty without one.
-    pub scheduled_reason: Word,
-    /// `status.nominatedNodeName`
-    pub nominated_node_name: Box<str>,
-    /// `status.startTime`, as it came.
-    pub start_time: Option<Box<str>>,
-    /// Which parts were too large to keep.
-    pub missing: Missing,
+packed! {
+    /// The fields of a v1.Pod that decide where it may run.
+    #[derive(Debug, Clone, Default, PartialEq)]
+    pub struct Pod {
+        /// `metadata.name`
+        pub name: String,
+        /// `metadata.namespace`
+        pub namespace: Word,
+        /// `metadata.uid`
+        pub uid: String,
+        /// `metadata.labels`, sorted by key.
+        pub labels: Arc<[(String, String)]>,
+        /// `metadata.annotations`, sorted by key.
+        pub annotations: Arc<[(String, String)]>,
+        /// `spec.schedulerName`, as it came.
+        pub scheduler_name: Word,
+        /// `spec.nodeName`
+        pub node_name: Word,
+        /// `spec.priority`
+        pub priority: Option<i32>,
+        /// `spec.tolerations`
+        pub tolerations: Arc<[Toleration]>,
+        /// `spec.nodeSelector` and the required node affinity.
+        pub required: Arc<RequiredNodeAffinity>,
+        /// The weighted terms of the preferred node affinity.
+        pub preferred: Arc<[PreferredTerm]>,
+        /// `spec.containers`
+        pub containers: Arc<[Container]>,
+        /// `spec.initContainers`
+        pub init_containers: Arc<[Container]>,
+        /// `spec.overhead`
+        pub overhead: Amounts,
+        /// What the pod asks of its node, by Kubernetes' own rule.
+        pub requests: Amounts,
+        /// The names of `spec.schedulingGates`.
+        pub scheduling_gates: Box<[Box<str>]>,
+        /// `metadata.generation`: changes of the spec since its creation, and 1; 0 where the API does not
+        /// count them.
+        pub generation: i64,
+        /// `metadata.creationTimestamp`, as it came.
+        pub creation_timestamp: Box<str>,
+        /// `metadata.deletionTimestamp`, as it came.
+        pub deletion_timestamp: Option<Box<str>>,
+        /// `status.phase`
+        pub phase: Word,
+        /// `status.qosClass`; where the API set none, what Kubernetes makes of the spec.
+        pub qos_class: Word,
+        /// `reason` of the status condition `PodScheduled`; empty without one.
+        pub scheduled_reason: Word,
+        /// `status.nominatedNodeName`
+        pub nominated_node_name: Box<str>,
+        /// `status.startTime`, as it came.
+        pub start_time: Option<Box<str>>,
+        /// Which parts were too large to keep.
+        pub missing: Missing,
+    }
 }
 
-/// Parts of a pod that were too large to keep: the pod has them, and they are empty here.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each part is there or not, whatever the others are"
-)]
-pub struct Missing {
-    /// Tolerations, node selector, node affinity and annotations.
-    pub rare: bool,
-    /// Labels.
-    pub labels: bool,
-    /// Containers and init containers.
-    pub containers: bool,
-    /// Requests and overhead of some resources, none of them usual.
-    pub resources: bool,
-    /// All scheduling gates but the first.
-    pub gates: bool,
-    /// The ends of the scheduler's name, the nominated node's, the phase or a reason.
-    pub texts: bool,
+packed! {
+    /// Parts of a pod that were too large to keep: the pod has them, and they are empty here.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct Missing {
+        /// Tolerations, node selector, node affinity and annotations.
+        pub rare: bool,
+        /// Labels.
+        pub labels: bool,
+        /// Containers and init containers.
+        pub containers: bool,
+        /// Requests and overhead of some resources, none of them usual.
+        pub resources: bool,
+        /// All scheduling gates but the first.
+        pub gates: bool,
+        /// The ends of the scheduler's name, the nominated node's, the phase or a reason.
+        pub texts: bool,
+    }
 }
-
-transfer!(Missing {
-    rare,
-    labels,
-    containers,
-    resources,
-    gates,
-    texts,
-});
 
 impl Missing {
     /// Whether any part is missing.
@@ -99,53 +90,20 @@ impl Missing {
     }
 }
 
-transfer!(Pod {
-    name,
-    namespace,
-    uid,
-    labels,
-    annotations,
-    scheduler_name,
-    node_name,
-    priority,
-    tolerations,
-    required,
-    preferred,
-    containers,
-    init_containers,
-    overhead,
-    requests,
-    scheduling_gates,
-    generation,
-    scheduled_reason,
-    creation_timestamp,
-    deletion_timestamp,
-    phase,
-    qos_class,
-    nominated_node_name,
-    start_time,
-    missing,
-});
-
-/// What plugins read of a container.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Container {
-    /// `name`
-    pub name: Box<str>,
-    /// `resources.requests`
-    pub requests: Amounts,
-    /// `resources.limits`
-    pub limits: Amounts,
-    /// Whether it is an init container that keeps running: `restartPolicy: Always`.
-    pub sidecar: bool,
+packed! {
+    /// What plugins read of a container.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+    pub struct Container {
+        /// `name`
+        pub name: Box<str>,
+        /// `resources.requests`
+        pub requests: Amounts,
+        /// `resources.limits`
+        pub limits: Amounts,
+        /// Whether it is an init container that keeps running: `restartPolicy: Always`.
+        pub sidecar: bool,
+    }
 }
-
-transfer!(Container {
-    name,
-    requests,
-    limits,
-    sidecar,
-});
 
 impl Pod {
     /// The pod's labels, for a selector.

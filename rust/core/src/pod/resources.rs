@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::labels::Quantity;
-use crate::transfer::transfer;
+use crate::packing::{Received, Transfer, packed, put_text};
 
 /// A word of Kubernetes' own; the usual ones take no memory, and a clone of any takes none.
 #[derive(Clone)]
@@ -89,6 +89,16 @@ impl Ord for Word {
 impl Hash for Word {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (**self).hash(state);
+    }
+}
+
+impl Transfer for Word {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_text(self, out);
+    }
+
+    fn take(from: &mut Received<'_>) -> Option<Self> {
+        from.text().map(word)
     }
 }
 
@@ -196,11 +206,11 @@ impl ResourceList {
     }
 }
 
-/// Amounts by resource: cpu in milli, the rest in units, rounded up.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Amounts(pub(super) Arc<[(Word, i64)]>);
-
-transfer!(Amounts(one));
+packed! {
+    /// Amounts by resource: cpu in milli, the rest in units, rounded up.
+    #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+    pub struct Amounts(pub(super) Arc<[(Word, i64)]>);
+}
 
 impl Amounts {
     /// The amount of one resource; None where it is not named.

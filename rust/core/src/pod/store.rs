@@ -167,7 +167,7 @@ impl PodStore {
     }
 
     /// Takes an added or modified pod. True if anything that plugins read changed.
-    pub(crate) fn applied(&self, pod: Arc<Pod>) -> bool {
+    pub(crate) fn applied(&self, pod: &Arc<Pod>) -> bool {
         let _turn = self.turn();
         self.write(|writer| writer.apply(pod))
     }
@@ -284,20 +284,20 @@ struct Writer {
 }
 
 impl Writer {
-    fn apply(&mut self, pod: Arc<Pod>) -> bool {
+    fn apply(&mut self, pod: &Arc<Pod>) -> bool {
         if pod.is_terminal() {
-            return self.remove(&pod);
+            return self.remove(pod);
         }
-        if self.by_name.get(named(&*pod)) == Some(&pod) {
+        if self.by_name.get(named(&**pod)) == Some(pod) {
             return false;
         }
-        if let Some(old) = self.by_name.remove(named(&*pod)) {
+        if let Some(old) = self.by_name.remove(named(&**pod)) {
             self.leave(&old);
             if old.uid != pod.uid {
                 self.forget(&old.uid);
             }
         }
-        self.enter(&pod);
+        self.enter(pod);
         true
     }
 
@@ -342,7 +342,7 @@ impl Writer {
         let mut changed = false;
         let mut present = HashSet::default();
         for pod in listed {
-            changed |= self.apply(pod.clone());
+            changed |= self.apply(pod);
             if !pod.is_terminal() {
                 present.insert(named(&**pod));
             }
@@ -473,7 +473,7 @@ mod tests {
 
     fn take(store: &PodStore, step: &Step) {
         match step {
-            Step::Applied(pod) => drop(store.applied(pod.clone())),
+            Step::Applied(pod) => drop(store.applied(pod)),
             Step::Deleted(pod) => drop(store.deleted(pod)),
             Step::Assumed(pod, node) => store.assume(pod, node).expect("has a UID"),
             Step::Forgotten(uid) => drop(store.forget(uid)),
@@ -532,7 +532,7 @@ mod tests {
     #[test]
     fn no_verb_waits_for_a_list_to_be_taken_in() {
         let store = PodStore::new();
-        store.applied(pod(0, 0, "a", "Running", "x"));
+        store.applied(&pod(0, 0, "a", "Running", "x"));
         let (answered, answer) = mpsc::channel();
         std::thread::scope(|threads| {
             let _turn = store.turn();

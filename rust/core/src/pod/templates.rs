@@ -47,11 +47,21 @@ impl Templates {
         let seen = &mut self.seen;
         self.bytes += share(&mut self.pairs, seen, &mut pod.labels, pairs)
             + share(&mut self.pairs, seen, &mut pod.annotations, pairs)
-            + share(&mut self.tolerations, seen, &mut pod.tolerations, tolerations)
+            + share(
+                &mut self.tolerations,
+                seen,
+                &mut pod.tolerations,
+                tolerations,
+            )
             + share(&mut self.required, seen, &mut pod.required, required)
             + share(&mut self.preferred, seen, &mut pod.preferred, preferred)
             + share(&mut self.containers, seen, &mut pod.containers, containers)
-            + share(&mut self.containers, seen, &mut pod.init_containers, containers)
+            + share(
+                &mut self.containers,
+                seen,
+                &mut pod.init_containers,
+                containers,
+            )
             + share(&mut self.amounts, seen, &mut pod.overhead.0, amounts)
             + share(&mut self.amounts, seen, &mut pod.requests.0, amounts);
         for word in [&mut pod.namespace, &mut pod.node_name] {

@@ -2,21 +2,15 @@
 //!
 //! The bytes are private to the two ends: no file and no network ever sees them.
 
-mod bytes;
 mod receiver;
 mod sender;
 
+use crate::packing::{Received, Transfer};
 use crate::pod::Pod;
 
+pub use crate::packing::Unreceivable;
 pub use receiver::NodeReceiver;
 pub use sender::NodeSender;
-
-pub(crate) use bytes::{Received, Transfer, transfer};
-
-/// Bytes that no sender of this build wrote, or that are not all of what it wrote.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("these bytes were not packed by the same version of kubextend")]
-pub struct Unreceivable;
 
 impl Pod {
     /// The pod as bytes.

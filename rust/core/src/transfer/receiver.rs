@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use super::Unreceivable;
-use super::bytes::Received;
 use super::sender::{Message, Position};
 use crate::node::{Node, NodeStore, Nodes};
+use crate::packing::{Received, Unreceivable};
 
 /// Knows what one [`super::NodeSender`] told it, and makes of each message the nodes it is about.
 #[derive(Debug)]
@@ -82,15 +81,11 @@ impl NodeReceiver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::Strings;
-    use crate::transfer::Transfer;
-    use crate::wire::node::WireNode;
+    use crate::packing::Transfer;
 
     /// A message that names one node, and keeps it under number 0.
     fn told(receiver: &mut NodeReceiver, name: &str, forgotten: &[u32]) -> (String, u64) {
-        let mut wire = WireNode::default();
-        wire.metadata.name = name.into();
-        let node = Arc::new(Node::from_wire(wire, &mut Strings::default()));
+        let node = Arc::new(Node::called(name));
         let message = Message {
             forgotten: forgotten.to_vec(),
             kept: vec![(0, node)],

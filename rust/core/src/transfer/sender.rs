@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 
-use super::bytes::{Received, Transfer, transfer};
 use crate::node::{Node, Nodes};
+use crate::packing::{Received, Transfer, packed};
 
 /// Messages between two looks for nodes that have not been named for a while.
 const SWEEP_EVERY: u32 = 256;
@@ -14,19 +14,15 @@ const SWEEP_EVERY: u32 = 256;
 /// Messages after which a node that none of them named is forgotten at both ends.
 const FORGOTTEN_AFTER: u32 = 4096;
 
-/// What one message says: first what to forget, then what to keep, then which nodes it is about.
-#[derive(Debug)]
-pub(super) struct Message {
-    pub(super) forgotten: Vec<u32>,
-    pub(super) kept: Vec<(u32, Arc<Node>)>,
-    pub(super) positions: Vec<Position>,
+packed! {
+    /// What one message says: first what to forget, then what to keep, then which nodes it is about.
+    #[derive(Debug)]
+    pub(super) struct Message {
+        pub(super) forgotten: Vec<u32>,
+        pub(super) kept: Vec<(u32, Arc<Node>)>,
+        pub(super) positions: Vec<Position>,
+    }
 }
-
-transfer!(Message {
-    forgotten,
-    kept,
-    positions,
-});
 
 /// The node of one position.
 #[derive(Debug)]

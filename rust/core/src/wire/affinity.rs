@@ -2,95 +2,47 @@
 
 use std::borrow::Cow;
 
-use super::cursor::{Cursor, Result};
-use super::decode::{Decode, Slice, converted, decode_struct};
+use super::decode::{Slice, converted, object};
 use crate::labels::{NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm};
 
-#[derive(Debug, Default)]
-pub(crate) struct Affinity<'a> {
-    pub(crate) node_affinity: Option<NodeAffinity<'a>>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct NodeAffinity<'a> {
-    pub(crate) required: Option<NodeSelector<'a>>,
-    pub(crate) preferred: Slice<Preferred<'a>>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct NodeSelector<'a> {
-    pub(crate) terms: Slice<Term<'a>>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Preferred<'a> {
-    weight: i32,
-    preference: Term<'a>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Term<'a> {
-    match_expressions: Slice<Requirement<'a>>,
-    match_fields: Slice<Requirement<'a>>,
-}
-
-#[derive(Debug, Default)]
-struct Requirement<'a> {
-    key: Cow<'a, str>,
-    operator: Cow<'a, str>,
-    values: Slice<Cow<'a, str>>,
-}
-
-impl<'a> Decode<'a> for Affinity<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, { "nodeAffinity" => self.node_affinity }).map(drop)
+object! {
+    pub(crate) struct Affinity<'a> {
+        "nodeAffinity" => pub(crate) node_affinity: Option<NodeAffinity<'a>>,
     }
 }
 
-impl<'a> Decode<'a> for NodeAffinity<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "requiredDuringSchedulingIgnoredDuringExecution" => self.required,
-            "preferredDuringSchedulingIgnoredDuringExecution" => self.preferred,
-        })
-        .map(drop)
+object! {
+    pub(crate) struct NodeAffinity<'a> {
+        "requiredDuringSchedulingIgnoredDuringExecution" => pub(crate) required: Option<NodeSelector<'a>>,
+        "preferredDuringSchedulingIgnoredDuringExecution" => pub(crate) preferred: Slice<Preferred<'a>>,
     }
 }
 
-impl<'a> Decode<'a> for NodeSelector<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, { "nodeSelectorTerms" => self.terms }).map(drop)
+object! {
+    pub(crate) struct NodeSelector<'a> {
+        "nodeSelectorTerms" => pub(crate) terms: Slice<Term<'a>>,
     }
 }
 
-impl<'a> Decode<'a> for Preferred<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "weight" => self.weight,
-            "preference" => self.preference,
-        })
-        .map(drop)
+object! {
+    pub(crate) struct Preferred<'a> {
+        "weight" => weight: i32,
+        "preference" => preference: Term<'a>,
     }
 }
 
-impl<'a> Decode<'a> for Term<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "matchExpressions" => self.match_expressions,
-            "matchFields" => self.match_fields,
-        })
-        .map(drop)
+object! {
+    pub(crate) struct Term<'a> {
+        "matchExpressions" => match_expressions: Slice<Requirement<'a>>,
+        "matchFields" => match_fields: Slice<Requirement<'a>>,
     }
 }
 
-impl<'a> Decode<'a> for Requirement<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "key" => self.key,
-            "operator" => self.operator,
-            "values" => self.values,
-        })
-        .map(drop)
+object! {
+    struct Requirement<'a> {
+        "key" => key: Cow<'a, str>,
+        "operator" => operator: Cow<'a, str>,
+        "values" => values: Slice<Cow<'a, str>>,
     }
 }
 

@@ -7,7 +7,7 @@ use super::cursor::{Cursor, RawString, Result};
 use super::decode::{Decode, Slice, decode_field, field};
 use super::error::{Problem, Step};
 use super::node::WireNode;
-use super::pod::WirePod;
+use super::pod::{WirePod, asked_about};
 use super::write::{self, Answered, FilterResult, Hosts};
 use crate::node::{Body, Fresh, Node, NodeStore, Nodes, Rejection, Snapshot, Span};
 use crate::pod::Pod;
@@ -81,11 +81,13 @@ pub fn read_args(
     let mut cursor = Cursor::new(body.bytes())?;
     let mut wire = WireArgs::new(store, watched.or(store));
     let whole = wire.decode(&mut cursor).and_then(|()| cursor.finish());
-    if let Err(error) = whole {
-        wire.nodes.iter_mut().for_each(Items::give_up);
-        return Err(error);
-    }
-    let pod = wire.pod.map(|pod| Arc::new(Pod::from(pod)));
+    let pod = match whole.and_then(|()| wire.pod.take().map(asked_about).transpose()) {
+        Ok(pod) => pod.map(Arc::new),
+        Err(error) => {
+            wire.nodes.iter_mut().for_each(Items::give_up);
+            return Err(error);
+        }
+    };
     let (nodes, spans, names_mode) = match (wire.nodes, wire.names) {
         // kube-scheduler's own order: NodeNames decide only where there are no Nodes.
         (Some(items), _) => {
@@ -352,27 +354,19 @@ impl<'s> Items<'s> {
         })
     }
 
-    /// The stored node whose very bytes stand at the start of `rest`, and how many they are.
-    ///
-    /// Stored bytes are one whole object, so whatever follows them follows the object.
+    /// The stored node whose very bytes come next, and how many they are.
     fn recognise(&self, rest: &[u8]) -> Option<(u32, usize)> {
         let last = self.found.last().and_then(|item| match item.node {
             ItemNode::Known(row) => Some(row),
             ItemNode::Fresh(_) => None,
         });
-        let row = self.snapshot.names.find(leading_name(rest)?, last)?;
-        let stored = self.snapshot.stored(row)?;
-        let bytes = stored.source.as_ref()?.bytes();
-        if !rest.starts_with(bytes) {
-            return None;
-        }
-        Some((row, bytes.len()))
+        self.snapshot.recognise(rest, last)
     }
 
     fn parsed(&mut self, wire: WireNode<'_>) -> Node {
         match self.store {
-            Some(store) => store.with_strings(|strings| Node::from_wire(wire, strings)),
-            None => Node::from_wire(wire, &mut self.strings),
+            Some(store) => store.with_strings(|strings| wire.into_node(strings)),
+            None => wire.into_node(&mut self.strings),
         }
     }
 
@@ -408,13 +402,6 @@ impl<'s> Items<'s> {
         }
         (nodes, spans)
     }
-}
-
-/// The name of a node whose object begins as Go writes it.
-fn leading_name(object: &[u8]) -> Option<&[u8]> {
-    let rest = object.strip_prefix(br#"{"metadata":{"name":""#)?;
-    let end = memchr::memchr(b'"', rest)?;
-    Some(&rest[..end])
 }
 
 #[cfg(test)]

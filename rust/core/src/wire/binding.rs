@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::cursor::{Cursor, Result, refuse_longer};
-use super::decode::{Decode, decode_struct};
+use super::decode::{Decode, object};
 
 /// Which pod to bind, and to which node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,23 +18,12 @@ pub struct BindingArgs {
     pub node: String,
 }
 
-#[derive(Debug, Default)]
-struct WireBinding<'a> {
-    pod_name: Cow<'a, str>,
-    pod_namespace: Cow<'a, str>,
-    pod_uid: Cow<'a, str>,
-    node: Cow<'a, str>,
-}
-
-impl<'a> Decode<'a> for WireBinding<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "PodName" => self.pod_name,
-            "PodNamespace" => self.pod_namespace,
-            "PodUID" => self.pod_uid,
-            "Node" => self.node,
-        })
-        .map(drop)
+object! {
+    struct WireBinding<'a> {
+        "PodName" => pod_name: Cow<'a, str>,
+        "PodNamespace" => pod_namespace: Cow<'a, str>,
+        "PodUID" => pod_uid: Cow<'a, str>,
+        "Node" => node: Cow<'a, str>,
     }
 }
 

@@ -6,60 +6,30 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 
-use super::cursor::{Cursor, Result};
-use super::decode::{Decode, Map, Slice, decode_struct};
+use super::decode::{Map, Slice, object};
 use super::quantity::WireQuantity;
 use crate::pod::{Container, ContainerResources, Held};
 
-#[derive(Debug, Default)]
-pub(crate) struct WireContainer<'a> {
-    name: Cow<'a, str>,
-    resources: Resources<'a>,
-    restart_policy: Option<Cow<'a, str>>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Resources<'a> {
-    pub(crate) requests: Map<'a, WireQuantity>,
-    pub(crate) limits: Map<'a, WireQuantity>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct WireContainerStatus<'a> {
-    name: Cow<'a, str>,
-    resources: Option<Resources<'a>>,
-    allocated_resources: Map<'a, WireQuantity>,
-}
-
-impl<'a> Decode<'a> for WireContainer<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "name" => self.name,
-            "resources" => self.resources,
-            "restartPolicy" => self.restart_policy,
-        })
-        .map(drop)
+object! {
+    pub(crate) struct WireContainer<'a> {
+        "name" => name: Cow<'a, str>,
+        "resources" => resources: Resources<'a>,
+        "restartPolicy" => restart_policy: Option<Cow<'a, str>>,
     }
 }
 
-impl<'a> Decode<'a> for Resources<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "requests" => self.requests,
-            "limits" => self.limits,
-        })
-        .map(drop)
+object! {
+    pub(crate) struct Resources<'a> {
+        "requests" => pub(crate) requests: Map<'a, WireQuantity>,
+        "limits" => pub(crate) limits: Map<'a, WireQuantity>,
     }
 }
 
-impl<'a> Decode<'a> for WireContainerStatus<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "name" => self.name,
-            "resources" => self.resources,
-            "allocatedResources" => self.allocated_resources,
-        })
-        .map(drop)
+object! {
+    pub(crate) struct WireContainerStatus<'a> {
+        "name" => name: Cow<'a, str>,
+        "resources" => resources: Option<Resources<'a>>,
+        "allocatedResources" => allocated_resources: Map<'a, WireQuantity>,
     }
 }
 

@@ -6,8 +6,8 @@
 use std::borrow::Cow;
 
 use super::error::{Found, Problem, Step, WireError};
-use super::plain::plain_prefix;
 use crate::node::Span;
+use crate::plain::plain_prefix;
 
 /// How deep objects and lists may be nested. Go's encoding/json stops at 10,000; a Node or a Pod
 /// never comes near 128.

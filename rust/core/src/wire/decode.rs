@@ -228,6 +228,29 @@ macro_rules! decode_struct {
 }
 pub(crate) use decode_struct;
 
+/// Declares what is read of a JSON object: each field, and behind which key it stands.
+macro_rules! object {
+    ($(#[$about:meta])* $seen:vis struct $type:ident<$bytes:lifetime> {
+        $($key:literal => $by:vis $field:ident: $kind:ty),* $(,)?
+    }) => {
+        $(#[$about])*
+        #[derive(Debug, Default)]
+        $seen struct $type<$bytes> {
+            $($by $field: $kind,)*
+        }
+
+        impl<$bytes> $crate::wire::decode::Decode<$bytes> for $type<$bytes> {
+            fn decode(
+                &mut self,
+                cursor: &mut $crate::wire::cursor::Cursor<$bytes>,
+            ) -> $crate::wire::cursor::Result<()> {
+                $crate::wire::decode::decode_struct!(cursor, { $($key => self.$field),* }).map(drop)
+            }
+        }
+    };
+}
+pub(crate) use object;
+
 pub(crate) fn decode_field<'a>(
     cursor: &mut Cursor<'a>,
     name: &'static str,

@@ -10,7 +10,6 @@ pub(crate) mod cursor;
 pub(crate) mod decode;
 mod error;
 pub(crate) mod node;
-pub(crate) mod plain;
 pub(crate) mod pod;
 mod preemption;
 mod quantity;

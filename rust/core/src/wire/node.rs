@@ -2,89 +2,80 @@
 
 use std::borrow::Cow;
 
-use super::cursor::{Cursor, Result};
-use super::decode::{Decode, Map, Slice, decode_struct};
+use super::decode::{Map, Slice, converted, object};
 use super::quantity::WireQuantity;
+use crate::labels::Taint;
+use crate::node::{Labels, Node};
+use crate::pool::Strings;
 
-#[derive(Debug, Default)]
-pub(crate) struct WireNode<'a> {
-    pub(crate) metadata: NodeMeta<'a>,
-    pub(crate) spec: NodeSpec<'a>,
-    pub(crate) status: NodeStatus<'a>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct NodeMeta<'a> {
-    pub(crate) name: Cow<'a, str>,
-    pub(crate) uid: Cow<'a, str>,
-    pub(crate) resource_version: Cow<'a, str>,
-    pub(crate) labels: Map<'a, Cow<'a, str>>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct NodeSpec<'a> {
-    pub(crate) unschedulable: bool,
-    pub(crate) taints: Slice<WireTaint<'a>>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct WireTaint<'a> {
-    pub(crate) key: Cow<'a, str>,
-    pub(crate) value: Cow<'a, str>,
-    pub(crate) effect: Cow<'a, str>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct NodeStatus<'a> {
-    pub(crate) allocatable: Map<'a, WireQuantity>,
-}
-
-impl<'a> Decode<'a> for WireNode<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "metadata" => self.metadata,
-            "spec" => self.spec,
-            "status" => self.status,
-        })
-        .map(drop)
+object! {
+    pub(crate) struct WireNode<'a> {
+        "metadata" => pub(crate) metadata: NodeMeta<'a>,
+        "spec" => pub(crate) spec: NodeSpec<'a>,
+        "status" => pub(crate) status: NodeStatus<'a>,
     }
 }
 
-impl<'a> Decode<'a> for NodeMeta<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "name" => self.name,
-            "uid" => self.uid,
-            "resourceVersion" => self.resource_version,
-            "labels" => self.labels,
-        })
-        .map(drop)
+object! {
+    pub(crate) struct NodeMeta<'a> {
+        "name" => pub(crate) name: Cow<'a, str>,
+        "uid" => pub(crate) uid: Cow<'a, str>,
+        "resourceVersion" => pub(crate) resource_version: Cow<'a, str>,
+        "labels" => pub(crate) labels: Map<'a, Cow<'a, str>>,
     }
 }
 
-impl<'a> Decode<'a> for NodeSpec<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "unschedulable" => self.unschedulable,
-            "taints" => self.taints,
-        })
-        .map(drop)
+object! {
+    pub(crate) struct NodeSpec<'a> {
+        "unschedulable" => pub(crate) unschedulable: bool,
+        "taints" => pub(crate) taints: Slice<WireTaint<'a>>,
     }
 }
 
-impl<'a> Decode<'a> for WireTaint<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "key" => self.key,
-            "value" => self.value,
-            "effect" => self.effect,
-        })
-        .map(drop)
+object! {
+    pub(crate) struct WireTaint<'a> {
+        "key" => pub(crate) key: Cow<'a, str>,
+        "value" => pub(crate) value: Cow<'a, str>,
+        "effect" => pub(crate) effect: Cow<'a, str>,
     }
 }
 
-impl<'a> Decode<'a> for NodeStatus<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, { "allocatable" => self.allocatable }).map(drop)
+object! {
+    pub(crate) struct NodeStatus<'a> {
+        "allocatable" => pub(crate) allocatable: Map<'a, WireQuantity>,
+    }
+}
+
+impl WireNode<'_> {
+    /// The node, sharing its strings with the nodes before it.
+    pub(crate) fn into_node(self, strings: &mut Strings) -> Node {
+        let labels = self.metadata.labels.into_sorted();
+        let allocatable = self.status.allocatable.into_sorted();
+        Node {
+            name: self.metadata.name.as_ref().into(),
+            uid: self.metadata.uid.as_ref().into(),
+            labels: Labels(
+                labels
+                    .iter()
+                    .map(|(key, value)| (strings.intern(key), strings.intern(value)))
+                    .collect(),
+            ),
+            taints: converted(self.spec.taints).into(),
+            unschedulable: self.spec.unschedulable,
+            allocatable: allocatable
+                .iter()
+                .map(|(resource, quantity)| (strings.intern(resource), quantity.0))
+                .collect(),
+        }
+    }
+}
+
+impl From<WireTaint<'_>> for Taint {
+    fn from(wire: WireTaint<'_>) -> Self {
+        Self {
+            key: wire.key.into_owned(),
+            value: wire.value.into_owned(),
+            effect: wire.effect.into_owned(),
+        }
     }
 }

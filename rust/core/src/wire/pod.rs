@@ -5,169 +5,85 @@ use std::sync::Arc;
 
 use super::affinity::Affinity;
 use super::container::{Resources, Statuses, WireContainer, WireContainerStatus, held};
-use super::cursor::{Cursor, Result};
-use super::decode::{Decode, Map, Slice, converted, decode_struct};
+use super::cursor::Result;
+use super::decode::{Map, Slice, converted, object};
+use super::error::{Problem, WireError};
 use super::quantity::WireQuantity;
 use super::time::WireTime;
 use crate::labels::{RequiredNodeAffinity, Toleration};
 use crate::pod::{ContainerResources, Missing, Pod, PodResources, Word, qos_class, word};
 
-#[derive(Debug, Default)]
-pub(crate) struct WirePod<'a> {
-    pub(crate) metadata: PodMeta<'a>,
-    spec: PodSpec<'a>,
-    status: PodStatus<'a>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct PodMeta<'a> {
-    pub(crate) name: Cow<'a, str>,
-    namespace: Cow<'a, str>,
-    uid: Cow<'a, str>,
-    pub(crate) resource_version: Cow<'a, str>,
-    generation: i64,
-    creation_timestamp: WireTime<'a>,
-    deletion_timestamp: Option<WireTime<'a>>,
-    labels: Map<'a, Cow<'a, str>>,
-    annotations: Map<'a, Cow<'a, str>>,
-}
-
-#[derive(Debug, Default)]
-struct PodSpec<'a> {
-    scheduler_name: Cow<'a, str>,
-    node_name: Cow<'a, str>,
-    priority: Option<i32>,
-    node_selector: Map<'a, Cow<'a, str>>,
-    tolerations: Slice<WireToleration<'a>>,
-    affinity: Option<Affinity<'a>>,
-    containers: Slice<WireContainer<'a>>,
-    init_containers: Slice<WireContainer<'a>>,
-    resources: Option<Resources<'a>>,
-    overhead: Map<'a, WireQuantity>,
-    scheduling_gates: Slice<Gate<'a>>,
-}
-
-#[derive(Debug, Default)]
-struct Gate<'a> {
-    name: Cow<'a, str>,
-}
-
-#[derive(Debug, Default)]
-struct PodStatus<'a> {
-    phase: Cow<'a, str>,
-    qos_class: Cow<'a, str>,
-    nominated_node_name: Cow<'a, str>,
-    start_time: Option<WireTime<'a>>,
-    conditions: Slice<Condition<'a>>,
-    container_statuses: Slice<WireContainerStatus<'a>>,
-    init_container_statuses: Slice<WireContainerStatus<'a>>,
-    resources: Option<Resources<'a>>,
-    allocated_resources: Map<'a, WireQuantity>,
-}
-
-#[derive(Debug, Default)]
-struct Condition<'a> {
-    kind: Cow<'a, str>,
-    reason: Cow<'a, str>,
-}
-
-#[derive(Debug, Default)]
-struct WireToleration<'a> {
-    key: Cow<'a, str>,
-    operator: Cow<'a, str>,
-    value: Cow<'a, str>,
-    effect: Cow<'a, str>,
-}
-
-impl<'a> Decode<'a> for WirePod<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "metadata" => self.metadata,
-            "spec" => self.spec,
-            "status" => self.status,
-        })
-        .map(drop)
+object! {
+    pub(crate) struct WirePod<'a> {
+        "metadata" => pub(crate) metadata: PodMeta<'a>,
+        "spec" => spec: PodSpec<'a>,
+        "status" => status: PodStatus<'a>,
     }
 }
 
-impl<'a> Decode<'a> for PodMeta<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "name" => self.name,
-            "namespace" => self.namespace,
-            "uid" => self.uid,
-            "resourceVersion" => self.resource_version,
-            "generation" => self.generation,
-            "creationTimestamp" => self.creation_timestamp,
-            "deletionTimestamp" => self.deletion_timestamp,
-            "labels" => self.labels,
-            "annotations" => self.annotations,
-        })
-        .map(drop)
+object! {
+    pub(crate) struct PodMeta<'a> {
+        "name" => pub(crate) name: Cow<'a, str>,
+        "namespace" => namespace: Cow<'a, str>,
+        "uid" => uid: Cow<'a, str>,
+        "resourceVersion" => pub(crate) resource_version: Cow<'a, str>,
+        "generation" => generation: i64,
+        "creationTimestamp" => creation_timestamp: WireTime<'a>,
+        "deletionTimestamp" => deletion_timestamp: Option<WireTime<'a>>,
+        "labels" => labels: Map<'a, Cow<'a, str>>,
+        "annotations" => annotations: Map<'a, Cow<'a, str>>,
     }
 }
 
-impl<'a> Decode<'a> for PodSpec<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "schedulerName" => self.scheduler_name,
-            "nodeName" => self.node_name,
-            "priority" => self.priority,
-            "nodeSelector" => self.node_selector,
-            "tolerations" => self.tolerations,
-            "affinity" => self.affinity,
-            "containers" => self.containers,
-            "initContainers" => self.init_containers,
-            "resources" => self.resources,
-            "overhead" => self.overhead,
-            "schedulingGates" => self.scheduling_gates,
-        })
-        .map(drop)
+object! {
+    struct PodSpec<'a> {
+        "schedulerName" => scheduler_name: Cow<'a, str>,
+        "nodeName" => node_name: Cow<'a, str>,
+        "priority" => priority: Option<i32>,
+        "nodeSelector" => node_selector: Map<'a, Cow<'a, str>>,
+        "tolerations" => tolerations: Slice<WireToleration<'a>>,
+        "affinity" => affinity: Option<Affinity<'a>>,
+        "containers" => containers: Slice<WireContainer<'a>>,
+        "initContainers" => init_containers: Slice<WireContainer<'a>>,
+        "resources" => resources: Option<Resources<'a>>,
+        "overhead" => overhead: Map<'a, WireQuantity>,
+        "schedulingGates" => scheduling_gates: Slice<Gate<'a>>,
     }
 }
 
-impl<'a> Decode<'a> for Gate<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, { "name" => self.name }).map(drop)
+object! {
+    struct Gate<'a> {
+        "name" => name: Cow<'a, str>,
     }
 }
 
-impl<'a> Decode<'a> for PodStatus<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "phase" => self.phase,
-            "qosClass" => self.qos_class,
-            "nominatedNodeName" => self.nominated_node_name,
-            "startTime" => self.start_time,
-            "conditions" => self.conditions,
-            "containerStatuses" => self.container_statuses,
-            "initContainerStatuses" => self.init_container_statuses,
-            "resources" => self.resources,
-            "allocatedResources" => self.allocated_resources,
-        })
-        .map(drop)
+object! {
+    struct PodStatus<'a> {
+        "phase" => phase: Cow<'a, str>,
+        "qosClass" => qos_class: Cow<'a, str>,
+        "nominatedNodeName" => nominated_node_name: Cow<'a, str>,
+        "startTime" => start_time: Option<WireTime<'a>>,
+        "conditions" => conditions: Slice<Condition<'a>>,
+        "containerStatuses" => container_statuses: Slice<WireContainerStatus<'a>>,
+        "initContainerStatuses" => init_container_statuses: Slice<WireContainerStatus<'a>>,
+        "resources" => resources: Option<Resources<'a>>,
+        "allocatedResources" => allocated_resources: Map<'a, WireQuantity>,
     }
 }
 
-impl<'a> Decode<'a> for Condition<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "type" => self.kind,
-            "reason" => self.reason,
-        })
-        .map(drop)
+object! {
+    struct Condition<'a> {
+        "type" => kind: Cow<'a, str>,
+        "reason" => reason: Cow<'a, str>,
     }
 }
 
-impl<'a> Decode<'a> for WireToleration<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "key" => self.key,
-            "operator" => self.operator,
-            "value" => self.value,
-            "effect" => self.effect,
-        })
-        .map(drop)
+object! {
+    struct WireToleration<'a> {
+        "key" => key: Cow<'a, str>,
+        "operator" => operator: Cow<'a, str>,
+        "value" => value: Cow<'a, str>,
+        "effect" => effect: Cow<'a, str>,
     }
 }
 
@@ -278,8 +194,34 @@ impl From<WireToleration<'_>> for Toleration {
     }
 }
 
+/// How many conditions of node affinity a pod may have that a request is about. Each is tried on each
+/// node; kube-scheduler tries them too, and pods have a few.
+const MOST_CONDITIONS: usize = 1000;
+
+/// The pod that a request is about.
+///
+/// # Errors
+/// Its node affinity has so many conditions that somebody's one pod would keep a thread for seconds.
+pub(crate) fn asked_about(wire: WirePod<'_>) -> Result<Pod> {
+    let pod = Pod::from(wire);
+    let required = pod.required.terms.iter().flatten();
+    let preferred = pod.preferred.iter().map(|term| &term.preference);
+    let conditions = required
+        .chain(preferred)
+        .map(|term| term.match_expressions.len() + term.match_fields.len());
+    if conditions.sum::<usize>() > MOST_CONDITIONS {
+        return Err(WireError::new(0, Problem::Unusable(TOO_MANY)));
+    }
+    Ok(pod)
+}
+
+const TOO_MANY: &str = "a pod whose node affinity has more than 1000 conditions";
+
 #[cfg(test)]
 pub(crate) fn parsed(bytes: &[u8]) -> Result<Pod> {
+    use super::cursor::Cursor;
+    use super::decode::Decode;
+
     let mut wire = WirePod::default();
     wire.decode(&mut Cursor::new(bytes)?)?;
     Ok(wire.into())

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::cursor::{Cursor, Result};
-use super::decode::{Decode, Map, Slice, decode_struct};
-use super::pod::WirePod;
+use super::decode::{Decode, Map, Slice, decode_struct, object};
+use super::pod::{WirePod, asked_about};
 use super::write;
 use crate::node::{Mask, NodeStore, Nodes};
 use crate::pod::{Pod, PodSnapshot};
@@ -78,13 +78,15 @@ impl Victims {
     }
 }
 
-#[derive(Default)]
-struct WirePreemption<'a> {
-    pod: Option<WirePod<'a>>,
-    victims: Map<'a, Option<WireVictims<VictimPod<'a>>>>,
-    meta_victims: Map<'a, Option<WireVictims<MetaPod<'a>>>>,
+object! {
+    struct WirePreemption<'a> {
+        "Pod" => pod: Option<WirePod<'a>>,
+        "NodeNameToVictims" => victims: Map<'a, Option<WireVictims<VictimPod<'a>>>>,
+        "NodeNameToMetaVictims" => meta_victims: Map<'a, Option<WireVictims<MetaPod<'a>>>>,
+    }
 }
 
+#[derive(Debug)]
 struct WireVictims<P> {
     pods: Slice<Option<P>>,
     pdb_violations: i64,
@@ -99,30 +101,22 @@ impl<P> Default for WireVictims<P> {
     }
 }
 
-/// A victim as a whole pod, of which the UID is all that matters.
-#[derive(Default)]
-struct VictimPod<'a> {
-    metadata: VictimMeta<'a>,
+object! {
+    /// A victim as a whole pod, of which the UID is all that matters.
+    struct VictimPod<'a> {
+        "metadata" => metadata: VictimMeta<'a>,
+    }
 }
 
-#[derive(Default)]
-struct VictimMeta<'a> {
-    uid: Cow<'a, str>,
+object! {
+    struct VictimMeta<'a> {
+        "uid" => uid: Cow<'a, str>,
+    }
 }
 
-#[derive(Default)]
-struct MetaPod<'a> {
-    uid: Cow<'a, str>,
-}
-
-impl<'a> Decode<'a> for WirePreemption<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "Pod" => self.pod,
-            "NodeNameToVictims" => self.victims,
-            "NodeNameToMetaVictims" => self.meta_victims,
-        })
-        .map(drop)
+object! {
+    struct MetaPod<'a> {
+        "UID" => uid: Cow<'a, str>,
     }
 }
 
@@ -133,24 +127,6 @@ impl<'a, P: Decode<'a> + Default> Decode<'a> for WireVictims<P> {
             "NumPDBViolations" => self.pdb_violations,
         })
         .map(drop)
-    }
-}
-
-impl<'a> Decode<'a> for VictimPod<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, { "metadata" => self.metadata }).map(drop)
-    }
-}
-
-impl<'a> Decode<'a> for VictimMeta<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, { "uid" => self.uid }).map(drop)
-    }
-}
-
-impl<'a> Decode<'a> for MetaPod<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, { "UID" => self.uid }).map(drop)
     }
 }
 
@@ -214,7 +190,7 @@ pub fn read_preemption_args(
         victims.push(of_node);
     }
     Ok(PreemptionArgs {
-        pod: wire.pod.map(|pod| Arc::new(pod.into())),
+        pod: wire.pod.map(asked_about).transpose()?.map(Arc::new),
         nodes: Arc::new(nodes),
         victims,
     })

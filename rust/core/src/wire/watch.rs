@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::cursor::{Cursor, Result};
-use super::decode::{Decode, decode_field, decode_struct, field};
+use super::decode::{Decode, decode_field, field, object};
 use super::error::{Problem, Step, WireError};
 use super::node::WireNode;
 use super::pod::WirePod;
@@ -30,7 +30,7 @@ pub trait Watched {
 
     /// Takes an added or modified object. True if anything that plugins read changed.
     #[doc(hidden)]
-    fn take(&self, object: Arc<Self::Object>) -> bool;
+    fn take(&self, object: &Arc<Self::Object>) -> bool;
 
     /// Drops an object. True if it was there.
     #[doc(hidden)]
@@ -66,7 +66,7 @@ impl Watched for NodeStore {
         }
         Ok(Some(Read {
             resource_version: wire.metadata.resource_version.to_string(),
-            object: Arc::new(self.with_strings(|strings| Node::from_wire(wire, strings))),
+            object: Arc::new(self.with_strings(|strings| wire.into_node(strings))),
         }))
     }
 
@@ -74,8 +74,8 @@ impl Watched for NodeStore {
         node.name()
     }
 
-    fn take(&self, node: Arc<Node>) -> bool {
-        self.applied(node)
+    fn take(&self, node: &Arc<Node>) -> bool {
+        self.applied(node.clone())
     }
 
     fn drop_one(&self, node: &Node) -> bool {
@@ -109,7 +109,7 @@ impl Watched for PodStore {
         &pod.name
     }
 
-    fn take(&self, pod: Arc<Pod>) -> bool {
+    fn take(&self, pod: &Arc<Pod>) -> bool {
         self.applied(pod)
     }
 
@@ -296,7 +296,7 @@ fn object_event<S: Watched>(
     let changed = if kind == "DELETED" {
         store.drop_one(&object)
     } else {
-        store.take(object.clone())
+        store.take(&object)
     };
     WatchEvent {
         name: S::name(&object).to_owned(),
@@ -336,45 +336,22 @@ fn unusable(offset: usize, why: &'static str) -> WireError {
     WireError::new(offset, Problem::Unusable(why))
 }
 
-#[derive(Default)]
-struct ListMeta<'a> {
-    resource_version: Cow<'a, str>,
-    continue_token: Cow<'a, str>,
-}
-
-impl<'a> Decode<'a> for ListMeta<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "resourceVersion" => self.resource_version,
-            "continue" => self.continue_token,
-        })
-        .map(drop)
+object! {
+    struct ListMeta<'a> {
+        "resourceVersion" => resource_version: Cow<'a, str>,
+        "continue" => continue_token: Cow<'a, str>,
     }
 }
 
-#[derive(Default)]
-struct Bookmark<'a> {
-    metadata: ListMeta<'a>,
-}
-
-impl<'a> Decode<'a> for Bookmark<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, { "metadata" => self.metadata }).map(drop)
+object! {
+    struct Bookmark<'a> {
+        "metadata" => metadata: ListMeta<'a>,
     }
 }
 
-#[derive(Default)]
-struct Status<'a> {
-    code: i32,
-    message: Cow<'a, str>,
-}
-
-impl<'a> Decode<'a> for Status<'a> {
-    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        decode_struct!(cursor, {
-            "code" => self.code,
-            "message" => self.message,
-        })
-        .map(drop)
+object! {
+    struct Status<'a> {
+        "code" => code: i32,
+        "message" => message: Cow<'a, str>,
     }
 }

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::plain::plain_prefix;
 use crate::node::{Nodes, Rejection, Span};
+use crate::plain::plain_prefix;
 
 /// Writes text between quotes as Go's encoding/json would be read back.
 fn escape(text: &str, put: &mut impl FnMut(&[u8])) {
