@@ -1,0 +1,201 @@
+"""150,000 pods on 15,000 nodes: what lists, events and questions about labels cost, and who waits.
+
+CPU time is that of the thread that works. What is there and what is answered is asserted beside.
+"""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter, thread_time
+
+import pytest
+
+import pods
+from figures import AS_LONG_AT_P99, MILLISECONDS, Figure
+from kubextend import core
+from nodes import Cluster
+from pairing import Work
+from report import Reading
+from works import FIRST_POD, NAMES
+
+_NODES, _PODS = 15_000, 150_000
+_EVENTS = 2_000
+_RUNS = 5
+_CALLS = 100
+_COLD_AIM_S, _WAIT_AIM_S, _P99_AIM = 6.0, 5e-3, 2.0
+_EVENT_AIM_S, _LABELLED_AIM_S, _BYTES_AIM, _LEFT_AIM = 30e-6, 1e-3, 1_200, 100
+_SECONDS = Figure(" s of CPU", lambda ours_s, _: ours_s, at_least=False)
+_MICROSECONDS = Figure(" us of CPU", lambda ours_s, _: ours_s * 1e6, at_least=False)
+_BYTES = Figure(" bytes a pod", lambda ours, _: ours, at_least=False)
+# A program that takes pages in, and then an empty list.
+_HOLDS = """
+import ctypes, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import pods
+from kubextend import core
+
+def resident():
+    ctypes.CDLL(None).malloc_trim(0)
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+count, nodes = int(sys.argv[2]), int(sys.argv[3])
+names = [f"ip-10-{i >> 16}-{i >> 8 & 255}-{i & 255}.example.internal" for i in range(nodes)]
+# As kubextend serve keeps pods where no plugin reads annotations.
+store = core.PodStore(annotations=[], max_pod_bytes=64 << 10)
+before = resident()
+relist = store.relist()
+for page in pods.pages(count, names):
+    relist.page(page)
+relist.commit()
+del relist
+assert len(store) == len(store.snapshot()) == count
+full = resident()
+store.replace(b'{"metadata":{"resourceVersion":"2"},"items":[]}')
+assert len(store) == len(store.snapshot()) == 0
+print((full - before) / count, (resident() - before) / count)
+"""
+
+
+@pytest.fixture(scope="module")
+def world(clusters: Callable[[int], Cluster]) -> tuple[core.NodeStore, core.PodStore, Cluster]:
+    cluster = clusters(_NODES)
+    nodes = core.NodeStore()
+    nodes.replace(cluster.node_list())
+    store = core.PodStore()
+    _listed(store, cluster.names).commit()
+    assert len(store) == len(store.snapshot()) == _PODS
+    return nodes, store, cluster
+
+
+def test_a_cold_start(clusters: Callable[[int], Cluster], add: Callable[..., None]) -> None:
+    cluster = clusters(_NODES)
+    node_list = cluster.node_list()
+    nodes, store = core.NodeStore(), core.PodStore()
+    with _cpu() as times_s:
+        nodes.replace(node_list)
+    relist = store.relist()
+    for page in pods.pages(_PODS, cluster.names):
+        with _cpu(times_s):
+            relist.page(page)
+    with _cpu(times_s):
+        relist.commit()
+    assert len(nodes) == _NODES
+    assert len(store) == len(store.snapshot()) == _PODS
+    add(Reading("scale", _NODES, "list all, cold", [sum(times_s)], _SECONDS, _COLD_AIM_S))
+
+
+def test_names_while_the_same_pods_are_listed_again(
+    world: tuple[core.NodeStore, core.PodStore, Cluster],
+    compare: Callable[..., None],
+    add: Callable[..., None],
+) -> None:
+    nodes, store, cluster = world
+    body = NAMES.request(cluster, FIRST_POD)
+    longest_s = [0.0]
+
+    def asked(_: object) -> bytes:
+        start = perf_counter()
+        snapshot, pod = store.snapshot(), store.get(pods.uid(7))
+        longest_s.append(perf_counter() - start)
+        assert pod is not None
+        assert len(snapshot) == _PODS
+        return b"%d" % len(core.read_args(body, watched=nodes).nodes)
+
+    alone = Work("names, alone", lambda: None, asked, expected=b"%d" % _NODES)
+    beside = _WhileListed(Work("names, pods relisted", lambda: None, asked), store, cluster)
+    compare(beside, alone, _NODES, len(body), _P99_AIM, AS_LONG_AT_P99, _CALLS)
+    add(Reading("scale", _NODES, "longest wait", [max(longest_s)], MILLISECONDS, _WAIT_AIM_S))
+
+
+class _WhileListed:
+    """A work, timed only while a list of the same pods is committed."""
+
+    def __init__(self, work: Work, store: core.PodStore, cluster: Cluster) -> None:
+        self.name = work.name
+        self._work = work
+        self._store = store
+        self._cluster = cluster
+
+    def turn(self, calls: int) -> list[float]:
+        """Seconds of at least so many calls, each begun before a commit has ended."""
+        times_s: list[float] = []
+        while len(times_s) < calls:
+            relist = _listed(self._store, self._cluster.names)
+            commit = threading.Thread(target=relist.commit)
+            commit.start()
+            while commit.is_alive():
+                times_s.append(self._work.seconds())
+            commit.join()
+        return times_s
+
+
+@pytest.mark.parametrize("looked", [False, True], ids=["in a row", "each looked at"])
+def test_events(
+    looked: bool,
+    world: tuple[core.NodeStore, core.PodStore, Cluster],
+    add: Callable[..., None],
+) -> None:
+    _, store, cluster = world
+    values: list[float] = []
+    for run in range(_RUNS):
+        version, label = run + 2, f"v{run}-{looked}"
+        events = [
+            pods.event(at * (_PODS // _EVENTS), cluster.names, version, label)
+            for at in range(_EVENTS)
+        ]
+        with _cpu() as times_s:
+            for event in events:
+                store.apply(event)
+                if looked:
+                    store.snapshot()
+        values.append(sum(times_s) / _EVENTS)
+        changed = store.get(pods.uid(0))
+        assert changed is not None
+        assert changed.labels["version"] == label
+    what = "an event, and a snapshot" if looked else "an event"
+    add(Reading("scale", _NODES, what, values, _MICROSECONDS, _EVENT_AIM_S))
+
+
+def test_labelled_pods(
+    world: tuple[core.NodeStore, core.PodStore, Cluster], add: Callable[..., None]
+) -> None:
+    _, store, _ = world
+    snapshot = store.snapshot()
+    values: list[float] = []
+    for _ in range(_RUNS + 1):
+        with _cpu() as times_s:
+            found = snapshot.these(store.with_label("team-3", pods.LABEL, "web"))
+        values.append(sum(times_s))
+        assert len(found) == pods.group_size(_PODS)
+        assert {pod.namespace for pod in found} == {"team-3"}
+    # The first question walked over every pod.
+    values = [each * 1_000 / pods.group_size(_PODS) for each in values[1:]]
+    add(Reading("scale", _NODES, "1,000 pods by label", values, MILLISECONDS, _LABELLED_AIM_S))
+
+
+def test_bytes_of_a_pod(add: Callable[..., None]) -> None:
+    here = str(Path(__file__).parent)
+    command = [sys.executable, "-c", _HOLDS, here, str(_PODS), str(_NODES)]
+    held, left = map(float, subprocess.check_output(command).split())  # noqa: S603  ours
+    add(Reading("scale", _NODES, "memory of pods", [held], _BYTES, _BYTES_AIM))
+    add(Reading("scale", _NODES, "memory once all are gone", [left], _BYTES, _LEFT_AIM))
+
+
+def _listed(store: core.PodStore, names: tuple[str, ...]) -> core.PodRelist:
+    relist = store.relist()
+    for page in pods.pages(_PODS, names):
+        relist.page(page)
+    return relist
+
+
+@contextmanager
+def _cpu(times_s: list[float] | None = None) -> Iterator[list[float]]:
+    """Adds the CPU time of this thread within the block to a list."""
+    into = [] if times_s is None else times_s
+    start = thread_time()
+    yield into
+    into.append(thread_time() - start)
