@@ -202,7 +202,9 @@ mod tests {
     fn however_many_pods_are_looked_for_on_a_node_its_pods_are_walked_over_once() {
         let here: Vec<_> = (0..100).map(|i| pod(&format!("u{i}"), "n")).collect();
         let mut snapshot = PodSnapshot::default();
-        here.iter().for_each(|pod| snapshot.add(pod));
+        for pod in &here {
+            snapshot.add(pod);
+        }
         let others: Vec<_> = (50..150).map(|i| pod(&format!("u{i}"), "n")).collect();
         let before = walked();
         assert_eq!(snapshot.these(&here), here);

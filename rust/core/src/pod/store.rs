@@ -510,7 +510,9 @@ mod tests {
         ) {
             let [store, without_list, listed_first] = [(); 3].map(|()| {
                 let store = PodStore::new();
-                before.iter().for_each(|step| take(&store, step));
+                for step in &before {
+                    take(&store, step);
+                }
                 store
             });
             let turn = store.turn();
@@ -524,7 +526,9 @@ mod tests {
             });
             drop(turn);
             prop_assert_eq!(changed, listed_first.replace(&listed));
-            meanwhile.iter().for_each(|step| take(&listed_first, step));
+            for step in &meanwhile {
+                take(&listed_first, step);
+            }
             prop_assert_eq!(said(&store), said(&listed_first));
         }
     }
