@@ -576,6 +576,13 @@ class BodyBuffer(Buffer):
     released before that. Answers are read-only.
     """
 
+    def discard_behind(self, kept: int) -> None:
+        """Give the memory behind the first ``kept`` bytes back to the system.
+
+        The content there is lost, and memory comes again when somebody writes there.
+
+        Raises: BufferError: a request was read from the buffer.
+        """
     def __len__(self) -> int: ...
 
 @final
