@@ -195,7 +195,7 @@ class BytesInFlight:
                 self._lent.popitem()[0].keep_what_came()
                 continue
             youngest = next(reversed(self._incoming), None)
-            if youngest is share or share not in self._incoming:
+            if youngest is None or youngest is share or share not in self._incoming:
                 raise self.refusal()
             youngest.refuse()
 
