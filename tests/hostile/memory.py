@@ -315,9 +315,8 @@ def _announced(count: int, server: Served) -> Iterator[None]:
         for _ in range(count):
             client = stack.enter_context(server.connect(server.port))
             client.sendall(head + b"Content-Length: %d\r\n\r\n{" % len(body))
-            # On a slow machine the verb may run out of time, but its body was read.
-            if (status := server.filter(body).status_code) != 200:
-                raise WrongError(status)
+            # On a slow machine the thread of the verb before may still hold its body.
+            until(lambda: server.filter(body).is_success, "a body finds room")
         yield
 
 
