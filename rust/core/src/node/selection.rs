@@ -97,6 +97,7 @@ impl Nodes {
     }
 
     /// The nodes of the positions in the mask, in their order.
+    #[must_use]
     pub fn only(&self, mask: &Mask) -> Self {
         let mut kept = Self::over(self.snapshot.clone(), mask.count());
         for at in mask.indices() {
