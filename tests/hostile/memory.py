@@ -219,15 +219,19 @@ _ENDLESS: Final = {
 
 @contextlib.contextmanager
 def _trailers(health: bool, line: bytes, kind: bytes, server: Served) -> Iterator[None]:
-    """Ten megabytes on the wire, or as much as the server takes of them before it refuses them."""
-    refused = server.refused(431)
+    """Ten megabytes on the wire, or as much as the server takes before it ends the connection.
+
+    Which status it answers depends on what it has read: livez is answered before its trailers are.
+    """
     head = b"%b\r\nHost: x\r\nContent-Type: %b\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
     with server.connect(server.health_port if health else server.port) as client:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(ConnectionError):
             client.sendall(head % (line, kind))
             for _ in range(100):
                 client.sendall(b"a:b\r\n" * 20_000)
-        until(lambda: server.refused(431) > refused, "the trailers are refused")
+        with contextlib.suppress(ConnectionError):
+            while client.recv(1 << 16):
+                pass
         yield
 
 

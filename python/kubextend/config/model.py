@@ -289,6 +289,9 @@ class Queue(_Model):
     itself."""
     max_hold: GoDuration = Duration(60_000_000_000)
     """Time after which a released pod gives up its place in the window."""
+    fair_queuing: Literal["None", "ByNamespace"] = "None"
+    """Whose pods take turns: `ByNamespace` lets no namespace wait for all pods of another, and then
+    the order of the queueSort plugin holds within a namespace; `None` keeps that order for all."""
     gate: Annotated[str, AfterValidator(_gate)] = "kubextend.dev/queue"
     """Scheduling gate that is put on pods at their creation; kubextend takes the gate off."""
     lease: QueueLease = QueueLease()
