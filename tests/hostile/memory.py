@@ -303,6 +303,36 @@ def _unbound(count: int, server: Served) -> Iterator[None]:
     yield
 
 
+@contextlib.contextmanager
+def _announced(count: int, server: Served) -> Iterator[None]:
+    """Clients that announce 24 MB each and send a byte, each behind a body that was answered.
+
+    Memory that such a body leaves behind would be lent to the next of them.
+    """
+    body = _request({"metadata": {"name": "p", "unread": {"a": "x" * (24 * MB)}}})
+    head = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            client = stack.enter_context(server.connect(server.port))
+            client.sendall(head + b"Content-Length: %d\r\n\r\n{" % len(body))
+            # On a slow machine the thread of the verb before may still hold its body.
+            until(lambda: server.filter(body).is_success, "a body finds room")
+        yield
+
+
+@contextlib.contextmanager
+def _heads(count: int, server: Served) -> Iterator[None]:
+    """Heads of 60 KB without an end, until one is refused for those of the others."""
+    refused = server.refused(503)
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            client = stack.enter_context(server.connect(server.port))
+            with contextlib.suppress(OSError):
+                client.sendall(b"GET /livez HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 60_000)
+        until(lambda: server.refused(503) > refused, "a head is refused")
+        yield
+
+
 def attacks_on_requests(*, short: bool = False) -> Iterator[Attack]:
     """What anybody can send who can connect."""
     clients, pods = (5, 100) if short else (14, 200)
@@ -315,6 +345,11 @@ def attacks_on_requests(*, short: bool = False) -> Iterator[Attack]:
     yield Attack(f"{leave}, annotations", 2 * BODY_LIMIT, annotations)
     for what in ("containers", "tolerations", "items", "names"):
         yield Attack(f"4 MB of {what}", BODY_LIMIT, partial(_bodies, what))
+    # The thread of a verb may let go of its body after the answer, when the next one comes already.
+    announced = partial(_announced, clients)
+    yield Attack(f"{clients} clients announce 24 MB", 2 * BODY_LIMIT, announced)
+    # A connection takes 20 KB beside what it reads.
+    yield Attack("800 heads of 60 KB", BODY_LIMIT + 10 * MB, partial(_heads, 800))
     # The last, as the latest of these pods are kept.
     unbound = partial(_unbound, pods)
     yield Attack(f"{pods} pods of 600 KB pass and are not bound", BODY_LIMIT, unbound)
