@@ -159,6 +159,10 @@ class Served:
         url = f"http://127.0.0.1:{self.port}/filter"
         return self._client.post(url, content=body, headers={"content-type": "application/json"})
 
+    def refused(self, status: int) -> float:
+        """How many requests were refused with this status since the server's start."""
+        return self.count("kubextend_requests_refused_total", status=str(status))
+
     def _health(self, path: str) -> httpx.Response:
         return self._client.get(f"http://127.0.0.1:{self.health_port}{path}")
 
