@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
-from starlette.applications import Starlette
 from starlette.routing import Route
 
 from kubextend import cluster, core
@@ -37,6 +36,7 @@ from kubextend.profile.isolation import IsolatedPlugin
 from kubextend.queue_side import QueueSide
 from kubextend.server import (
     Access,
+    Application,
     Check,
     Health,
     Limits,
@@ -201,7 +201,7 @@ class App:
         metrics: the content of ``/metrics``.
     """
 
-    asgi: Starlette
+    asgi: Application
     verbs: Verbs
     health: Health
     metrics: Metrics
@@ -458,7 +458,7 @@ def _are_here(*files: str | Path | None) -> bool:
     return all(file is not None and os.access(file, os.R_OK) for file in files)
 
 
-def create_app(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> Starlette:
+def create_app(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> Application:
     """Return an ASGI application for a server that runs its lifespan; otherwise like ``build``."""
     return build(config, plugins).asgi
 
