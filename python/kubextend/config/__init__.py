@@ -17,7 +17,7 @@ from kubextend.config.model import (
     ResolvedProfile,
     Server,
     ServerTLS,
-    Verb,
+    VerbName,
     WaitingPods,
 )
 
@@ -34,7 +34,7 @@ __all__ = [
     "ResolvedProfile",
     "Server",
     "ServerTLS",
-    "Verb",
+    "VerbName",
     "WaitingPods",
     "load",
     "parse",

@@ -46,14 +46,14 @@ __all__ = [
     "SchedulerProfile",
     "Server",
     "ServerTLS",
-    "Verb",
+    "VerbName",
     "WaitingPods",
 ]
 
 API_VERSION: Final = "kubextend.dev/v1alpha1"
 KIND: Final = "ExtenderConfiguration"
 
-Verb = Literal["filter", "preempt", "prioritize", "bind"]
+VerbName = Literal["filter", "preempt", "prioritize", "bind"]
 
 # Bind has to outlast the wait of a Permit plugin; nothing in kube-scheduler waits for a bind.
 _BEYOND_PERMIT: Final = Duration.parse("1m")
@@ -504,9 +504,9 @@ class ExtenderConfiguration(_Model):
         return (self.extender.url_prefix or own).rstrip("/")
 
     @property
-    def verbs(self) -> tuple[Verb, ...]:
+    def verbs(self) -> tuple[VerbName, ...]:
         """The verbs in kube-scheduler's configuration, which are the only ones served."""
-        verbs: list[Verb] = []
+        verbs: list[VerbName] = []
         if self._any_at(_FILTER_POINTS):
             verbs.append("filter")
         if self.rejects_nodes:

@@ -489,9 +489,19 @@ class Profiles:
         """Whether any profile takes part in binding."""
         return any(profile.binds_with_plugins for profile in self.by_scheduler_name.values())
 
-    def for_pod(self, pod: core.Pod) -> Profile | None:
+    @property
+    def filter_in_python(self) -> bool:
+        """Whether any profile filters in Python."""
+        return any(profile.filters_in_python for profile in self.by_scheduler_name.values())
+
+    @property
+    def score_in_python(self) -> bool:
+        """Whether any profile scores in Python."""
+        return any(profile.scores_in_python for profile in self.by_scheduler_name.values())
+
+    def for_pod(self, pod: core.Pod | None) -> Profile | None:
         """Return the profile of the pod's schedulerName; None where kubextend has none."""
-        return self.by_scheduler_name.get(pod.scheduler_name)
+        return None if pod is None else self.by_scheduler_name.get(pod.scheduler_name)
 
 
 def pre_filtered(

@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import orjson
 from starlette.applications import Starlette
@@ -16,6 +16,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from kubextend import core
+from kubextend.config import VerbName
 from kubextend.metrics import Metrics
 from kubextend.server.connection.body_reader import BodyReader
 from kubextend.server.connection.limits import BytesInFlight
@@ -24,12 +25,8 @@ from kubextend.server.health import Health, health_routes
 from kubextend.server.verb_endpoint import VerbEndpoint
 from kubextend.server.workers import Workers
 from kubextend.verbs import Verbs
-from kubextend.verbs.answer import Verb
 
 __all__ = ["Application", "Limits", "application", "health_application"]
-
-VERBS: Final[tuple[Verb, ...]] = ("filter", "prioritize", "preempt", "bind")
-"""Every verb; a configuration may need fewer."""
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -52,7 +49,7 @@ def application(  # noqa: PLR0913  one argument for each part that it joins
     health: Health,
     *,
     path: str = "/",
-    served: Iterable[Verb] = VERBS,
+    served: Iterable[VerbName] = get_args(VerbName),
     limits: Limits = Limits(),
     more_routes: Iterable[Route] = (),
     workers: Workers | None = None,
@@ -78,10 +75,10 @@ def application(  # noqa: PLR0913  one argument for each part that it joins
     freed = FreedMemory(pool, in_flight.highest_count)
     verbs.metrics.in_flight.set_function(lambda: in_flight.count)
 
-    paths: dict[Verb, str] = {verb: f"{path.rstrip('/')}/{verb}" for verb in VERBS}
+    paths: dict[VerbName, str] = {name: f"{path.rstrip('/')}/{name}" for name in get_args(VerbName)}
     endpoints = {
-        paths[verb]: VerbEndpoint(verb, verbs, bodies=bodies, in_flight=in_flight)
-        for verb in served
+        paths[verb.name]: VerbEndpoint(verb, verbs.metrics, bodies, in_flight)
+        for verb in verbs.named(served)
     }
 
     @asynccontextmanager

@@ -88,7 +88,7 @@ class BindResult:
 class _Everyones(Profiles):
     """One profile for every pod, whatever its schedulerName."""
 
-    def for_pod(self, pod: core.Pod) -> Profile | None:
+    def for_pod(self, pod: core.Pod | None) -> Profile | None:
         """Return the one profile."""
         del pod
         return next(iter(self.by_scheduler_name.values()))

@@ -3,13 +3,15 @@
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import ClassVar, NamedTuple
 
 from kubextend import core
+from kubextend.config import VerbName
 from kubextend.errors import PluginError
 from kubextend.metrics import Metrics
 from kubextend.profile import FilterOutcome, Profile, Profiles
-from kubextend.profile.run import AbandonedError, current_run
-from kubextend.verbs.answer import Answer, Body, filter_error
+from kubextend.profile.run import AbandonedError
+from kubextend.verbs.answer import REJECTS_ALL, Answer, Body, filter_error
 from kubextend.verbs.attempts import Attempt, Attempts
 from kubextend.verbs.failures import Failures, sentence
 from kubextend.verbs.parked import ParkedPods
@@ -28,6 +30,13 @@ _NO_POD = "the request has no Pod"
 _NO_NODES = "the request has neither Nodes nor NodeNames"
 _NOT_SEEN_YET = "kubextend's node cache has not seen some of the nodes yet"
 _NOT_PERMITTED = "a Permit plugin rejected the pod"
+
+
+class FilterRequest(NamedTuple):
+    """ExtenderArgs, and how often the nodes had changed before they were looked up."""
+
+    args: core.ExtenderArgs
+    changes: int
 
 
 class FilterVerb:
@@ -51,6 +60,8 @@ class FilterVerb:
             is left.
         pool: gives the memory of large answers; None: answers are ``bytes``.
     """
+
+    name: ClassVar[VerbName] = "filter"
 
     def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
         self,
@@ -87,18 +98,38 @@ class FilterVerb:
         self._half_time = half_time
         self._pool = pool
 
-    def __call__(self, body: Body) -> Answer:
-        """Return an ExtenderFilterResult: kept nodes as they came in, rejected ones with a reason.
+    @property
+    def in_python(self) -> bool:
+        """Whether filtering runs Python code in any profile."""
+        return self._profiles.filter_in_python
+
+    def read(self, body: Body) -> FilterRequest:
+        """Read ExtenderArgs, and note when the nodes were looked up.
 
         Raises: WireError: the body cannot be read.
         """
         changes = self._parked.changes
-        args = self._stores.read_args(body)
+        return FilterRequest(self._stores.read_args(body), changes)
+
+    def dispensable(self, request: FilterRequest) -> frozenset[str]:
+        """Return the plugins whose failurePolicy is Ignore."""
+        profile = self._profiles.for_pod(request.args.pod)
+        return frozenset() if profile is None else profile.ignored
+
+    def instead(self, why: str, request: FilterRequest | None = None) -> Answer:
+        """Return an Error; where an Error is ignored, reject every node."""
+        if request is not None and request.args.nodes is not None:
+            return self._failed(why, request.args, request.args.nodes)
+        return REJECTS_ALL if self._ignorable else filter_error(why)
+
+    def answer(self, request: FilterRequest) -> Answer:
+        """Return an ExtenderFilterResult: kept nodes as they came in, others with a reason."""
+        args = request.args
         if args.nodes is None:
             return filter_error(_NO_NODES)
         if args.pod is None:
             return filter_error(_NO_POD)
-        self._metrics.nodes("filter").observe(len(args.nodes))
+        self._metrics.nodes(self.name).observe(len(args.nodes))
         profile = self._profiles.for_pod(args.pod)
         if profile is not None and (said := self._rejected_permits.find(args.pod.uid)):
             # Evicting pods would not change Permit's answer, so every node is unresolvable.
@@ -108,11 +139,11 @@ class FilterVerb:
             return self._unknown_schedulers.passes(
                 args.pod, Answer(args.filter_answer([], self._pool))
             )
-        refusal = self._readiness.refusal("filter", profile, names_mode=args.names_mode)
-        if refusal is not None:
-            return refusal
+        why_not = self._readiness.why_not(self.name, profile, names_mode=args.names_mode)
+        if why_not:
+            return filter_error(why_not)
         attempt = self._attempts.begin(args.pod, args.nodes)
-        return self._decide(profile, args, attempt, args.nodes, changes)
+        return self._decide(profile, args, attempt, args.nodes, request.changes)
 
     def _decide(
         self,
@@ -122,7 +153,6 @@ class FilterVerb:
         nodes: core.Nodes,
         changes: int,
     ) -> Answer:
-        self._tell_run(profile, args, nodes)
         try:
             passing, outcome = filter_known(
                 profile, attempt.state, attempt.pod, nodes, self._half_time(), self._left_out
@@ -192,12 +222,6 @@ class FilterVerb:
         latest = nodes.latest()
         passing, outcome = self._look_again(profile, pod, latest)
         return None if passing.any() else entries_of(~latest.known, outcome.rejections)
-
-    def _tell_run(self, profile: Profile, args: core.ExtenderArgs, nodes: core.Nodes) -> None:
-        """Tell whoever waits for this run what to do when the run takes too long."""
-        if (run := current_run()) is not None:
-            run.may_go_on_without = profile.ignored
-            run.answer_instead = lambda why: self._failed(why, args, nodes).body
 
     def _left_out(self, error: PluginError) -> None:
         self._failures.note(error, "left out")

@@ -6,10 +6,12 @@ reject would lose its pods for nothing, again and again.
 
 import time
 from collections.abc import Callable, Iterator
+from typing import ClassVar
 
 import orjson
 
 from kubextend import core
+from kubextend.config import VerbName
 from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.metrics import Metrics
@@ -45,6 +47,8 @@ class PreemptVerb:
         clock: monotonic seconds.
     """
 
+    name: ClassVar[VerbName] = "preempt"
+
     def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
         self,
         profiles: Profiles,
@@ -66,22 +70,40 @@ class PreemptVerb:
         self._timeout_s = timeout_s
         self._clock = clock
 
-    def __call__(self, body: Body) -> Answer:
-        """Return an ExtenderPreemptionResult, on failure an empty one, which ends the preemption.
+    @property
+    def in_python(self) -> bool:
+        """Whether filtering runs Python code in any profile."""
+        return self._profiles.filter_in_python
+
+    def read(self, body: Body) -> core.PreemptionArgs:
+        """Read ExtenderPreemptionArgs.
 
         Raises: WireError: the body cannot be read.
         """
-        args = self._stores.read_preemption_args(body)
+        return self._stores.read_preemption_args(body)
+
+    def dispensable(self, args: core.PreemptionArgs) -> frozenset[str]:
+        """Return no plugin: on any doubt nobody is evicted."""
+        del args
+        return frozenset()
+
+    def instead(self, why: str, args: core.PreemptionArgs | None = None) -> Answer:
+        """Return no candidate; the map has no field for the reason."""
+        del why, args
+        return NO_VICTIMS
+
+    def answer(self, args: core.PreemptionArgs) -> Answer:
+        """Return an ExtenderPreemptionResult; an empty one, on failure, ends the preemption."""
         if args.pod is None:
             return NO_VICTIMS
-        self._metrics.nodes("preempt").observe(len(args.nodes))
+        self._metrics.nodes(self.name).observe(len(args.nodes))
         profile = self._profiles.for_pod(args.pod)
         if profile is None or not profile.rejects:
             return self._unknown_schedulers.passes(
                 args.pod, Answer(args.result(args.nodes.everything()))
             )
-        if (refusal := self._readiness.refusal("preempt", profile)) is not None:
-            return refusal
+        if self._readiness.why_not(self.name, profile):
+            return NO_VICTIMS
         try:
             passing = self._passing(profile, args, args.pod)
         except PluginError as error:

@@ -198,13 +198,13 @@ def test_the_time_of_a_verb_begins_before_its_body_is_there(
 ) -> None:
     verbs = verbs_of(plugin)
     arrived_s: list[float] = []
-    in_time = verbs.in_time
+    answer = verbs.filter.answer
 
-    def noted(verb: Any, body: Any, arrived: float, *more: Any) -> Any:
+    def noted(body: Any, arrived: float, *more: Any) -> Any:
         arrived_s.append(arrived)
-        return in_time(verb, body, arrived, *more)
+        return answer(body, arrived, *more)
 
-    monkeypatch.setattr(verbs, "in_time", noted)
+    monkeypatch.setattr(verbs.filter, "answer", noted)
     sent = filtering(request("filter"))
     with serving(verbs) as url, Connection(url) as connection:
         connection.send(sent[:-1])

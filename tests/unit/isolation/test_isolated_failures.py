@@ -41,7 +41,6 @@ from kubextend.profile import PluginLimits, Profile, Profiles
 from kubextend.profile.isolation import IsolatedPlugin, process
 from kubextend.profile.isolation.process import ChildError
 from kubextend.verbs import Verbs
-from kubextend.verbs.answer import QuickVerb
 from skipping_loop import now, run, skip
 from skipping_loop import until as skip_until
 
@@ -183,14 +182,19 @@ def verbs_with(plugin: IsolatedPlugin, clock: Clock, *, ignored: bool = False) -
     )
 
 
-def asked(verbs: Verbs, verb: QuickVerb, then: str = "") -> Any:
+async def in_time(verbs: Verbs, name: str, body: bytes, arrived_s: float) -> bytes:
+    answer = await getattr(verbs, name).answer(body, arrived_s, lambda _: None)
+    return bytes(answer.body)
+
+
+def asked(verbs: Verbs, verb: str, then: str = "") -> Any:
     """What the verb answers, in no time."""
-    return json.loads(run(verbs.in_time(verb, full(NODES, pod(then=then)), now())))
+    return json.loads(run(in_time(verbs, verb, full(NODES, pod(then=then)), now())))
 
 
 def begun(verbs: Verbs, then: str, arrived_s: float) -> "asyncio.Task[bytes]":
     """A call of filter."""
-    return asyncio.ensure_future(verbs.in_time("filter", full(NODES, pod(then=then)), arrived_s))
+    return asyncio.ensure_future(in_time(verbs, "filter", full(NODES, pod(then=then)), arrived_s))
 
 
 def hung(plugin: IsolatedPlugin, verbs: Verbs, then: str, share: float) -> Any:

@@ -69,8 +69,9 @@ class World:
 
     async def bind(self, name: str, to: str = "n", arrived_s: float | None = None) -> str:
         fields = {"PodName": name, "PodNamespace": "ml", "PodUID": f"uid-of-{name}", "Node": to}
-        answer = await self.verbs.bind(json.dumps(fields).encode(), arrived_s)
-        error: str = json.loads(answer)["Error"]
+        began_s = time.monotonic() if arrived_s is None else arrived_s
+        answer = await self.verbs.bind.answer(json.dumps(fields).encode(), began_s)
+        error: str = json.loads(answer.body)["Error"]
         return error
 
     async def holds_one(self) -> None:

@@ -200,7 +200,8 @@ def test_candidates_whose_turn_comes_too_late_are_not_offered(
         timeout_s=4.0,
         clock=clock,
     )
-    answer = verb(preempt_request({name: [f"u-{name}"] for name in names})).body
+    request = preempt_request({name: [f"u-{name}"] for name in names})
+    answer = verb.answer(verb.read(request)).body
     assert list(json.loads(bytes(answer))["NodeNameToMetaVictims"]) == names[:offered]
 
 

@@ -195,7 +195,7 @@ def test_of_a_binding_cycle_only_a_rejection_by_permit_is_remembered(
 ) -> None:
     world = World(door)
     # filter begins the attempt that tells bind which pod it is.
-    attempt = world.verbs._filter._attempts.begin(world.pod())
+    attempt = world.verbs.filter._verb._attempts.begin(world.pod())
     assert attempt.pod.uid == "uid-of-pod"
     assert bool(world.bind()) is (how != "the pod is bound")
     assert (world.filter()["NodeNames"] == []) is rejects
@@ -204,7 +204,7 @@ def test_of_a_binding_cycle_only_a_rejection_by_permit_is_remembered(
 def test_a_bound_pod_is_forgotten() -> None:
     world = World(Door(permits=Status.success()))
     world.remember()
-    world.verbs._filter._attempts.begin(world.pod())
+    world.verbs.filter._verb._attempts.begin(world.pod())
     assert world.bind() == ""
     assert len(world.rejected) == 0
 

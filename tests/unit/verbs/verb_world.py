@@ -201,6 +201,12 @@ def verbs_of(
     return Verbs(Profiles.of([profile]), **joined)
 
 
+async def in_time(verbs: Verbs, name: str, body: bytes, arrived_s: float) -> bytes:
+    """The answer as the server gets it: a plugin that hangs is given up."""
+    answer = await getattr(verbs, name).answer(body, arrived_s, lambda _: None)
+    return bytes(answer.body)
+
+
 def counted(verbs: Verbs, name: str, **labels: str) -> float:
     """The value of a metric; 0 where nothing was ever counted."""
     return verbs.metrics.registry.get_sample_value(name, labels) or 0.0

@@ -8,37 +8,40 @@ up that plugin at 60 % and runs the verb again without the plugin in the time th
 import asyncio
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from functools import partial
+from typing import Final, Generic, TypeVar
 
 from kubextend.errors import PluginError
 from kubextend.metrics import Metrics
 from kubextend.profile.limits import LimitedCall, PluginLimits
 from kubextend.profile.run import Run
-from kubextend.verbs.answer import REJECTS_ALL, Body, QuickVerb, unable
+from kubextend.verbs.answer import Answer, Body
 from kubextend.verbs.failures import Failures, sentence
+from kubextend.verbs.results import counting
+from kubextend.verbs.verb import OnJob, QuickVerb
 
-__all__ = ["InTime", "OnJob"]
+__all__ = ["Deadline"]
+
+_Args = TypeVar("_Args")
 
 _SHARE: Final = 0.80
 _FIRST_TRY_SHARE: Final = 0.60
 _TOO_LATE = "kubextend has not answered in time"
 
-
-OnJob: TypeAlias = Callable[[Future[Any]], object]
-"""Called with a future that is done once a thread no longer uses the request's memory."""
+# A thread hop costs 50 to 75 us; for a smaller body the core needs one or two milliseconds at most.
+_BRIEF_BYTES: Final = 1_000_000
 
 
 @dataclass(slots=True, eq=False)
-class _Asked:
+class _Asked(Generic[_Args]):
     """One request, for as long as a thread works on it."""
 
-    verb: QuickVerb
-    work: Callable[[], Body]
-    arrived_s: float
-    on_job: OnJob
-    call: LimitedCall[Body] | None = None
+    body: Body
+    arrived_s: float = 0.0
+    on_job: OnJob = lambda _: None
+    args: _Args | None = None
+    call: LimitedCall[Answer] | None = None
     wanted: bool = True
 
     def withdraw(self) -> None:
@@ -48,54 +51,65 @@ class _Asked:
             self.call.withdraw()
 
 
-class InTime:
-    """Runs the quick verbs on threads, and answers in place of those that take too long.
+class Deadline(Generic[_Args]):
+    """Runs a verb on threads, and answers in its place where it takes too long.
 
     Args:
+        verb: the verb.
         limits: the threads, and the breakers of the plugins.
         failures: told of every plugin that did not answer in time.
         metrics: where requests are counted.
         timeout_s: kube-scheduler's timeout.
-        ignorable: kube-scheduler ignores our Errors, so a late answer has to be a rejection.
         clock: monotonic seconds, as fast as the clock of the event loop.
     """
 
+    holds_body: Final = True
+
     def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
         self,
+        verb: QuickVerb[_Args],
         limits: PluginLimits,
         failures: Failures,
         *,
         metrics: Metrics,
         timeout_s: float,
-        ignorable: bool,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.name = verb.name
+        self._verb = verb
         self._limits = limits
         self._failures = failures
         self._metrics = metrics
         self._timeout_s = timeout_s
-        self._ignorable = ignorable
         self._clock = clock
-        self._watching: set[asyncio.Task[Body]] = set()
+        self._watching: set[asyncio.Task[Answer]] = set()
 
-    async def answer(
-        self,
-        verb: QuickVerb,
-        work: Callable[[], Body],
-        arrived_s: float,
-        on_job: OnJob = lambda _: None,
-    ) -> Body:
-        """Return the verb's answer, or a substitute when the time is over.
-
-        Args:
-            verb: the verb.
-            work: runs the verb.
-            arrived_s: when the request came, on ``clock``.
-            on_job: told of each thread's work on the request.
+    def __call__(self, body: Body) -> Body:
+        """Answer on this thread, however long that takes.
 
         Raises: WireError: the body cannot be read.
         """
-        asked = _Asked(verb, work, arrived_s, on_job)
+        return self._now(body).body
+
+    def at_once(self, body: Body) -> Answer | None:
+        """Answer a small body if no plugin in Python runs; else return None.
+
+        Raises: WireError: the body cannot be read.
+        """
+        brief = len(body) <= _BRIEF_BYTES and not self._verb.in_python
+        return self._now(body) if brief else None
+
+    async def answer(self, body: Body, arrived_s: float, on_job: OnJob) -> Answer:
+        """Return the verb's answer, or what stands for it when the time is over.
+
+        Args:
+            body: the body of the request.
+            arrived_s: when the request came, on ``clock``.
+            on_job: told of each thread's work on the body.
+
+        Raises: WireError: the body cannot be read.
+        """
+        asked: _Asked[_Args] = _Asked(body, arrived_s, on_job)
         watching = asyncio.ensure_future(self._watched(asked))
         self._watching.add(watching)
         watching.add_done_callback(self._watched_to_the_end)
@@ -109,50 +123,61 @@ class InTime:
             # the error.
             del watching
 
-    def _watched_to_the_end(self, watching: asyncio.Task[Body]) -> None:
+    def instead(self, why: str) -> Answer:
+        """Return what stands for an answer to a request that may not even have been read."""
+        return self._verb.instead(why)
+
+    def _now(self, body: Body) -> Answer:
+        return Run(self._limits.breakers).enter(partial(self._work, _Asked(body)))
+
+    def _work(self, asked: _Asked[_Args]) -> Answer:
+        with counting(self._metrics, self.name) as counted:
+            asked.args = args = self._verb.read(asked.body)
+            return counted(self._verb.answer(args))
+
+    def _watched_to_the_end(self, watching: asyncio.Task[Answer]) -> None:
         self._watching.discard(watching)
         if not watching.cancelled():
             # Where the client is gone nobody retrieves the exception, and the event loop would log
             # that.
             watching.exception()
 
-    async def _watched(self, asked: _Asked) -> Body:
+    async def _watched(self, asked: _Asked[_Args]) -> Answer:
         call = self._begun(asked)
         try:
             if await call.done_within(self._left_s(asked, _FIRST_TRY_SHARE)):
                 return call.job.future.result()
-            slowest = call.run.slowest()
-            if asked.wanted and slowest and slowest.plugin in call.run.may_go_on_without:
-                self._give_up(call, f"{asked.verb} goes on without it")
+            if asked.wanted and self._can_go_on(asked, call.run):
+                self._give_up(call, f"{self.name} goes on without it")
                 call = self._begun(asked)
             if await call.done_within(self._left_s(asked, _SHARE)):
                 return call.job.future.result()
-            why = self._give_up(call, f"{asked.verb} fails")
-            self._metrics.requests(asked.verb, "error").inc()
-            return self._instead(asked.verb, call.run, why)
+            why = self._give_up(call, f"{self.name} fails")
+            with counting(self._metrics, self.name) as counted:
+                return counted(self._verb.instead(why, asked.args))
         finally:
             asked.call = None
             del call
 
-    def _begun(self, asked: _Asked) -> LimitedCall[Body]:
-        asked.call = self._limits.start(asked.work)
+    def _begun(self, asked: _Asked[_Args]) -> LimitedCall[Answer]:
+        asked.call = self._limits.start(partial(self._work, asked))
         asked.on_job(asked.call.job.future)
         return asked.call
 
-    def _left_s(self, asked: _Asked, share: float) -> float:
+    def _can_go_on(self, asked: _Asked[_Args], run: Run) -> bool:
+        """Return whether the verb can answer without the plugin that takes its time."""
+        slowest = run.slowest()
+        if slowest is None or asked.args is None:
+            return False
+        return slowest.plugin in self._verb.dispensable(asked.args)
+
+    def _left_s(self, asked: _Asked[_Args], share: float) -> float:
         return asked.arrived_s + self._timeout_s * share - self._clock()
 
-    def _give_up(self, call: LimitedCall[Body], consequence: str) -> str:
+    def _give_up(self, call: LimitedCall[Answer], consequence: str) -> str:
         """Abandon the call and return the reason for kube-scheduler."""
         error = call.given_up()
         if not isinstance(error, PluginError):
             return _TOO_LATE
         self._failures.note(error, consequence)
         return sentence(error)
-
-    def _instead(self, verb: QuickVerb, run: Run, why: str) -> Body:
-        if run.answer_instead is not None:
-            return run.answer_instead(why)
-        if verb == "filter" and self._ignorable:
-            return REJECTS_ALL.body
-        return unable(verb, why).body
