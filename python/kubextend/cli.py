@@ -81,7 +81,7 @@ _config_option = click.option(
 @click.option("--kubeconfig", help="Use the Kubernetes API with this file.")
 @click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True)
 @click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True)
-def serve(  # noqa: PLR0913  one argument for each option
+def serve(
     *,
     config_file: Path | None,
     host: str | None,
@@ -154,7 +154,7 @@ def schema() -> None:
 )
 @click.option("--kubeconfig", help="Path of the kubeconfig on kube-scheduler's machine.")
 @click.option("--leader-elect/--no-leader-elect", default=None, help="[default: kube-scheduler's]")
-def scheduler_config(  # noqa: PLR0913  one argument for each option
+def scheduler_config(
     *,
     config_file: Path | None,
     url_prefix: str | None,
@@ -449,6 +449,7 @@ class _Recording:
         Raises: KubextendError: one of the files cannot be read.
         """
         from kubextend import app, core
+        from kubextend.framework.handle import ClusterPorts
 
         config, plugins = _load_with_plugins(config_file)
         body = _read(request)
@@ -462,7 +463,7 @@ class _Recording:
         if args.names_mode and not watched:
             message = f"{request} has names only: give their nodes with --nodes"
             raise click.UsageError(message)
-        verbs = app.build_verbs(config, plugins, watched=watched)
+        verbs = app.build_verbs(config, plugins, ClusterPorts(nodes=watched))
         profile = verbs.profiles.for_pod(args.pod) if args.pod else None
         names = list(args.nodes.names) if args.nodes else []
         return cls(body, verbs, profile, names, _footer(args, config))

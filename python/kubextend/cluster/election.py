@@ -86,7 +86,7 @@ class Election:
         rng: source of jitter.
     """
 
-    def __init__(  # noqa: PLR0913 - identity, clock and rng are for tests
+    def __init__(
         self,
         cluster: Cluster,
         lease: LeaseName,

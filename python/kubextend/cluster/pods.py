@@ -31,7 +31,7 @@ CALL_S = 5.0
 FORBIDDEN = 403
 
 
-def follow_pods(  # noqa: PLR0913 - what there is to be told of
+def follow_pods(
     cluster: Cluster,
     store: core.PodStore,
     on_change: Callable[[], object] = lambda: None,

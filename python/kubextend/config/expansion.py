@@ -86,7 +86,7 @@ def _refuse_unknown(
         complain_of_unknown(name, at, catalog, findings, kind=PLUGIN_TYPES[point], point=point)
 
 
-def complain_of_unknown(  # noqa: PLR0913  a name, where it stands, and what it was to be
+def complain_of_unknown(
     name: str,
     at: Location,
     catalog: Catalog,

@@ -79,7 +79,7 @@ def guarded(
         run.end_call()
 
 
-async def guarded_async(  # noqa: PLR0913  a call and how long it may take
+async def guarded_async(
     plugin: Plugin,
     point: str,
     call: Callable[[], Awaitable[_Answer]],

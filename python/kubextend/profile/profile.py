@@ -614,7 +614,7 @@ def _narrowed(plugins: Sequence[str]) -> str:
     return f"node is filtered out by the prefilter result of {', '.join(plugins)}"
 
 
-def _rejected_by(  # noqa: PLR0913, PLR0917  a call of the plugin and what is left to reject
+def _rejected_by(
     plugin: Plugin,
     filter_nodes: FilterNodes,
     state: CycleState,

@@ -23,7 +23,6 @@ from kubextend.server.connection.limits import BytesInFlight
 from kubextend.server.freed_memory import FreedMemory
 from kubextend.server.health import Health, health_routes
 from kubextend.server.verb_endpoint import VerbEndpoint
-from kubextend.server.workers import Workers
 from kubextend.verbs import Verbs
 
 __all__ = ["Application", "Limits", "application", "health_application"]
@@ -44,32 +43,26 @@ class Limits:
     in_flight_bytes: int = 1024 * 1024 * 1024
 
 
-def application(  # noqa: PLR0913  one argument for each part that it joins
+def application(
     verbs: Verbs,
     health: Health,
     *,
     path: str = "/",
-    served: Iterable[VerbName] = get_args(VerbName),
     limits: Limits = Limits(),
     more_routes: Iterable[Route] = (),
-    workers: Workers | None = None,
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None,
-    pool: core.BodyPool | None = None,
 ) -> Starlette:
     """Return an ASGI application: verbs under a path, health and metrics at the root.
 
     Args:
-        verbs: answer bodies.
+        verbs: those that the configuration needs get a path.
         health: answers the probes.
         path: the prefix of every verb.
-        served: the verbs that get a path: those that the configuration needs.
         limits: on the bytes of requests.
         more_routes: served beside the verbs.
-        workers: threads that wait for the Kubernetes API; they end with the application.
         running: entered when the server starts, left after its last request.
-        pool: holds the memory of large bodies; None: a new one.
     """
-    pool = pool or core.BodyPool()
+    pool = verbs.pool or core.BodyPool()
     bodies = BodyReader(limits.body_bytes, pool, "server.maxBodyBytes")
     in_flight = BytesInFlight(limits.in_flight_bytes)
     freed = FreedMemory(pool, in_flight.highest_count)
@@ -78,7 +71,7 @@ def application(  # noqa: PLR0913  one argument for each part that it joins
     paths: dict[VerbName, str] = {name: f"{path.rstrip('/')}/{name}" for name in get_args(VerbName)}
     endpoints = {
         paths[verb.name]: VerbEndpoint(verb, verbs.metrics, bodies, in_flight)
-        for verb in verbs.named(served)
+        for verb in verbs.served
     }
 
     @asynccontextmanager
@@ -93,8 +86,6 @@ def application(  # noqa: PLR0913  one argument for each part that it joins
         finally:
             giving_back.cancel()
             verbs.limits.stop()
-            if workers is not None:
-                workers.stop()
 
     routes = [*more_routes, *health_routes(health, verbs.metrics)]
     not_served = paths.values() - endpoints.keys()

@@ -78,7 +78,7 @@ class _Subject:
         )
 
 
-def conformance(  # noqa: PLR0913  what a plugin may need to be run
+def conformance(
     plugin: Any,
     *,
     args: Mapping[str, Any] | None = None,
@@ -114,7 +114,7 @@ def conformance(  # noqa: PLR0913  what a plugin may need to be run
         raise AssertionError(message)
 
 
-def violations(  # noqa: PLR0913  what a plugin may need to be run
+def violations(
     plugin: Any,
     *,
     args: Mapping[str, Any] | None = None,

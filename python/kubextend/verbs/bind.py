@@ -6,39 +6,24 @@ import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from kubextend import core
 from kubextend.errors import ClusterError, PluginError
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.handle import Binder, PodReader, PodSource
+from kubextend.framework.handle import Binder
 from kubextend.framework.status import Status
-from kubextend.metrics import Metrics
-from kubextend.profile import (
-    BindingCycle,
-    BindTime,
-    PluginLimits,
-    Profile,
-    Profiles,
-    WaitingPods,
-)
+from kubextend.profile import BindingCycle, BindTime, Profile
 from kubextend.profile.run import Run
 from kubextend.verbs.answer import Answer, Body, binding
-from kubextend.verbs.attempts import Attempt, Attempts
+from kubextend.verbs.attempts import Attempt
 from kubextend.verbs.chosen_node import DELETED, GONE, why_not_on
-from kubextend.verbs.failures import Failures, sentence
-from kubextend.verbs.parked import ParkedPods
-from kubextend.verbs.readiness import Readiness
-from kubextend.verbs.rejected_permits import RejectedPermits
+from kubextend.verbs.context import Context
+from kubextend.verbs.failures import sentence
 from kubextend.verbs.results import counting
-from kubextend.verbs.stores import Stores
-from kubextend.verbs.unknown_schedulers import UnknownSchedulers
 from kubextend.verbs.verb import OnJob
 
-__all__ = ["BindVerb", "InThread"]
-
-InThread: TypeAlias = Callable[[Callable[[], Any]], Coroutine[Any, Any, Any]]
-"""Runs a blocking call in a thread."""
+__all__ = ["BindVerb"]
 
 _LOGGER = logging.getLogger(__name__)
 _NO_BINDER = (
@@ -84,67 +69,31 @@ class BindVerb:
     A request in which a name is missing writes nothing.
 
     Args:
-        profiles: profiles by scheduler name.
-        stores: where bind looks up the chosen node.
-        unknown_schedulers: counts pods whose scheduler has no profile.
-        readiness: says whether plugins may be asked.
-        attempts: where filter left the CycleState.
-        waiting_pods: where pods are found while Permit holds them.
-        rejected_permits: remembers pods that Permit rejected, because an Error cannot park them.
-        parked: told when a pod gives up what other pods may have been rejected for.
-        binder: posts the Binding; None without access to an API.
-        pods: watched pods and the ledger; None where no plugin needs them.
-        pod_reader: reads a pod that neither attempts nor watched pods have; None without access to
-            an API.
-        failures: told of every plugin that failed.
-        metrics: where requests are counted.
-        limits: the threads of plugins, and their breakers.
-        timeout_s: how long kube-scheduler waits for this verb; None: for ever.
-        look_timeout_s: how long filters may take to look at the chosen node once more.
-        in_thread: runs a call that blocks on the Kubernetes API.
+        context: what every verb decides with.
     """
 
     name: Final = "bind"
     holds_body: Final = False
 
-    def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
-        self,
-        profiles: Profiles,
-        *,
-        stores: Stores,
-        readiness: Readiness,
-        unknown_schedulers: UnknownSchedulers,
-        attempts: Attempts,
-        waiting_pods: WaitingPods,
-        rejected_permits: RejectedPermits,
-        parked: ParkedPods,
-        binder: Binder | None,
-        pods: PodSource | None,
-        pod_reader: PodReader | None,
-        failures: Failures,
-        metrics: Metrics,
-        limits: PluginLimits,
-        timeout_s: float | None,
-        look_timeout_s: float,
-        in_thread: InThread,
-    ) -> None:
-        self._profiles = profiles
-        self._stores = stores
-        self._readiness = readiness
-        self._unknown_schedulers = unknown_schedulers
-        self._attempts = attempts
-        self._waiting_pods = waiting_pods
-        self._rejected_permits = rejected_permits
-        self._parked = parked
-        self._binder = binder
-        self._pods = pods
-        self._pod_reader = pod_reader
-        self._failures = failures
-        self._metrics = metrics
-        self._limits = limits
-        self._timeout_s = timeout_s
-        self._look_timeout_s = look_timeout_s
-        self._in_thread = in_thread
+    def __init__(self, context: Context) -> None:
+        memory, cluster = context.memory, context.cluster
+        self._profiles = context.profiles
+        self._stores = context.stores
+        self._readiness = context.readiness
+        self._unknown_schedulers = context.unknown_schedulers
+        self._attempts = memory.attempts
+        self._waiting_pods = memory.waiting_pods
+        self._rejected_permits = memory.rejected_permits
+        self._parked = memory.parked
+        self._binder = cluster.binder
+        self._pods = cluster.pods
+        self._pod_reader = cluster.pod_reader
+        self._failures = context.failures
+        self._metrics = context.metrics
+        self._limits = memory.limits
+        self._timeout_s = context.settings.bind_timeout_s
+        self._look_timeout_s = context.settings.http_timeout_s
+        self._in_thread = cluster.in_thread
         self._under_way: dict[str, _UnderWay] = {}
         self._bindings: set[str] = set()
         # A lock for tasks and not for threads: a thread that hangs must not hold the lock for ever.

@@ -6,18 +6,16 @@ up that plugin at 60 % and runs the verb again without the plugin in the time th
 """
 
 import asyncio
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Generic, TypeVar
 
 from kubextend.errors import PluginError
-from kubextend.metrics import Metrics
-from kubextend.profile.limits import LimitedCall, PluginLimits
+from kubextend.profile.limits import LimitedCall
 from kubextend.profile.run import Run
 from kubextend.verbs.answer import Answer, Body
-from kubextend.verbs.failures import Failures, sentence
+from kubextend.verbs.context import Context
+from kubextend.verbs.failures import sentence
 from kubextend.verbs.results import counting
 from kubextend.verbs.verb import OnJob, QuickVerb
 
@@ -56,32 +54,19 @@ class Deadline(Generic[_Args]):
 
     Args:
         verb: the verb.
-        limits: the threads, and the breakers of the plugins.
-        failures: told of every plugin that did not answer in time.
-        metrics: where requests are counted.
-        timeout_s: kube-scheduler's timeout.
-        clock: monotonic seconds, as fast as the clock of the event loop.
+        context: what every verb decides with.
     """
 
     holds_body: Final = True
 
-    def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
-        self,
-        verb: QuickVerb[_Args],
-        limits: PluginLimits,
-        failures: Failures,
-        *,
-        metrics: Metrics,
-        timeout_s: float,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, verb: QuickVerb[_Args], context: Context) -> None:
         self.name = verb.name
         self._verb = verb
-        self._limits = limits
-        self._failures = failures
-        self._metrics = metrics
-        self._timeout_s = timeout_s
-        self._clock = clock
+        self._limits = context.memory.limits
+        self._failures = context.failures
+        self._metrics = context.metrics
+        self._timeout_s = context.settings.http_timeout_s
+        self._clock = context.memory.clock
         self._watching: set[asyncio.Task[Answer]] = set()
 
     def __call__(self, body: Body) -> Body:

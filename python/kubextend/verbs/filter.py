@@ -1,27 +1,20 @@
 """filter: which nodes a pod may run on, and why it may not run on the others."""
 
 import logging
-from collections.abc import Callable
 from functools import partial
 from typing import ClassVar, NamedTuple
 
 from kubextend import core
 from kubextend.config import VerbName
 from kubextend.errors import PluginError
-from kubextend.metrics import Metrics
-from kubextend.profile import FilterOutcome, Profile, Profiles
+from kubextend.profile import FilterOutcome, Profile
 from kubextend.profile.run import AbandonedError
 from kubextend.verbs.answer import REJECTS_ALL, Answer, Body, filter_error
-from kubextend.verbs.attempts import Attempt, Attempts
-from kubextend.verbs.failures import Failures, sentence
-from kubextend.verbs.parked import ParkedPods
-from kubextend.verbs.readiness import Readiness
-from kubextend.verbs.reasons import Entry, Reasons, entries_of
-from kubextend.verbs.rejected_permits import RejectedPermits
-from kubextend.verbs.stores import Stores
-from kubextend.verbs.unknown import UnknownNames
-from kubextend.verbs.unknown_schedulers import UnknownSchedulers
-from kubextend.verbs.verdict import GoesOn, LookAgain, filter_known
+from kubextend.verbs.attempts import Attempt
+from kubextend.verbs.context import Context
+from kubextend.verbs.failures import sentence
+from kubextend.verbs.reasons import Entry, entries_of
+from kubextend.verbs.verdict import filter_known, half_of, looking_again
 
 __all__ = ["FilterVerb"]
 
@@ -43,60 +36,28 @@ class FilterVerb:
     """The filter verb: runs the filters of the pod's profile over the nodes of the request.
 
     Args:
-        profiles: profiles by scheduler name.
-        stores: where the nodes come from.
-        readiness: says whether plugins may be asked.
-        attempts: where later verbs find the CycleState of this attempt.
-        unknown: since when node names are unknown.
-        unknown_schedulers: counts pods whose scheduler has no profile.
-        parked: told of every pod that was rejected on every node.
-        reasons: keeps the reasons that kube-scheduler reads from changing all the time.
-        rejected_permits: pods that Permit rejected, and that are not tried again yet.
-        failures: told of every plugin that failed.
-        look_again: asks the filters about a rejected pod later on.
-        metrics: where nodes are counted.
-        ignorable: kube-scheduler ignores our Errors, so a failing plugin has to reject instead.
-        half_time: starts a count, and returns a function that says whether half of the verb's time
-            is left.
-        pool: gives the memory of large answers; None: answers are ``bytes``.
+        context: what every verb decides with.
     """
 
     name: ClassVar[VerbName] = "filter"
 
-    def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
-        self,
-        profiles: Profiles,
-        stores: Stores,
-        *,
-        readiness: Readiness,
-        attempts: Attempts,
-        unknown: UnknownNames,
-        unknown_schedulers: UnknownSchedulers,
-        parked: ParkedPods,
-        reasons: Reasons,
-        rejected_permits: RejectedPermits,
-        failures: Failures,
-        look_again: LookAgain,
-        metrics: Metrics,
-        ignorable: bool,
-        half_time: Callable[[], GoesOn],
-        pool: core.BodyPool | None,
-    ) -> None:
-        self._profiles = profiles
-        self._stores = stores
-        self._readiness = readiness
-        self._attempts = attempts
-        self._unknown = unknown
-        self._unknown_schedulers = unknown_schedulers
-        self._parked = parked
-        self._reasons = reasons
-        self._rejected_permits = rejected_permits
-        self._failures = failures
-        self._look_again = look_again
-        self._metrics = metrics
-        self._ignorable = ignorable
-        self._half_time = half_time
-        self._pool = pool
+    def __init__(self, context: Context) -> None:
+        memory, settings = context.memory, context.settings
+        self._profiles = context.profiles
+        self._stores = context.stores
+        self._readiness = context.readiness
+        self._attempts = memory.attempts
+        self._unknown = memory.unknown
+        self._unknown_schedulers = context.unknown_schedulers
+        self._parked = memory.parked
+        self._reasons = memory.reasons
+        self._rejected_permits = memory.rejected_permits
+        self._failures = context.failures
+        self._look_again = looking_again(memory.limits, settings.http_timeout_s)
+        self._metrics = context.metrics
+        self._ignorable = settings.ignorable
+        self._half_time = partial(half_of, settings.http_timeout_s, memory.limits.clock)
+        self._pool = memory.pool
 
     @property
     def in_python(self) -> bool:

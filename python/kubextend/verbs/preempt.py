@@ -4,8 +4,7 @@ kube-scheduler tries its victims against its in-tree filters only. A candidate t
 reject would lose its pods for nothing, again and again.
 """
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar
 
 import orjson
@@ -14,13 +13,9 @@ from kubextend import core
 from kubextend.config import VerbName
 from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
-from kubextend.metrics import Metrics
-from kubextend.profile import Profile, Profiles
+from kubextend.profile import Profile
 from kubextend.verbs.answer import NO_VICTIMS, Answer, Body
-from kubextend.verbs.failures import Failures
-from kubextend.verbs.readiness import Readiness
-from kubextend.verbs.stores import Stores
-from kubextend.verbs.unknown_schedulers import UnknownSchedulers
+from kubextend.verbs.context import Context
 from kubextend.verbs.verdict import filter_known, half_of
 
 __all__ = ["PreemptVerb"]
@@ -37,38 +32,20 @@ class PreemptVerb:
     of them.
 
     Args:
-        profiles: profiles by scheduler name.
-        stores: where preempt looks up the candidates.
-        readiness: says whether plugins may be asked.
-        unknown_schedulers: counts pods whose scheduler has no profile.
-        failures: told of every plugin that failed.
-        metrics: where nodes are counted.
-        timeout_s: how long kube-scheduler waits for this verb.
-        clock: monotonic seconds.
+        context: what every verb decides with.
     """
 
     name: ClassVar[VerbName] = "preempt"
 
-    def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
-        self,
-        profiles: Profiles,
-        stores: Stores,
-        *,
-        readiness: Readiness,
-        unknown_schedulers: UnknownSchedulers,
-        failures: Failures,
-        metrics: Metrics,
-        timeout_s: float,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._profiles = profiles
-        self._stores = stores
-        self._readiness = readiness
-        self._unknown_schedulers = unknown_schedulers
-        self._failures = failures
-        self._metrics = metrics
-        self._timeout_s = timeout_s
-        self._clock = clock
+    def __init__(self, context: Context) -> None:
+        self._profiles = context.profiles
+        self._stores = context.stores
+        self._readiness = context.readiness
+        self._unknown_schedulers = context.unknown_schedulers
+        self._failures = context.failures
+        self._metrics = context.metrics
+        self._timeout_s = context.settings.http_timeout_s
+        self._clock = context.memory.limits.clock
 
     @property
     def in_python(self) -> bool:

@@ -1,19 +1,14 @@
 """prioritize: how good each node is, in points that kube-scheduler adds to its own."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from kubextend import core
 from kubextend.config import VerbName
 from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
-from kubextend.metrics import Metrics
-from kubextend.profile import Profile, Profiles, Scores
+from kubextend.profile import Profile, Scores
 from kubextend.verbs.answer import NO_SCORES, Answer, Body
-from kubextend.verbs.attempts import Attempts
-from kubextend.verbs.failures import Failures
-from kubextend.verbs.readiness import Readiness
-from kubextend.verbs.stores import Stores
-from kubextend.verbs.unknown_schedulers import UnknownSchedulers
+from kubextend.verbs.context import Context
 
 __all__ = ["PrioritizeVerb"]
 
@@ -24,38 +19,20 @@ class PrioritizeVerb:
     """The prioritize verb: runs the score plugins of the pod's profile and sums their scores.
 
     Args:
-        profiles: profiles by scheduler name.
-        stores: where the nodes come from.
-        readiness: says whether plugins may be asked.
-        attempts: where filter left the CycleState.
-        unknown_schedulers: counts pods whose scheduler has no profile.
-        failures: told of every plugin that failed.
-        metrics: where nodes are counted.
-        scale: how ``core.weigh`` scales the sum for kube-scheduler.
+        context: what every verb decides with.
     """
 
     name: ClassVar[VerbName] = "prioritize"
 
-    def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
-        self,
-        profiles: Profiles,
-        stores: Stores,
-        *,
-        readiness: Readiness,
-        attempts: Attempts,
-        unknown_schedulers: UnknownSchedulers,
-        failures: Failures,
-        metrics: Metrics,
-        scale: Literal["additive", "strict10"],
-    ) -> None:
-        self._profiles = profiles
-        self._stores = stores
-        self._readiness = readiness
-        self._attempts = attempts
-        self._unknown_schedulers = unknown_schedulers
-        self._failures = failures
-        self._metrics = metrics
-        self._scale = scale
+    def __init__(self, context: Context) -> None:
+        self._profiles = context.profiles
+        self._stores = context.stores
+        self._readiness = context.readiness
+        self._attempts = context.memory.attempts
+        self._unknown_schedulers = context.unknown_schedulers
+        self._failures = context.failures
+        self._metrics = context.metrics
+        self._scale = context.settings.score_scale
 
     @property
     def in_python(self) -> bool:

@@ -1,182 +1,54 @@
 """The four verbs of one kubextend, with everything that they need."""
 
-import asyncio
-import time
-from collections.abc import Callable, Iterable
-from functools import partial
-from typing import Literal
-
 from kubextend import core
-from kubextend.config import VerbName
-from kubextend.framework.handle import Activator, Binder, NodeSource, PodReader, PodSource
-from kubextend.metrics import Metrics
-from kubextend.profile import PluginLimits, Profiles, WaitingPods
-from kubextend.verbs.attempts import Attempts
-from kubextend.verbs.bind import BindVerb, InThread
+from kubextend.verbs.bind import BindVerb
+from kubextend.verbs.context import Context
 from kubextend.verbs.deadline import Deadline
-from kubextend.verbs.failures import Failures
 from kubextend.verbs.filter import FilterVerb
-from kubextend.verbs.parked import ParkedPods, parked_before
+from kubextend.verbs.parked import parked_before
 from kubextend.verbs.preempt import PreemptVerb
 from kubextend.verbs.prioritize import PrioritizeVerb
-from kubextend.verbs.readiness import Readiness
-from kubextend.verbs.reasons import Reasons
-from kubextend.verbs.rejected_permits import RejectedPermits
-from kubextend.verbs.stores import Stores
-from kubextend.verbs.unknown import UnknownNames
-from kubextend.verbs.unknown_schedulers import UnknownSchedulers
 from kubextend.verbs.verb import Verb
-from kubextend.verbs.verdict import half_of, looking_again
 
 __all__ = ["Verbs"]
 
 
 class Verbs:
-    """The four verbs and what they share.
+    """The four verbs and what they share; safe from many threads.
 
     Each verb may be called with the body of a request and returns the body of the answer, whatever
     time that takes; ``bind`` is to be awaited.
 
     Args:
-        profiles: profiles by scheduler name.
-        request_store: the store that full-mode requests fill.
-        watched: the nodes that list and watch bring; None without access to an API.
-        pods: watched pods and the ledger; None unless a plugin needs them.
-        pod_reader: reads a pod to bind that neither attempts nor watched pods have.
-        binder: posts Bindings; None without access to an API.
-        activator: wakes parked pods; None without access to an API.
-        ignorable: kube-scheduler is configured to ignore our errors.
-        score_scale: how scores are scaled for kube-scheduler.
-        metrics: where calls are counted.
-        waiting_pods: where pods are found while Permit holds them.
-        rejected_permits: the activator that plugins are given: pods that they wake are tried again.
-            None: one that no plugin reaches.
-        limits: threads and breakers of the plugins; None: new ones, for these verbs alone.
-        not_started: returns the plugins whose ``start`` has not succeeded yet.
-        http_timeout_s: when kube-scheduler gives up on a quick verb; 5 s, as by its own default.
-        bind_timeout_s: when kube-scheduler gives up on bind; None: never.
-        in_thread: runs a call that waits for the Kubernetes API.
-        pool: gives the memory of large answers; None: every answer is ``bytes``.
-        clock: monotonic seconds.
+        context: what every verb decides with.
     """
 
-    def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
-        self,
-        profiles: Profiles,
-        *,
-        request_store: core.NodeStore,
-        watched: NodeSource | None = None,
-        pods: PodSource | None = None,
-        pod_reader: PodReader | None = None,
-        binder: Binder | None = None,
-        activator: Activator | None = None,
-        ignorable: bool = False,
-        score_scale: Literal["additive", "strict10"] = "additive",
-        metrics: Metrics | None = None,
-        waiting_pods: WaitingPods | None = None,
-        rejected_permits: RejectedPermits | None = None,
-        limits: PluginLimits | None = None,
-        not_started: Callable[[], Iterable[str]] = tuple,
-        http_timeout_s: float = 5.0,
-        bind_timeout_s: float | None = None,
-        in_thread: InThread = asyncio.to_thread,
-        pool: core.BodyPool | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.profiles = profiles
-        self.metrics = metrics or Metrics()
-        self.limits = PluginLimits() if limits is None else limits
-        self.limits.breakers.add(plugin.name for plugin in profiles.plugins)
+    def __init__(self, context: Context) -> None:
+        memory, cluster = context.memory, context.cluster
+        self.profiles = context.profiles
+        self.metrics = context.metrics
+        self.limits = memory.limits
+        self.limits.breakers.add(plugin.name for plugin in self.profiles.plugins)
         self.metrics.watch_plugins(self.limits.breakers.health)
-        failures = Failures(self.metrics)
-        look_again = looking_again(self.limits, http_timeout_s)
-        self._parked = ParkedPods(
-            activator, metrics=self.metrics, look_again=look_again, clock=clock
-        )
-        self.waiting_pods = WaitingPods() if waiting_pods is None else waiting_pods
-        self._activator = activator
-        self._pods = None if activator is None else pods
-        self._reasons = Reasons(clock)
-        if rejected_permits is None:
-            rejected_permits = RejectedPermits(activator, clock=clock)
-        self._rejected_permits = rejected_permits
-        attempts = Attempts()
-        stores = Stores(request_store, watched)
-        unknown_schedulers = UnknownSchedulers(profiles)
-        self.readiness = Readiness(watched, pods, not_started)
-        in_time = partial(
-            Deadline,
-            limits=self.limits,
-            failures=failures,
-            metrics=self.metrics,
-            timeout_s=http_timeout_s,
-            clock=clock,
-        )
-        self.filter = in_time(
-            FilterVerb(
-                profiles,
-                stores,
-                readiness=self.readiness,
-                attempts=attempts,
-                unknown=UnknownNames(clock),
-                unknown_schedulers=unknown_schedulers,
-                parked=self._parked,
-                reasons=self._reasons,
-                rejected_permits=self._rejected_permits,
-                failures=failures,
-                look_again=look_again,
-                metrics=self.metrics,
-                ignorable=ignorable,
-                half_time=partial(half_of, http_timeout_s, self.limits.clock),
-                pool=pool,
-            )
-        )
-        self.prioritize = in_time(
-            PrioritizeVerb(
-                profiles,
-                stores,
-                readiness=self.readiness,
-                attempts=attempts,
-                unknown_schedulers=unknown_schedulers,
-                failures=failures,
-                metrics=self.metrics,
-                scale=score_scale,
-            )
-        )
-        self.preempt = in_time(
-            PreemptVerb(
-                profiles,
-                stores,
-                readiness=self.readiness,
-                unknown_schedulers=unknown_schedulers,
-                failures=failures,
-                metrics=self.metrics,
-                timeout_s=http_timeout_s,
-            )
-        )
-        self.bind = BindVerb(
-            profiles,
-            stores=stores,
-            readiness=self.readiness,
-            unknown_schedulers=unknown_schedulers,
-            attempts=attempts,
-            waiting_pods=self.waiting_pods,
-            rejected_permits=self._rejected_permits,
-            parked=self._parked,
-            binder=binder,
-            pods=pods,
-            pod_reader=pod_reader,
-            failures=failures,
-            metrics=self.metrics,
-            limits=self.limits,
-            timeout_s=bind_timeout_s,
-            look_timeout_s=http_timeout_s,
-            in_thread=in_thread,
-        )
+        self.waiting_pods = memory.waiting_pods
+        self.readiness = context.readiness
+        self.pool = memory.pool
+        self._parked = memory.parked
+        self._reasons = memory.reasons
+        self._rejected_permits = memory.rejected_permits
+        self._activator = cluster.activator
+        self._pods = None if cluster.activator is None else cluster.pods
+        self.filter = Deadline(FilterVerb(context), context)
+        self.prioritize = Deadline(PrioritizeVerb(context), context)
+        self.preempt = Deadline(PreemptVerb(context), context)
+        self.bind = BindVerb(context)
 
-    def named(self, names: Iterable[VerbName]) -> list[Verb]:
-        """Return the verbs of these names."""
-        return [getattr(self, name) for name in names]
+        self._served = context.settings.served
+
+    @property
+    def served(self) -> list[Verb]:
+        """The verbs that kube-scheduler calls."""
+        return [getattr(self, name) for name in self._served]
 
     @property
     def run_python(self) -> bool:

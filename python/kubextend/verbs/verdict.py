@@ -42,7 +42,7 @@ def half_of(timeout_s: float, clock: Callable[[], float]) -> GoesOn:
     return lambda: clock() < until_s
 
 
-def filter_known(  # noqa: PLR0913, PLR0917  an attempt, who is left out, and how long
+def filter_known(
     profile: Profile,
     state: CycleState,
     pod: core.Pod,

@@ -18,10 +18,10 @@ from live_server import (
     some_verbs,
 )
 
-from kubextend import core
 from kubextend.profile import Profile, Profiles
 from kubextend.server import Limits
 from kubextend.verbs import Verbs
+from make_verbs import make_verbs
 
 LARGE = 1_000_000
 
@@ -124,9 +124,8 @@ class Slow:
 
 def test_bodies_of_clients_that_left_count_as_long_as_a_thread_holds_them() -> None:
     slow = Slow()
-    verbs = Verbs(
+    verbs = make_verbs(
         Profiles.of([Profile("default-scheduler", filter=[slow])]),
-        request_store=core.NodeStore(),
         http_timeout_s=PATIENT_S,
     )
     body = body_of(LARGE)
@@ -165,7 +164,7 @@ class StuckApi:
 
 def test_binds_that_are_held_do_not_count() -> None:
     api = StuckApi()
-    verbs = Verbs(Profiles({}), request_store=core.NodeStore(), binder=api)
+    verbs = make_verbs(Profiles({}), binder=api)
     body = request("bind")
 
     def bind(url: str) -> int:

@@ -33,7 +33,6 @@ from isolation_world import (
     until,
 )
 
-from kubextend import core
 from kubextend.errors import KubextendError, PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.registry import RegisteredPlugin
@@ -41,6 +40,7 @@ from kubextend.profile import PluginLimits, Profile, Profiles
 from kubextend.profile.isolation import IsolatedPlugin, process
 from kubextend.profile.isolation.process import ChildError
 from kubextend.verbs import Verbs
+from make_verbs import make_verbs
 from skipping_loop import now, run, skip
 from skipping_loop import until as skip_until
 
@@ -173,9 +173,8 @@ def verbs_with(plugin: IsolatedPlugin, clock: Clock, *, ignored: bool = False) -
         score=[(plugin, 10)],
         ignored=frozenset({"Dies"} if ignored else ()),
     )
-    return Verbs(
+    return make_verbs(
         Profiles.of([profile]),
-        request_store=core.NodeStore(),
         limits=PluginLimits(clock),
         http_timeout_s=TIMEOUT_S,
         clock=now,

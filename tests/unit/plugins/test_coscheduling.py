@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from kubextend import config, core
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.handle import Handle
+from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.status import Code, Status
 from kubextend.plugins import IN_TREE
 from kubextend.plugins.coscheduling import Coscheduling, CoschedulingArgs
@@ -97,9 +97,8 @@ class World:
         self.waiting = WaitingPods()
         self.limits = PluginLimits()
         self.handle = Handle(
-            waiting_pods=self.waiting,
-            pods=self,
-            activator=self.activator,
+            self.waiting,
+            ClusterPorts(pods=self, activator=self.activator),
             configuration=configuration,
         )
         parsed = CoschedulingArgs.model_validate(args)

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from kubextend import core
 from kubextend.framework.plugin import in_core
 from kubextend.profile import Profile, Profiles
-from kubextend.verbs import Verbs
+from make_verbs import make_verbs
 
 METHODS = ("pre_filter", "filter_nodes", "post_filter", "pre_score", "score_nodes")
 VERBS = frozenset({"filter", "prioritize", "preempt"})
@@ -37,7 +36,7 @@ def brief(in_python: str, size: int) -> set[str]:
     plugin: Any = Plugin(in_python)
     of = [plugin]
     profile = Profile("s", of, [(plugin, 1)], pre_filter=of, post_filter=of, pre_score=of)
-    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore())
+    verbs = make_verbs(Profiles.of([profile]))
     body = b"{}".ljust(size)
     return {verb for verb in VERBS if getattr(verbs, verb).at_once(body) is not None}
 

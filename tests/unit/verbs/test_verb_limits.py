@@ -30,6 +30,7 @@ from kubextend.framework.status import Code, Status
 from kubextend.metrics import Metrics
 from kubextend.profile import BindingPlugins, PluginLimits, Profile, Profiles
 from kubextend.verbs import Verbs
+from make_verbs import make_verbs
 from skipping_loop import AT_MOST_S, now, run, skip
 
 # Nobody waits for any of it: the tests skip it once the plugin hangs.
@@ -89,9 +90,8 @@ def odd_verbs(
     )
     joined.setdefault("watched", Watched().listing(*NODES))
     joined.setdefault("limits", PluginLimits(Clock()))
-    return Verbs(
+    return make_verbs(
         Profiles.of([profile]),
-        request_store=core.NodeStore(),
         metrics=Metrics(),
         http_timeout_s=timeout_s,
         bind_timeout_s=timeout_s,
@@ -645,9 +645,8 @@ def test_what_took_the_time_is_blamed_and_not_what_was_called_last(hangs: Hangs)
 
     slow = Odd(takes_long, "filter_nodes")
     profile = Profile("default-scheduler", filter=[slow, Quick(hangs_at_last, "filter_nodes")])
-    verbs = Verbs(
+    verbs = make_verbs(
         Profiles.of([profile]),
-        request_store=core.NodeStore(),
         watched=Watched().listing(*NODES),
         limits=PluginLimits(clock),
         http_timeout_s=TIMEOUT_S,

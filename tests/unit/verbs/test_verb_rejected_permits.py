@@ -13,8 +13,8 @@ from kubextend import core
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.status import Status
 from kubextend.profile import BindingPlugins, Profile, Profiles
-from kubextend.verbs import Verbs
 from kubextend.verbs.rejected_permits import RejectedPermits
+from make_verbs import make_verbs
 
 CLOSED = "the door is closed"
 
@@ -53,9 +53,8 @@ class World:
             pre_filter=[],
             binding=BindingPlugins(reserve=[self.door], permit=[self.door]),
         )
-        self.verbs = Verbs(
+        self.verbs = make_verbs(
             Profiles.of([profile]),
-            request_store=core.NodeStore(),
             watched=Watched().listing(node("n"), node("m")),
             binder=self.binder,
             activator=self.activator,

@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry
 from kubextend import core, logs
 from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.handle import Handle
+from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.plugin import PreFilterResult, Rejection
 from kubextend.framework.status import Status
 from kubextend.profile.guard import AnsweredError
@@ -118,8 +118,8 @@ class _Asked:
 
     def __init__(self, recipe: Recipe) -> None:
         handle = Handle(
-            waiting_pods=WaitingPods(),
-            activator=_NoActivator(recipe.plugin.name),
+            WaitingPods(),
+            ClusterPorts(activator=_NoActivator(recipe.plugin.name)),
             configuration=recipe.configuration,
             metrics=CollectorRegistry(),
         )

@@ -74,7 +74,7 @@ class Exchange:
         "keep_alive",
     )
 
-    def __init__(  # noqa: PLR0913  what the head says of the connection
+    def __init__(
         self,
         carrier: Carrier,
         app: ASGIApp,
