@@ -18,7 +18,6 @@ from starlette.routing import Route
 
 from kubextend import cluster, core
 from kubextend.config import ExtenderConfiguration, ResolvedProfile
-from kubextend.discovery import known_plugins
 from kubextend.errors import ConfigError, Issue, KubextendError
 from kubextend.framework.handle import (
     MAX_POD_BYTES,
@@ -30,7 +29,7 @@ from kubextend.framework.handle import (
 from kubextend.framework.registry import RegisteredPlugin
 from kubextend.framework.wrong_answer import wrong_answer
 from kubextend.metrics import Metrics
-from kubextend.profile import BindingPlugins, PluginStarts, Profile, Profiles, WaitingPods
+from kubextend.profile import PluginStarts, Profile, Profiles, WaitingPods
 from kubextend.profile.isolation import IsolatedPlugin
 from kubextend.queue_side import QueueSide
 from kubextend.server import (
@@ -67,8 +66,6 @@ _SWITCH_INTERVAL_S = 1e-4
 # Enough for kubelet, Prometheus and some people; the other descriptors are for the verbs.
 _MOST_PROBES = 64
 _PROBES_KEEP_ALIVE_S = 5
-
-_Plugins = Mapping[str, Any]
 
 
 @dataclass(slots=True)
@@ -258,13 +255,11 @@ def _stop(plugin: object) -> None:
         _LOGGER.exception("stop of plugin %s failed", getattr(plugin, "name", plugin))
 
 
-def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App:
+def build(config: ExtenderConfiguration) -> App:
     """Make and join everything that a configuration asks for.
 
     Args:
         config: a loaded and checked configuration.
-        plugins: the plugins that ``discovery.load`` returned with the configuration; or classes by
-            name, besides the in-tree ones, those of installed packages, and those of ``outOfTree``.
 
     Raises:
         ClusterError: there are no usable credentials for the API.
@@ -282,9 +277,7 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
         names: frozenset[str] = starts.names()
         return names
 
-    verbs = build_verbs(
-        config, plugins, ports, memory=memory, metrics=metrics, not_started=not_started
-    )
+    verbs = build_verbs(config, ports, memory=memory, metrics=metrics, not_started=not_started)
     starts = PluginStarts(verbs.profiles.plugins, verbs.limits, Failures(metrics).note)
     queue = None
     checks = _readiness_checks(verbs.readiness, starts, side)
@@ -330,7 +323,6 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
 
 def build_verbs(
     config: ExtenderConfiguration,
-    plugins: _Plugins | None = None,
     ports: ClusterPorts = NO_CLUSTER,
     *,
     memory: Memory | None = None,
@@ -341,8 +333,6 @@ def build_verbs(
 
     Args:
         config: a loaded and checked configuration.
-        plugins: the plugins that ``discovery.load`` returned with the configuration; or classes by
-            name, besides the in-tree ones, those of installed packages, and those of ``outOfTree``.
         ports: what the cluster offers.
         memory: what is remembered between calls; None: nothing so far.
         metrics: where calls are counted; None: new metrics.
@@ -357,8 +347,9 @@ def build_verbs(
         configuration=config,
         metrics=metrics.registry,
     )
-    known = known_plugins(plugins, config.out_of_tree)
-    profiles = Profiles.of(_profile(resolved, known, handle) for resolved in config.resolved)
+    profiles = Profiles.of(
+        _profile(resolved, config.plugins, handle) for resolved in config.resolved
+    )
     settings = _extender_settings(config)
     return Verbs(Context(profiles, memory, ports, settings, metrics, not_started))
 
@@ -390,7 +381,7 @@ async def _wake_due(verbs: Verbs) -> None:
             _LOGGER.exception("waking pods failed")
 
 
-def check(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> None:
+def check(config: ExtenderConfiguration) -> None:
     """Check that ``serve`` could make everything it needs, as far as this machine shows.
 
     The check skips files that are not on this machine: the configuration's notes name them. The
@@ -398,12 +389,11 @@ def check(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> Non
 
     Args:
         config: a loaded and checked configuration.
-        plugins: the plugins that ``discovery.load`` returned with the configuration.
 
     Raises: ConfigError: every reason why ``serve`` would end at its start.
     """
     issues = []
-    for path, make in _made_at_start(config, plugins):
+    for path, make in _made_at_start(config):
         try:
             make()
         except KubextendError as error:
@@ -413,12 +403,12 @@ def check(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> Non
 
 
 def _made_at_start(
-    config: ExtenderConfiguration, plugins: _Plugins | None
+    config: ExtenderConfiguration,
 ) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield each place in the configuration, and the function that makes what it names."""
     client = None if config.cluster is None else cluster.unconnected_client
     ports = ClusterPorts(kubernetes_client=client)
-    yield "profiles", partial(build_verbs, config, plugins, ports)
+    yield "profiles", partial(build_verbs, config, ports)
     if (tls := _tls(config)) is not None and _are_here(*tls.paths):
         yield "server.tls", tls.check
     waiting_pods = config.server.waiting_pods
@@ -434,22 +424,19 @@ def _are_here(*files: str | Path | None) -> bool:
     return all(file is not None and os.access(file, os.R_OK) for file in files)
 
 
-def create_app(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> Starlette:
+def create_app(config: ExtenderConfiguration) -> Starlette:
     """Return an ASGI application for a server that runs its lifespan; otherwise like ``build``."""
-    return build(config, plugins).asgi
+    return build(config).asgi
 
 
 def serve(
     config: ExtenderConfiguration,
-    plugins: _Plugins | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> None:
     """Answer kube-scheduler until SIGTERM or Ctrl-C.
 
     Args:
         config: a loaded and checked configuration.
-        plugins: the plugins that ``discovery.load`` returned with the configuration; or classes by
-            name, besides the in-tree ones, those of installed packages, and those of ``outOfTree``.
         announce: called with the URL of the verbs once the server accepts connections; None: print
             ``listening on URL``.
 
@@ -457,7 +444,7 @@ def serve(
     certificates or tokens is unusable.
     """
     keep_freed_memory()
-    app = build(config, plugins)
+    app = build(config)
     if app.verbs.run_python or config.queues:
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
     server = config.server
@@ -544,16 +531,9 @@ def _profile(
     def at(point: str) -> list[Any]:
         return [made[enabled.name] for enabled in resolved.at(point)]
 
-    return Profile(
-        resolved.scheduler_name,
-        queue_sort=at("queueSort"),
-        pre_enqueue=at("preEnqueue"),
-        pre_filter=at("preFilter"),
-        filter=at("filter"),
-        post_filter=at("postFilter"),
-        pre_score=at("preScore"),
-        score=[(made[enabled.name], enabled.weight) for enabled in resolved.at("score")],
-        binding=BindingPlugins.of(at),
+    weights = {enabled.name: enabled.weight for enabled in resolved.at("score")}
+    return replace(
+        Profile.of(resolved.scheduler_name, at, weights),
         pods=handle.pods,
         counts_pods=resolved.counts_pods,
         ignored=resolved.ignored,

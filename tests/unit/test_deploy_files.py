@@ -179,7 +179,7 @@ def test_pods_may_be_bound_only_where_somebody_asks_for_that() -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_check_finds_that_both_files_of_a_place_fit(place: str) -> None:
-    config, _ = discovery.load(DEPLOY / place / "kubextend.yaml", runs_here=False)
+    config = discovery.load(DEPLOY / place / "kubextend.yaml", runs_here=False)
     assert scheduler_differences(config, DEPLOY / place / "kube-scheduler.yaml").issues == ()
 
 

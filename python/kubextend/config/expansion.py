@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from kubextend.config.catalog import Catalog
 from kubextend.config.issues import Findings, Location
-from kubextend.config.model import EnabledPlugin, Plugin, PluginInfo, Plugins
+from kubextend.config.model import EnabledPlugin, Plugin, Plugins
 from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS, PLUGIN_TYPES
+from kubextend.framework.registry import RegisteredPlugin
 
 __all__ = ["complain_of_unknown", "expand"]
 
@@ -26,7 +27,7 @@ class _Known(NamedTuple):
 
     at: Location
     plugin: Plugin
-    info: PluginInfo
+    info: RegisteredPlugin
 
     @property
     def name(self) -> str:

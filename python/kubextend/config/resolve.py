@@ -1,7 +1,7 @@
 """Resolves profiles: checks names, expands multiPoint, validates arguments.
 
 The error sentences are kube-scheduler's own where it has one. The module knows plugins only by
-their PluginInfo, and makes none.
+what is registered of them, and makes none.
 
 Source: kubernetes v1.36 pkg/scheduler/apis/config/validation/validation.go,
 pkg/scheduler/framework/runtime/framework.go NewFramework

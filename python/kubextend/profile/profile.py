@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from operator import and_, or_
-from typing import Final
+from typing import Any, Final, Self
 
 from kubextend import core
 from kubextend.errors import PluginError
@@ -137,6 +137,33 @@ class Profile:
     pods: Callable[[], core.PodSnapshot | None] = _no_pods
     counts_pods: bool = False
     ignored: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(
+        cls,
+        scheduler_name: str,
+        at: Callable[[str], Sequence[Any]],
+        weights: Mapping[str, int] | None = None,
+    ) -> Self:
+        """Gather the plugins at each extension point.
+
+        Args:
+            scheduler_name: ``spec.schedulerName`` of the pods.
+            at: returns the plugins at a point, by its name in the configuration.
+            weights: weights of scores by plugin name; 1 where none is given.
+        """
+        given = weights or {}
+        return cls(
+            scheduler_name,
+            queue_sort=at("queueSort"),
+            pre_enqueue=at("preEnqueue"),
+            pre_filter=at("preFilter"),
+            filter=at("filter"),
+            post_filter=at("postFilter"),
+            pre_score=at("preScore"),
+            score=[(plugin, given.get(plugin.name, 1)) for plugin in at("score")],
+            binding=BindingPlugins.of(at),
+        )
 
     @cached_property
     def plugin_names(self) -> frozenset[str]:

@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from kubextend import core
@@ -19,7 +19,7 @@ from kubextend.framework.handle import Binder, ClusterPorts, Handle, HeldPod
 from kubextend.framework.plugin import METHODS_OF_POINT
 from kubextend.framework.registry import RegisteredPlugin
 from kubextend.metrics import Metrics
-from kubextend.profile import BindingPlugins, Profile, Profiles, WaitingPods
+from kubextend.profile import Profile, Profiles, WaitingPods
 from kubextend.testing.handle import Activations, Bindings, ListedNodes, ListedPods, make_handle
 from kubextend.testing.objects import (
     Manifest,
@@ -356,14 +356,8 @@ def _profile(plugins: Sequence[Any], weights: Mapping[str, int], handle: Handle)
         methods = METHODS_OF_POINT[point]
         return [plugin for plugin in plugins if any(hasattr(plugin, name) for name in methods)]
 
-    return Profile(
-        "default-scheduler",
-        filter=at("filter"),
-        score=[(plugin, weights.get(plugin.name, 1)) for plugin in at("score")],
-        pre_filter=at("preFilter"),
-        post_filter=at("postFilter"),
-        pre_score=at("preScore"),
-        binding=BindingPlugins.of(at),
+    return replace(
+        Profile.of("default-scheduler", at, weights),
         pods=handle.pods,
         counts_pods=any(getattr(plugin, "needs_pods", False) for plugin in plugins),
     )

@@ -130,14 +130,7 @@ class _Asked:
             return [plugin] if point in recipe.points else []
 
         self._plugin = plugin
-        self._profile = Profile(
-            "",
-            pre_filter=at("preFilter"),
-            filter=at("filter"),
-            post_filter=at("postFilter"),
-            pre_score=at("preScore"),
-            score=[(each, 1) for each in at("score")],
-        )
+        self._profile = Profile.of("", at)
         self._nodes = core.NodeReceiver()
         self._states: OrderedDict[int, CycleState] = OrderedDict()
 
