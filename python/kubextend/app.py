@@ -26,7 +26,7 @@ from kubextend.framework.handle import (
     Handle,
     InThread,
 )
-from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.framework.wrong_answer import wrong_answer
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginStarts, Profile, Profiles, WaitingPods

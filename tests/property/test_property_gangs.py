@@ -26,10 +26,10 @@ from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.status import Status
 from kubextend.plugins.coscheduling import Coscheduling, CoschedulingArgs
 from kubextend.profile import BindingCycle, BindingPlugins, WaitingPods
-from kubextend.profile.limits import PluginLimits
+from kubextend.profile.time_limits import PluginLimits
 from kubextend.profile.waiting_pods import WaitingPod
 from kubextend.server.reply import RefusedError
-from kubextend.server.waiting_pods import _allow, _reject
+from kubextend.server.waiting_pods_endpoint import _allow, _reject
 from skipping_loop import run, skip
 
 LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io/min-available")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from kubextend.cluster.call import CONFLICT, NOT_FOUND, Call, RefusedError, UnreachableError
+from kubextend.cluster.api_call import CONFLICT, NOT_FOUND, Call, RefusedError, UnreachableError
 from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:

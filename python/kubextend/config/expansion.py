@@ -9,11 +9,11 @@ expandMultiPointPlugins, getValidScoreWeights
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kubextend.config.catalog import Catalog
 from kubextend.config.issues import Findings, Location
 from kubextend.config.model import EnabledPlugin, Plugin, Plugins
+from kubextend.config.plugin_catalog import Catalog
 from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS, PLUGIN_TYPES
-from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.registered_plugin import RegisteredPlugin
 
 __all__ = ["complain_of_unknown", "expand"]
 

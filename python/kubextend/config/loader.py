@@ -9,12 +9,11 @@ from typing import Final
 
 from pydantic import JsonValue, ValidationError
 
-from kubextend.config.catalog import Catalog
 from kubextend.config.checks import check
-from kubextend.config.document import read_document, read_file
 from kubextend.config.issues import Findings, Location, issues_of, suggestion
 from kubextend.config.model import API_VERSION, KIND, ExtenderConfiguration
 from kubextend.config.out_of_tree import FIELD, with_out_of_tree
+from kubextend.config.plugin_catalog import Catalog
 from kubextend.config.resolve import resolve
 from kubextend.config.scheduler_file import (
     SCHEDULER_API_VERSIONS,
@@ -22,8 +21,9 @@ from kubextend.config.scheduler_file import (
     extender_tree,
     scheduler_tree,
 )
+from kubextend.config.yaml_document import read_document, read_file
 from kubextend.errors import ConfigError, Issue
-from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.registered_plugin import RegisteredPlugin
 
 __all__ = ["DEFAULT", "load", "parse", "without_nulls"]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from kubextend.config.issues import Findings
 from kubextend.framework.imports import PluginUnavailableError
 from kubextend.framework.known_plugins import KnownPlugins
-from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.registered_plugin import RegisteredPlugin
 
 __all__ = ["FIELD", "class_name", "with_out_of_tree"]
 

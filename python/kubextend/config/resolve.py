@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from kubextend.config.catalog import Catalog
 from kubextend.config.expansion import complain_of_unknown, expand
 from kubextend.config.issues import Findings, Location, issues_of
 from kubextend.config.model import ResolvedProfile, SchedulerProfile
-from kubextend.config.policies import check_policies
+from kubextend.config.plugin_catalog import Catalog
+from kubextend.config.plugin_policies import check_policies
 from kubextend.config.queueing import (
     check_common_order,
     check_queue_points,

@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
-from kubextend.config.document import read_document, read_file
 from kubextend.config.duration import Duration
 from kubextend.config.issues import Findings, Location, issues_of
 from kubextend.config.loader import without_nulls
@@ -28,6 +27,7 @@ from kubextend.config.scheduler_file import (
     SCHEDULER_KIND,
     check_fields,
 )
+from kubextend.config.yaml_document import read_document, read_file
 from kubextend.errors import Issue
 
 __all__ = ["SchedulerDifferences", "scheduler_differences"]

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from kubextend.config import model
 from kubextend.config.duration import Duration
 from kubextend.config.model import ExtenderConfiguration
-from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.registered_plugin import RegisteredPlugin
 
 __all__ = ["SCHEMA_ID", "json_schema"]
 

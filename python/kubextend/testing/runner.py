@@ -17,10 +17,9 @@ from kubextend import core
 from kubextend.errors import PluginError
 from kubextend.framework.handle import Binder, ClusterPorts, Handle, HeldPod
 from kubextend.framework.plugin import METHODS_OF_POINT
-from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles, WaitingPods
-from kubextend.testing.handle import Activations, Bindings, ListedNodes, ListedPods, make_handle
 from kubextend.testing.objects import (
     Manifest,
     NodesLike,
@@ -30,6 +29,7 @@ from kubextend.testing.objects import (
     pod_manifest_of,
     pod_store,
 )
+from kubextend.testing.stand_ins import Activations, Bindings, ListedNodes, ListedPods, make_handle
 from kubextend.verbs import Context, ExtenderSettings, Memory, Verbs
 
 __all__ = [

@@ -14,7 +14,7 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Binder
 from kubextend.framework.status import Status
 from kubextend.profile import BindingCycle, BindTime, Profile
-from kubextend.profile.run import Run
+from kubextend.profile.plugin_calls import Run
 from kubextend.verbs.answer import Answer, Body, binding
 from kubextend.verbs.attempts import Attempt
 from kubextend.verbs.chosen_node import DELETED, GONE, why_not_on

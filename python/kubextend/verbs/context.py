@@ -11,8 +11,8 @@ from kubextend.metrics import Metrics
 from kubextend.profile import Profiles
 from kubextend.verbs.failures import Failures
 from kubextend.verbs.memory import Memory
+from kubextend.verbs.node_stores import Stores
 from kubextend.verbs.readiness import Readiness
-from kubextend.verbs.stores import Stores
 from kubextend.verbs.unknown_schedulers import UnknownSchedulers
 
 __all__ = ["Context", "ExtenderSettings"]

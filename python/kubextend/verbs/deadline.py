@@ -11,8 +11,8 @@ from functools import partial
 from typing import Final, Generic, TypeVar
 
 from kubextend.errors import PluginError
-from kubextend.profile.limits import LimitedCall
-from kubextend.profile.run import Run
+from kubextend.profile.plugin_calls import Run
+from kubextend.profile.time_limits import LimitedCall
 from kubextend.verbs.answer import Answer, Body
 from kubextend.verbs.context import Context
 from kubextend.verbs.failures import sentence

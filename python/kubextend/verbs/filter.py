@@ -8,7 +8,7 @@ from kubextend import core
 from kubextend.config import VerbName
 from kubextend.errors import PluginError
 from kubextend.profile import FilterOutcome, Profile
-from kubextend.profile.run import AbandonedError
+from kubextend.profile.plugin_calls import AbandonedError
 from kubextend.verbs.answer import REJECTS_ALL, Answer, Body, filter_error
 from kubextend.verbs.attempts import Attempt
 from kubextend.verbs.context import Context

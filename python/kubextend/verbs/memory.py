@@ -10,10 +10,10 @@ from kubextend.framework.handle import ClusterPorts
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits, WaitingPods
 from kubextend.verbs.attempts import Attempts
-from kubextend.verbs.parked import ParkedPods
+from kubextend.verbs.parked_pods import ParkedPods
 from kubextend.verbs.reasons import Reasons
 from kubextend.verbs.rejected_permits import RejectedPermits
-from kubextend.verbs.unknown import UnknownNames
+from kubextend.verbs.unknown_names import UnknownNames
 from kubextend.verbs.verdict import looking_again
 
 __all__ = ["Memory"]

@@ -5,7 +5,7 @@ from kubextend.verbs.bind import BindVerb
 from kubextend.verbs.context import Context
 from kubextend.verbs.deadline import Deadline
 from kubextend.verbs.filter import FilterVerb
-from kubextend.verbs.parked import parked_before
+from kubextend.verbs.parked_pods import parked_before
 from kubextend.verbs.preempt import PreemptVerb
 from kubextend.verbs.prioritize import PrioritizeVerb
 from kubextend.verbs.verb import Verb

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from cluster_world import write_kubeconfig
 
 from kubextend import app, config
-from kubextend.cluster.call import Call
+from kubextend.cluster.api_call import Call
 from kubextend.discovery import known_plugins
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 from isolated_hang import HangsInC
 from live_server import Connection, NeedsRdma, head, pod, read_by_now, request, serving
 
-from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
 from kubextend.profile.isolation import IsolatedPlugin

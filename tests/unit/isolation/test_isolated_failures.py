@@ -35,7 +35,7 @@ from isolation_world import (
 
 from kubextend.errors import KubextendError, PluginError
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.profile import PluginLimits, Profile, Profiles
 from kubextend.profile.isolation import IsolatedPlugin, process
 from kubextend.profile.isolation.process import ChildError
@@ -124,7 +124,7 @@ class Pauses(threading.Event):
 
 
 def test_one_that_keeps_ending_is_started_after_a_pause(dies: IsolatedPlugin) -> None:
-    pauses = dies._keeper._stopped = Pauses()
+    pauses = dies._supervisor._stopped = Pauses()
     for _ in range(2):
         with pytest.raises(PluginError, match="exit code 7"):
             filtered(dies, "exit")
@@ -201,7 +201,7 @@ def hung(plugin: IsolatedPlugin, verbs: Verbs, then: str, share: float) -> Any:
 
     async def ask() -> bytes:
         answer = begun(verbs, then, now())
-        await skip_until(lambda: plugin._keeper._current)
+        await skip_until(lambda: plugin._supervisor._current)
         await skip(TIMEOUT_S * 0.5)
         assert not answer.done()
         await skip(TIMEOUT_S * (share - 0.5))
@@ -230,7 +230,7 @@ def test_a_call_that_hangs_is_answered_and_its_process_is_gone(
     assert health(verbs) == (True, 0, "")
     assert ends(first)
     assert asked(verbs, "filter")["Error"] == FAILED
-    until(lambda: dies._keeper._child is not None)
+    until(lambda: dies._supervisor._child is not None)
     clock.now_s += 31
     answer = asked(verbs, "filter")
     assert [item["metadata"]["name"] for item in answer["Nodes"]["items"]] == ["n0"]
@@ -250,13 +250,13 @@ def test_requests_that_wait_behind_one_that_hangs_are_answered_too(dies: Isolate
     verbs = verbs_with(dies, Clock())
 
     async def ask_all() -> list[bytes]:
-        keeper, came_s = dies._keeper, now()
+        supervisor, came_s = dies._supervisor, now()
         await skip(TIMEOUT_S * 0.1)
         hangs = begun(verbs, "gil", now())
-        await skip_until(lambda: keeper._current)
+        await skip_until(lambda: supervisor._current)
         # They came before it, and reach the process after it: their time is over first.
         waits = [begun(verbs, "", came_s) for _ in range(3)]
-        await skip_until(lambda: len(keeper._changed._waiters) == len(waits))
+        await skip_until(lambda: len(supervisor._changed._waiters) == len(waits))
         await skip(TIMEOUT_S * 0.75)
         answers = await asyncio.gather(*waits)
         assert not hangs.done()

@@ -4,7 +4,7 @@ from kubextend.config.issues import suggestion
 from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS
 from kubextend.framework.imports import PluginUnavailableError
 from kubextend.framework.known_plugins import KnownPlugins
-from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.registered_plugin import RegisteredPlugin
 
 __all__ = ["Catalog"]
 
