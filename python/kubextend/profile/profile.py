@@ -81,6 +81,14 @@ class FilterOutcome:
     kept: core.Mask
     rejections: list[Rejection]
 
+    def passing(self, nodes: core.Nodes) -> core.Mask:
+        """Return the kept nodes that are known.
+
+        A node that the store does not know has no labels, so a filter's verdict on it means
+        nothing.
+        """
+        return self.kept & nodes.known
+
 
 @dataclass(frozen=True, slots=True)
 class PreFilterOutcome:

@@ -14,7 +14,7 @@ from kubextend.verbs.attempts import Attempt
 from kubextend.verbs.context import Context
 from kubextend.verbs.failures import sentence
 from kubextend.verbs.reasons import Entry, entries_of
-from kubextend.verbs.verdict import filter_known, half_of, looking_again
+from kubextend.verbs.refilter import half_of, looking_again
 
 __all__ = ["FilterVerb"]
 
@@ -115,9 +115,10 @@ class FilterVerb:
         changes: int,
     ) -> Answer:
         try:
-            passing, outcome = filter_known(
-                profile, attempt.state, attempt.pod, nodes, self._half_time(), self._left_out
+            outcome = profile.find_nodes_that_fit(
+                attempt.state, attempt.pod, nodes, self._left_out, self._half_time()
             )
+            passing = outcome.passing(nodes)
             unknown = ~nodes.known
             undecided = unknown.any() and self._too_new(nodes, unknown) and not passing.any()
             # An ignored Error places the pod on any node, even on one that filters rejected just

@@ -12,9 +12,9 @@ from kubextend.profile import PluginLimits, WaitingPods
 from kubextend.verbs.attempts import Attempts
 from kubextend.verbs.parked_pods import ParkedPods
 from kubextend.verbs.reasons import Reasons
+from kubextend.verbs.refilter import looking_again
 from kubextend.verbs.rejected_permits import RejectedPermits
 from kubextend.verbs.unknown_names import UnknownNames
-from kubextend.verbs.verdict import looking_again
 
 __all__ = ["Memory"]
 

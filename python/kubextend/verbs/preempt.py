@@ -16,7 +16,7 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.profile import Profile
 from kubextend.verbs.answer import NO_VICTIMS, Answer, Body
 from kubextend.verbs.context import Context
-from kubextend.verbs.verdict import filter_known, half_of
+from kubextend.verbs.refilter import half_of
 
 __all__ = ["PreemptVerb"]
 
@@ -113,8 +113,8 @@ def _judged(
     if pods is not None:
         state.pods_seen = args.pods_left(pods)
     # Where the verdict on several candidates would need an attempt for each, it does not count.
-    passing, _ = filter_known(profile, state, pod, args.nodes, lambda: False)
-    return passing, pods is not None and state.asked_for_pods
+    outcome = profile.find_nodes_that_fit(state, pod, args.nodes, None, lambda: False)
+    return outcome.passing(args.nodes), pods is not None and state.asked_for_pods
 
 
 def _one_by_one(args: core.PreemptionArgs) -> Iterator[bytes]:

@@ -25,7 +25,7 @@ from kubextend.framework.status import Status
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile
 from kubextend.verbs.parked_pods import ParkedPods
-from kubextend.verbs.verdict import Verdict, filter_anew
+from kubextend.verbs.refilter import Verdict, filter_anew
 
 
 def nodes_of(watched: Watched, *names: str) -> tuple[core.Pod, core.Nodes]:
