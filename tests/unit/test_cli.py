@@ -513,7 +513,7 @@ def test_scheduler_config_refuses_bind_without_the_api() -> None:
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     configs: list[Any] = []
-    monkeypatch.setattr(app, "serve", lambda loaded, _: configs.append(loaded))
+    monkeypatch.setattr(app, "serve", configs.append)
     monkeypatch.setattr("kubextend.logs.configure", lambda *_: None)
     return configs
 
