@@ -32,7 +32,7 @@ RDMA_LABEL = "node.kubernetes.io/rdma-enabled"
 NO_RDMA = "Node does not support RDMA"
 TAKEN_AWAY = "Node may be taken away"
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 WIDTH = 100
 OK = 200
 NOT_FOUND = 404

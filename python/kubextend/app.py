@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
-from starlette.applications import Starlette
 from starlette.routing import Route
 
 from kubextend import cluster, core
@@ -34,6 +33,7 @@ from kubextend.profile.isolation import IsolatedPlugin
 from kubextend.queue_side import QueueSide
 from kubextend.server import (
     Access,
+    Application,
     Check,
     Health,
     Limits,
@@ -213,7 +213,7 @@ class App:
         metrics: the content of ``/metrics``.
     """
 
-    asgi: Starlette
+    asgi: Application
     verbs: Verbs
     health: Health
     metrics: Metrics
@@ -424,7 +424,7 @@ def _are_here(*files: str | Path | None) -> bool:
     return all(file is not None and os.access(file, os.R_OK) for file in files)
 
 
-def create_app(config: ExtenderConfiguration) -> Starlette:
+def create_app(config: ExtenderConfiguration) -> Application:
     """Return an ASGI application for a server that runs its lifespan; otherwise like ``build``."""
     return build(config).asgi
 

@@ -566,8 +566,9 @@ def _cluster(config: "ExtenderConfiguration") -> str:
 
 
 def _queue(settings: "Queue") -> str:
+    turns = "" if settings.fair_queuing == "None" else f"fairQueuing {settings.fair_queuing}, "
     hold = f"maxHold {settings.max_hold}"
-    return f"{settings.strategy}, window {settings.window}, {hold}, gate {settings.gate}"
+    return f"{settings.strategy}, {turns}window {settings.window}, {hold}, gate {settings.gate}"
 
 
 def _plugin(plugin: "EnabledPlugin", *, scored: bool) -> str:

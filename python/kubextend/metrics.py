@@ -254,7 +254,7 @@ class Metrics:
         )
         self.in_flight = Gauge(
             "kubextend_requests_in_flight_bytes",
-            "Bodies of requests that are not yet answered to their end.",
+            "Bytes that requests hold which are not yet answered to their end.",
             registry=self.registry,
         )
         self._certificate_reloads = Counter(

@@ -15,6 +15,7 @@ from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
 from kubextend.queue import (
     Failed,
+    FairQueuing,
     Gatekeeper,
     Order,
     QueueEntry,
@@ -66,6 +67,7 @@ def scheduling_queue(
         strategy=Strategy(queue.strategy),
         window=queue.window,
         max_hold_s=queue.max_hold.seconds,
+        fair_queuing=FairQueuing(queue.fair_queuing),
     )
     order = Order(sorting, failed)
     return SchedulingQueue(settings, order, gatekeeper.why_held, time.monotonic, leads)

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -29,7 +30,7 @@ import yaml
 from .controlplane import USERS, ControlPlane, build_binaries
 from .kubeapi import MERGE, Api, NodePool, Object
 from .manifests import DEPLOY, apply, grant_kubextend
-from .queue_policies import GATE, QUEUED, SCHEDULER, install_queue
+from .queue_policies import GATE, QUEUED, SCHEDULER, gates, install_queue
 from .queue_stack import NAMESPACE
 from .queued_pods import queued_pod
 from .stack import Mode, Stack, run_kubextend
@@ -163,7 +164,7 @@ def unpatchable(tenant: Tenant) -> None:
     for number in tenant.every(15.0, 40):
         name = _long_name(f"edge-{number}")
         if tenant.create(_edge_pod(tenant, name, length)):
-            tenant.unpatchable[name] = time.monotonic()
+            tenant.unpatchable[name] = time.time()
 
 
 def _longest_argument(tenant: Tenant) -> int:
@@ -280,13 +281,15 @@ ATTACKS: Final[tuple[Attack, ...]] = (
 
 
 class Neighbour:
-    """Creates pods and notes how long each took until it was bound."""
+    """Creates pods and notes when each was created, released by the queue and bound."""
 
     def __init__(self, plane: ControlPlane, pool: str, seed: int) -> None:
         self._plane = plane
         self._pool = pool
         self._chance = random.Random(seed)
+        self.asked: dict[str, float] = {}
         self.created: dict[str, float] = {}
+        self.released: dict[str, float] = {}
         self.bound: dict[str, float] = {}
 
     def create(self, over: threading.Event) -> None:
@@ -295,35 +298,55 @@ class Neighbour:
         while not over.wait(self._chance.uniform(0.8, 1.2)):
             name = f"pod-{number:04}"
             number += 1
-            self.created[name] = time.monotonic()
+            self.asked[name] = time.monotonic()
             path = f"/api/v1/namespaces/{NEIGHBOUR}/pods"
             self._plane.api.call("POST", path, queued_pod(name, self._pool))
+            self.created[name] = time.monotonic()
 
-    def watch(self, bindings: Iterator[str]) -> None:
-        """Notes when pods are bound, until the watch ends."""
+    def watch(self, pods: Iterator[Object]) -> None:
+        """Notes when pods are released and bound, until the watch ends."""
         with suppress(httpx.HTTPError):
-            for name in bindings:
-                self.bound.setdefault(name, time.monotonic())
+            for pod in pods:
+                name = pod["metadata"]["name"]
+                if GATE not in gates(pod):
+                    self.released.setdefault(name, time.monotonic())
+                if pod["spec"].get("nodeName"):
+                    self.bound.setdefault(name, time.monotonic())
 
     def waited(self) -> list[float]:
         """Seconds until each pod was bound; those that are not bound wait until now."""
+        return self._spans(self.asked, self.bound)
+
+    def phases(self) -> Iterator[tuple[str, list[float]]]:
+        """The seconds that each pod spent on each part of its way."""
+        yield "in kube-apiserver", self._spans(self.asked, self.created)
+        yield "in the queue", self._spans(self.created, self.released)
+        yield "in kube-scheduler", self._spans(self.released, self.bound)
+
+    @staticmethod
+    def _spans(since: Mapping[str, float], until_s: Mapping[str, float]) -> list[float]:
         now = time.monotonic()
-        return sorted(self.bound.get(name, now) - at for name, at in self.created.items())
+        return sorted(max(0.0, until_s.get(name, now) - at) for name, at in since.items())
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """What is bound is noted while this lasts."""
+        """What is released and bound is noted while this lasts."""
         trust = ssl.create_default_context(cafile=str(self._plane.authority.cert))
         admin = {"Authorization": f"Bearer {USERS['admin'][0]}"}
         path = f"{self._plane.url}/api/v1/namespaces/{NEIGHBOUR}/pods"
-        query = {"watch": "true", "fieldSelector": "spec.nodeName!=", "timeoutSeconds": "3600"}
+        query = {"watch": "true", "timeoutSeconds": "3600"}
         with (
             httpx.Client(verify=trust, headers=admin, timeout=None, trust_env=False) as client,
             client.stream("GET", path, params=query) as answer,
         ):
-            names = (json.loads(each)["object"]["metadata"]["name"] for each in _lines(answer))
-            threading.Thread(target=self.watch, args=(names,), daemon=True).start()
+            pods = (json.loads(each)["object"] for each in _lines(answer))
+            threading.Thread(target=self.watch, args=(pods,), daemon=True).start()
             yield
+
+
+def _p50_p99(sorted_s: Sequence[float]) -> str:
+    p50, p99 = (sorted_s[int(len(sorted_s) * share)] for share in (0.5, 0.99))
+    return f"p50 {p50:.2f} s, p99 {p99:.2f} s"
 
 
 def _lines(answer: httpx.Response) -> Iterator[str]:
@@ -342,9 +365,12 @@ class Outcome:
 class Trial:
     """One kubextend, one kube-scheduler, one tenant, one neighbour."""
 
-    def __init__(self, plane: ControlPlane, strategy: str, seconds: float, seed: int) -> None:
+    def __init__(
+        self, plane: ControlPlane, strategy: str, fair_queuing: str, seconds: float, seed: int
+    ) -> None:
         self._plane = plane
         self._strategy = strategy
+        self._fair_queuing = fair_queuing
         self._seconds = seconds
         self._seed = seed
         self._pool = NodePool(plane.api, "hostile", 20, cpu="1000", pods=5000)
@@ -354,7 +380,11 @@ class Trial:
 
     def run(self) -> Outcome:
         """All of it, and what came of it."""
-        queue = {"lease": {"namespace": NAMESPACE}, "strategy": self._strategy}
+        queue = {
+            "lease": {"namespace": NAMESPACE},
+            "strategy": self._strategy,
+            "fairQueuing": self._fair_queuing,
+        }
         stack = ShippedStack(
             self._plane,
             "hostile",
@@ -381,7 +411,7 @@ class Trial:
             for each in doing:
                 each.result()
             with suppress(TimeoutError):
-                all_bound = lambda: len(neighbour.bound) == len(neighbour.created)  # noqa: E731
+                all_bound = lambda: len(neighbour.bound) == len(neighbour.asked)  # noqa: E731
                 until(all_bound, "the neighbour's pods are bound", MAX_HOLD_S)
             return self._outcome(stack, tenants, neighbour, wrong)
 
@@ -408,7 +438,15 @@ class Trial:
             states = ("ready", "held", "set_aside", "releasing", "released")
             queue = {s: int(counts.total("kubextend_queue_pods", state=s)) for s in states}
             held = int(counts.total("kubextend_waiting_pods"))
-            return f"  queue {queue}, held in Permit {held}, {_memory(stack.pid, 'VmRSS')} MB"
+            theirs = stack.scheduler_counts()
+            pending = {
+                kind: int(theirs.total("scheduler_pending_pods", queue=kind))
+                for kind in ("active", "backoff", "unschedulable")
+            }
+            return (
+                f"  queue {queue}, held in Permit {held}, kube-scheduler {pending}, "
+                f"{_memory(stack.pid, 'VmRSS')} MB"
+            )
         return "  kubextend does not answer"
 
     def _outcome(
@@ -422,19 +460,22 @@ class Trial:
         waited, bound_s = neighbour.waited(), BOUNDS_S[self._strategy]
         if not waited:
             return Outcome([], wrong)
-        p50, p99 = (waited[int(len(waited) * share)] for share in (0.5, 0.99))
+        p99 = waited[int(len(waited) * 0.99)]
         worst = _memory(stack.pid, "VmHWM")
         tenant = tenants[unpatchable]
+        with suppress(TimeoutError):
+            until(lambda: not self._unnamed(tenant), "Events explain", _NAMED_WITHIN_S)
         unnamed = self._unnamed(tenant)
         ungated, refused = tenants[ungating].ungated, tenants[ungating].refused
         errors = sum((each.errors for each in tenants.values()), Counter[str]())
         set_aside = int(stack.counts().total("kubextend_queue_pods", state="set_aside"))
         lines = [
-            f"{self._strategy}, {self._seconds:.0f} s, seed {self._seed}",
+            f"{self._strategy}, {self._fair_queuing}, {self._seconds:.0f} s, seed {self._seed}",
             (
                 f"neighbour: {len(waited)} pods, {len(neighbour.bound)} bound, "
-                f"p50 {p50:.2f} s, p99 {p99:.2f} s, longest {waited[-1]:.2f} s"
+                f"{_p50_p99(waited)}, longest {waited[-1]:.2f} s"
             ),
+            *(f"  {phase}: {_p50_p99(spans)}" for phase, spans in neighbour.phases() if spans),
             f"kubextend: {worst} MB resident at most",
             (
                 f"tenant: {sum(each.created for each in tenants.values())} pods made, "
@@ -459,14 +500,22 @@ class Trial:
         return Outcome(lines, wrong)
 
     def _unnamed(self, tenant: Tenant) -> list[str]:
-        """Pods that cannot be patched, and have no Event that says so."""
+        """Pods that cannot be patched, whose turn has come, and that no Event explains."""
         path = f"/apis/events.k8s.io/v1/namespaces/{TENANT}/events"
         events = self._plane.api.items(path, fieldSelector="reason=SetAside")
         named = {each["regarding"]["name"] for each in events if each.get("note")}
-        late_s = time.monotonic() - _NAMED_WITHIN_S
+        turn_s = self._turn_s()
         return [
-            name for name, at in tenant.unpatchable.items() if at < late_s and name not in named
+            name
+            for name, created_s in tenant.unpatchable.items()
+            if created_s < turn_s and name not in named
         ]
+
+    def _turn_s(self) -> float:
+        """When the youngest pod was created that the queue released of those without priority."""
+        pods = self._plane.api.pods(TENANT, labelSelector=f"{_GROUP}=away")
+        created = [pod["metadata"]["creationTimestamp"] for pod in pods if GATE not in gates(pod)]
+        return datetime.fromisoformat(max(created)).timestamp() if created else 0.0
 
 
 def _has_failed(work: Future[None]) -> bool:
@@ -483,8 +532,8 @@ def _undone(
     made, refused = tenants[ungating].created, tenants[ungating].refused
     if refused < max(1.0, made * _LEAST_SHARE):
         yield f"ungating was refused for {refused} pods of {made}"
-    if len(neighbour.created) < seconds * _LEAST_PODS_PER_S:
-        yield f"the neighbour made {len(neighbour.created)} pods in {seconds:.0f} s"
+    if len(neighbour.asked) < seconds * _LEAST_PODS_PER_S:
+        yield f"the neighbour made {len(neighbour.asked)} pods in {seconds:.0f} s"
 
 
 def _memory(pid: int, name: str) -> int:
@@ -521,6 +570,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=seconds)
     parser.add_argument("--seed", type=int, default=12)
     parser.add_argument("--strategy", choices=BOUNDS_S, default="BestEffortFIFO")
+    parser.add_argument("--fair-queuing", choices=("ByNamespace", "None"), default="ByNamespace")
     options = parser.parse_args()
     with ExitStack() as ending:
         folder = ending.enter_context(tempfile.TemporaryDirectory())
@@ -529,7 +579,8 @@ def main() -> int:
         create_priority_classes(plane.api)
         grant_kubextend(plane.api, "kubextend")
         install_queue(plane)
-        outcome = Trial(plane, options.strategy, options.seconds, options.seed).run()
+        trial = Trial(plane, options.strategy, options.fair_queuing, options.seconds, options.seed)
+        outcome = trial.run()
     for line in outcome.lines:
         say(line)
     for line in outcome.wrong:

@@ -134,6 +134,22 @@ _BAD: Final = {
         _head(b"Transfer-Encoding: chunked, identity") + b"0\r\n\r\n",
         400,
     ),
+    "chunks of another coding": (
+        _head(b"Transfer-Encoding: gzip, chunked") + b"0\r\n\r\n",
+        501,
+    ),
+    "another coding": (_head(b"Transfer-Encoding: gzip") + b"0\r\n\r\n", 501),
+    "chunks and a length": (
+        _head(b"Content-Length: 5", b"Transfer-Encoding: chunked") + b"0\r\n\r\n",
+        400,
+    ),
+    "no host": (b"GET /livez HTTP/1.1\r\n\r\n", 400),
+    "two hosts": (b"GET /livez HTTP/1.1\r\nHost: x\r\nhost: x\r\n\r\n", 400),
+    "two hosts in HTTP/1.0": (b"GET /livez HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n", 400),
+    "a probe with a large body": (
+        b"POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 4097\r\n\r\n",
+        413,
+    ),
     "trailers that look like framing": (
         _chunked(_CHUNK + b"0\r\ncontent-length: 7\r\n\r\n"),
         400,
@@ -172,6 +188,7 @@ _UPGRADES: Final = {
 _LAST: Final = {
     "HTTP/0.9": b"GET /livez\r\n\r\n",
     "HTTP/1.0": b"GET /livez HTTP/1.0\r\nHost: x\r\n\r\n",
+    "HTTP/1.0 without a host": b"GET /livez HTTP/1.0\r\n\r\n",
     "the client's last": b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
 }
 

@@ -285,6 +285,9 @@ class _Checks:
         if hold <= Duration(0) and self._sound("queue.maxHold"):
             hint = "how long an unschedulable pod may hold up those behind it, such as 60s"
             self._complain(("queue", "maxHold"), "must be more than 0", str(hold), hint)
+        if config.queue.fair_queuing == "ByNamespace" and config.queue.window > 1:
+            message = "kube-scheduler sorts a larger window, whatever the turns of namespaces"
+            self._findings.note(("queue", "window"), message)
 
     def profiles(self) -> None:
         if not self._config.profiles and self._sound("profiles"):

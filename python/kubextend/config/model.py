@@ -224,7 +224,8 @@ class Server(_Model):
     """Bytes of the largest request body; a larger one gets 413. 15,000 whole nodes are 285 MB,
     their names 1 MB."""
     max_in_flight_bytes: Annotated[int, Field(ge=1)] = 1 << 30
-    """Bytes of all bodies held at a time, at least `maxBodyBytes`; requests beyond get 503."""
+    """Bytes that requests hold at a time: bodies, and heads above 4 KiB; at least `maxBodyBytes`. A
+    request beyond gets 503."""
     # kube-scheduler drops an idle connection after 90 s; a server that drops it earlier fails a
     # call.
     keep_alive_seconds: Annotated[int, Field(ge=95, le=86_400)] = 120
@@ -268,6 +269,9 @@ class Queue(_Model):
     itself."""
     max_hold: GoDuration = Duration(60_000_000_000)
     """Time after which a released pod gives up its place in the window."""
+    fair_queuing: Literal["None", "ByNamespace"] = "None"
+    """Whose pods take turns: `ByNamespace` lets no namespace wait for all pods of another, and then
+    the order of the queueSort plugin holds within a namespace; `None` keeps that order for all."""
     gate: Annotated[str, AfterValidator(_gate)] = "kubextend.dev/queue"
     """Scheduling gate that is put on pods at their creation; kubextend takes the gate off."""
     lease: QueueLease = QueueLease()

@@ -8,10 +8,16 @@ from kubextend.queue.entry import QueueEntry, State, info_of
 from kubextend.queue.gatekeeper import Gatekeeper
 from kubextend.queue.order import Failed, Order
 from kubextend.queue.runner import QueueRunner
-from kubextend.queue.scheduling_queue import SchedulingQueue, Settings, Strategy
+from kubextend.queue.scheduling_queue import (
+    FairQueuing,
+    SchedulingQueue,
+    Settings,
+    Strategy,
+)
 
 __all__ = [
     "Failed",
+    "FairQueuing",
     "Gatekeeper",
     "Order",
     "QueueEntry",

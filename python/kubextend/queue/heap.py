@@ -1,4 +1,4 @@
-"""A binary heap of pods: returns the first pod quickly, and removes any pod.
+"""A binary heap: returns the first entry quickly, and removes any entry.
 
 The heap moves entries by exchanging two at a time, and asks for the order between exchanges. Every
 entry is therefore in the heap exactly once, whatever the order answers.
@@ -6,55 +6,55 @@ entry is therefore in the heap exactly once, whatever the order answers.
 
 from collections.abc import Iterator
 from functools import cmp_to_key
-from typing import Protocol
-
-from kubextend.queue.entry import Entry
+from typing import Generic, Protocol, TypeVar
 
 __all__ = ["Before", "Heap"]
 
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
 
-class Before(Protocol):
+
+class Before(Protocol[T_contra]):
     """A strict order; an order that contradicts itself only makes the heap's order arbitrary."""
 
-    def before(self, a: Entry, b: Entry) -> bool:
+    def before(self, a: T_contra, b: T_contra, /) -> bool:
         """Return whether ``a`` goes before ``b``; must not raise."""
 
 
-class Heap:
+class Heap(Generic[T]):
     """Entries in the order of ``before``.
 
     Source: kubernetes v1.36 pkg/scheduler/backend/heap/heap.go
     """
 
-    def __init__(self, order: Before) -> None:
+    def __init__(self, order: Before[T]) -> None:
         self._order = order
-        self._entries: list[Entry] = []
-        self._at: dict[Entry, int] = {}
+        self._entries: list[T] = []
+        self._at: dict[T, int] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[T]:
         """Iterate over the entries in no order."""
         return iter(self._entries)
 
-    def push(self, entry: Entry) -> None:
+    def push(self, entry: T) -> None:
         """Put the entry into its place, once; push a changed entry again."""
         if entry not in self._at:
             self._at[entry] = len(self._entries)
             self._entries.append(entry)
         self._settle(self._at[entry])
 
-    def pop(self) -> Entry:
-        """Remove and return the first entry.
+    @property
+    def first(self) -> T:
+        """The first entry.
 
         Raises: IndexError: the heap is empty.
         """
-        first = self._entries[0]
-        self.remove(first)
-        return first
+        return self._entries[0]
 
-    def remove(self, entry: Entry) -> None:
+    def remove(self, entry: T) -> None:
         """Remove the entry; do nothing if it is not in the heap."""
         at = self._at.get(entry)
         if at is None:
@@ -66,10 +66,10 @@ class Heap:
         if at < last:
             self._settle(at)
 
-    def ordered(self) -> list[Entry]:
+    def ordered(self) -> list[T]:
         """Return every entry in queue order."""
 
-        def compared(a: Entry, b: Entry) -> int:
+        def compared(a: T, b: T) -> int:
             return -1 if self._order.before(a, b) else 1
 
         return sorted(self._entries, key=cmp_to_key(compared))

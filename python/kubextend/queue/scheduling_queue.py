@@ -17,10 +17,11 @@ from typing import Final
 from kubextend import core
 from kubextend.framework.plugin import QueuedPodInfo
 from kubextend.queue.entry import Entry, QueueEntry, State, info_of
-from kubextend.queue.heap import Before, Heap
+from kubextend.queue.fair_queue import FairQueue
+from kubextend.queue.heap import Before
 from kubextend.queue.holds import Holds
 
-__all__ = ["SchedulingQueue", "Settings", "Strategy"]
+__all__ = ["FairQueuing", "SchedulingQueue", "Settings", "Strategy"]
 
 GATED: Final = "SchedulingGated"
 VERDICTS: Final = frozenset({"Unschedulable", "SchedulerError"})
@@ -49,6 +50,15 @@ class Strategy(StrEnum):
     """The queue goes on with the next pod."""
 
 
+class FairQueuing(StrEnum):
+    """Which pods take turns."""
+
+    NONE = "None"
+    """The order of the plugin holds among all pods."""
+    BY_NAMESPACE = "ByNamespace"
+    """Namespaces take turns, and the order of the plugin holds among the pods of each."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of a queue.
@@ -60,6 +70,7 @@ class Settings:
         window: how many released pods kube-scheduler may have at a time.
         max_hold_s: the longest that a pod keeps a place in the window, while its gate is removed as
             well as after its release.
+        fair_queuing: which pods take turns.
     """
 
     gate: str
@@ -67,6 +78,7 @@ class Settings:
     strategy: Strategy = Strategy.BEST_EFFORT_FIFO
     window: int = 1
     max_hold_s: float = 60.0
+    fair_queuing: FairQueuing = FairQueuing.NONE
 
 
 class SchedulingQueue:
@@ -83,7 +95,7 @@ class SchedulingQueue:
     def __init__(
         self,
         settings: Settings,
-        order: Before,
+        order: Before[Entry],
         why_held: Callable[[core.Pod], str],
         clock: Callable[[], float],
         leads: Callable[[], bool] = lambda: True,
@@ -94,7 +106,8 @@ class SchedulingQueue:
         self._leads = leads
         self._holds = Holds(settings.max_hold_s, clock)
         self._known: dict[str, Entry] = {}
-        self._ready = Heap(order)
+        fair = settings.fair_queuing is FairQueuing.BY_NAMESPACE
+        self._ready = FairQueue(order, _namespace if fair else _one_flow)
         # Pods that are held or set aside.
         self._held: set[Entry] = set()
         # When held pods are due again; an entry that has changed since is skipped when its time
@@ -143,7 +156,9 @@ class SchedulingQueue:
         released: list[core.Pod] = []
         while self._ready and self._places_taken() < self._settings.window:
             entry = self._ready.pop()
+            asked_at_s = self._clock()
             why = self._why_not_now(entry)
+            self._ready.charge(entry, self._clock() - asked_at_s)
             if why:
                 self._hold_for_a_while(entry, why)
             else:
@@ -316,7 +331,7 @@ class SchedulingQueue:
         self._hold(entry, why[:MOST_WHY_CHARS], again_at_s, State.SET_ASIDE)
 
     def _release(self, entry: Entry) -> None:
-        self._enter_window(entry, State.RELEASED, self._holds.hold_s(entry.pod.namespace))
+        self._enter_window(entry, State.RELEASED, self._settings.max_hold_s)
         self._judge(entry)
 
     def _adopt(self, entry: Entry) -> None:
@@ -333,15 +348,25 @@ class SchedulingQueue:
             self._pass(oldest)
 
     def _enter_window(self, entry: Entry, state: State, hold_s: float) -> None:
+        if entry not in self._in_window:
+            self._ready.release(entry)
         self._move(entry, state)
         entry.entered_at_s = self._clock()
         entry.leaves_at_s = entry.entered_at_s + hold_s
 
     def _judge(self, entry: Entry) -> None:
-        """Let a pod pass that kube-scheduler could not place, unless the strategy is strict."""
-        best_effort = self._settings.strategy is Strategy.BEST_EFFORT_FIFO
-        if best_effort and entry.pod.scheduled_reason in VERDICTS:
+        """Let a pod pass that kube-scheduler could not place; a strict queue waits a while for it.
+
+        The wait is short for a namespace whose pods were waited for in vain. Before kube-scheduler
+        has tried the pod it is not: otherwise kube-scheduler could get more pods than it can try.
+        """
+        if entry.pod.scheduled_reason not in VERDICTS:
+            return
+        if self._settings.strategy is Strategy.BEST_EFFORT_FIFO:
             self._pass(entry)
+        else:
+            hold_s = self._holds.hold_s(entry.pod.namespace)
+            entry.leaves_at_s = min(entry.leaves_at_s, entry.entered_at_s + hold_s)
 
     def _pass(self, entry: Entry) -> None:
         self._move(entry, State.PASSED)
@@ -401,7 +426,9 @@ class SchedulingQueue:
     def _leave(self, entry: Entry) -> None:
         self._ready.remove(entry)
         self._held.discard(entry)
-        self._in_window.discard(entry)
+        if entry in self._in_window:
+            self._in_window.remove(entry)
+            self._ready.charge(entry, self._clock() - entry.entered_at_s)
 
 
 def _is_apart(entry: Entry) -> bool:
@@ -412,6 +439,16 @@ def _is_apart(entry: Entry) -> bool:
     the other.
     """
     return entry.state is State.RELEASING and entry.pod.truncated
+
+
+def _namespace(entry: Entry) -> str:
+    return entry.pod.namespace
+
+
+def _one_flow(entry: Entry) -> str:
+    """Return the same name for every pod."""
+    del entry
+    return ""
 
 
 def _as_listed(pod: core.Pod) -> tuple[float, str, str]:

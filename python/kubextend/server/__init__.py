@@ -5,7 +5,7 @@ verbs know what a body means.
 """
 
 from kubextend.server.access import Access, TokenFile
-from kubextend.server.application import Limits, application, health_application
+from kubextend.server.application import Application, Limits, application, health_application
 from kubextend.server.connection.deadlines import Deadlines
 from kubextend.server.connection.tls import TlsFiles
 from kubextend.server.freed_memory import keep_freed_memory
@@ -17,6 +17,7 @@ from kubextend.server.workers import Workers
 
 __all__ = [
     "Access",
+    "Application",
     "Check",
     "Deadlines",
     "Health",

@@ -27,6 +27,9 @@ from kubextend.verbs import Verbs
 
 __all__ = ["Application", "Limits", "application", "health_application"]
 
+# Of heads that are larger than those of probes.
+_MOST_PROBE_BYTES: Final = 1024 * 1024
+
 _LOGGER: Final = logging.getLogger(__name__)
 
 
@@ -36,7 +39,7 @@ class Limits:
 
     Attributes:
         body_bytes: a larger body gets 413.
-        in_flight_bytes: a request that would bring all bodies in flight above it gets 503.
+        in_flight_bytes: a request that would bring all that requests hold above it gets 503.
     """
 
     body_bytes: int = 512 * 1024 * 1024
@@ -51,7 +54,7 @@ def application(
     limits: Limits = Limits(),
     more_routes: Iterable[Route] = (),
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None,
-) -> Starlette:
+) -> "Application":
     """Return an ASGI application: verbs under a path, health and metrics at the root.
 
     Args:
@@ -64,7 +67,7 @@ def application(
     """
     pool = verbs.pool or core.BodyPool()
     bodies = BodyReader(limits.body_bytes, pool, "server.maxBodyBytes")
-    in_flight = BytesInFlight(limits.in_flight_bytes)
+    in_flight = BytesInFlight(limits.in_flight_bytes, "server.maxInFlightBytes")
     freed = FreedMemory(pool, in_flight.highest_count)
     verbs.metrics.in_flight.set_function(lambda: in_flight.count)
 
@@ -89,12 +92,20 @@ def application(
 
     routes = [*more_routes, *health_routes(health, verbs.metrics)]
     not_served = paths.values() - endpoints.keys()
-    return Application(endpoints, routes, verbs.metrics, lifespan, not_served)
+    return Application(
+        endpoints,
+        routes,
+        verbs.metrics,
+        in_flight=in_flight,
+        lifespan=lifespan,
+        not_served=not_served,
+    )
 
 
-def health_application(health: Health, metrics: Metrics) -> Starlette:
+def health_application(health: Health, metrics: Metrics) -> "Application":
     """Return an application of health and metrics alone, for probes without certificates."""
-    return Application({}, health_routes(health, metrics), metrics)
+    in_flight = BytesInFlight(_MOST_PROBE_BYTES)
+    return Application({}, health_routes(health, metrics), metrics, in_flight=in_flight)
 
 
 class Application(Starlette):
@@ -107,6 +118,7 @@ class Application(Starlette):
         endpoints: the verbs by path.
         others: all other routes.
         metrics: counts refusals.
+        in_flight: counts the bytes that requests hold; also an attribute.
         lifespan: entered when the server starts.
         not_served: paths of verbs that no plugin needs; the first call of each is logged.
     """
@@ -116,6 +128,8 @@ class Application(Starlette):
         endpoints: Mapping[str, VerbEndpoint],
         others: Sequence[Route],
         metrics: Metrics,
+        *,
+        in_flight: BytesInFlight,
         lifespan: Callable[[Starlette], AbstractAsyncContextManager[None]] | None = None,
         not_served: Iterable[str] = (),
     ) -> None:
@@ -142,6 +156,7 @@ class Application(Starlette):
         )
         # A redirect would turn kube-scheduler's POST into a GET.
         self.router.redirect_slashes = False
+        self.in_flight = in_flight
         self._endpoints = endpoints
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
@@ -154,11 +169,11 @@ class Application(Starlette):
 
 
 def _refusal(request: Request, error: HTTPException) -> Response:
-    """Return a 404 or 405 in the form of every other refusal."""
+    """Return a 404, 405 or 413 in the form of every other refusal."""
     message = f"{request.method} {request.scope['path']}: {error.detail}"
     response = Response(
         orjson.dumps({"Error": message}), error.status_code, media_type="application/json"
     )
-    if error.headers and (allowed := error.headers.get("Allow")):
-        response.headers["allow"] = ", ".join(sorted(allowed.split(", ")))
+    for name, value in (error.headers or {}).items():
+        response.headers[name] = ", ".join(sorted(value.split(", ")))
     return response

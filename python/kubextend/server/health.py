@@ -5,9 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from kubextend.metrics import Metrics
 
@@ -15,6 +17,7 @@ __all__ = ["Check", "Health", "health_routes"]
 
 _LEAST_RENDER_GAP_S: Final = 1.0
 _MOST_QUERY_BYTES: Final = 64
+_MOST_BODY_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +89,23 @@ def health_routes(health: Health, metrics: Metrics) -> list[Route]:
         return Response(text, headers={"content-type": content_type})
 
     return [
-        Route("/livez", livez),
-        Route("/readyz", readyz),
-        Route("/metrics", show_metrics),
+        _BodilessRoute("/livez", livez),
+        _BodilessRoute("/readyz", readyz),
+        _BodilessRoute("/metrics", show_metrics),
     ]
+
+
+class _BodilessRoute(Route):
+    """A route whose requests need no body: a large one is refused and ends the connection.
+
+    Of other bodies that nobody wants the server drops up to 16 MiB, and the connection goes on.
+    """
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if int(dict(scope["headers"]).get(b"content-length", 0)) > _MOST_BODY_BYTES:
+            message = f"the body is larger than {_MOST_BODY_BYTES} bytes; send none"
+            raise HTTPException(413, message, headers={"Connection": "close"})
+        await super().handle(scope, receive, send)
 
 
 class _MetricsPage:

@@ -17,11 +17,11 @@ from functools import partial
 from typing import Any, cast
 
 import uvicorn
-from starlette.applications import Starlette
 from uvicorn.server import ServerState
 
 from kubextend.errors import KubextendError
 from kubextend.metrics import Metrics
+from kubextend.server.application import Application
 from kubextend.server.connection.deadlines import Deadlines
 from kubextend.server.connection.http_connection import ConnectionSettings, HttpConnection
 from kubextend.server.connection.tls import TlsFiles, TlsReloader
@@ -61,7 +61,7 @@ class Listener:
         name: of the listener in metrics and log lines.
     """
 
-    app: Starlette
+    app: Application
     host: str
     port: int
     keep_alive_s: int = 120
@@ -158,6 +158,7 @@ class Service:
         settings = ConnectionSettings(
             listener.app,
             listener.deadlines,
+            listener.app.in_flight,
             listener.keep_alive_s,
             listener.most_connections,
             is_draining=lambda: self._draining,

@@ -135,9 +135,38 @@ struct Loan {
 
 impl Loan {
     fn start(&self) -> *mut u8 {
-        let memory = self.memory.as_ref().expect("there until it is dropped");
-        memory.start.as_ptr()
+        self.memory().start.as_ptr()
     }
+
+    fn memory(&self) -> &Memory {
+        self.memory.as_ref().expect("there until it is dropped")
+    }
+
+    /// Gives the pages behind the first `kept` bytes back to the system, which hands them out again
+    /// when somebody writes to them.
+    ///
+    /// # Safety
+    /// No reference to the bytes behind `kept` exists: what they held is lost.
+    #[cfg(unix)]
+    unsafe fn discard_behind(&self, kept: usize) {
+        // SAFETY: no pointers are involved.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        let page = usize::try_from(page).unwrap_or(usize::MAX);
+        let first = self.start().addr();
+        let end = (first + self.memory().capacity()) / page * page;
+        let Some(from) = (first + kept).checked_next_multiple_of(page) else {
+            return;
+        };
+        if from < end {
+            let start = self.start().wrapping_add(from - first);
+            // SAFETY: whole pages within memory that this loan owns, of which the caller says that
+            // nobody needs them. Where the system refuses, the pages stay.
+            unsafe { libc::madvise(start.cast(), end - from, libc::MADV_DONTNEED) };
+        }
+    }
+
+    #[cfg(not(unix))]
+    unsafe fn discard_behind(&self, _kept: usize) {}
 }
 
 impl Drop for Loan {
@@ -252,6 +281,17 @@ impl PyBodyBuffer {
 impl PyBodyBuffer {
     fn __len__(&self) -> usize {
         self.len
+    }
+
+    fn discard_behind(&self, kept: usize) -> PyResult<()> {
+        if !self.count_writer() {
+            let read = "the buffer was read, so its bytes stay";
+            return Err(PyBufferError::new_err(read));
+        }
+        // SAFETY: the buffer is not sealed, so that only pointers lead to its bytes.
+        unsafe { self.loan.discard_behind(kept) };
+        self.discount_writer();
+        Ok(())
     }
 
     fn __repr__(&self) -> String {

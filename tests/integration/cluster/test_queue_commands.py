@@ -102,6 +102,23 @@ def test_the_queue_is_shown_to_machines(
     assert [entry["position"] for entry in entries] == [None, 1, 2, 3, None]
 
 
+def test_with_turns_of_namespaces_the_positions_are_those_of_the_turns(
+    filled: ScriptedApi, kubeconfig: Path, config: Path
+) -> None:
+    config.write_text(CONFIG + "queue:\n  fairQueuing: ByNamespace\n")
+    with filled.changed:
+        filled.pods["poor"]["metadata"]["namespace"] = "elsewhere"
+    done = run("queue", "--config", config, "--kubeconfig", kubeconfig, "--output", "json")
+    entries: list[dict[str, Any]] = json.loads(done.output)
+    assert [(entry["position"], entry["pod"]) for entry in entries] == [
+        (None, "default/stuck"),
+        (1, "elsewhere/poor"),
+        (2, "default/rich"),
+        (3, "default/sure"),
+        (None, "default/other"),
+    ]
+
+
 def test_a_pod_that_is_set_aside_is_named_with_its_reason(
     filled: ScriptedApi, kubeconfig: Path, config: Path
 ) -> None:

@@ -1,5 +1,5 @@
 import pytest
-from live_server import Connection, request, serving, some_verbs
+from live_server import Connection, head, request, serving, some_verbs
 from starlette.requests import Request
 
 from kubextend.server import Check, Health
@@ -77,3 +77,23 @@ def test_of_a_query_no_more_is_parsed_than_people_write(
     with Connection(url) as connection:
         answer = connection.get(f"/livez?{query}")
     assert (answer.status, len(answer.body.splitlines())) == (200, lines)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics"])
+@pytest.mark.parametrize(("size", "is_large"), [(4096, False), (4097, True)])
+def test_a_body_that_is_larger_than_any_probe_needs_is_not_read(
+    url: str, method: str, path: str, size: int, is_large: bool
+) -> None:
+    with Connection(url) as connection:
+        # Nothing of the body: a server that reads and drops it would keep the connection.
+        connection.send(head(method, path, **{"Content-Length": str(size)}))
+        answer = connection.answer()
+        if is_large:
+            assert (answer.status, answer.headers["connection"]) == (413, "close")
+            assert "larger than 4096 bytes" in answer.error
+            assert connection.is_closed()
+        else:
+            assert answer.status == (200 if method == "GET" else 405)
+            connection.send(b"x" * size)
+            assert connection.get("/livez").status == 200

@@ -74,6 +74,7 @@ def test_one_pod_at_a_time_and_no_waiting_for_unschedulable_ones_unless_said_oth
         "kubextend.dev/queue",
     )
     assert (queue.lease.name, queue.lease.namespace) == ("kubextend-queue", None)
+    assert queue.fair_queuing == "None"
 
 
 def test_everything_can_be_said_otherwise() -> None:
@@ -81,6 +82,7 @@ def test_everything_can_be_said_otherwise() -> None:
         "strategy": "StrictFIFO",
         "window": 20,
         "maxHold": "90s",
+        "fairQueuing": "ByNamespace",
         "gate": "Example_gate",
         "lease": {"name": "my.queue", "namespace": "kube-system"},
     }
@@ -94,6 +96,12 @@ QUEUE: dict[str, tuple[dict[str, Any], str, str, Any]] = {
         "strategy",
         "must be 'StrictFIFO' or 'BestEffortFIFO'",
         "FIFO",
+    ),
+    "no such turns": (
+        {"fairQueuing": "ByUser"},
+        "fairQueuing",
+        "must be 'None' or 'ByNamespace'",
+        "ByUser",
     ),
     "no window": ({"window": 0}, "window", "must be at least 1", 0),
     "a window without an end": ({"window": 10_001}, "window", "must be at most 10000", 10_001),
@@ -146,6 +154,17 @@ def test_the_queue_needs_the_kubernetes_api() -> None:
 def test_settings_of_a_queue_that_is_off_are_noted() -> None:
     loaded = parse(document(profiles=[profile(filter=named("RdmaAware"))], queue={"window": 3}))
     assert loaded.notes == ("queue: not used: no profile enables a queueSort plugin",)
+
+
+@pytest.mark.parametrize(("turns", "window"), [("ByNamespace", 1), ("None", 20)])
+def test_turns_and_a_larger_window_go_badly_together_and_alone_well(
+    turns: str, window: int
+) -> None:
+    assert parse(sorted_by(queue={"fairQueuing": turns, "window": window})).notes == ()
+    both = {"fairQueuing": "ByNamespace", "window": 20}
+    assert parse(sorted_by(queue=both)).notes == (
+        "queue.window: kube-scheduler sorts a larger window, whatever the turns of namespaces",
+    )
 
 
 def test_one_plugin_sorts_also_where_multi_point_brings_another() -> None:

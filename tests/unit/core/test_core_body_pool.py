@@ -2,7 +2,10 @@
 
 import gc
 import json
+import resource
+import sys
 import threading
+from pathlib import Path
 
 import core_world as world
 import pytest
@@ -58,6 +61,44 @@ def test_a_buffer_that_is_still_written_to_is_not_read() -> None:
         core.read_args(buffer)
     part.release()
     assert core.read_args(buffer).names_mode
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems give memory back later")
+@pytest.mark.parametrize("kept", [0, 1, 5000, 3 * MIB])
+def test_of_a_buffer_that_was_used_before_no_more_is_resident_than_is_kept(kept: int) -> None:
+    pool, size = core.BodyPool(), 48 * MIB
+    filled(pool, b"x" * size)
+    assert pool.idle_bytes >= size
+    buffer = pool.take(size)
+    with memoryview(buffer) as view:
+        view[:kept] = b"y" * kept
+        before = resident_bytes()
+        buffer.discard_behind(kept)
+        # The rest of the process may take or give some.
+        assert before - resident_bytes() > size - kept - 4 * MIB
+        view[kept : kept + 3] = b"abc"
+        assert view[: kept + 3] == b"y" * kept + b"abc"
+
+
+@pytest.mark.parametrize("kept", [0, 10, 4096, 1 << 30])
+def test_of_a_small_buffer_what_is_kept_stays(kept: int) -> None:
+    buffer = filled(core.BodyPool(), b"0123456789")
+    buffer.discard_behind(kept)
+    assert bytes(buffer)[:kept] == b"0123456789"[:kept]
+
+
+def test_of_a_buffer_that_was_read_nothing_is_discarded() -> None:
+    buffer = filled(core.BodyPool(), world.names(["n1"]))
+    args = core.read_args(buffer)
+    with pytest.raises(BufferError, match="was read"):
+        buffer.discard_behind(0)
+    assert args.nodes is not None
+    assert args.nodes.names == ["n1"]
 
 
 def test_nobody_writes_to_a_buffer_that_was_read() -> None:

@@ -9,7 +9,15 @@ from typing import Any
 from kubextend import core
 from kubextend.framework.plugin import QueuedPodInfo
 from kubextend.plugins import QOSSort
-from kubextend.queue import Order, QueueEntry, SchedulingQueue, Settings, State, Strategy
+from kubextend.queue import (
+    FairQueuing,
+    Order,
+    QueueEntry,
+    SchedulingQueue,
+    Settings,
+    State,
+    Strategy,
+)
 from kubextend.testing import pod_manifest
 from kubextend.testing.objects import pod_of
 
@@ -109,6 +117,7 @@ class Queue:
         holds: why a pod is held back, by its name.
         why_held: says so instead.
         leads: whether this replica releases pods.
+        fair_queuing: which pods take turns.
         failures: of plugins.
     """
 
@@ -118,12 +127,13 @@ class Queue:
     holds: dict[str, str] = field(default_factory=dict)
     why_held: Callable[[core.Pod], str] | None = None
     leads: Callable[[], bool] = lambda: True
+    fair_queuing: FairQueuing = FairQueuing.NONE
     clock: Clock = field(default_factory=Clock)
     failures: list[tuple[str, str, str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.queue = SchedulingQueue(
-            Settings(GATE, {OURS}, self.strategy, self.window, WINDOW_HOLD_S),
+            Settings(GATE, {OURS}, self.strategy, self.window, WINDOW_HOLD_S, self.fair_queuing),
             Order(self.plugin, lambda *what: self.failures.append(what)),
             self.why_held or (lambda made: self.holds.get(made.name, "")),
             self.clock,

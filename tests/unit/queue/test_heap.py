@@ -34,7 +34,7 @@ def entries(count: int, seed: int = 36) -> list[Entry]:
     return made
 
 
-def heap_of(rule: Rule, content: list[Entry]) -> Heap:
+def heap_of(rule: Rule, content: list[Entry]) -> Heap[Entry]:
     heap = Heap(ByNumber(rule))
     for entry in content:
         heap.push(entry)
@@ -45,8 +45,12 @@ def numbers(content: list[Entry]) -> list[int]:
     return [entry.sequence for entry in content]
 
 
-def drained(heap: Heap) -> list[int]:
-    return [heap.pop().sequence for _ in range(len(heap))]
+def drained(heap: Heap[Entry]) -> list[int]:
+    numbers = []
+    while heap:
+        numbers.append(heap.first.sequence)
+        heap.remove(heap.first)
+    return numbers
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 10, 257])
@@ -87,7 +91,7 @@ def test_what_takes_the_place_of_an_entry_that_was_taken_out_may_have_to_rise() 
 
 def test_an_empty_heap_has_no_first() -> None:
     with pytest.raises(IndexError):
-        Heap(ByNumber(lambda a, b: a < b)).pop()
+        Heap(ByNumber(lambda a, b: a < b)).first  # noqa: B018
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ class Fact:
         aside_s: until when it is set aside.
         refusals: how often it was set aside.
         free: whether the queue knows that it has no gate.
+        entered_s: since when the window waits for it.
         waited_s: until when the window waits for it.
     """
 
@@ -50,6 +51,7 @@ class Fact:
     aside_s: float = 0.0
     refusals: int = 0
     free: bool = False
+    entered_s: float = 0.0
     waited_s: float = 0.0
 
     @property
@@ -136,7 +138,14 @@ class QueueMachine(RuleBasedStateMachine):
         fact.releasing_s = None
         if not fact.free:
             fact.free = True
-            fact.waited_s = self.clock() + self.hold_s() if ours else 0.0
+            fact.entered_s = self.clock()
+            fact.waited_s = self.clock() + HOLD_S if ours else 0.0
+        self.judge(fact)
+
+    def judge(self, fact: Fact) -> None:
+        """The window waits less for a pod that kube-scheduler has tried."""
+        if fact.verdict != "SchedulingGated":
+            fact.waited_s = min(fact.waited_s, fact.entered_s + self.hold_s())
 
     def expected(self) -> list[str]:
         places = self.window - sum(map(self.holds_a_place, self.facts.values()))

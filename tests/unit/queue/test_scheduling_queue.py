@@ -200,6 +200,25 @@ def test_each_hold_in_vain_halves_the_next_one_of_the_namespace() -> None:
     assert queue.queue.next_look_s() == 60
 
 
+def test_a_short_hold_does_not_end_before_kube_scheduler_has_tried_the_pod() -> None:
+    queue = Queue(STRICT)
+    queue.observe(pod("a"), pod("b", second=1), pod("c", second=2), pod("d", second=3))
+    assert queue.release() == ["a"]
+    queue.observe(released("a", "Unschedulable"))
+    queue.clock.pass_s(60)
+    assert queue.release() == ["b"]
+    queue.clock.pass_s(29)
+    assert queue.queue.next_look_s() == 31
+    queue.observe(released("b", "Unschedulable", second=1))
+    assert queue.queue.next_look_s() == 1
+    queue.clock.pass_s(1)
+    assert queue.release() == ["c"]
+    queue.clock.pass_s(20)
+    assert queue.due() == []
+    queue.observe(released("c", "Unschedulable", second=2))
+    assert queue.release() == ["d"]
+
+
 def test_a_hold_without_a_verdict_halves_nothing() -> None:
     """kube-scheduler is down: it has said nothing of the pods."""
     queue = Queue(STRICT)

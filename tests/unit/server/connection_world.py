@@ -11,6 +11,7 @@ from uvicorn.server import ServerState
 
 from kubextend.server import Deadlines
 from kubextend.server.connection.http_connection import ConnectionSettings, HttpConnection
+from kubextend.server.connection.limits import BytesInFlight
 
 T = TypeVar("T")
 KEEP_ALIVE_S = 120
@@ -194,6 +195,7 @@ def protocol(
     settings = ConnectionSettings(
         app,
         deadlines or Deadlines(),
+        more.pop("in_flight", None) or BytesInFlight(1 << 30),
         KEEP_ALIVE_S,
         more.pop("most_connections", 1),
         is_draining=lambda: False,

@@ -29,6 +29,7 @@ from uvicorn.server import ServerState
 from kubextend.server import Deadlines
 from kubextend.server.connection.asgi_extension import connection_of
 from kubextend.server.connection.http_connection import HttpConnection
+from kubextend.server.connection.limits import BytesInFlight
 
 PACE = 1000
 READING_PACE = 64_000
@@ -37,6 +38,7 @@ TOO_LATE = b"HTTP/1.1 408 "
 BAD_REQUEST = b"HTTP/1.1 400 "
 TOO_LARGE = b"HTTP/1.1 431 "
 HALF_A_HEAD = b"POST /filter HT"
+CHUNKED = b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class Held:
@@ -257,7 +259,7 @@ async def fills(scope: Scope, _receive: Receive, send: Send) -> None:
     assert connection is not None
     body = bytearray(int(dict(scope["headers"])[b"content-length"]))
     try:
-        await connection.fill(memoryview(body))
+        await connection.fill(memoryview(body), lambda _received: None)
     except ClientDisconnect:
         return
     await answer(send, Echo.of(scope["path"], len(body)))
@@ -423,7 +425,7 @@ def test_a_client_that_hangs_up_is_noticed_though_its_large_body_came_with_the_h
         async def app(scope: Scope, receive: Receive, _send: Send) -> None:
             connection = connection_of(scope)
             assert connection is not None
-            await connection.fill(memoryview(bytearray(size)))
+            await connection.fill(memoryview(bytearray(size)), lambda _received: None)
             while (await receive())["type"] != "http.disconnect":
                 pass
             gone.set()
@@ -507,7 +509,132 @@ def test_what_cannot_be_read_is_refused_when_what_came_before_it_is_answered(
     on_turned_clock(scenario())
 
 
-CHUNKED = b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+@pytest.mark.parametrize(
+    ("fields", "status", "said"),
+    [
+        (b"", b"400", b"one Host field"),
+        (b"Host: x\r\nHost: x\r\n", b"400", b"one Host field"),
+        (b"Host: x\r\nTransfer-Encoding: gzip\r\n", b"501", b"other than chunked"),
+        (b"Host: x\r\nTransfer-Encoding: gzip, chunked\r\n", b"501", b"other than chunked"),
+        (b"Host: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n", b"400", b"no valid"),
+        (b"Host: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n", b"400", b"no valid"),
+    ],
+)
+def test_a_head_that_a_proxy_may_read_otherwise_is_refused(
+    fields: bytes, status: bytes, said: bytes
+) -> None:
+    """RFC 9112, 3.2, 6.1 and 6.3."""
+
+    async def scenario() -> None:
+        app, refused = Held(), []
+        wire = connected(app, refused=refused)
+        await wire.send(b"POST /a HTTP/1.1\r\n" + fields + b"\r\n", b"0\r\n\r\n")
+        assert wire.received.startswith(b"HTTP/1.1 %b " % status)
+        assert said in wire.received
+        assert (wire.closed, app.asked, refused) == (True, [], [int(status)])
+
+    on_turned_clock(scenario())
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"GET /a HTTP/1.0\r\n\r\n", b"GET /a\r\n\r\n", CHUNKED.replace(b"chunked", b"Chunked")],
+    ids=["HTTP/1.0", "HTTP/0.9", "capitals"],
+)
+def test_old_clients_name_no_host_and_codings_have_any_case(head: bytes) -> None:
+    async def scenario() -> None:
+        wire = connected(Echo())
+        await wire.send(head, b"0\r\n\r\n")
+        assert wire.received.startswith(b"HTTP/1.1 200 ")
+
+    on_turned_clock(scenario())
+
+
+# What all connections hold together.
+
+FREE_BYTES = 4 * 1024
+
+
+def head_of(size: int, path: str = "/a") -> bytes:
+    """A head that counts as so many bytes: each of its two fields 200 bytes more than its text."""
+    head = b"GET %b HTTP/1.1\r\nHost: x\r\nX: %b\r\n\r\n"
+    counted = len(path) + len("HostxX") + 2 * 200
+    return head % (path.encode(), b"x" * (size - counted))
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_heads_of_all_connections_count_together_until_they_are_answered(complete: bool) -> None:
+    most = 100_000
+
+    async def scenario() -> None:
+        app = Held()
+        more: dict[str, Any] = {"most_connections": 100, "in_flight": BytesInFlight(most)}
+        held = [connected(app, **more) for _ in range(5)]
+        for wire in held[:4]:
+            head = head_of(20_000 + FREE_BYTES)
+            await wire.send(head if complete else head[:-2])
+        before = more["in_flight"].count
+        assert 4 * 19_000 <= before <= 4 * 21_000
+        # The fifth is one too many, and nobody else notices.
+        await held[4].send(head_of(40_000))
+        assert held[4].received.startswith(b"HTTP/1.1 503 ")
+        assert b"retry-after: 1\r\n" in held[4].received
+        assert held[4].closed
+        assert more["in_flight"].count == before
+        # A probe holds next to nothing.
+        app.go["/livez"].set()
+        probe = connected(app, **more)
+        await probe.send(get("/livez"))
+        assert probe.received.startswith(b"HTTP/1.1 200 ")
+        await held[0].leave()
+        app.go["/a"].set()
+        await held[1].send(b"" if complete else b"\r\n")
+        assert more["in_flight"].count <= before // 2 + (before if not complete else 0)
+        for wire in held:
+            await wire.leave()
+        assert more["in_flight"].count == 0
+
+    on_turned_clock(scenario())
+
+
+def test_requests_that_wait_count_with_their_bodies_until_their_turn() -> None:
+    async def scenario() -> None:
+        app = Held()
+        in_flight = BytesInFlight(100_000)
+        wire = connected(app, in_flight=in_flight)
+        waiting = post("/waits", 30_000) + b"x" * 30_000
+        await wire.send(get("/held") + waiting * 2)
+        assert 60_000 - FREE_BYTES < in_flight.count < 65_000
+        app.go["/held"].set()
+        await settled()
+        # The application has the first of the bodies by now.
+        assert 30_000 - FREE_BYTES < in_flight.count < 35_000
+        app.go["/waits"].set()
+        await settled()
+        assert wire.received.count(b"HTTP/1.1 200 ") == 3
+        assert in_flight.count == 0
+
+    on_turned_clock(scenario())
+
+
+def test_who_asks_ahead_more_than_there_is_room_for_is_refused_in_turn() -> None:
+    async def scenario() -> None:
+        app = Held()
+        in_flight = BytesInFlight(50_000)
+        wire = connected(app, in_flight=in_flight)
+        waiting = post("/waits", 30_000) + b"x" * 30_000
+        await wire.send(get("/held") + waiting * 2)
+        for path in ("/held", "/waits"):
+            app.go[path].set()
+        await settled()
+        assert [part[:3] for part in wire.received.split(b"HTTP/1.1 ")[1:]] == [
+            b"200",
+            b"200",
+            b"503",
+        ]
+        assert (wire.closed, in_flight.count) == (True, 0)
+
+    on_turned_clock(scenario())
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What our own server offers an application beyond ASGI: large bodies and client certificates."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from starlette.types import Scope
@@ -14,13 +14,14 @@ CONNECTION: Final = "kubextend.connection"
 class Connection(Protocol):
     """The connection of a request that is being answered."""
 
-    async def fill(self, buffer: memoryview) -> None:
+    async def fill(self, buffer: memoryview, on_received: Callable[[int], None]) -> None:
         """Fill the buffer with the body of the request, read past the parser.
 
         To be awaited at most once, and before ``receive``.
 
         Args:
             buffer: as long as the body.
+            on_received: called with the bytes of the body that have come by now, after each read.
 
         Raises: ClientDisconnect: the client went away before the end of the body.
         """

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope
 
 from kubextend import core
 from kubextend.server.connection.asgi_extension import Connection, connection_of
-from kubextend.server.connection.limits import Share
+from kubextend.server.connection.limits import BytesInFlight, Share
 from kubextend.server.reply import RefusedError
 from kubextend.verbs.answer import Body
 
@@ -24,6 +24,8 @@ _MOST_TYPE_CHARS: Final = 256
 
 # From this size on it is quicker to read past the parser, which cuts and copies a body.
 _LARGE_BYTES: Final = 64 * 1024
+# A read is counted after it came, so this is how much may be held beyond the limit.
+_MOST_READ_BYTES: Final = 1024 * 1024
 
 
 class BodyReader:
@@ -45,39 +47,40 @@ class BodyReader:
 
         Raises:
             RefusedError: 415 for another type or a compressed body; 413 above the limit; 503 where
-                too much is in flight. A body of declared length is refused before it is read.
+                too much is in flight. A body of declared length is refused before it is read if
+                there is no room for the body then; any body while it comes, if there is none left.
             ClientDisconnect: the client went away.
         """
         headers = dict(scope["headers"])
         if headers.get(b"content-type") != _JSON or b"content-encoding" in headers:
             _check_type(Headers(scope=scope))
-        declared = headers.get(b"content-length")
-        if declared is None:
-            return await self._read_pieces(receive, share)
-        length = int(declared)
+        length = int(headers.get(b"content-length", 0))
         if length > self._most_bytes:
             raise self._too_large()
-        if share is not None:
-            share.take(length)
-        if length >= _LARGE_BYTES and self._pool is not None:
-            connection = connection_of(scope)
-            if connection is not None:
-                return await _read_at_once(connection, self._pool.take(length))
-        return await self._read_pieces(receive, None)
+        share = share or Share(BytesInFlight(self._most_bytes))
+        try:
+            if length >= _LARGE_BYTES and self._pool is not None:
+                connection = connection_of(scope)
+                if connection is not None:
+                    return await _read_at_once(connection, share.lend(length, self._pool), share)
+            share.require(length)
+            return await self._read_pieces(receive, share)
+        finally:
+            share.end()
 
-    async def _read_pieces(self, receive: Receive, share: Share | None) -> bytes:
-        """Return a body that is counted, where there is a share, as its pieces come."""
+    async def _read_pieces(self, receive: Receive, share: Share) -> bytes:
+        """Return a body that is counted as its pieces come."""
         # Joining a list of pieces would hold all of the body twice.
         whole = BytesIO()
-        more = True
-        while more:
+        while True:
             piece, more = await _piece(receive)
             if whole.tell() + len(piece) > self._most_bytes:
                 raise self._too_large()
-            if share is not None:
-                share.take(len(piece))
+            share.take(len(piece))
             whole.write(piece)
-        return whole.getvalue()
+            if not more:
+                return whole.getvalue()
+            share.begin()
 
     def _too_large(self) -> RefusedError:
         set_by = f" ({self._limit})" if self._limit else ""
@@ -91,6 +94,7 @@ class BodyReceiver(asyncio.BufferedProtocol):
         protocol: told of everything that is not about reading.
         buffer: as long as the body; no byte behind the body is read.
         received: bytes of the body that are in the buffer already; counts on, as an attribute.
+        on_received: called with ``received`` after each read.
         on_complete: called when the buffer is full, before anything else is read.
     """
 
@@ -99,9 +103,11 @@ class BodyReceiver(asyncio.BufferedProtocol):
         protocol: asyncio.Protocol,
         buffer: memoryview,
         received: int,
+        on_received: Callable[[int], None],
         on_complete: Callable[[], None],
     ) -> None:
         self.received = received
+        self._on_received = on_received
         self._protocol = protocol
         self._rest = buffer[received:]
         self._on_complete = on_complete
@@ -121,14 +127,15 @@ class BodyReceiver(asyncio.BufferedProtocol):
             raise ClientDisconnect
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return the part of the buffer that is still to be filled."""
+        """Return some of the buffer that is still to be filled."""
         del sizehint
-        return self._rest
+        return self._rest[:_MOST_READ_BYTES]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Record ``nbytes`` received, and hand over the body when it is complete."""
         self.received += nbytes
         self._rest = self._rest[nbytes:]
+        self._on_received(self.received)
         if not self._rest:
             self._on_complete()
             self._settle(complete=True)
@@ -154,9 +161,11 @@ class BodyReceiver(asyncio.BufferedProtocol):
             self._complete.set_result(complete)
 
 
-async def _read_at_once(connection: Connection, body: core.BodyBuffer) -> core.BodyBuffer:
+async def _read_at_once(
+    connection: Connection, body: core.BodyBuffer, share: Share
+) -> core.BodyBuffer:
     with memoryview(body) as view:
-        await connection.fill(view)
+        await connection.fill(view, share.came)
     return body
 
 

@@ -52,6 +52,7 @@ class Exchange:
         keep_alive: whether the client may ask again on the connection; also an attribute.
         expects_continue: whether the client waits for 100 Continue before it sends the body.
         is_chunked: whether the end of the body is known only when it comes.
+        held_bytes: what the connection counts for the request; also an attribute.
 
     Attributes:
         answer: how far the answer is.
@@ -71,10 +72,11 @@ class Exchange:
         "_unsent_bytes",
         "answer",
         "body_is_complete",
+        "held_bytes",
         "keep_alive",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what the head says of the connection
         self,
         carrier: Carrier,
         app: ASGIApp,
@@ -83,6 +85,7 @@ class Exchange:
         keep_alive: bool,
         expects_continue: bool = False,
         is_chunked: bool = False,
+        held_bytes: int = 0,
     ) -> None:
         self._carrier = carrier
         self._app = app
@@ -96,6 +99,7 @@ class Exchange:
         self.answer = Answer.DUE
         self.body_is_complete = False
         self.keep_alive = keep_alive
+        self.held_bytes = held_bytes
         # None: the answer is as long as the application makes it.
         self._unsent_bytes: int | None = 0
 

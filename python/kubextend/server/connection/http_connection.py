@@ -22,7 +22,12 @@ from kubextend.server.connection.asgi_extension import CONNECTION
 from kubextend.server.connection.body_reader import BodyReceiver
 from kubextend.server.connection.deadlines import Deadline, Deadlines
 from kubextend.server.connection.exchange import Exchange
-from kubextend.server.connection.limits import MOST_FRAMING_BYTES, MOST_HEAD_BYTES, RequestBytes
+from kubextend.server.connection.limits import (
+    MOST_FRAMING_BYTES,
+    MOST_HEAD_BYTES,
+    BytesInFlight,
+    RequestBytes,
+)
 from kubextend.server.connection.state import Answer, Reading
 from kubextend.server.reply import RefusedError, refuse
 
@@ -39,6 +44,8 @@ _TOO_MUCH_FRAMING: Final = (
     " send larger chunks"
 )
 _NOT_HTTP: Final = "what was sent is no valid HTTP request"
+_NOT_ONE_HOST: Final = "a request needs one Host field, and no second one"
+_OTHER_CODING: Final = "no Transfer-Encoding other than chunked is taken"
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 
 
@@ -49,6 +56,7 @@ class ConnectionSettings:
     Attributes:
         app: the ASGI application that answers.
         deadlines: how long a client may take.
+        in_flight: counts the bytes that requests hold.
         keep_alive_s: how long an idle connection stays.
         most_connections: one more takes the place of the one that is idle for the longest time,
             or is closed at once if none is idle.
@@ -60,6 +68,7 @@ class ConnectionSettings:
 
     app: ASGIApp
     deadlines: Deadlines
+    in_flight: BytesInFlight
     keep_alive_s: float
     most_connections: int
     is_draining: Callable[[], bool]
@@ -110,7 +119,7 @@ class HttpConnection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._reading = Reading.REQUEST
         self._reading_is_paused = False
-        self._bytes = RequestBytes()
+        self._bytes = RequestBytes(settings.in_flight)
         self._target = b""
         self._headers: list[tuple[bytes, bytes]] = []
         # The first is being answered, the others wait for their turn.
@@ -142,19 +151,18 @@ class HttpConnection(asyncio.Protocol):
             self._settings.on_full()
             idle = self._settings.idle
             (next(iter(idle)) if idle else self).give_place()
-        if self._reading is not Reading.NOTHING:
-            self._settings.idle[self] = None
+        self._note_idle()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell every exchange that the client is gone."""
         del exc
         self._server.connections.discard(self)
-        self._settings.idle.pop(self, None)
-        for deadline in (self._idle_deadline, self._request_deadline, self._answer_deadline):
+        self._end_part(Reading.NOTHING)
+        for deadline in (self._idle_deadline, self._answer_deadline):
             deadline.cancel()
         for exchange in self._exchanges:
             exchange.withdraw()
-        self._reading = Reading.NOTHING
+            self._bytes.let_go(exchange.held_bytes)
         self._release_writers()
         # All of these refer to this object, which only a garbage collection would free otherwise.
         self._exchanges.clear()
@@ -169,12 +177,15 @@ class HttpConnection(asyncio.Protocol):
         self._bytes.read(len(data))
         try:
             self._parser.feed_data(data)
+            self._check_incomplete_request()
         except httptools.HttpParserUpgrade:
             # Nothing is read any more, as nobody can tell which protocol follows.
             pass
-        except httptools.HttpParserError:
-            self._refuse(HTTPStatus.BAD_REQUEST, _NOT_HTTP)
-        self._check_incomplete_request()
+        except httptools.HttpParserError as error:
+            cause = error.__context__
+            self._refuse(cause if isinstance(cause, RefusedError) else RefusedError(400, _NOT_HTTP))
+        except RefusedError as error:
+            self._refuse(error)
 
     def pause_writing(self) -> None:
         """Give the client a deadline to read the answer, of which too much is unread."""
@@ -210,33 +221,32 @@ class HttpConnection(asyncio.Protocol):
         """Keep a field of the head; drop a trailer, since no application reads any."""
         in_head = self._reading is Reading.HEAD
         self._bytes.field(name, value)
-        if self._bytes.fields_are_too_large(self._target):
-            message = _HEAD_TOO_LARGE if in_head else _TOO_MUCH_FRAMING
-            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, message)
-            raise httptools.HttpParserError
+        if self._bytes.head_bytes(self._target) > MOST_HEAD_BYTES:
+            raise RefusedError(431, _HEAD_TOO_LARGE if in_head else _TOO_MUCH_FRAMING)
         if in_head:
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """Give the request its place among those that are to be answered."""
-        if self._bytes.fields_are_too_large(self._target):
-            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _HEAD_TOO_LARGE)
-            raise httptools.HttpParserError
+        head_bytes = self._bytes.head_bytes(self._target)
+        if head_bytes > MOST_HEAD_BYTES:
+            raise RefusedError(431, _HEAD_TOO_LARGE)
         if len(self._exchanges) > _MOST_WAITING:
             # A client that asks without reading would not read a refusal in its turn either.
-            self._reading = Reading.NOTHING
+            self._end_part(Reading.NOTHING)
             self._settings.on_refused(HTTPStatus.BAD_REQUEST)
             self._transport.abort()
             raise httptools.HttpParserError
+        exchange = self._exchange(self._scope(), head_bytes)
         self._end_part(Reading.BODY)
-        self._incoming = self._exchange(self._scope())
-        self._enqueue(self._incoming)
+        self._bytes.hold(head_bytes)
+        self._incoming = exchange
+        self._enqueue(exchange)
 
     def on_chunk_header(self) -> None:
         """Refuse a body of too many small chunks: each costs time, however small it is."""
         if self._reading is Reading.BODY and not self._bytes.chunk():
-            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, _TOO_MUCH_FRAMING)
-            raise httptools.HttpParserError
+            raise RefusedError(431, _TOO_MUCH_FRAMING)
 
     def on_body(self, body: bytes) -> None:
         """Keep a piece of the body, or drop it if the request is answered already.
@@ -249,6 +259,9 @@ class HttpConnection(asyncio.Protocol):
             if not self._bytes.drop(len(body)):
                 self._transport.close()
             return
+        if exchange is not self._exchanges[0]:
+            self._bytes.hold(len(body))
+            exchange.held_bytes += len(body)
         exchange.add_body(body)
         self.read_on()
 
@@ -260,7 +273,6 @@ class HttpConnection(asyncio.Protocol):
             return
         self._end_part(Reading.REQUEST if exchange.keep_alive else Reading.NOTHING)
         exchange.complete_body()
-        self._note_idle()
 
     # What uvicorn and the service call.
 
@@ -308,11 +320,12 @@ class HttpConnection(asyncio.Protocol):
     def answered(self) -> None:
         """Forget the first exchange, which is complete, and let the next one be answered."""
         exchange = self._exchanges.pop(0)
+        self._bytes.let_go(exchange.held_bytes)
         self._last_active_s = self._loop.time()
         if self._writable is None:
             self._end_answer_deadline()
         if not exchange.keep_alive:
-            self._reading = Reading.NOTHING
+            self._end_part(Reading.NOTHING)
             self._transport.close()
         elif self._exchanges and not self._transport.is_closing():
             self._start(self._exchanges[0])
@@ -323,8 +336,12 @@ class HttpConnection(asyncio.Protocol):
         """Return the client's certificate as ``ssl.SSLSocket.getpeercert`` does."""
         return self._transport.get_extra_info("peercert")
 
-    async def fill(self, buffer: memoryview) -> None:
+    async def fill(self, buffer: memoryview, on_received: Callable[[int], None]) -> None:
         """Fill the buffer with the body of the request that is being answered.
+
+        Args:
+            buffer: as long as the body.
+            on_received: called with the bytes of the body that have come by now, after each read.
 
         Raises: ClientDisconnect: the client went away before the end of the body.
         """
@@ -333,15 +350,18 @@ class HttpConnection(asyncio.Protocol):
         exchange = self._exchanges[0]
         begun = exchange.take_body()
         buffer[: len(begun)] = begun
+        on_received(len(begun))
         if not exchange.body_is_complete:
             if exchange is not self._incoming:
                 # The first of the connection is the refusal of the request by now.
                 raise ClientDisconnect
             exchange.allow_body()
-            await self._receive_body(exchange, buffer, len(begun))
+            await self._receive_body(
+                exchange,
+                BodyReceiver(self, buffer, len(begun), on_received, self._body_is_received),
+            )
 
-    async def _receive_body(self, exchange: Exchange, buffer: memoryview, received: int) -> None:
-        receiver = BodyReceiver(self, buffer, received, self._body_is_received)
+    async def _receive_body(self, exchange: Exchange, receiver: BodyReceiver) -> None:
         self._body_receiver = receiver
         self._transport.set_protocol(receiver)
         self.read_on()
@@ -349,8 +369,7 @@ class HttpConnection(asyncio.Protocol):
             await receiver.wait()
         except asyncio.CancelledError:
             # No parser knows where the rest of the body ends.
-            self._reading = Reading.NOTHING
-            self._request_deadline.cancel()
+            self._end_part(Reading.NOTHING)
             exchange.keep_alive = False
             self._transport.set_protocol(self)
             raise
@@ -382,51 +401,72 @@ class HttpConnection(asyncio.Protocol):
             CONNECTION: self,
         }
 
-    def _exchange(self, scope: Scope) -> Exchange:
+    def _exchange(self, scope: Scope, head_bytes: int) -> Exchange:
+        """Return the exchange of the request whose head has come.
+
+        Raises: RefusedError: 400 without one host (RFC 9112, 3.2); 501 where nobody can read the
+            body (RFC 9112, 6.1).
+        """
+        names = [name for name, _ in self._headers]
+        is_new = scope["http_version"] == "1.1"
+        hosts = names.count(b"host")
+        if hosts > 1 or (is_new and not hosts):
+            raise RefusedError(400, _NOT_ONE_HOST)
+        is_chunked = b"transfer-encoding" in names
+        if is_chunked and self._fields(b"transfer-encoding") != [b"chunked"]:
+            raise RefusedError(501, _OTHER_CODING)
         return Exchange(
             self,
             self._settings.app,
             scope,
             keep_alive=(
-                scope["http_version"] == "1.1"
+                is_new
                 and self._parser.should_keep_alive()
                 and not self._parser.should_upgrade()
                 and not self._settings.is_draining()
             ),
-            expects_continue=scope["http_version"] == "1.1"
-            and any(
-                name == b"expect" and value.lower() == b"100-continue"
-                for name, value in self._headers
-            ),
-            is_chunked=any(name == b"transfer-encoding" for name, _ in self._headers),
+            expects_continue=is_new
+            and b"expect" in names
+            and b"100-continue" in self._fields(b"expect"),
+            is_chunked=is_chunked,
+            held_bytes=head_bytes,
         )
+
+    def _fields(self, wanted: bytes) -> list[bytes]:
+        return [value.lower() for name, value in self._headers if name == wanted]
 
     def _enqueue(self, exchange: Exchange) -> None:
         self._exchanges.append(exchange)
-        self._settings.idle.pop(self, None)
         if len(self._exchanges) == 1:
             self._start(exchange)
         self.read_on()
 
     def _start(self, exchange: Exchange) -> None:
+        # What came of a body that waited is counted by whoever takes the body.
+        waited = exchange.untaken_bytes
+        exchange.held_bytes -= waited
+        self._bytes.let_go(waited)
         task = self._loop.create_task(exchange.run())
         self._server.tasks.add(task)
         task.add_done_callback(self._server.tasks.discard)
 
-    def _refuse(self, status: HTTPStatus, message: str) -> None:
+    def _refuse(self, error: RefusedError) -> None:
         """Refuse what is being read in its turn, and read nothing after it."""
         if self._reading is Reading.NOTHING:
             return
-        self._reading = Reading.NOTHING
-        self._request_deadline.cancel()
-        self._settings.on_refused(status)
+        # Nothing is kept of what cannot be read.
+        self._parser = httptools.HttpRequestParser(self)
+        self._headers = []
+        self._end_part(Reading.NOTHING)
+        self._settings.on_refused(HTTPStatus(error.status))
         if self._answer_is_begun():
             self._end_in_answer()
             return
         if self._incoming is not None:
+            self._incoming.withdraw()
+            self._bytes.let_go(self._incoming.held_bytes)
             self._incoming = None
-            self._exchanges.pop().withdraw()
-        error = RefusedError(status, message)
+            self._exchanges.pop()
         scope = {"type": "http", "method": "", "path": "", "headers": []}
 
         async def refusal(_scope: Scope, _receive: object, send: Any) -> None:
@@ -451,8 +491,13 @@ class HttpConnection(asyncio.Protocol):
         self._reading = next_part
         self._bytes.end_part()
         self._request_deadline.cancel()
+        self._note_idle()
 
     def _check_incomplete_request(self) -> None:
+        """Start the deadline of an incomplete request.
+
+        Raises: RefusedError: 431 or 503; too much came of its head or its framing.
+        """
         if self._reading is Reading.NOTHING:
             return
         if self._reading is Reading.REQUEST and self._bytes.has_framing:
@@ -460,9 +505,9 @@ class HttpConnection(asyncio.Protocol):
             self._reading = Reading.HEAD
         if self._bytes.framing_is_too_large:
             in_head = self._reading is Reading.HEAD
-            message = _HEAD_TOO_LARGE if in_head else _TOO_MUCH_FRAMING
-            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, message)
-        elif self._reading is not Reading.REQUEST:
+            raise RefusedError(431, _HEAD_TOO_LARGE if in_head else _TOO_MUCH_FRAMING)
+        self._bytes.count_held()
+        if self._reading is not Reading.REQUEST:
             self._begin_request_deadline()
 
     def _begin_request_deadline(self) -> None:
@@ -485,18 +530,19 @@ class HttpConnection(asyncio.Protocol):
             self._transport.abort()
         else:
             message = _HEAD_TOO_SLOW if self._reading is Reading.HEAD else _BODY_TOO_SLOW
-            self._refuse(HTTPStatus.REQUEST_TIMEOUT, message)
+            self._refuse(RefusedError(408, message))
 
     def _note_idle(self) -> None:
         """Count the connection as idle, from now, if no request whose head came is under way."""
         if self._reading in {Reading.REQUEST, Reading.HEAD} and not self._exchanges:
             self._settings.idle[self] = None
+        else:
+            self._settings.idle.pop(self, None)
 
     def give_place(self) -> None:
         """End the connection in favour of others, and count it no longer."""
-        self._reading = Reading.NOTHING
+        self._end_part(Reading.NOTHING)
         self._server.connections.discard(self)
-        self._settings.idle.pop(self, None)
         self._transport.abort()
 
     def _end_idle(self) -> None:

@@ -1,0 +1,149 @@
+"""Ready pods in flows that take turns, so that no flow waits for all pods of another.
+
+A flow has the pods of one namespace, or every pod. The flow whose pods have used the least time is
+next. A flow that had no pod for a while begins at what the flow of the last release had used, so
+nobody saves up turns.
+
+Source: Goyal, Vin and Cheng, Start-time Fair Queuing (SIGCOMM 1996); kube-apiserver's priority and
+fairness does the same with requests: k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cmp_to_key
+from typing import Final
+
+from kubextend.queue.entry import Entry
+from kubextend.queue.heap import Before, Heap
+
+__all__ = ["FairQueue"]
+
+RELEASE_S: Final = 1 / 128
+"""What a release counts in advance, about the time of the quickest: without it all free places of a
+window would go to one flow."""
+
+
+@dataclass(slots=True, eq=False)
+class _Flow:
+    """The ready pods of one flow.
+
+    Attributes:
+        pods: the pods, in the order of the plugin.
+        used_s: the seconds that the flow has used.
+    """
+
+    pods: Heap[Entry]
+    used_s: float
+
+
+class FairQueue:
+    """Ready pods in the order of their turns.
+
+    Of flows that have used equally much, the one goes first whose first pod goes first. A change of
+    a pod or a release takes time that grows as the logarithm of the number of pods.
+
+    Args:
+        order: the order of pods.
+        flow_of: returns the name of a pod's flow, always the same one for a pod.
+    """
+
+    def __init__(self, order: Before[Entry], flow_of: Callable[[Entry], str]) -> None:
+        self._order = order
+        self._flow_of = flow_of
+        # While any pod is ready: the flows with ready pods, and the flows that have used time.
+        self._flows: dict[str, _Flow] = {}
+        # The flows with ready pods.
+        self._turns = Heap(_Turns(order))
+        # What a flow has used that begins now.
+        self._begins_s = 0.0
+        self._size = 0
+
+    def __len__(self) -> int:
+        """Return the number of pods; any thread may call."""
+        return self._size
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Iterate over the pods in no order."""
+        return (entry for flow in self._turns for entry in flow.pods)
+
+    def push(self, entry: Entry) -> None:
+        """Put the pod into its place, once; push a changed pod again."""
+        flow = self._flow(entry)
+        if not flow.pods:
+            flow.used_s = max(flow.used_s, self._begins_s)
+        before = len(flow.pods)
+        flow.pods.push(entry)
+        self._size += len(flow.pods) - before
+        self._turns.push(flow)
+
+    def pop(self) -> Entry:
+        """Remove and return the pod whose turn it is.
+
+        Raises: IndexError: there is no pod.
+        """
+        entry = self._turns.first.pods.first
+        self.remove(entry)
+        return entry
+
+    def remove(self, entry: Entry) -> None:
+        """Remove the pod; do nothing if it is not there."""
+        flow = self._flows.get(self._flow_of(entry))
+        if flow is not None:
+            before = len(flow.pods)
+            flow.pods.remove(entry)
+            self._size += len(flow.pods) - before
+            self._moved(flow)
+
+    def release(self, entry: Entry) -> None:
+        """Count the release of a pod: later flows begin at what the pod's flow had used."""
+        self._begins_s = max(self._begins_s, self._flow(entry).used_s)
+        self.charge(entry, RELEASE_S)
+
+    def charge(self, entry: Entry, seconds: float) -> None:
+        """Count seconds that the flow of a pod used; the pod need not be there any more."""
+        flow = self._flow(entry)
+        flow.used_s += seconds
+        self._moved(flow)
+
+    def ordered(self) -> list[Entry]:
+        """Return every pod in the order of release if each release takes equally long."""
+        turns = [
+            (flow.used_s + turn * RELEASE_S, entry)
+            for flow in self._turns
+            for turn, entry in enumerate(flow.pods.ordered())
+        ]
+
+        def compared(a: tuple[float, Entry], b: tuple[float, Entry]) -> int:
+            before = a[0] < b[0] if a[0] != b[0] else self._order.before(a[1], b[1])
+            return -1 if before else 1
+
+        return [entry for _, entry in sorted(turns, key=cmp_to_key(compared))]
+
+    def _flow(self, entry: Entry) -> _Flow:
+        name = self._flow_of(entry)
+        flow = self._flows.get(name)
+        if flow is None:
+            flow = self._flows[name] = _Flow(Heap(self._order), self._begins_s)
+        return flow
+
+    def _moved(self, flow: _Flow) -> None:
+        """Find the place of a flow that changed, and forget what was used once no pod is ready."""
+        if flow.pods:
+            self._turns.push(flow)
+        else:
+            self._turns.remove(flow)
+        if not self._turns:
+            self._begins_s = max(flow.used_s for flow in self._flows.values())
+            self._flows.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class _Turns:
+    """The order of flows with pods: by the time that they used, then by their first pods."""
+
+    pods: Before[Entry]
+
+    def before(self, a: _Flow, b: _Flow, /) -> bool:
+        if a.used_s != b.used_s:
+            return a.used_s < b.used_s
+        return self.pods.before(a.pods.first, b.pods.first)

@@ -1,0 +1,202 @@
+"""A cluster in simulated time: a tenant who makes pods of every harmful kind, and a neighbour.
+
+kube-scheduler works on one pod at a time, in its own order, and kube-apiserver on one patch. The
+tenant makes more pods than kube-scheduler can place. Nothing here is random and nothing waits.
+"""
+
+import heapq
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from queue_world import WINDOW_HOLD_S, Clock, Queue, pod, released
+
+from kubextend.plugins import PrioritySort
+from kubextend.queue import FairQueuing, Strategy
+
+PATCH_S = 0.02
+ATTEMPT_S = 0.1
+# What the ungater waits between its attempts at a pod that is refused: all such pods together have
+# five attempts more in five minutes.
+PAUSES_S = (0.2, 0.4, 0.8, 1.6, 2.0)
+ATTEMPT_AGAIN_EVERY_S = 60.0
+TENANT, NEIGHBOUR = "tenant", "neighbour"
+
+
+class Outcome(Enum):
+    """What becomes of a pod."""
+
+    BOUND = auto()
+    HELD_IN_PERMIT = auto()
+    UNSCHEDULABLE = auto()
+    UNPATCHABLE = auto()
+
+
+@dataclass
+class Made:
+    """A pod that was made.
+
+    Attributes:
+        name: the name of the pod.
+        namespace: its namespace.
+        outcome: what becomes of it.
+        priority: its priority.
+        created_s: when it was created.
+        bound: whether it is bound.
+    """
+
+    name: str
+    namespace: str
+    outcome: Outcome
+    priority: int
+    created_s: float
+    bound: bool = False
+
+    @property
+    def fields(self) -> dict[str, object]:
+        return {
+            "namespace": self.namespace,
+            "priority": self.priority,
+            "second": int(self.created_s),
+        }
+
+
+@dataclass
+class Simulation:
+    """What happens, one event after the other.
+
+    Attributes:
+        strategy: of the queue.
+        fair_queuing: of the queue.
+        window: of the queue.
+        seconds: for how long pods are made.
+        waited_s: how long each pod of the neighbour waited until it was bound.
+    """
+
+    strategy: Strategy
+    fair_queuing: FairQueuing
+    window: int = 1
+    seconds: float = 600.0
+    waited_s: list[float] = field(default_factory=list)
+    _made: dict[str, Made] = field(default_factory=dict)
+    _events: list[tuple[float, int, Callable[[], object]]] = field(default_factory=list)
+    _active: list[tuple[int, float, int, Made]] = field(default_factory=list)
+    _busy: bool = False
+    _attempts: float = len(PAUSES_S)
+    _attempts_at_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._clock = Clock(0.0)
+        self._numbers = itertools.count()
+        self._queue = Queue(
+            self.strategy,
+            self.window,
+            PrioritySort(),
+            clock=self._clock,
+            fair_queuing=self.fair_queuing,
+        ).queue
+
+    def run(self) -> list[float]:
+        """Return how long the neighbour's pods waited until they were bound or the end came."""
+        makers = (
+            (0.19, TENANT, Outcome.UNSCHEDULABLE, 0),
+            (0.31, TENANT, Outcome.HELD_IN_PERMIT, 1000),
+            (6.0, TENANT, Outcome.UNSCHEDULABLE, 2_000_001_000),
+            (0.5, TENANT, Outcome.BOUND, 1000),
+            (15.0, TENANT, Outcome.UNPATCHABLE, 0),
+            (1.0, NEIGHBOUR, Outcome.BOUND, 0),
+        )
+        for every_s, namespace, outcome, priority in makers:
+            for number in range(1, int(self.seconds / every_s)):
+                make = self._maker(namespace, outcome, priority)
+                self._at(number * every_s, make)
+        look_s: float | None = None
+        end_s = self.seconds + WINDOW_HOLD_S
+        while (self._events or look_s is not None) and self._clock() < end_s:
+            if look_s is not None and (
+                not self._events or self._clock() + look_s < self._events[0][0]
+            ):
+                self._clock.pass_s(look_s)
+            else:
+                self._clock.now_s, _, event = heapq.heappop(self._events)
+                event()
+            self._release()
+            look_s = self._queue.next_look_s()
+        late_s = [
+            self._clock() - made.created_s
+            for made in self._made.values()
+            if made.namespace == NEIGHBOUR and not made.bound
+        ]
+        return sorted([*self.waited_s, *late_s])
+
+    def _at(self, now_s: float, event: Callable[[], object]) -> None:
+        heapq.heappush(self._events, (now_s, next(self._numbers), event))
+
+    def _after(self, seconds: float, event: Callable[[], object]) -> None:
+        self._at(self._clock() + seconds, event)
+
+    def _maker(self, namespace: str, outcome: Outcome, priority: int) -> Callable[[], None]:
+        def make() -> None:
+            name = f"p{next(self._numbers)}"
+            made = Made(name, namespace, outcome, priority, self._clock())
+            self._made[name] = made
+            self._queue.observe(pod(name, **made.fields))  # type: ignore[arg-type]
+
+        return make
+
+    def _release(self) -> None:
+        """Send a patch for each pod that is due."""
+        for due in self._queue.due():
+            made = self._made[due.name]
+            if made.outcome is Outcome.UNPATCHABLE:
+                self._after(PATCH_S + self._pauses_s(), self._refuser(made))
+            else:
+                self._after(PATCH_S, self._releaser(made))
+
+    def _pauses_s(self) -> float:
+        """Return for how long the ungater tries a pod that is refused."""
+        most = float(len(PAUSES_S))
+        now_s = self._clock()
+        self._attempts += (now_s - self._attempts_at_s) / ATTEMPT_AGAIN_EVERY_S
+        self._attempts_at_s = now_s
+        attempts = int(min(self._attempts, most))
+        self._attempts = min(self._attempts, most) - attempts
+        return sum(PAUSES_S[:attempts])
+
+    def _refuser(self, made: Made) -> Callable[[], None]:
+        def refuse() -> None:
+            self._queue.refused(f"uid-{made.name}", "too large")
+
+        return refuse
+
+    def _releaser(self, made: Made) -> Callable[[], None]:
+        def release() -> None:
+            self._queue.released(f"uid-{made.name}")
+            place = (-made.priority, self._clock(), next(self._numbers), made)
+            heapq.heappush(self._active, place)
+            self._schedule()
+
+        return release
+
+    def _schedule(self) -> None:
+        """Let kube-scheduler begin with the next pod, if it has no other."""
+        if self._active and not self._busy:
+            self._busy = True
+            made = heapq.heappop(self._active)[-1]
+            self._after(ATTEMPT_S, lambda: self._end(made))
+
+    def _end(self, made: Made) -> None:
+        self._busy = False
+        uid = f"uid-{made.name}"
+        if made.outcome is Outcome.UNSCHEDULABLE:
+            seen = released(made.name, "Unschedulable", **made.fields)
+            self._queue.observe(seen)
+        elif made.outcome is Outcome.HELD_IN_PERMIT:
+            self._queue.held_in_permit(uid)
+        else:
+            self._queue.forget(uid)
+            if made.namespace == NEIGHBOUR:
+                made.bound = True
+                self.waited_s.append(self._clock() - made.created_s)
+        self._schedule()

@@ -1,0 +1,396 @@
+"""Namespaces take turns: what that promises, against a model that looks through everything."""
+
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from queue_simulation import Simulation
+from queue_world import Clock, Queue, pod, released
+
+from kubextend import core
+from kubextend.plugins import PrioritySort
+from kubextend.queue import FairQueuing, Strategy
+from kubextend.queue.heap import Heap
+
+BY_NAMESPACE = FairQueuing.BY_NAMESPACE
+# What a release counts beside the time that it takes.
+RELEASE_S = 1 / 128
+
+
+def p99(waited_s: list[float]) -> float:
+    return waited_s[int(len(waited_s) * 0.99)]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "bound_s"), [(Strategy.BEST_EFFORT_FIFO, 2.0), (Strategy.STRICT_FIFO, 60.0)]
+)
+def test_a_neighbour_does_not_wait_for_all_pods_of_a_tenant(
+    strategy: Strategy, bound_s: float
+) -> None:
+    assert p99(Simulation(strategy, BY_NAMESPACE).run()) <= bound_s
+    # The tenant makes enough pods to matter.
+    assert p99(Simulation(strategy, FairQueuing.NONE, seconds=120.0).run()) > bound_s
+
+
+def fair(window: int = 1, strategy: Strategy = Strategy.BEST_EFFORT_FIFO) -> Queue:
+    return Queue(strategy, window, PrioritySort(), fair_queuing=BY_NAMESPACE)
+
+
+def some(namespace: str, count: int, *, priority: int = 0, **fields: object) -> list[core.Pod]:
+    """Pods of a namespace, whose names say which it is."""
+    names = (f"{namespace}{number}" for number in range(count))
+    return [
+        pod(name, namespace=namespace, priority=priority, **fields)  # type: ignore[arg-type]
+        for name in names
+    ]
+
+
+def drained(queue: Queue, seconds: float = 0.0) -> list[str]:
+    """The names of all pods as they are released, each bound after so many seconds."""
+    names: list[str] = []
+    while due := queue.release():
+        names += due
+        queue.clock.pass_s(seconds)
+        for name in due:
+            queue.queue.forget(f"uid-{name}")
+    return names
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.5])
+def test_namespaces_take_turns_whatever_the_priority_of_their_pods(seconds: float) -> None:
+    queue = fair()
+    queue.observe(*some("a", 3, priority=1000), *some("b", 2), *some("c", 1, priority=7))
+    assert drained(queue, seconds) == ["a0", "c0", "b0", "a1", "b1", "a2"]
+
+
+def test_within_a_namespace_the_order_is_the_plugins() -> None:
+    queue = fair()
+    queue.observe(*(pod(f"a{priority}", priority=priority) for priority in (1, 3, 2)))
+    assert drained(queue) == ["a3", "a2", "a1"]
+
+
+def test_without_turns_the_order_is_the_plugins_among_all() -> None:
+    queue = Queue(plugin=PrioritySort())
+    queue.observe(*some("a", 2), *some("b", 2, priority=1))
+    assert drained(queue) == ["b0", "b1", "a0", "a1"]
+
+
+def test_the_turns_are_of_equal_time_and_not_of_equal_numbers() -> None:
+    queue = fair()
+    queue.observe(*some("a", 2, priority=1), *some("b", 40))
+    assert queue.release() == ["a0"]
+    queue.clock.pass_s(10)
+    queue.queue.forget("uid-a0")
+    names = drained(queue, seconds=0.5)
+    assert names.index("a1") in range(19, 21)
+
+
+def test_the_time_that_a_patch_takes_counts() -> None:
+    queue = fair()
+    queue.observe(*some("a", 2, priority=1), *some("b", 9))
+    assert queue.due() == ["a0"]
+    queue.clock.pass_s(5)
+    queue.queue.refused("uid-a0", "too large")
+    queue.queue.forget("uid-a0")
+    assert drained(queue, seconds=1.0)[:6] == ["b0", "b1", "b2", "b3", "b4", "a1"]
+
+
+def test_the_time_that_a_plugin_takes_to_hold_a_pod_back_counts() -> None:
+    queue = fair()
+
+    def slowly(made: core.Pod) -> str:
+        queue.clock.pass_s(1.0)
+        return "not yet" if made.namespace == "a" else ""
+
+    queue = Queue(
+        plugin=PrioritySort(), fair_queuing=BY_NAMESPACE, clock=queue.clock, why_held=slowly
+    )
+    queue.observe(*some("a", 50, priority=1000), *some("b", 1))
+    asked_at_s = queue.clock()
+    assert queue.due() == ["b0"]
+    assert queue.clock() - asked_at_s == 2.0
+
+
+def test_nobody_saves_up_turns() -> None:
+    queue = fair()
+    queue.observe(*some("a", 20))
+    for number in range(10):
+        assert queue.release() == [f"a{number}"]
+        queue.clock.pass_s(1)
+        queue.queue.forget(f"uid-a{number}")
+    assert queue.release() == ["a10"]
+    # Ten seconds were of one namespace alone; the other gets no ten in a row.
+    queue.observe(*some("b", 10))
+    queue.clock.pass_s(1)
+    queue.queue.forget("uid-a10")
+    assert drained(queue, seconds=1.0)[:4] == ["b0", "a11", "b1", "a12"]
+
+
+def test_a_namespace_does_not_get_new_turns_by_having_no_pod_for_a_moment() -> None:
+    queue = fair()
+    queue.observe(*some("b", 9), *some("a", 1, priority=1000))
+    assert queue.release() == ["a0"]
+    queue.clock.pass_s(2)
+    queue.queue.forget("uid-a0")
+    queue.observe(pod("a1", namespace="a", priority=1000))
+    assert drained(queue, seconds=0.75)[:4] == ["b0", "b1", "b2", "a1"]
+
+
+def test_a_window_is_shared_by_the_namespaces_that_wait() -> None:
+    queue = fair(window=4)
+    queue.observe(*some("a", 9, priority=1000), *some("b", 9))
+    assert queue.due() == ["a0", "b0", "a1", "b1"]
+
+
+def test_another_replica_that_takes_over_goes_on_with_the_turns() -> None:
+    follower = fair()
+    follower.leads = lambda: False
+    follower.observe(*some("a", 9, priority=1000), *some("b", 9))
+    for number in range(3):
+        follower.observe(released(f"a{number}", namespace="a", priority=1000))
+        follower.clock.pass_s(1)
+        follower.queue.forget(f"uid-a{number}")
+    follower.leads = lambda: True
+    assert drained(follower, seconds=1.0)[:5] == ["b0", "b1", "b2", "a3", "b3"]
+
+
+def test_positions_are_those_of_the_turns() -> None:
+    queue = fair()
+    queue.observe(*some("a", 3, priority=1000), *some("b", 3))
+    assert queue.release() == ["a0"]
+    shown = {
+        entry.info.pod.name: entry.position
+        for entry in queue.queue.entries()
+        if entry.position is not None
+    }
+    assert shown == {"b0": 1, "a1": 2, "b1": 3, "a2": 4, "b2": 5}
+    queue.queue.forget("uid-a0")
+    assert drained(queue) == list(shown)
+
+
+def test_namespaces_that_have_nothing_ready_take_no_memory() -> None:
+    def heaps() -> int:
+        return sum(isinstance(each, Heap) for each in gc.get_objects())
+
+    queue = fair()
+    before = heaps()
+    for number in range(100):
+        queue.observe(pod(f"p{number}", namespace=f"n{number}"))
+    assert heaps() > before + 50
+    assert len(drained(queue, seconds=1.0)) == 100
+    assert heaps() <= before + 1
+
+
+def test_ten_thousand_namespaces_cost_each_release_little() -> None:
+    asked = 0
+
+    class Counting(PrioritySort):
+        def less(self, a: object, b: object) -> bool:
+            nonlocal asked
+            asked += 1
+            return super().less(a, b)  # type: ignore[arg-type]
+
+    queue = Queue(plugin=Counting(), fair_queuing=BY_NAMESPACE)
+    queue.observe(*(pod(f"p{number}", namespace=f"n{number}") for number in range(10_000)))
+    queue.observe(*some("a", 10_000))
+    asked = 0
+    for _ in range(100):
+        (name,) = queue.release()
+        queue.queue.forget(f"uid-{name}")
+    # Two questions at most for each of two children on each of 14 levels, in either heap, and a
+    # release moves a flow three times.
+    assert asked <= 100 * 4 * 14 * 4
+
+
+@dataclass
+class Fact:
+    """A pod that waits, or has a place in the window since some time."""
+
+    name: str
+    namespace: str
+    priority: int
+    arrived: int
+    entered_s: float | None = None
+
+    @property
+    def key(self) -> tuple[int, int]:
+        return -self.priority, self.arrived
+
+
+@dataclass
+class SlowTurns:
+    """The turns of namespaces, by looking at all pods.
+
+    Attributes:
+        facts: the pods, by name.
+        used_s: what each namespace has used.
+        begins_s: what a namespace has used that has nothing yet.
+    """
+
+    facts: dict[str, Fact] = field(default_factory=dict)
+    used_s: dict[str, float] = field(default_factory=dict)
+    begins_s: float = 0.0
+
+    def waiting(self, namespace: str | None = None) -> list[Fact]:
+        return [
+            fact
+            for fact in self.facts.values()
+            if fact.entered_s is None and namespace in {None, fact.namespace}
+        ]
+
+    def begins(self, namespace: str) -> None:
+        """A namespace without waiting pods is about to have one."""
+        if not self.waiting(namespace):
+            self.used_s[namespace] = max(self.used(namespace), self.begins_s)
+
+    def used(self, namespace: str) -> float:
+        return self.used_s.get(namespace, self.begins_s)
+
+    def uses(self, namespace: str, seconds: float) -> None:
+        self.used_s[namespace] = self.used(namespace) + seconds
+        self.rests()
+
+    def rests(self) -> None:
+        """Once nobody waits all are equal again."""
+        if not self.waiting():
+            self.begins_s = max([self.begins_s, *self.used_s.values()])
+            self.used_s.clear()
+
+    def release(self, now_s: float) -> str:
+        first = min(self.waiting(), key=lambda fact: (self.used(fact.namespace), *fact.key))
+        used_s = self.used(first.namespace)
+        first.entered_s = now_s
+        self.rests()
+        self.begins_s = max(self.begins_s, used_s)
+        self.uses(first.namespace, RELEASE_S)
+        return first.name
+
+    def leaves(self, fact: Fact, now_s: float) -> None:
+        if fact.entered_s is not None:
+            self.uses(fact.namespace, now_s - fact.entered_s)
+
+
+class TurnsMachine(RuleBasedStateMachine):
+    """What is due is what the slow turns say, whatever happens in whatever order."""
+
+    window = 1
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock(0.0)
+        made = Queue(
+            Strategy.BEST_EFFORT_FIFO,
+            self.window,
+            PrioritySort(),
+            clock=self.clock,
+            fair_queuing=BY_NAMESPACE,
+        )
+        self.queue = made.queue
+        self.turns = SlowTurns()
+        self.arrivals = 0
+
+    def named(self, data: st.DataObject, wanted: Callable[[Fact], bool]) -> Fact:
+        return self.turns.facts[
+            data.draw(
+                st.sampled_from([name for name, fact in self.turns.facts.items() if wanted(fact)])
+            )
+        ]
+
+    def some_wait(self) -> bool:
+        return bool(self.turns.waiting())
+
+    def some_are_released(self) -> bool:
+        return any(fact.entered_s is not None for fact in self.turns.facts.values())
+
+    def show(self, fact: Fact) -> None:
+        self.queue.observe(pod(fact.name, namespace=fact.namespace, priority=fact.priority))
+
+    @rule(namespace=st.sampled_from("abc"), priority=st.integers(0, 2), count=st.integers(1, 4))
+    def create(self, namespace: str, priority: int, count: int) -> None:
+        for _ in range(count):
+            self.arrivals += 1
+            fact = Fact(f"p{self.arrivals}", namespace, priority, self.arrivals)
+            self.turns.begins(namespace)
+            self.turns.facts[fact.name] = fact
+            self.show(fact)
+
+    @precondition(some_wait)
+    @rule(data=st.data())
+    def one_is_deleted_while_it_waits(self, data: st.DataObject) -> None:
+        fact = self.named(data, lambda fact: fact.entered_s is None)
+        del self.turns.facts[fact.name]
+        self.turns.rests()
+        self.queue.forget(f"uid-{fact.name}")
+
+    @rule(seconds=st.sampled_from([0.0, 0.25, 1.0, 8.0]))
+    def time_passes(self, seconds: float) -> None:
+        if all(
+            self.clock() + seconds < fact.entered_s + 60.0
+            for fact in self.turns.facts.values()
+            if fact.entered_s is not None
+        ):
+            self.clock.pass_s(seconds)
+
+    @rule()
+    def look(self) -> None:
+        taken = sum(fact.entered_s is not None for fact in self.turns.facts.values())
+        places = min(self.window - taken, len(self.turns.waiting()))
+        expected = [self.turns.release(self.clock()) for _ in range(places)]
+        assert [made.name for made in self.queue.due()] == expected
+
+    @precondition(some_are_released)
+    @rule(data=st.data())
+    def one_is_bound_or_deleted(self, data: st.DataObject) -> None:
+        fact = self.named(data, lambda fact: fact.entered_s is not None)
+        del self.turns.facts[fact.name]
+        self.turns.leaves(fact, self.clock())
+        self.queue.forget(f"uid-{fact.name}")
+
+    @precondition(some_are_released)
+    @rule(data=st.data())
+    def kube_scheduler_finds_no_node(self, data: st.DataObject) -> None:
+        fact = self.named(data, lambda fact: fact.entered_s is not None)
+        del self.turns.facts[fact.name]
+        self.turns.leaves(fact, self.clock())
+        self.queue.observe(released(fact.name, "Unschedulable", namespace=fact.namespace))
+
+    def teardown(self) -> None:
+        """In the end every pod is released, once."""
+        left = sorted(fact.name for fact in self.turns.waiting())
+        for fact in self.turns.facts.values():
+            if fact.entered_s is not None:
+                self.queue.forget(f"uid-{fact.name}")
+        made: list[str] = []
+        while due := self.queue.due():
+            for each in due:
+                made.append(each.name)
+                self.queue.forget(each.uid)
+        assert sorted(made) == left
+
+    @invariant()
+    def positions_are_the_turns_if_all_take_equally_long(self) -> None:
+        turns: dict[str, int] = {}
+        waiting = sorted(self.turns.waiting(), key=lambda fact: fact.key)
+        ahead = []
+        for fact in waiting:
+            turn = turns[fact.namespace] = turns.get(fact.namespace, -1) + 1
+            ahead.append((self.turns.used(fact.namespace) + turn * RELEASE_S, fact.key, fact.name))
+        shown = [each for each in self.queue.entries() if each.position is not None]
+        assert [each.info.pod.name for each in shown] == [name for *_, name in sorted(ahead)]
+
+
+class WideTurnsMachine(TurnsMachine):
+    """The same with a larger window."""
+
+    window = 3
+
+
+LONG = settings(max_examples=100, stateful_step_count=40, deadline=None)
+
+TestTurns = TurnsMachine.TestCase
+TestWideTurns = WideTurnsMachine.TestCase
+TestTurns.settings = TestWideTurns.settings = LONG

@@ -1,0 +1,231 @@
+"""Bodies of many clients at a time: what is held is bounded, and announcing takes nothing."""
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+
+import pytest
+from connection_world import Wire, answer, connected, on_turned_clock, settled
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
+
+from kubextend import core
+from kubextend.server.connection.body_reader import BodyReader
+from kubextend.server.connection.limits import BytesInFlight, Share
+from kubextend.server.reply import RefusedError, refuse
+from kubextend.verbs.answer import Body
+
+MOST = 1_000_000
+PIECE = 100_000
+
+
+@dataclass
+class Reads:
+    """Reads bodies, keeps the last, and answers with their lengths when it may."""
+
+    in_flight: BytesInFlight = field(default_factory=lambda: BytesInFlight(MOST))
+    pool: core.BodyPool = field(default_factory=core.BodyPool)
+    may_answer: asyncio.Event = field(default_factory=asyncio.Event)
+    read: list[Body] = field(default_factory=list)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        share = Share(self.in_flight)
+        try:
+            body = await BodyReader(MOST, self.pool).read(scope, receive, share)
+            self.read.append(body)
+            await self.may_answer.wait()
+            await answer(send, b"%d" % len(body))
+        except RefusedError as refused:
+            await refuse(send, refused)
+        except ClientDisconnect:
+            return
+        finally:
+            share.give_back()
+
+    def client(self) -> Wire:
+        return connected(self, most_connections=1000)
+
+
+def head(length: int | None) -> bytes:
+    """A head; so many bytes are to follow, or chunks."""
+    of = b"Transfer-Encoding: chunked" if length is None else b"Content-Length: %d" % length
+    return b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%b\r\n\r\n" % of
+
+
+def piece(size: int, *, chunked: bool) -> bytes:
+    return b"%x\r\n%b\r\n" % (size, b"x" * size) if chunked else b"x" * size
+
+
+@pytest.mark.parametrize("length", [900_000, 60_000], ids=["large", "small"])
+def test_bodies_that_are_announced_and_do_not_come_refuse_nobody(length: int) -> None:
+    async def scenario() -> None:
+        app = Reads()
+        app.may_answer.set()
+        announced = [app.client() for _ in range(50)]
+        for wire in announced:
+            await wire.send(head(length) + b"x")
+            assert app.in_flight.count <= MOST
+        honest = app.client()
+        await honest.send(head(900_000), b"x" * 900_000)
+        assert honest.received.endswith(b"\r\n\r\n900000")
+        # Nor are they refused for it: who sends the rest is answered.
+        for wire in (announced[0], announced[-1]):
+            await wire.send(b"x" * (length - 1))
+            assert wire.received.endswith(b"\r\n\r\n%d" % length)
+        for wire in announced:
+            assert wire is announced[0] or wire is announced[-1] or not wire.received
+            await wire.leave()
+        assert app.in_flight.count == 0
+
+    on_turned_clock(scenario())
+
+
+def test_a_body_for_which_there_is_no_room_is_refused_before_it_is_read() -> None:
+    async def scenario() -> None:
+        app = Reads()
+        held, late = app.client(), app.client()
+        await held.send(head(600_000), b"x" * 600_000)
+        assert app.in_flight.count == 600_000
+        for size in (400_001, MOST):
+            await late.send(head(size))
+            assert late.received.startswith(b"HTTP/1.1 503 ")
+            assert b"retry-after: 1\r\n" in late.received
+            late.received = b""
+            # The body comes all the same, and is dropped.
+            await late.send(b"x" * size)
+        await late.send(head(400_000), b"x" * 400_000)
+        assert app.in_flight.count == MOST
+        app.may_answer.set()
+        await settled()
+        assert late.received.endswith(b"\r\n\r\n400000")
+        assert app.in_flight.count == 0
+
+    on_turned_clock(scenario())
+
+
+def test_a_large_body_is_read_into_the_one_buffer_that_the_verb_gets() -> None:
+    async def scenario() -> None:
+        app = Reads()
+        app.may_answer.set()
+        wire = app.client()
+        for _ in range(3):
+            await wire.send(head(900_000), b"x" * 400_000, b"x" * 500_000)
+            assert isinstance(app.read[0], core.BodyBuffer)
+            assert bytes(app.read.pop()) == b"x" * 900_000
+        # One that was used again.
+        assert 900_000 <= app.pool.idle_bytes < 1_000_000
+
+    on_turned_clock(scenario())
+
+
+def test_a_buffer_from_which_others_took_the_room_keeps_what_has_come() -> None:
+    async def scenario() -> None:
+        app = Reads()
+        app.may_answer.set()
+        first, second = app.client(), app.client()
+        body = bytes(range(256)) * 3000
+        await first.send(head(len(body)), body[:300_001])
+        assert app.in_flight.count == len(body)
+        await second.send(head(500_000))
+        assert app.in_flight.count == 300_001 + 500_000
+        await second.send(b"x" * 500_000)
+        assert second.received.endswith(b"\r\n\r\n500000")
+        await first.send(body[300_001:])
+        assert first.received.endswith(b"\r\n\r\n%d" % len(body))
+        assert bytes(app.read[-1]) == body
+
+    on_turned_clock(scenario())
+
+
+class Client:
+    """Sends a body piece by piece, and again from the start where it was refused."""
+
+    def __init__(self, app: Reads, length: int, *, chunked: bool) -> None:
+        self._app, self._length, self._chunked = app, length, chunked
+        self.refusals = 0
+        self.done = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._wire, self.sent = self._app.client(), -1
+
+    async def step(self) -> None:
+        if self.sent < 0:
+            self.sent = 0
+            await self._wire.send(head(None if self._chunked else self._length))
+        elif self.sent < self._length:
+            size = min(PIECE, self._length - self.sent)
+            self.sent += size
+            await self._wire.send(piece(size, chunked=self._chunked))
+            if self._chunked and self.sent == self._length:
+                await self._wire.send(b"0\r\n\r\n")
+        if self._wire.received.startswith(b"HTTP/1.1 503 "):
+            self.refusals += 1
+            await self._wire.leave()
+            self._begin()
+        else:
+            self.done = self._wire.received.endswith(b"\r\n\r\n%d" % self._length)
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["one buffer each", "chunks"])
+@pytest.mark.parametrize("seed", range(4))
+def test_of_bodies_that_need_all_the_room_the_oldest_comes_to_its_end(
+    seed: int, chunked: bool
+) -> None:
+    drawn = random.Random(seed)
+
+    async def scenario() -> None:
+        app = Reads()
+        app.may_answer.set()
+        clients = [Client(app, MOST, chunked=chunked) for _ in range(6)]
+        steps = 0
+        while left := [client for client in clients if not client.done]:
+            # Whoever was refused begins anew, for ever.
+            await drawn.choice(left).step()
+            assert app.in_flight.count <= MOST
+            steps += 1
+            # Each time somebody comes to an end, whatever the others begin.
+            assert steps < 6 * 6 * 4 * MOST // PIECE
+        assert sum(client.refusals for client in clients) > 0
+        assert app.in_flight.count == 0
+
+    on_turned_clock(scenario())
+
+
+def test_the_oldest_is_refused_for_nobody() -> None:
+    async def scenario() -> None:
+        app = Reads()
+        app.may_answer.set()
+        oldest = Client(app, MOST, chunked=False)
+        for _ in range(3):
+            await oldest.step()
+        others = [Client(app, MOST, chunked=bool(number % 2)) for number in range(4)]
+        while not oldest.done:
+            for _ in range(10):
+                for each in others:
+                    await each.step()
+                    assert app.in_flight.count <= MOST
+            await oldest.step()
+        assert oldest.refusals == 0
+        assert sum(each.refusals for each in others) > 0
+
+    on_turned_clock(scenario())
+
+
+def test_a_body_that_is_refused_while_it_comes_ends_its_connection() -> None:
+    async def scenario() -> None:
+        app = Reads()
+        first, second = app.client(), app.client()
+        await first.send(head(MOST), b"x" * 400_000)
+        await second.send(head(500_000), b"x" * 400_000)
+        assert app.in_flight.count <= MOST
+        # The first needs more than is left beside the second.
+        await first.send(b"x" * 300_000)
+        assert second.received.startswith(b"HTTP/1.1 503 ")
+        assert b"connection: close\r\n" in second.received
+        assert second.closed
+        assert app.in_flight.count == 700_000
+        await first.leave()
+        assert app.in_flight.count == 0
+
+    on_turned_clock(scenario())
