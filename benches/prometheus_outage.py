@@ -20,7 +20,7 @@ from kubextend.framework.handle import Handle
 from kubextend.plugins import NetworkTraffic
 from kubextend.profile import Profile, Profiles, WaitingPods
 from kubextend.verbs import Verbs
-from works import Watched
+from works import Watched, verbs_over
 
 NODES = [f"node-{number}" for number in range(5000)]
 CALLS = 1500
@@ -83,7 +83,7 @@ def verbs_with(*plugins: NetworkTraffic) -> Verbs:
     listed = {"kind": "NodeList", "metadata": {"resourceVersion": "1"}, "items": items}
     store.replace(json.dumps(listed).encode())
     profile = Profile("default-scheduler", score=[(plugin, 1) for plugin in plugins])
-    return Verbs(Profiles.of([profile]), request_store=core.NodeStore(), watched=Watched(store))
+    return verbs_over(Profiles.of([profile]), Watched(store))
 
 
 def measured(verbs: Verbs, phase: str) -> None:
@@ -107,7 +107,7 @@ def main() -> None:
         given = {"prometheusAddress": address, "networkInterface": "eth0"}
         given |= {"refreshInterval": "1s", "timeout": "1s", "timeToLive": "5m"}
         args = NetworkTraffic.Args.model_validate(given)
-        plugin = NetworkTraffic(args, Handle(waiting_pods=WaitingPods()))
+        plugin = NetworkTraffic(args, Handle(WaitingPods()))
         verbs = verbs_with(plugin)
         plugin.start()
         time.sleep(2)

@@ -121,7 +121,7 @@ def test_orjson_loads_without_the_garbage_collector(
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("size", [min(SIZES), _LARGEST])
-def test_filter_beside_a_go_extender(  # noqa: PLR0913, PLR0917  fixtures
+def test_filter_beside_a_go_extender(
     size: int,
     case: Case,
     clusters: Callable[[int], Cluster],

@@ -17,7 +17,7 @@ _CALLS = {FULL.name: 3, NAMES.name: 20}
 
 @pytest.mark.parametrize("mode", [FULL, NAMES], ids=lambda mode: mode.name)
 @pytest.mark.parametrize("size", SIZES_OF_GROWTH)
-def test_the_time_of_go(  # noqa: PLR0913, PLR0917  fixtures
+def test_the_time_of_go(
     size: int,
     mode: Mode,
     clusters: Callable[[int], Cluster],

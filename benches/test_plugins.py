@@ -12,10 +12,9 @@ from kubextend import core
 from kubextend.framework import CycleState, Rejection, Status
 from kubextend.plugins import HighCommPodFilter
 from kubextend.profile import Profile, Profiles
-from kubextend.verbs import Verbs
 from nodes import RDMA, Cluster
 from pairing import Work
-from works import NAMES, Watched
+from works import NAMES, Watched, verbs_over
 
 _NODES = 5_000
 _NO_RDMA = Status.unresolvable("Node does not support RDMA")
@@ -231,7 +230,7 @@ def _work(grain: Grain, plugin: Any, cluster: Cluster, body: bytes) -> Work:
         {"filter": [plugin]} if grain.verb == "filter" else {"score": [(plugin, 1)]}
     )
     profiles = Profiles.of([Profile("default-scheduler", **at)])
-    verbs = Verbs(profiles, request_store=core.NodeStore(), watched=Watched(store))
+    verbs = verbs_over(profiles, Watched(store))
     call = getattr(verbs, grain.verb)
     answer = call(body)
     grain.check(cluster, answer)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from kubextend import app, config, core
+from kubextend.framework.handle import ClusterPorts
 from kubextend.plugins import IN_TREE
 from kubextend.verbs import Verbs
 from nodes import Cluster
@@ -14,7 +15,7 @@ from works import FIRST_POD, FULL, NAMES, SIZES, Case, Watched, loads
 
 def verbs_of(watched: Watched | None = None) -> Verbs:
     """The configuration that is there when none is given: HighCommPodFilter and no more."""
-    return app.build_verbs(config.load(None, known=IN_TREE), watched=watched)
+    return app.build_verbs(config.load(None, known=IN_TREE), ports=ClusterPorts(nodes=watched))
 
 
 def full_cold(cluster: Cluster, body: bytes) -> Work:

@@ -9,6 +9,10 @@ import orjson
 
 from answers import Check, check_full_answer, check_names_answer
 from kubextend import core
+from kubextend.framework.handle import ClusterPorts
+from kubextend.metrics import Metrics
+from kubextend.profile import Profiles
+from kubextend.verbs import Context, Memory, Verbs
 from nodes import Cluster
 from pairing import Work, as_bytes
 
@@ -24,6 +28,7 @@ __all__ = [
     "loads",
     "loads_without_gc",
     "memory",
+    "verbs_over",
 ]
 
 SIZES = (500, 1_000, 5_000)
@@ -119,3 +124,10 @@ def memory(body: bytes, answer: bytes) -> Work:
         return bytes(memoryview(answer))
 
     return Work("compare body, copy answer", lambda: stored, call, expected=answer)
+
+
+def verbs_over(profiles: Profiles, nodes: Watched) -> Verbs:
+    """The verbs of some profiles, for requests that name these nodes."""
+    metrics, cluster = Metrics(), ClusterPorts(nodes=nodes)
+    memory = Memory.of(cluster, metrics, look_again_s=5.0)
+    return Verbs(Context(profiles, memory, cluster, metrics=metrics))

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,21 +17,18 @@ from starlette.routing import Route
 
 from kubextend import cluster, core
 from kubextend.config import ExtenderConfiguration, ResolvedProfile
-from kubextend.discovery import known_plugins
 from kubextend.errors import ConfigError, Issue, KubextendError
 from kubextend.framework.handle import (
     MAX_POD_BYTES,
-    Activator,
-    Binder,
+    NO_CLUSTER,
+    ClusterPorts,
     Handle,
-    NodeSource,
-    PodReader,
-    PodSource,
+    InThread,
 )
-from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.framework.wrong_answer import wrong_answer
 from kubextend.metrics import Metrics
-from kubextend.profile import BindingPlugins, PluginStarts, Profile, Profiles, WaitingPods
+from kubextend.profile import PluginStarts, Profile, Profiles, WaitingPods
 from kubextend.profile.isolation import IsolatedPlugin
 from kubextend.queue_side import QueueSide
 from kubextend.server import (
@@ -51,11 +48,9 @@ from kubextend.server import (
     memory_limit_bytes,
     waiting_pod_routes,
 )
-from kubextend.verbs import Verbs
-from kubextend.verbs.bind import InThread
+from kubextend.verbs import Context, ExtenderSettings, Memory, Verbs
 from kubextend.verbs.failures import Failures
 from kubextend.verbs.readiness import NODES_LISTED, PLUGINS_STARTED, PODS_LISTED, Readiness
-from kubextend.verbs.rejected_permits import RejectedPermits
 
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
@@ -71,8 +66,6 @@ _SWITCH_INTERVAL_S = 1e-4
 # Enough for kubelet, Prometheus and some people; the other descriptors are for the verbs.
 _MOST_PROBES = 64
 _PROBES_KEEP_ALIVE_S = 5
-
-_Plugins = Mapping[str, Any]
 
 
 @dataclass(slots=True)
@@ -92,11 +85,14 @@ class _ClusterSide:
         cls,
         config: ExtenderConfiguration,
         waiting_pods: WaitingPods,
-        on_change: Callable[[], object],
-        on_node_deleted: Callable[[str], object],
-        on_nodes_listed: Callable[[], object],
+        verbs: Callable[[], Verbs],
     ) -> "_ClusterSide | None":
         """Make the cluster side from the configured credentials; makes no call yet.
+
+        Args:
+            config: a loaded and checked configuration.
+            waiting_pods: where pods are found while Permit holds them.
+            verbs: returns the verbs, which are told what changes; called once it has started.
 
         Raises: ClusterError: there are no usable credentials.
         """
@@ -107,6 +103,10 @@ class _ClusterSide:
         waiting_pods.tell(
             lambda held: events.waiting(held.pod, held.node_name, held.pending_plugins)
         )
+
+        def on_change() -> None:
+            verbs().nodes_changed()
+
         pods = None
         if config.needs_pods:
             pods = cluster.follow_pods(
@@ -122,8 +122,8 @@ class _ClusterSide:
                 api,
                 core.NodeStore(),
                 on_change,
-                on_deleted=on_node_deleted,
-                on_listed=on_nodes_listed,
+                on_deleted=lambda name: verbs().node_deleted(name),
+                on_listed=lambda: verbs().nodes_listed(),
             ),
             pods,
             cluster.PodReader(api),
@@ -144,9 +144,21 @@ class _ClusterSide:
         self.activator.stop()
         self.events.stop()
 
-    def kubernetes_client(self) -> object:
-        """Return the official client with the present credentials."""
-        return self.api.api_client
+    def ports(self, in_thread: InThread) -> ClusterPorts:
+        """Return what verbs and plugins see of the cluster.
+
+        Args:
+            in_thread: runs a call that waits for the Kubernetes API.
+        """
+        return ClusterPorts(
+            nodes=self.nodes,
+            pods=self.pods,
+            pod_reader=self.pod_reader,
+            binder=self.binder,
+            activator=self.activator,
+            kubernetes_client=lambda: self.api.api_client,
+            in_thread=in_thread,
+        )
 
     def tell(self, metrics: Metrics) -> None:
         """Make the metrics read the cluster side at every scrape."""
@@ -243,13 +255,11 @@ def _stop(plugin: object) -> None:
         _LOGGER.exception("stop of plugin %s failed", getattr(plugin, "name", plugin))
 
 
-def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App:
+def build(config: ExtenderConfiguration) -> App:
     """Make and join everything that a configuration asks for.
 
     Args:
         config: a loaded and checked configuration.
-        plugins: the plugins that ``discovery.load`` returned with the configuration; or classes by
-            name, besides the in-tree ones, those of installed packages, and those of ``outOfTree``.
 
     Raises:
         ClusterError: there are no usable credentials for the API.
@@ -258,37 +268,16 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
     metrics = Metrics()
     waiting_pods = _waiting_pods(config)
     workers = Workers()
-    pool = core.BodyPool()
 
-    def on_change() -> None:
-        verbs.nodes_changed()
+    side = _ClusterSide.of(config, waiting_pods, lambda: verbs)
+    ports = NO_CLUSTER if side is None else side.ports(workers.wait_for)
+    memory = replace(_memory(config, ports, metrics, waiting_pods), pool=core.BodyPool())
 
     def not_started() -> frozenset[str]:
         names: frozenset[str] = starts.names()
         return names
 
-    def on_node_deleted(name: str) -> None:
-        verbs.node_deleted(name)
-
-    def on_nodes_listed() -> None:
-        verbs.nodes_listed()
-
-    side = _ClusterSide.of(config, waiting_pods, on_change, on_node_deleted, on_nodes_listed)
-    verbs = build_verbs(
-        config,
-        plugins,
-        watched=side.nodes if side else None,
-        pods=side.pods if side else None,
-        pod_reader=side.pod_reader if side else None,
-        binder=side.binder if side else None,
-        activator=side.activator if side else None,
-        kubernetes_client=side.kubernetes_client if side else None,
-        metrics=metrics,
-        waiting_pods=waiting_pods,
-        not_started=not_started,
-        in_thread=workers.wait_for,
-        pool=pool,
-    )
+    verbs = build_verbs(config, ports, memory=memory, metrics=metrics, not_started=not_started)
     starts = PluginStarts(verbs.profiles.plugins, verbs.limits, Failures(metrics).note)
     queue = None
     checks = _readiness_checks(verbs.readiness, starts, side)
@@ -318,91 +307,68 @@ def build(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> App
             await asyncio.gather(*tasks, return_exceptions=True)
             health.shut_down()
             await asyncio.to_thread(app.stop)
+            workers.stop()
 
     asgi = application(
         verbs,
         health,
         path=config.server.path,
-        served=config.verbs,
         limits=Limits(config.server.max_body_bytes, config.server.max_in_flight_bytes),
         more_routes=_waiting_pod_routes(config, waiting_pods, metrics),
-        workers=workers,
         running=running,
-        pool=pool,
     )
     app = App(asgi, verbs, health, metrics, starts, side, queue)
     return app
 
 
-def build_verbs(  # noqa: PLR0913  one argument for each thing they are joined to
+def build_verbs(
     config: ExtenderConfiguration,
-    plugins: _Plugins | None = None,
+    ports: ClusterPorts = NO_CLUSTER,
     *,
-    watched: NodeSource | None = None,
-    pods: PodSource | None = None,
-    pod_reader: PodReader | None = None,
-    binder: Binder | None = None,
-    activator: Activator | None = None,
-    kubernetes_client: Callable[[], Any] | None = None,
+    memory: Memory | None = None,
     metrics: Metrics | None = None,
-    waiting_pods: WaitingPods | None = None,
     not_started: Callable[[], Iterable[str]] = tuple,
-    in_thread: InThread = asyncio.to_thread,
-    pool: core.BodyPool | None = None,
 ) -> Verbs:
     """Make the verbs that a configuration asks for, without a server and a cluster of their own.
 
     Args:
         config: a loaded and checked configuration.
-        plugins: the plugins that ``discovery.load`` returned with the configuration; or classes by
-            name, besides the in-tree ones, those of installed packages, and those of ``outOfTree``.
-        watched: the nodes that names stand for; None: requests bring whole nodes.
-        pods: the pods on nodes and the ledger; None: no plugin sees any.
-        pod_reader: reads a pod to bind that neither attempts nor watched pods have.
-        binder: binds pods; None: bind answers an Error.
-        activator: wakes pods that kube-scheduler has parked; None: nobody does.
-        kubernetes_client: returns the official client, for plugins.
+        ports: what the cluster offers.
+        memory: what is remembered between calls; None: nothing so far.
         metrics: where calls are counted; None: new metrics.
-        waiting_pods: where pods are found while Permit holds them.
         not_started: returns the plugins whose ``start`` has not succeeded yet.
-        in_thread: runs a call that waits for the Kubernetes API.
-        pool: gives the memory of large answers; None: every answer is ``bytes``.
     """
     metrics = metrics or Metrics()
-    store = core.NodeStore()
-    metrics.watch_store("request", store.stats)
-    if waiting_pods is None:
-        waiting_pods = _waiting_pods(config)
-    rejected_permits = RejectedPermits(activator)
+    memory = memory or _memory(config, ports, metrics, _waiting_pods(config))
+    metrics.watch_store("request", memory.request_store.stats)
     handle = Handle(
-        waiting_pods=waiting_pods,
-        nodes=watched,
-        pods=pods,
-        activator=rejected_permits,
-        kubernetes_client=kubernetes_client,
+        memory.waiting_pods,
+        replace(ports, activator=memory.rejected_permits),
         configuration=config,
         metrics=metrics.registry,
     )
-    known = known_plugins(plugins, config.out_of_tree)
-    return Verbs(
-        Profiles.of(_profile(resolved, known, handle) for resolved in config.resolved),
-        request_store=store,
-        watched=watched,
-        pods=pods,
-        pod_reader=pod_reader,
-        binder=binder,
-        activator=activator,
-        rejected_permits=rejected_permits,
+    profiles = Profiles.of(
+        _profile(resolved, config.plugins, handle) for resolved in config.resolved
+    )
+    settings = _extender_settings(config)
+    return Verbs(Context(profiles, memory, ports, settings, metrics, not_started))
+
+
+def _extender_settings(config: ExtenderConfiguration) -> ExtenderSettings:
+    return ExtenderSettings(
         ignorable=config.extender.ignorable,
+        served=config.verbs,
         score_scale=config.score_scale,
-        metrics=metrics,
-        waiting_pods=waiting_pods,
-        not_started=not_started,
         http_timeout_s=config.extender.http_timeout.seconds,
         bind_timeout_s=config.extender.bind_timeout.seconds,
-        in_thread=in_thread,
-        pool=pool,
     )
+
+
+def _memory(
+    config: ExtenderConfiguration, ports: ClusterPorts, metrics: Metrics, waiting_pods: WaitingPods
+) -> Memory:
+    look_again_s = config.extender.http_timeout.seconds
+    return Memory.of(ports, metrics, look_again_s=look_again_s, waiting_pods=waiting_pods)
 
 
 async def _wake_due(verbs: Verbs) -> None:
@@ -415,7 +381,7 @@ async def _wake_due(verbs: Verbs) -> None:
             _LOGGER.exception("waking pods failed")
 
 
-def check(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> None:
+def check(config: ExtenderConfiguration) -> None:
     """Check that ``serve`` could make everything it needs, as far as this machine shows.
 
     The check skips files that are not on this machine: the configuration's notes name them. The
@@ -423,12 +389,11 @@ def check(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> Non
 
     Args:
         config: a loaded and checked configuration.
-        plugins: the plugins that ``discovery.load`` returned with the configuration.
 
     Raises: ConfigError: every reason why ``serve`` would end at its start.
     """
     issues = []
-    for path, make in _made_at_start(config, plugins):
+    for path, make in _made_at_start(config):
         try:
             make()
         except KubextendError as error:
@@ -438,11 +403,12 @@ def check(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> Non
 
 
 def _made_at_start(
-    config: ExtenderConfiguration, plugins: _Plugins | None
+    config: ExtenderConfiguration,
 ) -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield each place in the configuration, and the function that makes what it names."""
     client = None if config.cluster is None else cluster.unconnected_client
-    yield "profiles", partial(build_verbs, config, plugins, kubernetes_client=client)
+    ports = ClusterPorts(kubernetes_client=client)
+    yield "profiles", partial(build_verbs, config, ports)
     if (tls := _tls(config)) is not None and _are_here(*tls.paths):
         yield "server.tls", tls.check
     waiting_pods = config.server.waiting_pods
@@ -458,22 +424,19 @@ def _are_here(*files: str | Path | None) -> bool:
     return all(file is not None and os.access(file, os.R_OK) for file in files)
 
 
-def create_app(config: ExtenderConfiguration, plugins: _Plugins | None = None) -> Application:
+def create_app(config: ExtenderConfiguration) -> Application:
     """Return an ASGI application for a server that runs its lifespan; otherwise like ``build``."""
-    return build(config, plugins).asgi
+    return build(config).asgi
 
 
 def serve(
     config: ExtenderConfiguration,
-    plugins: _Plugins | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> None:
     """Answer kube-scheduler until SIGTERM or Ctrl-C.
 
     Args:
         config: a loaded and checked configuration.
-        plugins: the plugins that ``discovery.load`` returned with the configuration; or classes by
-            name, besides the in-tree ones, those of installed packages, and those of ``outOfTree``.
         announce: called with the URL of the verbs once the server accepts connections; None: print
             ``listening on URL``.
 
@@ -481,7 +444,7 @@ def serve(
     certificates or tokens is unusable.
     """
     keep_freed_memory()
-    app = build(config, plugins)
+    app = build(config)
     if app.verbs.run_python or config.queues:
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
     server = config.server
@@ -568,16 +531,9 @@ def _profile(
     def at(point: str) -> list[Any]:
         return [made[enabled.name] for enabled in resolved.at(point)]
 
-    return Profile(
-        resolved.scheduler_name,
-        queue_sort=at("queueSort"),
-        pre_enqueue=at("preEnqueue"),
-        pre_filter=at("preFilter"),
-        filter=at("filter"),
-        post_filter=at("postFilter"),
-        pre_score=at("preScore"),
-        score=[(made[enabled.name], enabled.weight) for enabled in resolved.at("score")],
-        binding=BindingPlugins.of(at),
+    weights = {enabled.name: enabled.weight for enabled in resolved.at("score")}
+    return replace(
+        Profile.of(resolved.scheduler_name, at, weights),
         pods=handle.pods,
         counts_pods=resolved.counts_pods,
         ignored=resolved.ignored,

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
     from kubextend.config import EnabledPlugin, ExtenderConfiguration, Queue
     from kubextend.core import ExtenderArgs, NodeStore
-    from kubextend.framework.known_plugins import KnownPlugins
     from kubextend.framework.plugin import Plugin
     from kubextend.plugin_list import ListedPlugin
     from kubextend.profile import Profile
@@ -81,7 +80,7 @@ _config_option = click.option(
 @click.option("--kubeconfig", help="Use the Kubernetes API with this file.")
 @click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True)
 @click.option("--log-format", type=click.Choice(logs.FORMATS), default="text", show_default=True)
-def serve(  # noqa: PLR0913  one argument for each option
+def serve(
     *,
     config_file: Path | None,
     host: str | None,
@@ -95,11 +94,11 @@ def serve(  # noqa: PLR0913  one argument for each option
 
     given = {"server.host": host, "server.port": port, "cluster.kubeconfig": kubeconfig}
     overrides = {path: value for path, value in given.items() if value is not None}
-    config, plugins = _load_with_plugins(config_file, overrides)
+    config = _load(config_file, overrides)
     logs.configure(log_level, log_format)
     for note in config.notes:
         logging.getLogger(__name__).info(note)
-    app.serve(config, plugins)
+    app.serve(config)
 
 
 @main.command()
@@ -114,8 +113,8 @@ def check(file: Path, scheduler: Path | None) -> None:
     from kubextend import app
     from kubextend.config.scheduler_comparison import scheduler_differences
 
-    config, known = _load_with_plugins(file, runs_here=False)
-    app.check(config, known)
+    config = _load(file, runs_here=False)
+    app.check(config)
     for line in _summary(config):
         click.echo(line)
     for note in config.notes:
@@ -154,7 +153,7 @@ def schema() -> None:
 )
 @click.option("--kubeconfig", help="Path of the kubeconfig on kube-scheduler's machine.")
 @click.option("--leader-elect/--no-leader-elect", default=None, help="[default: kube-scheduler's]")
-def scheduler_config(  # noqa: PLR0913  one argument for each option
+def scheduler_config(
     *,
     config_file: Path | None,
     url_prefix: str | None,
@@ -257,12 +256,12 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
     from kubextend import app, cluster, queue_side
 
     overrides: dict[str, JsonValue] = {"cluster.kubeconfig": kubeconfig} if kubeconfig else {}
-    config, known = _load_with_plugins(config_file, overrides, runs_here=False)
+    config = _load(config_file, overrides, runs_here=False)
     if not config.queues or config.cluster is None:
         message = "this configuration has no queue: no profile enables a queueSort plugin"
         raise click.ClickException(message)
     api = cluster.connect(config.cluster.kubeconfig, config.cluster.context)
-    profiles = app.build_verbs(config, known).profiles
+    profiles = app.build_verbs(config).profiles
     pods = cluster.list_pending_pods(api)
     entries = queue_side.queue_entries(config, profiles, pods, _set_aside(api))
     rows = [_queue_row(entry) for entry in entries]
@@ -364,8 +363,8 @@ def plugins(config_file: Path | None, output: _Output) -> None:
     """
     from kubextend import plugin_list
 
-    _, known = _load_with_plugins(config_file, runs_here=False)
-    listed = list(plugin_list.listed(known))
+    config = _load(config_file, runs_here=False)
+    listed = list(plugin_list.listed(config.plugins))
     if output == "json":
         click.echo(json.dumps([plugin.as_json() for plugin in listed], indent=2))
         return
@@ -449,8 +448,9 @@ class _Recording:
         Raises: KubextendError: one of the files cannot be read.
         """
         from kubextend import app, core
+        from kubextend.framework.handle import ClusterPorts
 
-        config, plugins = _load_with_plugins(config_file)
+        config = _load(config_file)
         body = _read(request)
         watched = None
         if nodes:
@@ -462,7 +462,7 @@ class _Recording:
         if args.names_mode and not watched:
             message = f"{request} has names only: give their nodes with --nodes"
             raise click.UsageError(message)
-        verbs = app.build_verbs(config, plugins, watched=watched)
+        verbs = app.build_verbs(config, ClusterPorts(nodes=watched))
         profile = verbs.profiles.for_pod(args.pod) if args.pod else None
         names = list(args.nodes.names) if args.nodes else []
         return cls(body, verbs, profile, names, _footer(args, config))
@@ -516,15 +516,6 @@ def _load(
     *,
     runs_here: bool = True,
 ) -> "ExtenderConfiguration":
-    return _load_with_plugins(file, overrides, runs_here=runs_here)[0]
-
-
-def _load_with_plugins(
-    file: Path | None,
-    overrides: "Mapping[str, JsonValue] | None" = None,
-    *,
-    runs_here: bool = True,
-) -> "tuple[ExtenderConfiguration, KnownPlugins]":
     from kubextend import discovery
 
     return discovery.load(file, overrides=overrides, runs_here=runs_here)

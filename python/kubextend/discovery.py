@@ -3,7 +3,7 @@
 No other module asks installed packages. This module runs no plugin.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Final
@@ -21,30 +21,23 @@ ENTRY_POINT_GROUP: Final = "kubextend.plugins"
 _GIVEN = "given to kubextend by its caller"
 
 
-def known_plugins(
-    given: Mapping[str, Any] | None = None, out_of_tree: Sequence[str] = ()
-) -> KnownPlugins:
-    """Return the plugins of kubextend, of installed packages, of the caller and of ``outOfTree``.
+def known_plugins(given: Mapping[str, Any] | None = None) -> KnownPlugins:
+    """Return the plugins of kubextend, of installed packages, and of the caller.
 
     No source goes before another: a name that two classes have is refused where it is used.
 
     Args:
         given: plugin classes by name; or an earlier result of this function, which is kept.
-        out_of_tree: texts ``package.module:Class``, as in ``outOfTree`` of a configuration.
 
     Raises: PluginUnavailableError: a given plugin is unavailable, or its name is taken.
     """
     if isinstance(given, KnownPlugins):
-        known = given
-    else:
-        known = KnownPlugins.of(IN_TREE, "kubextend").with_announced(_announced())
-        classes = {
-            name: getattr(plugin, "plugin_class", plugin) for name, plugin in (given or {}).items()
-        }
-        known = known.with_classes(classes, _GIVEN)
-    for reference in out_of_tree:
-        known = known.with_reference(reference, f"outOfTree {reference}")
-    return known
+        return given
+    known = KnownPlugins.of(IN_TREE, "kubextend").with_announced(_announced())
+    classes = {
+        name: getattr(plugin, "plugin_class", plugin) for name, plugin in (given or {}).items()
+    }
+    return known.with_classes(classes, _GIVEN)
 
 
 def load(
@@ -53,14 +46,13 @@ def load(
     *,
     overrides: Mapping[str, JsonValue] | None = None,
     runs_here: bool = True,
-) -> tuple[config.ExtenderConfiguration, KnownPlugins]:
+) -> config.ExtenderConfiguration:
     """Load a configuration as ``config.load`` does, with every plugin that it may name.
 
     Raises: ConfigError: the configuration cannot run; has every issue of the file.
     """
     known = known_plugins(given)
-    loaded = config.load(path, known=known, overrides=overrides, runs_here=runs_here)
-    return loaded, known_plugins(known, loaded.out_of_tree)
+    return config.load(path, known=known, overrides=overrides, runs_here=runs_here)
 
 
 def _announced() -> Iterator[Announcement]:

@@ -161,7 +161,7 @@ class NodePool:
             label, while a label that is set later may not be seen yet when the next pod comes.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917  what the tests vary
+    def __init__(
         self,
         api: Api,
         name: str,
@@ -214,7 +214,7 @@ def node(
     }
 
 
-def pod(  # noqa: PLR0913  the fields of a pod that tests vary
+def pod(
     name: str,
     scheduler: str,
     pool: str,

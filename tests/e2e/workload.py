@@ -19,7 +19,7 @@ class Workload:
         self.scheduler = scheduler
         self.namespace = api.create_namespace(namespace)
 
-    def create(  # noqa: PLR0913  what the tests vary
+    def create(
         self,
         prefix: str,
         count: int,

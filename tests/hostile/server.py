@@ -10,6 +10,7 @@ import json
 import sys
 import threading
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 from starlette.requests import Request
@@ -17,10 +18,12 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from kubextend import core
+from kubextend.framework.handle import NO_CLUSTER
+from kubextend.metrics import Metrics
 from kubextend.profile import Profiles
 from kubextend.server import Deadlines, Health, Limits, Listener, Service, TlsFiles, application
 from kubextend.server.reply import reply
-from kubextend.verbs import Verbs
+from kubextend.verbs import Context, Memory, Verbs
 
 LARGE_BYTES = 8 * 1024 * 1024
 MOST_BODY_BYTES = 4 * 1024 * 1024
@@ -62,8 +65,11 @@ def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else None
     tls = None if folder is None else TlsFiles(folder / "tls.crt", folder / "tls.key")
     held, health = Held(), Health()
+    metrics = Metrics()
+    memory = Memory.of(NO_CLUSTER, metrics, look_again_s=1.0)
+    memory = replace(memory, pool=core.BodyPool())
     app = application(
-        Verbs(Profiles({}), request_store=core.NodeStore(), pool=core.BodyPool()),
+        Verbs(Context(Profiles({}), memory, metrics=metrics)),
         health,
         limits=Limits(MOST_BODY_BYTES, 4 * MOST_BODY_BYTES),
         more_routes=[

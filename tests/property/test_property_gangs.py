@@ -22,14 +22,14 @@ from hypothesis import strategies as st
 from kubextend import core
 from kubextend.errors import ClusterError
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.handle import Handle
+from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.status import Status
 from kubextend.plugins.coscheduling import Coscheduling, CoschedulingArgs
 from kubextend.profile import BindingCycle, BindingPlugins, WaitingPods
-from kubextend.profile.limits import PluginLimits
+from kubextend.profile.time_limits import PluginLimits
 from kubextend.profile.waiting_pods import WaitingPod
 from kubextend.server.reply import RefusedError
-from kubextend.server.waiting_pods import _allow, _reject
+from kubextend.server.waiting_pods_endpoint import _allow, _reject
 from skipping_loop import run, skip
 
 LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io/min-available")
@@ -199,7 +199,7 @@ class Life:
         self.limits = PluginLimits()
         self.post_bind = world.draw.random() < 0.8
         self.binding: set[str] = set()
-        handle = Handle(waiting_pods=self.waiting, pods=self, activator=world)
+        handle = Handle(self.waiting, ClusterPorts(pods=self, activator=world))
         args = CoschedulingArgs.model_validate(
             {
                 "permitWaitingTimeSeconds": world.draw.choice([5, 60]),

@@ -21,6 +21,7 @@ from kubextend.framework.status import Status
 from kubextend.plugins import HighCommPodFilter, LabelMatch, RdmaAware
 from kubextend.profile import Profile, Profiles
 from kubextend.verbs import Verbs
+from make_verbs import make_verbs
 
 Labels: TypeAlias = Mapping[str, str]
 MOST_RAW = 1 << 40
@@ -166,7 +167,7 @@ def verbs_of(
         filter=[plugin for plugin in filtering if not hasattr(plugin, "pre_filter")],
         score=[(SCORES[number].plugin, weight) for number, weight in scores],
     )
-    return Verbs(
+    return make_verbs(
         Profiles.of([profile]),
         request_store=core.NodeStore(max_bytes=200_000),
         watched=WATCHED,
@@ -276,7 +277,7 @@ def test_prioritize_answers_the_weighted_sum_once_for_each_node_in_order(
 
 
 @given(MODES, CHOSEN_FILTERS, CHOSEN_SCORES, POD_LABELS, NODES, st.randoms(use_true_random=False))
-def test_no_answer_depends_on_the_order_of_the_nodes(  # noqa: PLR0913, PLR0917  one for each part
+def test_no_answer_depends_on_the_order_of_the_nodes(
     mode: str,
     filters: tuple[int, ...],
     scores: tuple[tuple[int, int], ...],

@@ -252,9 +252,9 @@ def test_a_configuration_that_serves_nothing_is_said_to(
     file = tmp_path / "c.yaml"
     file.write_text(f"{{{text}, profiles: [{{schedulerName: ml}}]}}")
     assert f"warning: {said}\n" in run("check", file).stderr
-    config, known = discovery.load(file)
+    config = discovery.load(file)
     monkeypatch.setattr(app.Service, "run", lambda _: None)
-    app.serve(config, known)
+    app.serve(config)
     assert said in [record.getMessage() for record in caplog.records]
 
 
@@ -513,7 +513,7 @@ def test_scheduler_config_refuses_bind_without_the_api() -> None:
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     configs: list[Any] = []
-    monkeypatch.setattr(app, "serve", lambda loaded, _: configs.append(loaded))
+    monkeypatch.setattr(app, "serve", configs.append)
     monkeypatch.setattr("kubextend.logs.configure", lambda *_: None)
     return configs
 

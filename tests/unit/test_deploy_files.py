@@ -15,6 +15,7 @@ import yaml
 
 from kubextend import app, config, core, discovery
 from kubextend.config.scheduler_comparison import scheduler_differences
+from kubextend.framework.handle import ClusterPorts
 from kubextend.plugins import IN_TREE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,7 +87,7 @@ class Example:
 @pytest.mark.parametrize(("pod", "file"), EXPECTED)
 def test_the_rdma_example_is_decided_as_its_table_says(pod: str, file: str) -> None:
     loaded = config.load(RDMA / file, known=IN_TREE)
-    verbs = app.build_verbs(loaded, watched=Example())
+    verbs = app.build_verbs(loaded, ports=ClusterPorts(nodes=Example()))
     (manifest,) = (p for p in documents(RDMA / "pods.yaml") if p["metadata"]["name"] == pod)
     request = json.dumps({"Pod": manifest, "Nodes": None, "NodeNames": NODES}).encode()
     verdict = json.loads(verbs.filter(request))
@@ -178,7 +179,7 @@ def test_pods_may_be_bound_only_where_somebody_asks_for_that() -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_check_finds_that_both_files_of_a_place_fit(place: str) -> None:
-    config, _ = discovery.load(DEPLOY / place / "kubextend.yaml", runs_here=False)
+    config = discovery.load(DEPLOY / place / "kubextend.yaml", runs_here=False)
     assert scheduler_differences(config, DEPLOY / place / "kube-scheduler.yaml").issues == ()
 
 

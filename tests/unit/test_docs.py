@@ -14,7 +14,7 @@ from kubextend.config import model
 from kubextend.framework import CycleState, Handle, HeldPod, HeldPods, Status
 from kubextend.framework.plugin import METHODS_OF_POINT
 from kubextend.profile import binding, breaker
-from kubextend.verbs import in_time, rejected_permits
+from kubextend.verbs import deadline, rejected_permits
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -149,7 +149,7 @@ def test_python_on_a_page_is_formatted_as_the_code_is(page: Path) -> None:
 
 def test_the_numbers_of_failures_are_those_of_the_code() -> None:
     text = " ".join((DOCS / "failures.md").read_text().split())
-    hang, retry = in_time._SHARE, in_time._FIRST_TRY_SHARE
+    hang, retry = deadline._SHARE, deadline._FIRST_TRY_SHARE
     assert f"| {retry:.0%} | prioritize".replace("%", " %") in text
     assert f"| {hang:.0%} | the verb is answered".replace("%", " %") in text
     assert f"fails for pods of three namespaces within {breaker.FAILURE_WINDOW_S:g} s" in text

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kubextend.cluster.activator import Activator
+from kubextend.cluster.api_call import RefusedError, UnreachableError
 from kubextend.cluster.binder import Binder
-from kubextend.cluster.call import RefusedError, UnreachableError
 from kubextend.cluster.election import Election, LeaseName, lease_holder
 from kubextend.cluster.events import EventRecorder, list_set_aside
 from kubextend.cluster.nodes import follow_nodes

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
-from kubextend.cluster.call import STRATEGIC_MERGE, Call, is_addressable
+from kubextend.cluster.api_call import STRATEGIC_MERGE, Call, is_addressable
 from kubextend.cluster.outbox import Letter, Letters, Outbox, OutboxStats, TokenBucket
 
 if TYPE_CHECKING:

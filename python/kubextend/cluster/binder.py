@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from kubextend.cluster.call import (
+from kubextend.cluster.api_call import (
     CONFLICT,
     NAME,
     NOT_FOUND,

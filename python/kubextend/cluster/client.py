@@ -31,7 +31,7 @@ from kubernetes.config import (
 from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from kubextend import __version__
-from kubextend.cluster.call import Call, RefusedError, TooLongError, UnreachableError
+from kubextend.cluster.api_call import Call, RefusedError, TooLongError, UnreachableError
 from kubextend.cluster.stream import BROKEN, READ_BYTES, Stream
 from kubextend.errors import ClusterError
 

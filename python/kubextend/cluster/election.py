@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from kubextend.cluster.call import CONFLICT, NOT_FOUND, Call, RefusedError, UnreachableError
+from kubextend.cluster.api_call import CONFLICT, NOT_FOUND, Call, RefusedError, UnreachableError
 from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Election:
         rng: source of jitter.
     """
 
-    def __init__(  # noqa: PLR0913 - identity, clock and rng are for tests
+    def __init__(
         self,
         cluster: Cluster,
         lease: LeaseName,

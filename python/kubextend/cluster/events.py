@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 import orjson
 
-from kubextend.cluster.call import Call, UnreachableError, is_addressable
+from kubextend.cluster.api_call import Call, UnreachableError, is_addressable
 from kubextend.cluster.outbox import Letter, Letters, Outbox, OutboxStats, TokenBucket
 
 if TYPE_CHECKING:

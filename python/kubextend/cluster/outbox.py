@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from kubextend.cluster.call import CONFLICT, NOT_FOUND, RefusedError, UnreachableError
+from kubextend.cluster.api_call import CONFLICT, NOT_FOUND, RefusedError, UnreachableError
 from kubextend.cluster.turns import Turns
 from kubextend.errors import TruncatedPodError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kubextend.cluster.call import Call
+    from kubextend.cluster.api_call import Call
     from kubextend.cluster.client import Cluster
     from kubextend.core import Pod
     from kubextend.errors import ClusterError

@@ -9,7 +9,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from kubextend import core
-from kubextend.cluster.call import Call
+from kubextend.cluster.api_call import Call
 from kubextend.cluster.pods import TruncatedPods
 from kubextend.cluster.reflector import LIST_SILENCE_S, PAGE_ITEMS, Kind, Reflector
 from kubextend.framework.handle import MAX_POD_BYTES

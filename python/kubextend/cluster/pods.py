@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from kubextend import core
-from kubextend.cluster.call import NAME, NOT_FOUND, Call, RefusedError, UnreachableError
+from kubextend.cluster.api_call import NAME, NOT_FOUND, Call, RefusedError, UnreachableError
 from kubextend.cluster.reflector import Kind, Reflector
 from kubextend.errors import ClusterError, WireError
 from kubextend.framework.handle import MAX_POD_BYTES
@@ -31,7 +31,7 @@ CALL_S = 5.0
 FORBIDDEN = 403
 
 
-def follow_pods(  # noqa: PLR0913 - what there is to be told of
+def follow_pods(
     cluster: Cluster,
     store: core.PodStore,
     on_change: Callable[[], object] = lambda: None,

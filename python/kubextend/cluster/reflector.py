@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from kubextend.cluster.call import (
+from kubextend.cluster.api_call import (
     GONE,
     SERVER_ERROR,
     Call,
@@ -21,7 +21,7 @@ from kubextend.cluster.call import (
     TooLongError,
     UnreachableError,
 )
-from kubextend.cluster.coalescer import Coalescer
+from kubextend.cluster.debounce import Debounce
 from kubextend.errors import ClusterError, WireError
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class Reflector(Generic[_Store]):
         self._store = store
         self._kind = kind
         self._listener = listener or _NoListener()
-        self._changes = Coalescer(on_change, f"kubextend-{kind.noun}-changes")
+        self._changes = Debounce(on_change, f"kubextend-{kind.noun}-changes")
         self._clock = clock
         self._stopped = threading.Event()
         self._rng = rng or random.Random()  # noqa: S311 - jitter

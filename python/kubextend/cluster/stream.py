@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from urllib3.exceptions import HTTPError
 
-from kubextend.cluster.call import UnreachableError
+from kubextend.cluster.api_call import UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from urllib3 import BaseHTTPResponse
 
-    from kubextend.cluster.call import Call
+    from kubextend.cluster.api_call import Call
 
 READ_BYTES = 1 << 16
 LINE_LIMIT_BYTES = 64 << 20

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol
 
-from kubextend.cluster.call import (
+from kubextend.cluster.api_call import (
     NOT_FOUND,
     STRATEGIC_MERGE,
     TOO_MANY_REQUESTS,

@@ -9,10 +9,11 @@ expandMultiPointPlugins, getValidScoreWeights
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kubextend.config.catalog import Catalog
 from kubextend.config.issues import Findings, Location
-from kubextend.config.model import EnabledPlugin, Plugin, PluginInfo, Plugins
+from kubextend.config.model import EnabledPlugin, Plugin, Plugins
+from kubextend.config.plugin_catalog import Catalog
 from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS, PLUGIN_TYPES
+from kubextend.framework.registered_plugin import RegisteredPlugin
 
 __all__ = ["complain_of_unknown", "expand"]
 
@@ -26,7 +27,7 @@ class _Known(NamedTuple):
 
     at: Location
     plugin: Plugin
-    info: PluginInfo
+    info: RegisteredPlugin
 
     @property
     def name(self) -> str:
@@ -86,7 +87,7 @@ def _refuse_unknown(
         complain_of_unknown(name, at, catalog, findings, kind=PLUGIN_TYPES[point], point=point)
 
 
-def complain_of_unknown(  # noqa: PLR0913  a name, where it stands, and what it was to be
+def complain_of_unknown(
     name: str,
     at: Location,
     catalog: Catalog,

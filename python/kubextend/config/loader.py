@@ -9,12 +9,11 @@ from typing import Final
 
 from pydantic import JsonValue, ValidationError
 
-from kubextend.config.catalog import Catalog
 from kubextend.config.checks import check
-from kubextend.config.document import read_document, read_file
 from kubextend.config.issues import Findings, Location, issues_of, suggestion
-from kubextend.config.model import API_VERSION, KIND, ExtenderConfiguration, PluginInfo
+from kubextend.config.model import API_VERSION, KIND, ExtenderConfiguration
 from kubextend.config.out_of_tree import FIELD, with_out_of_tree
+from kubextend.config.plugin_catalog import Catalog
 from kubextend.config.resolve import resolve
 from kubextend.config.scheduler_file import (
     SCHEDULER_API_VERSIONS,
@@ -22,7 +21,9 @@ from kubextend.config.scheduler_file import (
     extender_tree,
     scheduler_tree,
 )
+from kubextend.config.yaml_document import read_document, read_file
 from kubextend.errors import ConfigError, Issue
+from kubextend.framework.registered_plugin import RegisteredPlugin
 
 __all__ = ["DEFAULT", "load", "parse", "without_nulls"]
 
@@ -50,7 +51,7 @@ _ROUNDS = 3
 def load(
     path: str | Path | None,
     *,
-    known: Mapping[str, PluginInfo],
+    known: Mapping[str, RegisteredPlugin],
     overrides: Mapping[str, JsonValue] | None = None,
     runs_here: bool = True,
 ) -> ExtenderConfiguration:
@@ -75,7 +76,7 @@ def load(
 def parse(
     tree: Mapping[str, JsonValue],
     *,
-    known: Mapping[str, PluginInfo],
+    known: Mapping[str, RegisteredPlugin],
     overrides: Mapping[str, JsonValue] | None = None,
     runs_here: bool = True,
 ) -> ExtenderConfiguration:
@@ -95,7 +96,7 @@ def parse(
         sections = list(tree)
         raise ConfigError(sorted(issues, key=lambda issue: _section(issue.path, sections)))
     part = scheduler_tree(tree, catalog.is_ours) if catalog.of_scheduler else {}
-    return config.with_resolved(resolved, (*findings.notes, *later.notes), part)
+    return config.with_resolved(resolved, (*findings.notes, *later.notes), part, plugins)
 
 
 def _check_type(tree: Mapping[str, JsonValue], findings: Findings) -> None:

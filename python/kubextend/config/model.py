@@ -8,7 +8,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Final, Literal, Protocol, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from kubextend.config.duration import Duration
+from kubextend.framework.known_plugins import KnownPlugins
 
 __all__ = [
     "API_VERSION",
@@ -37,7 +38,6 @@ __all__ = [
     "ManagedResource",
     "Plugin",
     "PluginConfig",
-    "PluginInfo",
     "PluginSet",
     "Plugins",
     "Queue",
@@ -46,14 +46,14 @@ __all__ = [
     "SchedulerProfile",
     "Server",
     "ServerTLS",
-    "Verb",
+    "VerbName",
     "WaitingPods",
 ]
 
 API_VERSION: Final = "kubextend.dev/v1alpha1"
 KIND: Final = "ExtenderConfiguration"
 
-Verb = Literal["filter", "preempt", "prioritize", "bind"]
+VerbName = Literal["filter", "preempt", "prioritize", "bind"]
 
 # Bind has to outlast the wait of a Permit plugin; nothing in kube-scheduler waits for a bind.
 _BEYOND_PERMIT: Final = Duration.parse("1m")
@@ -68,26 +68,6 @@ _BINDING_POINTS = ("reserve", "permit", "preBind", "bind", "postBind")
 # A pod that Permit rejected learns that by its next filter call.
 _FILTER_POINTS = ("preFilter", "filter", "postFilter", "permit")
 _REJECTING_POINTS = ("preFilter", "filter")
-
-
-class PluginInfo(Protocol):
-    """The properties of a plugin that the configuration needs; the registry of plugins has them."""
-
-    @property
-    def extension_points(self) -> frozenset[str]:
-        """The points that the plugin implements, spelled as in a file: ``filter``, ``preScore``."""
-
-    @property
-    def args_model(self) -> type[BaseModel] | None:
-        """The model of the plugin's ``pluginConfig[].args``; None if the plugin takes none."""
-
-    @property
-    def needs_pods(self) -> bool:
-        """Whether the plugin looks at the pods on nodes."""
-
-    @property
-    def why_not_isolated(self) -> str:
-        """Why no process of its own can run the plugin, as a phrase after its name; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,24 +446,32 @@ class ExtenderConfiguration(_Model):
     _resolved: tuple[ResolvedProfile, ...] = PrivateAttr(default=())
     _notes: tuple[str, ...] = PrivateAttr(default=())
     _scheduler_part: Mapping[str, JsonValue] = PrivateAttr(default_factory=dict)
+    _plugins: KnownPlugins = PrivateAttr(default_factory=KnownPlugins)
 
     def with_resolved(
         self,
         resolved: tuple[ResolvedProfile, ...],
         notes: tuple[str, ...] = (),
         scheduler_part: Mapping[str, JsonValue] | None = None,
+        plugins: KnownPlugins | None = None,
     ) -> Self:
         """Return a copy of the configuration that also has its resolved profiles."""
         copy = self.model_copy()
         copy._resolved = resolved  # noqa: SLF001  of the same class
         copy._notes = notes  # noqa: SLF001
         copy._scheduler_part = scheduler_part or {}  # noqa: SLF001
+        copy._plugins = plugins or KnownPlugins()  # noqa: SLF001
         return copy
 
     @property
     def resolved(self) -> tuple[ResolvedProfile, ...]:
         """The profiles in the file's order, every plugin in its place."""
         return self._resolved
+
+    @property
+    def plugins(self) -> KnownPlugins:
+        """Every plugin that the file could name, its own ``outOfTree`` among them."""
+        return self._plugins
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -508,9 +496,9 @@ class ExtenderConfiguration(_Model):
         return (self.extender.url_prefix or own).rstrip("/")
 
     @property
-    def verbs(self) -> tuple[Verb, ...]:
+    def verbs(self) -> tuple[VerbName, ...]:
         """The verbs in kube-scheduler's configuration, which are the only ones served."""
-        verbs: list[Verb] = []
+        verbs: list[VerbName] = []
         if self._any_at(_FILTER_POINTS):
             verbs.append("filter")
         if self.rejects_nodes:

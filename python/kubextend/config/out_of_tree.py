@@ -6,9 +6,9 @@ The module imports what ``outOfTree`` names and nothing else.
 from collections.abc import Mapping, Sequence
 
 from kubextend.config.issues import Findings
-from kubextend.config.model import PluginInfo
 from kubextend.framework.imports import PluginUnavailableError
 from kubextend.framework.known_plugins import KnownPlugins
+from kubextend.framework.registered_plugin import RegisteredPlugin
 
 __all__ = ["FIELD", "class_name", "with_out_of_tree"]
 
@@ -16,8 +16,8 @@ FIELD = "outOfTree"
 
 
 def with_out_of_tree(
-    references: Sequence[str], known: Mapping[str, PluginInfo], findings: Findings
-) -> tuple[Mapping[str, PluginInfo], frozenset[str]]:
+    references: Sequence[str], known: Mapping[str, RegisteredPlugin], findings: Findings
+) -> tuple[KnownPlugins, frozenset[str]]:
     """Return the larger set, and the names that a failed import would likely have brought.
 
     Args:
@@ -25,8 +25,6 @@ def with_out_of_tree(
         known: the known plugins without the references.
         findings: where unavailable references are reported.
     """
-    if not references:
-        return known, frozenset()
     larger = KnownPlugins.of(known, "kubextend")
     missing: set[str] = set()
     for index, reference in enumerate(references):

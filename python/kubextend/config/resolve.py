@@ -1,7 +1,7 @@
 """Resolves profiles: checks names, expands multiPoint, validates arguments.
 
 The error sentences are kube-scheduler's own where it has one. The module knows plugins only by
-their PluginInfo, and makes none.
+what is registered of them, and makes none.
 
 Source: kubernetes v1.36 pkg/scheduler/apis/config/validation/validation.go,
 pkg/scheduler/framework/runtime/framework.go NewFramework
@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from kubextend.config.catalog import Catalog
 from kubextend.config.expansion import complain_of_unknown, expand
 from kubextend.config.issues import Findings, Location, issues_of
 from kubextend.config.model import ResolvedProfile, SchedulerProfile
-from kubextend.config.policies import check_policies
+from kubextend.config.plugin_catalog import Catalog
+from kubextend.config.plugin_policies import check_policies
 from kubextend.config.queueing import (
     check_common_order,
     check_queue_points,

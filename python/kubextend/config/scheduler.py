@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from kubextend.config.checks import is_wildcard
 from kubextend.config.duration import Duration
 from kubextend.config.issues import Findings
-from kubextend.config.model import Extender, ExtenderConfiguration, Verb
+from kubextend.config.model import Extender, ExtenderConfiguration, VerbName
 from kubextend.config.resolve import DEFAULT_SCHEDULER_NAME
 from kubextend.config.scheduler_file import SCHEDULER_API_VERSIONS, SCHEDULER_KIND
 from kubextend.errors import ConfigError
@@ -209,7 +209,7 @@ def _entries(config: ExtenderConfiguration) -> list[dict[str, JsonValue]]:
 
 
 def _entry(
-    config: ExtenderConfiguration, verbs: Sequence[Verb], timeout: Duration, *, ignorable: bool
+    config: ExtenderConfiguration, verbs: Sequence[VerbName], timeout: Duration, *, ignorable: bool
 ) -> dict[str, JsonValue]:
     entry: dict[str, JsonValue] = {"urlPrefix": config.url_prefix}
     entry |= {f"{verb}Verb": verb for verb in verbs}

@@ -15,11 +15,10 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
-from kubextend.config.document import read_document, read_file
 from kubextend.config.duration import Duration
 from kubextend.config.issues import Findings, Location, issues_of
 from kubextend.config.loader import without_nulls
-from kubextend.config.model import ExtenderConfiguration, GoDuration, ManagedResource, Verb
+from kubextend.config.model import ExtenderConfiguration, GoDuration, ManagedResource, VerbName
 from kubextend.config.resolve import DEFAULT_SCHEDULER_NAME
 from kubextend.config.scheduler import LEASE_NAME, scheduler_configuration
 from kubextend.config.scheduler_file import (
@@ -28,29 +27,30 @@ from kubextend.config.scheduler_file import (
     SCHEDULER_KIND,
     check_fields,
 )
+from kubextend.config.yaml_document import read_document, read_file
 from kubextend.errors import Issue
 
 __all__ = ["SchedulerDifferences", "scheduler_differences"]
 
 # Source: kube-scheduler v0.36 pkg/scheduler/extender.go DefaultExtenderTimeout
 _DEFAULT_TIMEOUT: Final = Duration.parse("5s")
-_VERBS: Final[tuple[Verb, ...]] = get_args(Verb)
+_VERBS: Final[tuple[VerbName, ...]] = get_args(VerbName)
 # Fields that v1 no longer has; source: kube-scheduler v0.25 config/v1/types.go.
 _BETA_FIELDS: Final = frozenset({"healthzBindAddress", "metricsBindAddress"})
 
-_NEVER_ASKED: Final[Mapping[Verb, str]] = {
+_NEVER_ASKED: Final[Mapping[VerbName, str]] = {
     "filter": "kube-scheduler places pods on nodes that the plugins here reject",
     "preempt": "kube-scheduler evicts pods from nodes that filter then rejects",
     "prioritize": "no Score plugin here is ever asked",
     "bind": "kube-scheduler binds pods itself, past every plugin from Reserve to PostBind",
 }
-_FAILS: Final[Mapping[Verb, str]] = {
+_FAILS: Final[Mapping[VerbName, str]] = {
     "filter": "no pod is placed, or with ignorable: true every pod unfiltered",
     "preempt": "no pod is preempted",
     "prioritize": "kube-scheduler drops the scores without a word",
     "bind": "no pod is bound",
 }
-_ASKED_TWICE: Final[Mapping[Verb, str]] = {
+_ASKED_TWICE: Final[Mapping[VerbName, str]] = {
     "filter": "each pod is filtered twice",
     "preempt": "each preemption is judged twice",
     "prioritize": "the scores count twice",
@@ -97,7 +97,7 @@ class _Entry(_Read):
         return self.url_prefix.rstrip("/")
 
     @property
-    def verbs(self) -> Mapping[Verb, str]:
+    def verbs(self) -> Mapping[VerbName, str]:
         """The last part of the URL for each verb that is called."""
         values = (self.filter_verb, self.preempt_verb, self.prioritize_verb, self.bind_verb)
         return {verb: value for verb, value in zip(_VERBS, values, strict=True) if value}
@@ -178,7 +178,7 @@ class _Pair(NamedTuple):
     at: Location
     found: _Entry
     wanted: _Entry
-    verbs: frozenset[Verb]
+    verbs: frozenset[VerbName]
 
 
 class SchedulerDifferences(NamedTuple):
@@ -305,7 +305,9 @@ class _Comparison:
             self._managed_resources(pair)
             self._tls(pair)
 
-    def _verb(self, verb: Verb, ours: Sequence[tuple[Location, _Entry]], *, needed: bool) -> None:
+    def _verb(
+        self, verb: VerbName, ours: Sequence[tuple[Location, _Entry]], *, needed: bool
+    ) -> None:
         field = f"{verb}Verb"
         having = [((*at, field), entry.verbs[verb]) for at, entry in ours if verb in entry.verbs]
         if needed and not having:
@@ -523,7 +525,7 @@ def _server(url: str) -> str:
         return ""
 
 
-def _entry_without(verb: Verb, ours: Sequence[tuple[Location, _Entry]]) -> Location:
+def _entry_without(verb: VerbName, ours: Sequence[tuple[Location, _Entry]]) -> Location:
     """Return where a verb belongs: bind into an entry of its own, others beside quick verbs."""
     quick = [at for at, entry in ours if set(entry.verbs) - {"bind"}]
     return quick[0] if quick and verb != "bind" else ("extenders",)

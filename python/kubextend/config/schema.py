@@ -14,7 +14,8 @@ from pydantic import BaseModel
 
 from kubextend.config import model
 from kubextend.config.duration import Duration
-from kubextend.config.model import ExtenderConfiguration, PluginInfo
+from kubextend.config.model import ExtenderConfiguration
+from kubextend.framework.registered_plugin import RegisteredPlugin
 
 __all__ = ["SCHEMA_ID", "json_schema"]
 
@@ -40,7 +41,7 @@ _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def json_schema(plugins: Mapping[str, PluginInfo]) -> _Schema:
+def json_schema(plugins: Mapping[str, RegisteredPlugin]) -> _Schema:
     """Return the schema, draft 2020-12, with the field names of the YAML file.
 
     Args:

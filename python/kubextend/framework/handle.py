@@ -1,19 +1,24 @@
 """The Handle that plugins are given, and the ports through which kubextend reaches the cluster."""
 
-from collections.abc import Callable, Iterable, Iterator
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from copy import copy
-from typing import Any, Final, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from kubextend import core
 from kubextend.errors import KubextendError
 from kubextend.framework.cycle_state import CycleState
 
 __all__ = [
+    "NO_CLUSTER",
     "Activator",
     "Binder",
+    "ClusterPorts",
     "Handle",
     "HeldPod",
     "HeldPods",
+    "InThread",
     "NodeSource",
     "PodReader",
     "PodSource",
@@ -130,38 +135,63 @@ class HeldPods(Protocol):
         """Iterate over the pods that are held at this moment."""
 
 
+InThread: TypeAlias = Callable[[Callable[[], Any]], Coroutine[Any, Any, Any]]
+"""Runs a blocking call in a thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPorts:
+    """What the cluster offers; without access to an API, nothing.
+
+    Attributes:
+        nodes: watched nodes.
+        pods: watched pods, and the ledger of assumed pods; None unless a plugin needs them.
+        pod_reader: reads one pod.
+        binder: posts Bindings.
+        activator: wakes parked pods.
+        kubernetes_client: returns an ``ApiClient`` of the official client with the present
+            credentials.
+        in_thread: runs a call that waits for the Kubernetes API.
+    """
+
+    nodes: NodeSource | None = None
+    pods: PodSource | None = None
+    pod_reader: PodReader | None = None
+    binder: Binder | None = None
+    activator: Activator | None = None
+    kubernetes_client: Callable[[], Any] | None = None
+    in_thread: InThread = asyncio.to_thread
+
+
+NO_CLUSTER: Final = ClusterPorts()
+"""The ports without access to an API."""
+
+
 class Handle:
     """Everything that a plugin may reach: cluster state, held pods, wake-ups, configuration.
 
     Args:
-        nodes: watched nodes; None without access to an API.
-        pods: watched pods; None unless an enabled plugin needs them.
         waiting_pods: the pods that Permit holds.
-        activator: wakes parked pods; None without access to an API.
-        kubernetes_client: returns an ``ApiClient`` of the official client with the present
-            credentials; None without access to an API.
+        cluster: what the cluster offers.
         configuration: the whole typed configuration.
         metrics: a ``prometheus_client.CollectorRegistry`` for the plugin's own metrics.
     """
 
-    def __init__(  # noqa: PLR0913  one argument for each thing a plugin may reach
+    def __init__(
         self,
-        *,
         waiting_pods: HeldPods,
-        nodes: NodeSource | None = None,
-        pods: PodSource | None = None,
-        activator: Activator | None = None,
-        kubernetes_client: Callable[[], Any] | None = None,
+        cluster: ClusterPorts = NO_CLUSTER,
+        *,
         configuration: Any = None,
         metrics: Any = None,
     ) -> None:
         self.waiting_pods = waiting_pods
         self.configuration = configuration
         self.metrics = metrics
-        self._nodes = nodes
-        self._pods = pods
-        self._activator = activator
-        self._kubernetes_client = kubernetes_client
+        self._nodes = cluster.nodes
+        self._pods = cluster.pods
+        self._activator = cluster.activator
+        self._kubernetes_client = cluster.kubernetes_client
         self._shared: dict[type[Any], Any] = {}
         self._undeclared = ""
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from kubextend.errors import KubextendError
 from kubextend.framework.plugin import METHODS_OF_POINT
-from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.framework.signatures import wrong_methods
 
 __all__ = ["PluginUnavailableError", "check_methods", "class_at"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from kubextend.framework.imports import PluginUnavailableError, check_methods, class_at
-from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.registered_plugin import RegisteredPlugin
 
 __all__ = ["Announcement", "KnownPlugins"]
 

@@ -1,6 +1,8 @@
 """The plugins that come with kubextend: one file and one line here for each."""
 
-from kubextend.framework.registry import Registry
+from typing import Final
+
+from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.plugins.coscheduling import Coscheduling
 from kubextend.plugins.high_comm_pod_filter import HighCommPodFilter
 from kubextend.plugins.label_match import LabelMatch
@@ -24,8 +26,9 @@ __all__ = [
     "TargetLoadPacking",
 ]
 
-IN_TREE = Registry(
-    [
+IN_TREE: Final = {
+    plugin.name: RegisteredPlugin(plugin.name, plugin)
+    for plugin in (
         Coscheduling,
         HighCommPodFilter,
         LabelMatch,
@@ -35,5 +38,5 @@ IN_TREE = Registry(
         QOSSort,
         RdmaAware,
         TargetLoadPacking,
-    ]
-)
+    )
+}

@@ -29,7 +29,8 @@ from kubextend.framework.plugin import (
 )
 from kubextend.framework.status import Code, Status
 from kubextend.framework.wrong_answer import wrong_answer
-from kubextend.profile.guard import (
+from kubextend.profile.plugin_calls import current_run
+from kubextend.profile.plugin_errors import (
     about,
     detailed,
     error_of,
@@ -38,8 +39,7 @@ from kubextend.profile.guard import (
     seconds_until,
     status_of,
 )
-from kubextend.profile.limits import PluginLimits
-from kubextend.profile.run import current_run
+from kubextend.profile.time_limits import PluginLimits
 from kubextend.profile.waiting_pods import WaitingPod, WaitingPods
 
 __all__ = ["BindTime", "BindingCycle", "BindingPlugins"]

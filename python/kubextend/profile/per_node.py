@@ -23,7 +23,7 @@ from kubextend.framework.plugin import (
 )
 from kubextend.framework.status import Status
 from kubextend.framework.wrong_answer import close_all, wrong_answer
-from kubextend.profile.guard import AtNodeError
+from kubextend.profile.plugin_errors import AtNodeError
 
 __all__ = ["FilterNodes", "ScoreNodes", "Scored", "filter_nodes_of", "score_nodes_of"]
 
@@ -95,18 +95,15 @@ def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> F
         state: CycleState, pod: core.Pod, nodes: core.Nodes, kept: core.Mask
     ) -> list[Rejection]:
         ask = partial(per_node.filter, state, pod)
-
-        def judge(infos: Sequence[core.NodeInfo]) -> list[Status | None]:
-            said: tuple[list[Status | None], frozenset[int]]
-            said = _judged(per_node, ask, pod, infos, _TOO_LARGE)
-            return said[0]
-
         # A comprehension over views costs half of a loop in the core that calls back.
         infos = nodes.infos(now(state) if needs_pods else None)
-        if kept.count() == len(infos):
-            return _gathered(judge(infos), infos)
-        rows = kept.indices()
-        said = judge([infos[row] for row in rows])
+        rows = range(len(infos)) if kept.count() == len(infos) else kept.indices()
+        left = infos if len(rows) == len(infos) else [infos[row] for row in rows]
+        judged: tuple[list[Status | None], frozenset[int]]
+        judged = _judged(per_node, ask, pod, left, _TOO_LARGE)
+        said = judged[0]
+        if left is infos:
+            return _gathered(said, infos)
         statuses: list[Status | None] = [None] * len(infos)
         for row, status in zip(rows, said, strict=True):
             statuses[row] = status

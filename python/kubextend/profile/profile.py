@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from operator import and_, or_
-from typing import Final
+from typing import Any, Final, Self
 
 from kubextend import core
 from kubextend.errors import PluginError
@@ -32,7 +32,8 @@ from kubextend.framework.plugin import (
 from kubextend.framework.status import Code, Status
 from kubextend.framework.wrong_answer import check_status, close_all, wrong_answer
 from kubextend.profile.binding import BindingPlugins
-from kubextend.profile.guard import (
+from kubextend.profile.per_node import FilterNodes, ScoreNodes, filter_nodes_of, score_nodes_of
+from kubextend.profile.plugin_errors import (
     AtNodeError,
     about,
     detailed,
@@ -40,7 +41,6 @@ from kubextend.profile.guard import (
     guarded,
     status_of,
 )
-from kubextend.profile.per_node import FilterNodes, ScoreNodes, filter_nodes_of, score_nodes_of
 
 __all__ = [
     "FilterOutcome",
@@ -80,6 +80,14 @@ class FilterOutcome:
 
     kept: core.Mask
     rejections: list[Rejection]
+
+    def passing(self, nodes: core.Nodes) -> core.Mask:
+        """Return the kept nodes that are known.
+
+        A node that the store does not know has no labels, so a filter's verdict on it means
+        nothing.
+        """
+        return self.kept & nodes.known
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +145,33 @@ class Profile:
     pods: Callable[[], core.PodSnapshot | None] = _no_pods
     counts_pods: bool = False
     ignored: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(
+        cls,
+        scheduler_name: str,
+        at: Callable[[str], Sequence[Any]],
+        weights: Mapping[str, int] | None = None,
+    ) -> Self:
+        """Gather the plugins at each extension point.
+
+        Args:
+            scheduler_name: ``spec.schedulerName`` of the pods.
+            at: returns the plugins at a point, by its name in the configuration.
+            weights: weights of scores by plugin name; 1 where none is given.
+        """
+        given = weights or {}
+        return cls(
+            scheduler_name,
+            queue_sort=at("queueSort"),
+            pre_enqueue=at("preEnqueue"),
+            pre_filter=at("preFilter"),
+            filter=at("filter"),
+            post_filter=at("postFilter"),
+            pre_score=at("preScore"),
+            score=[(plugin, given.get(plugin.name, 1)) for plugin in at("score")],
+            binding=BindingPlugins.of(at),
+        )
 
     @cached_property
     def plugin_names(self) -> frozenset[str]:
@@ -489,9 +524,19 @@ class Profiles:
         """Whether any profile takes part in binding."""
         return any(profile.binds_with_plugins for profile in self.by_scheduler_name.values())
 
-    def for_pod(self, pod: core.Pod) -> Profile | None:
+    @property
+    def filter_in_python(self) -> bool:
+        """Whether any profile filters in Python."""
+        return any(profile.filters_in_python for profile in self.by_scheduler_name.values())
+
+    @property
+    def score_in_python(self) -> bool:
+        """Whether any profile scores in Python."""
+        return any(profile.scores_in_python for profile in self.by_scheduler_name.values())
+
+    def for_pod(self, pod: core.Pod | None) -> Profile | None:
         """Return the profile of the pod's schedulerName; None where kubextend has none."""
-        return self.by_scheduler_name.get(pod.scheduler_name)
+        return None if pod is None else self.by_scheduler_name.get(pod.scheduler_name)
 
 
 def pre_filtered(
@@ -604,7 +649,7 @@ def _narrowed(plugins: Sequence[str]) -> str:
     return f"node is filtered out by the prefilter result of {', '.join(plugins)}"
 
 
-def _rejected_by(  # noqa: PLR0913, PLR0917  a call of the plugin and what is left to reject
+def _rejected_by(
     plugin: Plugin,
     filter_nodes: FilterNodes,
     state: CycleState,

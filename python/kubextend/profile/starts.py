@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from kubextend.errors import PluginError
 from kubextend.framework.wrong_answer import wrong_answer
-from kubextend.profile.guard import guarded
-from kubextend.profile.limits import PluginLimits
-from kubextend.profile.run import UncalledError
+from kubextend.profile.plugin_calls import UncalledError
+from kubextend.profile.plugin_errors import guarded
+from kubextend.profile.time_limits import PluginLimits
 
 __all__ = ["PluginStarts"]
 

@@ -5,9 +5,9 @@ Prometheus, and nothing else does. The package knows no profile and no verb.
 """
 
 from kubextend.prometheus.args import PrometheusArgs
-from kubextend.prometheus.duration import seconds
 from kubextend.prometheus.endpoint import Endpoint, PrometheusError
 from kubextend.prometheus.metric import NodeMetric
+from kubextend.prometheus.promql_duration import seconds
 from kubextend.prometheus.rounding import rounded
 from kubextend.prometheus.source import Query, Source
 from kubextend.prometheus.sources import Sources

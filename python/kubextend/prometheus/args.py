@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from kubextend.prometheus.duration import seconds
+from kubextend.prometheus.promql_duration import seconds
 
 __all__ = ["Duration", "PrometheusArgs"]
 

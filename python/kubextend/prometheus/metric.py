@@ -6,7 +6,7 @@ from typing import Final
 
 from kubextend.framework.handle import Handle
 from kubextend.prometheus.args import PrometheusArgs
-from kubextend.prometheus.duration import seconds
+from kubextend.prometheus.promql_duration import seconds
 from kubextend.prometheus.source import Query
 from kubextend.prometheus.sources import Sources
 from kubextend.prometheus.vector import NodeLabel, Vector

@@ -12,7 +12,7 @@ from kubextend.server.freed_memory import keep_freed_memory
 from kubextend.server.health import Check, Health
 from kubextend.server.memory_limit import memory_limit_bytes
 from kubextend.server.service import Listener, Service
-from kubextend.server.waiting_pods import waiting_pod_routes
+from kubextend.server.waiting_pods_endpoint import waiting_pod_routes
 from kubextend.server.workers import Workers
 
 __all__ = [

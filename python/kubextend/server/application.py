@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import orjson
 from starlette.applications import Starlette
@@ -16,20 +16,16 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from kubextend import core
+from kubextend.config import VerbName
 from kubextend.metrics import Metrics
 from kubextend.server.connection.body_reader import BodyReader
 from kubextend.server.connection.limits import BytesInFlight
 from kubextend.server.freed_memory import FreedMemory
 from kubextend.server.health import Health, health_routes
 from kubextend.server.verb_endpoint import VerbEndpoint
-from kubextend.server.workers import Workers
 from kubextend.verbs import Verbs
-from kubextend.verbs.answer import Verb
 
 __all__ = ["Application", "Limits", "application", "health_application"]
-
-VERBS: Final[tuple[Verb, ...]] = ("filter", "prioritize", "preempt", "bind")
-"""Every verb; a configuration may need fewer."""
 
 # Of heads that are larger than those of probes.
 _MOST_PROBE_BYTES: Final = 1024 * 1024
@@ -50,41 +46,35 @@ class Limits:
     in_flight_bytes: int = 1024 * 1024 * 1024
 
 
-def application(  # noqa: PLR0913  one argument for each part that it joins
+def application(
     verbs: Verbs,
     health: Health,
     *,
     path: str = "/",
-    served: Iterable[Verb] = VERBS,
     limits: Limits = Limits(),
     more_routes: Iterable[Route] = (),
-    workers: Workers | None = None,
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None,
-    pool: core.BodyPool | None = None,
 ) -> "Application":
     """Return an ASGI application: verbs under a path, health and metrics at the root.
 
     Args:
-        verbs: answer bodies.
+        verbs: those that the configuration needs get a path.
         health: answers the probes.
         path: the prefix of every verb.
-        served: the verbs that get a path: those that the configuration needs.
         limits: on the bytes of requests.
         more_routes: served beside the verbs.
-        workers: threads that wait for the Kubernetes API; they end with the application.
         running: entered when the server starts, left after its last request.
-        pool: holds the memory of large bodies; None: a new one.
     """
-    pool = pool or core.BodyPool()
+    pool = verbs.pool or core.BodyPool()
     bodies = BodyReader(limits.body_bytes, pool, "server.maxBodyBytes")
     in_flight = BytesInFlight(limits.in_flight_bytes, "server.maxInFlightBytes")
     freed = FreedMemory(pool, in_flight.highest_count)
     verbs.metrics.in_flight.set_function(lambda: in_flight.count)
 
-    paths: dict[Verb, str] = {verb: f"{path.rstrip('/')}/{verb}" for verb in VERBS}
+    paths: dict[VerbName, str] = {name: f"{path.rstrip('/')}/{name}" for name in get_args(VerbName)}
     endpoints = {
-        paths[verb]: VerbEndpoint(verb, verbs, bodies=bodies, in_flight=in_flight)
-        for verb in served
+        paths[verb.name]: VerbEndpoint(verb, verbs.metrics, bodies, in_flight)
+        for verb in verbs.served
     }
 
     @asynccontextmanager
@@ -99,8 +89,6 @@ def application(  # noqa: PLR0913  one argument for each part that it joins
         finally:
             giving_back.cancel()
             verbs.limits.stop()
-            if workers is not None:
-                workers.stop()
 
     routes = [*more_routes, *health_routes(health, verbs.metrics)]
     not_served = paths.values() - endpoints.keys()
@@ -135,7 +123,7 @@ class Application(Starlette):
         not_served: paths of verbs that no plugin needs; the first call of each is logged.
     """
 
-    def __init__(  # noqa: PLR0913  one argument for each part that it joins
+    def __init__(
         self,
         endpoints: Mapping[str, VerbEndpoint],
         others: Sequence[Route],

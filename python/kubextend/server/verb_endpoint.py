@@ -9,41 +9,37 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from kubextend.errors import WireError
+from kubextend.metrics import Metrics
 from kubextend.server.cancel_on_disconnect import cancel_on_disconnect
 from kubextend.server.connection.body_reader import BodyReader
 from kubextend.server.connection.limits import BytesInFlight, Share
 from kubextend.server.reply import RefusedError, refuse, reply
-from kubextend.verbs import Verbs
-from kubextend.verbs.answer import Body, Verb, failure
+from kubextend.verbs.answer import Answer, Body
+from kubextend.verbs.verb import Verb
 
 __all__ = ["VerbEndpoint"]
 
 _LOGGER = logging.getLogger(__name__)
+_INTERNAL = "kubextend failed internally; its log says where"
 
 
 class VerbEndpoint:
     """Reads the body of a request, runs the verb and sends its answer.
 
     Args:
-        verb: the name of the verb.
-        verbs: runs any verb.
+        verb: the verb.
+        metrics: where requests are counted.
         bodies: reads bodies within their limits.
         in_flight: the bytes of the requests of all verbs.
     """
 
     def __init__(
-        self,
-        verb: Verb,
-        verbs: Verbs,
-        *,
-        bodies: BodyReader,
-        in_flight: BytesInFlight,
+        self, verb: Verb, metrics: Metrics, bodies: BodyReader, in_flight: BytesInFlight
     ) -> None:
-        self._verb: Verb = verb
-        self._verbs = verbs
-        self._metrics = verbs.metrics
-        self._body_bytes = verbs.metrics.body_bytes(verb)
-        self._duration = verbs.metrics.duration(verb)
+        self._verb = verb
+        self._metrics = metrics
+        self._body_bytes = metrics.body_bytes(verb.name)
+        self._duration = metrics.duration(verb.name)
         self._bodies = bodies
         self._in_flight = in_flight
 
@@ -54,8 +50,8 @@ class VerbEndpoint:
         share = Share(self._in_flight)
         try:
             body = await self._bodies.read(scope, receive, share)
-            if self._verb == "bind":
-                # Permit may hold the pod for minutes, and nothing is left of the body by then.
+            if not self._verb.holds_body:
+                # The verb may take minutes, and nothing is left of the body by then.
                 share.give_back()
             answer = await self._run(body, receive, arrived_s, share)
         except ClientDisconnect:
@@ -67,20 +63,17 @@ class VerbEndpoint:
             self._metrics.refused(str(refused.status)).inc()
             await refuse(send, refused)
         else:
-            await reply(send, 200, answer)
+            await reply(send, 200, answer.body)
         finally:
             share.give_back()
 
-    async def _run(self, body: Body, receive: Receive, arrived_s: float, share: Share) -> Body:
-        verb, verbs = self._verb, self._verbs
+    async def _run(self, body: Body, receive: Receive, arrived_s: float, share: Share) -> Answer:
         self._body_bytes.observe(len(body))
         started_s = time.perf_counter()
         try:
-            if verb == "bind":
-                return await cancel_on_disconnect(verbs.bind(body, arrived_s), receive)
-            if verbs.is_brief(verb, len(body)):
-                return verbs.run(verb, body)
-            work = verbs.in_time(verb, body, arrived_s, share.keep_until)
+            if (answer := self._verb.at_once(body)) is not None:
+                return answer
+            work = self._verb.answer(body, arrived_s, share.keep_until)
             return await cancel_on_disconnect(work, receive)
         except WireError as error:
             raise RefusedError(HTTPStatus.BAD_REQUEST, str(error)) from error
@@ -88,7 +81,7 @@ class VerbEndpoint:
             raise
         except BaseException:
             # A panic of the core is a BaseException, and a plugin may raise SystemExit.
-            _LOGGER.exception("%s failed", self._verb)
-            return failure(self._verb)
+            _LOGGER.exception("%s failed", self._verb.name)
+            return self._verb.instead(_INTERNAL)
         finally:
             self._duration.observe(time.perf_counter() - started_s)

@@ -6,7 +6,6 @@ requests go through the verbs as bytes, and the helpers read the answers.
 
 from kubextend.testing.agreement import assert_same_answers
 from kubextend.testing.conformance import Violation, conformance, violations
-from kubextend.testing.handle import Activations, Bindings, make_handle
 from kubextend.testing.objects import (
     NodesLike,
     PodLike,
@@ -25,6 +24,7 @@ from kubextend.testing.runner import (
     run_filter,
     run_score,
 )
+from kubextend.testing.stand_ins import Activations, Bindings, make_handle
 
 __all__ = [
     "Activations",

@@ -9,7 +9,7 @@ from kubextend.testing.runner import made, run_filter, run_score
 __all__ = ["assert_same_answers"]
 
 
-def assert_same_answers(  # noqa: PLR0913  what a plugin may need to be run
+def assert_same_answers(
     one: Any,
     other: Any,
     *,

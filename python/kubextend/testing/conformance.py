@@ -19,7 +19,7 @@ from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS
 from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import METHODS_OF_POINT, PreFilterResult, QueuedPodInfo
-from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.framework.signatures import wrong_methods
 from kubextend.framework.status import Code, Status
 from kubextend.profile.waiting_pods import MAX_PERMIT_WAIT_S
@@ -78,7 +78,7 @@ class _Subject:
         )
 
 
-def conformance(  # noqa: PLR0913  what a plugin may need to be run
+def conformance(
     plugin: Any,
     *,
     args: Mapping[str, Any] | None = None,
@@ -114,7 +114,7 @@ def conformance(  # noqa: PLR0913  what a plugin may need to be run
         raise AssertionError(message)
 
 
-def violations(  # noqa: PLR0913  what a plugin may need to be run
+def violations(
     plugin: Any,
     *,
     args: Mapping[str, Any] | None = None,

@@ -128,7 +128,7 @@ def pod_manifest(  # noqa: PLR0913  one keyword for each thing that plugins read
     }
 
 
-def node_manifest(  # noqa: PLR0913  one keyword for each thing that plugins read
+def node_manifest(
     name: str = "node",
     *,
     labels: Mapping[str, str] | None = None,

@@ -10,16 +10,16 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from kubextend import core
 from kubextend.errors import PluginError
-from kubextend.framework.handle import Binder, Handle, HeldPod
+from kubextend.framework.handle import Binder, ClusterPorts, Handle, HeldPod
 from kubextend.framework.plugin import METHODS_OF_POINT
-from kubextend.framework.registry import RegisteredPlugin
-from kubextend.profile import BindingPlugins, Profile, Profiles, WaitingPods
-from kubextend.testing.handle import Activations, Bindings, ListedNodes, ListedPods, make_handle
+from kubextend.framework.registered_plugin import RegisteredPlugin
+from kubextend.metrics import Metrics
+from kubextend.profile import Profile, Profiles, WaitingPods
 from kubextend.testing.objects import (
     Manifest,
     NodesLike,
@@ -29,7 +29,8 @@ from kubextend.testing.objects import (
     pod_manifest_of,
     pod_store,
 )
-from kubextend.verbs import Verbs
+from kubextend.testing.stand_ins import Activations, Bindings, ListedNodes, ListedPods, make_handle
+from kubextend.verbs import Context, ExtenderSettings, Memory, Verbs
 
 __all__ = [
     "BindResult",
@@ -88,7 +89,7 @@ class BindResult:
 class _Everyones(Profiles):
     """One profile for every pod, whatever its schedulerName."""
 
-    def for_pod(self, pod: core.Pod) -> Profile | None:
+    def for_pod(self, pod: core.Pod | None) -> Profile | None:
         """Return the one profile."""
         del pod
         return next(iter(self.by_scheduler_name.values()))
@@ -113,7 +114,7 @@ class Runner:
         activations: the pods that were woken.
     """
 
-    def __init__(  # noqa: PLR0913  one keyword for each thing that a test may choose
+    def __init__(
         self,
         *plugins: PluginLike,
         nodes: NodesLike = 3,
@@ -132,31 +133,31 @@ class Runner:
         self.waiting_pods = WaitingPods()
         # As in production, pods are watched where a plugin says that it needs them.
         needed = any(getattr(plugin, "needs_pods", False) for plugin in plugins)
-        watched = self._pods if needed else None
-        self.handle = Handle(
-            waiting_pods=self.waiting_pods,
+        cluster = ClusterPorts(
             nodes=self._nodes,
-            pods=watched,
+            pods=self._pods if needed else None,
+            pod_reader=self._pods,
+            binder=binder or self.bindings,
             activator=self.activations,
             kubernetes_client=lambda: kubernetes_client,
         )
+        self.handle = Handle(self.waiting_pods, cluster)
         self.plugins = [
             made(plugin, (args or {}).get(plugin.name), self.handle) for plugin in plugins
         ]
         # Each call comes an hour after the last one, so that no limit per minute takes effect in a
         # test.
         hours = itertools.count(1)
-        self.verbs = Verbs(
-            _Everyones.of([_profile(self.plugins, weights or {}, self.handle)]),
-            request_store=core.NodeStore(),
-            watched=self._nodes,
-            pods=watched,
-            pod_reader=self._pods,
-            binder=binder or self.bindings,
-            activator=self.activations,
+        metrics, settings = Metrics(), ExtenderSettings()
+        memory = Memory.of(
+            cluster,
+            metrics,
+            look_again_s=settings.http_timeout_s,
             waiting_pods=self.waiting_pods,
             clock=lambda: next(hours) * _HOUR_S,
         )
+        profiles = _Everyones.of([_profile(self.plugins, weights or {}, self.handle)])
+        self.verbs = Verbs(Context(profiles, memory, cluster, settings, metrics))
 
     def filter(self, pod: PodLike, nodes: Sequence[str] | None = None) -> FilterResult:
         """Run PreFilter, Filter and, where no node is left, PostFilter.
@@ -306,7 +307,7 @@ def run_score(
     return _alone(plugin, nodes, pods, args).prioritize(pod)
 
 
-def run_binding_cycle(  # noqa: PLR0913  those of run_filter and a node
+def run_binding_cycle(
     plugin: PluginLike,
     pod: PodLike,
     node: str = "node-0",
@@ -355,14 +356,8 @@ def _profile(plugins: Sequence[Any], weights: Mapping[str, int], handle: Handle)
         methods = METHODS_OF_POINT[point]
         return [plugin for plugin in plugins if any(hasattr(plugin, name) for name in methods)]
 
-    return Profile(
-        "default-scheduler",
-        filter=at("filter"),
-        score=[(plugin, weights.get(plugin.name, 1)) for plugin in at("score")],
-        pre_filter=at("preFilter"),
-        post_filter=at("postFilter"),
-        pre_score=at("preScore"),
-        binding=BindingPlugins.of(at),
+    return replace(
+        Profile.of("default-scheduler", at, weights),
         pods=handle.pods,
         counts_pods=any(getattr(plugin, "needs_pods", False) for plugin in plugins),
     )

@@ -4,6 +4,8 @@ The core reads the arguments, a profile decides, the core writes the answer. No 
 HTTP.
 """
 
+from kubextend.verbs.context import Context, ExtenderSettings
+from kubextend.verbs.memory import Memory
 from kubextend.verbs.verbs import Verbs
 
-__all__ = ["Verbs"]
+__all__ = ["Context", "ExtenderSettings", "Memory", "Verbs"]

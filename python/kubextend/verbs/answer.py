@@ -12,21 +12,13 @@ __all__ = [
     "REJECTS_ALL",
     "Answer",
     "Body",
-    "QuickVerb",
-    "Verb",
     "binding",
-    "failure",
     "filter_error",
-    "unable",
 ]
 
-QuickVerb: TypeAlias = Literal["filter", "prioritize", "preempt"]
-Verb: TypeAlias = QuickVerb | Literal["bind"]
 Result: TypeAlias = Literal["ok", "error", "unknown_scheduler"]
 # A request or an answer. The memory of a large one may be used again.
 Body: TypeAlias = bytes | core.BodyBuffer
-
-_INTERNAL = "kubextend failed internally; its log says where"
 
 
 class Answer(NamedTuple):
@@ -72,24 +64,6 @@ def filter_error(text: str) -> Answer:
 def binding(error: str = "") -> Answer:
     """Build an ExtenderBindingResult; no error text means that the pod is bound."""
     return Answer(orjson.dumps({"Error": _encodable(error)}), "error" if error else "ok")
-
-
-def failure(verb: Verb) -> Body:
-    """Return the answer of a verb in which kubextend itself failed."""
-    return unable(verb, _INTERNAL).body
-
-
-def unable(verb: Verb, why: str) -> Answer:
-    """Return an answer that decides nothing: kube-scheduler places and evicts no pod for it."""
-    match verb:
-        case "filter":
-            return filter_error(why)
-        case "prioritize":
-            return NO_SCORES
-        case "preempt":
-            return NO_VICTIMS
-        case "bind":
-            return binding(why)
 
 
 def _encodable(text: str) -> str:

@@ -6,36 +6,24 @@ import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Final
 
 from kubextend import core
 from kubextend.errors import ClusterError, PluginError
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.handle import Binder, PodReader, PodSource
+from kubextend.framework.handle import Binder
 from kubextend.framework.status import Status
-from kubextend.profile import (
-    BindingCycle,
-    BindTime,
-    PluginLimits,
-    Profile,
-    Profiles,
-    WaitingPods,
-)
-from kubextend.profile.run import Run
+from kubextend.profile import BindingCycle, BindTime, Profile
+from kubextend.profile.plugin_calls import Run
 from kubextend.verbs.answer import Answer, Body, binding
-from kubextend.verbs.attempts import Attempt, Attempts
+from kubextend.verbs.attempts import Attempt
 from kubextend.verbs.chosen_node import DELETED, GONE, why_not_on
-from kubextend.verbs.failures import Failures, sentence
-from kubextend.verbs.parked import ParkedPods
-from kubextend.verbs.readiness import Readiness
-from kubextend.verbs.rejected_permits import RejectedPermits
-from kubextend.verbs.stores import Stores
-from kubextend.verbs.unknown_schedulers import UnknownSchedulers
+from kubextend.verbs.context import Context
+from kubextend.verbs.failures import sentence
+from kubextend.verbs.results import counting
+from kubextend.verbs.verb import OnJob
 
-__all__ = ["BindVerb", "InThread"]
-
-InThread: TypeAlias = Callable[[Callable[[], Any]], Coroutine[Any, Any, Any]]
-"""Runs a blocking call in a thread."""
+__all__ = ["BindVerb"]
 
 _LOGGER = logging.getLogger(__name__)
 _NO_BINDER = (
@@ -81,83 +69,73 @@ class BindVerb:
     A request in which a name is missing writes nothing.
 
     Args:
-        profiles: profiles by scheduler name.
-        stores: where bind looks up the chosen node.
-        unknown_schedulers: counts pods whose scheduler has no profile.
-        readiness: says whether plugins may be asked.
-        attempts: where filter left the CycleState.
-        waiting_pods: where pods are found while Permit holds them.
-        rejected_permits: remembers pods that Permit rejected, because an Error cannot park them.
-        parked: told when a pod gives up what other pods may have been rejected for.
-        binder: posts the Binding; None without access to an API.
-        pods: watched pods and the ledger; None where no plugin needs them.
-        pod_reader: reads a pod that neither attempts nor watched pods have; None without access to
-            an API.
-        failures: told of every plugin that failed.
-        limits: the threads of plugins, and their breakers.
-        timeout_s: how long kube-scheduler waits for this verb; None: for ever.
-        look_timeout_s: how long filters may take to look at the chosen node once more.
-        in_thread: runs a call that blocks on the Kubernetes API.
+        context: what every verb decides with.
     """
 
-    def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
-        self,
-        profiles: Profiles,
-        *,
-        stores: Stores,
-        readiness: Readiness,
-        unknown_schedulers: UnknownSchedulers,
-        attempts: Attempts,
-        waiting_pods: WaitingPods,
-        rejected_permits: RejectedPermits,
-        parked: ParkedPods,
-        binder: Binder | None,
-        pods: PodSource | None,
-        pod_reader: PodReader | None,
-        failures: Failures,
-        limits: PluginLimits,
-        timeout_s: float | None,
-        look_timeout_s: float,
-        in_thread: InThread,
-    ) -> None:
-        self._profiles = profiles
-        self._stores = stores
-        self._readiness = readiness
-        self._unknown_schedulers = unknown_schedulers
-        self._attempts = attempts
-        self._waiting_pods = waiting_pods
-        self._rejected_permits = rejected_permits
-        self._parked = parked
-        self._binder = binder
-        self._pods = pods
-        self._pod_reader = pod_reader
-        self._failures = failures
-        self._limits = limits
-        self._timeout_s = timeout_s
-        self._look_timeout_s = look_timeout_s
-        self._in_thread = in_thread
+    name: Final = "bind"
+    holds_body: Final = False
+
+    def __init__(self, context: Context) -> None:
+        memory, cluster = context.memory, context.cluster
+        self._profiles = context.profiles
+        self._stores = context.stores
+        self._readiness = context.readiness
+        self._unknown_schedulers = context.unknown_schedulers
+        self._attempts = memory.attempts
+        self._waiting_pods = memory.waiting_pods
+        self._rejected_permits = memory.rejected_permits
+        self._parked = memory.parked
+        self._binder = cluster.binder
+        self._pods = cluster.pods
+        self._pod_reader = cluster.pod_reader
+        self._failures = context.failures
+        self._metrics = context.metrics
+        self._limits = memory.limits
+        self._timeout_s = context.settings.bind_timeout_s
+        self._look_timeout_s = context.settings.http_timeout_s
+        self._in_thread = cluster.in_thread
         self._under_way: dict[str, _UnderWay] = {}
         self._bindings: set[str] = set()
         # A lock for tasks and not for threads: a thread that hangs must not hold the lock for ever.
         self._room = asyncio.Lock()
 
-    async def __call__(self, body: Body, arrived_s: float | None = None) -> Answer:
+    async def __call__(self, body: Body) -> Body:
+        """Bind the pod, however long that takes.
+
+        Raises: WireError: the body cannot be read.
+        """
+        return (await self.answer(body, time.monotonic())).body
+
+    def at_once(self, body: Body) -> None:
+        """Return None: each bind may wait."""
+
+    async def answer(self, body: Body, arrived_s: float, on_job: OnJob = lambda _: None) -> Answer:
         """Return an ExtenderBindingResult once the pod is bound or cannot be bound.
 
         Args:
             body: the body of the request.
-            arrived_s: when the request came, on the clock of ``time.monotonic``; None: now.
+            arrived_s: when the request came, on the clock of ``time.monotonic``.
+            on_job: not called: no thread uses the body.
 
         Raises: WireError: the body cannot be read.
         """
-        args = core.read_binding_args(body)
+        del on_job
+        with counting(self._metrics, self.name) as counted:
+            return counted(await self._bound_or_not(core.read_binding_args(body), arrived_s))
+
+    def instead(self, why: str) -> Answer:
+        """Return an ExtenderBindingResult that fails the attempt."""
+        return binding(why)
+
+    async def _bound_or_not(self, args: core.BindingArgs, arrived_s: float) -> Answer:
         if missing := _missing_fields(args):
             return binding(f"the bind request has no {', '.join(missing)}")
         if self._binder is None:
             return binding(_NO_BINDER)
         try:
             with Run(self._limits.breakers):
-                return await self._decided(args, self._binder, self._time(arrived_s))
+                bind_time = BindTime(arrived_s, self._timeout_s)
+                return await self._decided(args, self._binder, bind_time)
         except TimeoutError:
             return _refused(args, _TOO_LATE)
         except ClusterError as refusal:
@@ -165,9 +143,6 @@ class BindVerb:
         except PluginError as error:
             self._failures.note(error, "bind fails")
             return _refused(args, sentence(error))
-
-    def _time(self, arrived_s: float | None) -> BindTime:
-        return BindTime(time.monotonic() if arrived_s is None else arrived_s, self._timeout_s)
 
     async def _decided(self, args: core.BindingArgs, binder: Binder, bind_time: BindTime) -> Answer:
         attempt = self._attempts.take(args.pod_uid)
@@ -181,8 +156,8 @@ class BindVerb:
             return self._unknown_schedulers.passes(
                 pod, await self._bound_without_plugins(pod, args.node, default_bind)
             )
-        if (refusal := self._readiness.refusal("bind", profile)) is not None:
-            return refusal
+        if why_not := self._readiness.why_not(self.name, profile):
+            return binding(why_not)
         chosen = self._stores.watched_node(args.node)
         chosen_uid = None if chosen is None else chosen.uid
         state = await self._state_of(attempt, profile, pod, args.node, bind_time)

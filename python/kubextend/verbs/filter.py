@@ -1,25 +1,20 @@
 """filter: which nodes a pod may run on, and why it may not run on the others."""
 
 import logging
-from collections.abc import Callable
 from functools import partial
+from typing import ClassVar, NamedTuple
 
 from kubextend import core
+from kubextend.config import VerbName
 from kubextend.errors import PluginError
-from kubextend.metrics import Metrics
-from kubextend.profile import FilterOutcome, Profile, Profiles
-from kubextend.profile.run import AbandonedError, current_run
-from kubextend.verbs.answer import Answer, Body, filter_error
-from kubextend.verbs.attempts import Attempt, Attempts
-from kubextend.verbs.failures import Failures, sentence
-from kubextend.verbs.parked import ParkedPods
-from kubextend.verbs.readiness import Readiness
-from kubextend.verbs.reasons import Entry, Reasons, entries_of
-from kubextend.verbs.rejected_permits import RejectedPermits
-from kubextend.verbs.stores import Stores
-from kubextend.verbs.unknown import UnknownNames
-from kubextend.verbs.unknown_schedulers import UnknownSchedulers
-from kubextend.verbs.verdict import GoesOn, LookAgain, filter_known
+from kubextend.profile import FilterOutcome, Profile
+from kubextend.profile.plugin_calls import AbandonedError
+from kubextend.verbs.answer import REJECTS_ALL, Answer, Body, filter_error
+from kubextend.verbs.attempts import Attempt
+from kubextend.verbs.context import Context
+from kubextend.verbs.failures import sentence
+from kubextend.verbs.reasons import Entry, entries_of
+from kubextend.verbs.refilter import half_of, looking_again
 
 __all__ = ["FilterVerb"]
 
@@ -30,75 +25,72 @@ _NOT_SEEN_YET = "kubextend's node cache has not seen some of the nodes yet"
 _NOT_PERMITTED = "a Permit plugin rejected the pod"
 
 
+class FilterRequest(NamedTuple):
+    """ExtenderArgs, and how often the nodes had changed before they were looked up."""
+
+    args: core.ExtenderArgs
+    changes: int
+
+
 class FilterVerb:
     """The filter verb: runs the filters of the pod's profile over the nodes of the request.
 
     Args:
-        profiles: profiles by scheduler name.
-        stores: where the nodes come from.
-        readiness: says whether plugins may be asked.
-        attempts: where later verbs find the CycleState of this attempt.
-        unknown: since when node names are unknown.
-        unknown_schedulers: counts pods whose scheduler has no profile.
-        parked: told of every pod that was rejected on every node.
-        reasons: keeps the reasons that kube-scheduler reads from changing all the time.
-        rejected_permits: pods that Permit rejected, and that are not tried again yet.
-        failures: told of every plugin that failed.
-        look_again: asks the filters about a rejected pod later on.
-        metrics: where nodes are counted.
-        ignorable: kube-scheduler ignores our Errors, so a failing plugin has to reject instead.
-        half_time: starts a count, and returns a function that says whether half of the verb's time
-            is left.
-        pool: gives the memory of large answers; None: answers are ``bytes``.
+        context: what every verb decides with.
     """
 
-    def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
-        self,
-        profiles: Profiles,
-        stores: Stores,
-        *,
-        readiness: Readiness,
-        attempts: Attempts,
-        unknown: UnknownNames,
-        unknown_schedulers: UnknownSchedulers,
-        parked: ParkedPods,
-        reasons: Reasons,
-        rejected_permits: RejectedPermits,
-        failures: Failures,
-        look_again: LookAgain,
-        metrics: Metrics,
-        ignorable: bool,
-        half_time: Callable[[], GoesOn],
-        pool: core.BodyPool | None,
-    ) -> None:
-        self._profiles = profiles
-        self._stores = stores
-        self._readiness = readiness
-        self._attempts = attempts
-        self._unknown = unknown
-        self._unknown_schedulers = unknown_schedulers
-        self._parked = parked
-        self._reasons = reasons
-        self._rejected_permits = rejected_permits
-        self._failures = failures
-        self._look_again = look_again
-        self._metrics = metrics
-        self._ignorable = ignorable
-        self._half_time = half_time
-        self._pool = pool
+    name: ClassVar[VerbName] = "filter"
 
-    def __call__(self, body: Body) -> Answer:
-        """Return an ExtenderFilterResult: kept nodes as they came in, rejected ones with a reason.
+    def __init__(self, context: Context) -> None:
+        memory, settings = context.memory, context.settings
+        self._profiles = context.profiles
+        self._stores = context.stores
+        self._readiness = context.readiness
+        self._attempts = memory.attempts
+        self._unknown = memory.unknown
+        self._unknown_schedulers = context.unknown_schedulers
+        self._parked = memory.parked
+        self._reasons = memory.reasons
+        self._rejected_permits = memory.rejected_permits
+        self._failures = context.failures
+        self._look_again = looking_again(memory.limits, settings.http_timeout_s)
+        self._metrics = context.metrics
+        self._ignorable = settings.ignorable
+        self._half_time = partial(half_of, settings.http_timeout_s, memory.limits.clock)
+        self._pool = memory.pool
+
+    @property
+    def in_python(self) -> bool:
+        """Whether filtering runs Python code in any profile."""
+        return self._profiles.filter_in_python
+
+    def read(self, body: Body) -> FilterRequest:
+        """Read ExtenderArgs, and note when the nodes were looked up.
 
         Raises: WireError: the body cannot be read.
         """
         changes = self._parked.changes
-        args = self._stores.read_args(body)
+        return FilterRequest(self._stores.read_args(body), changes)
+
+    def dispensable(self, request: FilterRequest) -> frozenset[str]:
+        """Return the plugins whose failurePolicy is Ignore."""
+        profile = self._profiles.for_pod(request.args.pod)
+        return frozenset() if profile is None else profile.ignored
+
+    def instead(self, why: str, request: FilterRequest | None = None) -> Answer:
+        """Return an Error; where an Error is ignored, reject every node."""
+        if request is not None and request.args.nodes is not None:
+            return self._failed(why, request.args, request.args.nodes)
+        return REJECTS_ALL if self._ignorable else filter_error(why)
+
+    def answer(self, request: FilterRequest) -> Answer:
+        """Return an ExtenderFilterResult: kept nodes as they came in, others with a reason."""
+        args = request.args
         if args.nodes is None:
             return filter_error(_NO_NODES)
         if args.pod is None:
             return filter_error(_NO_POD)
-        self._metrics.nodes("filter").observe(len(args.nodes))
+        self._metrics.nodes(self.name).observe(len(args.nodes))
         profile = self._profiles.for_pod(args.pod)
         if profile is not None and (said := self._rejected_permits.find(args.pod.uid)):
             # Evicting pods would not change Permit's answer, so every node is unresolvable.
@@ -108,11 +100,11 @@ class FilterVerb:
             return self._unknown_schedulers.passes(
                 args.pod, Answer(args.filter_answer([], self._pool))
             )
-        refusal = self._readiness.refusal("filter", profile, names_mode=args.names_mode)
-        if refusal is not None:
-            return refusal
+        why_not = self._readiness.why_not(self.name, profile, names_mode=args.names_mode)
+        if why_not:
+            return filter_error(why_not)
         attempt = self._attempts.begin(args.pod, args.nodes)
-        return self._decide(profile, args, attempt, args.nodes, changes)
+        return self._decide(profile, args, attempt, args.nodes, request.changes)
 
     def _decide(
         self,
@@ -122,11 +114,11 @@ class FilterVerb:
         nodes: core.Nodes,
         changes: int,
     ) -> Answer:
-        self._tell_run(profile, args, nodes)
         try:
-            passing, outcome = filter_known(
-                profile, attempt.state, attempt.pod, nodes, self._half_time(), self._left_out
+            outcome = profile.find_nodes_that_fit(
+                attempt.state, attempt.pod, nodes, self._left_out, self._half_time()
             )
+            passing = outcome.passing(nodes)
             unknown = ~nodes.known
             undecided = unknown.any() and self._too_new(nodes, unknown) and not passing.any()
             # An ignored Error places the pod on any node, even on one that filters rejected just
@@ -192,12 +184,6 @@ class FilterVerb:
         latest = nodes.latest()
         passing, outcome = self._look_again(profile, pod, latest)
         return None if passing.any() else entries_of(~latest.known, outcome.rejections)
-
-    def _tell_run(self, profile: Profile, args: core.ExtenderArgs, nodes: core.Nodes) -> None:
-        """Tell whoever waits for this run what to do when the run takes too long."""
-        if (run := current_run()) is not None:
-            run.may_go_on_without = profile.ignored
-            run.answer_instead = lambda why: self._failed(why, args, nodes).body
 
     def _left_out(self, error: PluginError) -> None:
         self._failures.note(error, "left out")

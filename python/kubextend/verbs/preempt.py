@@ -4,22 +4,19 @@ kube-scheduler tries its victims against its in-tree filters only. A candidate t
 reject would lose its pods for nothing, again and again.
 """
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import ClassVar
 
 import orjson
 
 from kubextend import core
+from kubextend.config import VerbName
 from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
-from kubextend.metrics import Metrics
-from kubextend.profile import Profile, Profiles
+from kubextend.profile import Profile
 from kubextend.verbs.answer import NO_VICTIMS, Answer, Body
-from kubextend.verbs.failures import Failures
-from kubextend.verbs.readiness import Readiness
-from kubextend.verbs.stores import Stores
-from kubextend.verbs.unknown_schedulers import UnknownSchedulers
-from kubextend.verbs.verdict import filter_known, half_of
+from kubextend.verbs.context import Context
+from kubextend.verbs.refilter import half_of
 
 __all__ = ["PreemptVerb"]
 
@@ -35,53 +32,55 @@ class PreemptVerb:
     of them.
 
     Args:
-        profiles: profiles by scheduler name.
-        stores: where preempt looks up the candidates.
-        readiness: says whether plugins may be asked.
-        unknown_schedulers: counts pods whose scheduler has no profile.
-        failures: told of every plugin that failed.
-        metrics: where nodes are counted.
-        timeout_s: how long kube-scheduler waits for this verb.
-        clock: monotonic seconds.
+        context: what every verb decides with.
     """
 
-    def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
-        self,
-        profiles: Profiles,
-        stores: Stores,
-        *,
-        readiness: Readiness,
-        unknown_schedulers: UnknownSchedulers,
-        failures: Failures,
-        metrics: Metrics,
-        timeout_s: float,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._profiles = profiles
-        self._stores = stores
-        self._readiness = readiness
-        self._unknown_schedulers = unknown_schedulers
-        self._failures = failures
-        self._metrics = metrics
-        self._timeout_s = timeout_s
-        self._clock = clock
+    name: ClassVar[VerbName] = "preempt"
 
-    def __call__(self, body: Body) -> Answer:
-        """Return an ExtenderPreemptionResult, on failure an empty one, which ends the preemption.
+    def __init__(self, context: Context) -> None:
+        self._profiles = context.profiles
+        self._stores = context.stores
+        self._readiness = context.readiness
+        self._unknown_schedulers = context.unknown_schedulers
+        self._failures = context.failures
+        self._metrics = context.metrics
+        self._timeout_s = context.settings.http_timeout_s
+        self._clock = context.memory.limits.clock
+
+    @property
+    def in_python(self) -> bool:
+        """Whether filtering runs Python code in any profile."""
+        return self._profiles.filter_in_python
+
+    def read(self, body: Body) -> core.PreemptionArgs:
+        """Read ExtenderPreemptionArgs.
 
         Raises: WireError: the body cannot be read.
         """
-        args = self._stores.read_preemption_args(body)
+        return self._stores.read_preemption_args(body)
+
+    def dispensable(self, args: core.PreemptionArgs) -> frozenset[str]:
+        """Return no plugin: on any doubt nobody is evicted."""
+        del args
+        return frozenset()
+
+    def instead(self, why: str, args: core.PreemptionArgs | None = None) -> Answer:
+        """Return no candidate; the map has no field for the reason."""
+        del why, args
+        return NO_VICTIMS
+
+    def answer(self, args: core.PreemptionArgs) -> Answer:
+        """Return an ExtenderPreemptionResult; an empty one, on failure, ends the preemption."""
         if args.pod is None:
             return NO_VICTIMS
-        self._metrics.nodes("preempt").observe(len(args.nodes))
+        self._metrics.nodes(self.name).observe(len(args.nodes))
         profile = self._profiles.for_pod(args.pod)
         if profile is None or not profile.rejects:
             return self._unknown_schedulers.passes(
                 args.pod, Answer(args.result(args.nodes.everything()))
             )
-        if (refusal := self._readiness.refusal("preempt", profile)) is not None:
-            return refusal
+        if self._readiness.why_not(self.name, profile):
+            return NO_VICTIMS
         try:
             passing = self._passing(profile, args, args.pod)
         except PluginError as error:
@@ -114,8 +113,8 @@ def _judged(
     if pods is not None:
         state.pods_seen = args.pods_left(pods)
     # Where the verdict on several candidates would need an attempt for each, it does not count.
-    passing, _ = filter_known(profile, state, pod, args.nodes, lambda: False)
-    return passing, pods is not None and state.asked_for_pods
+    outcome = profile.find_nodes_that_fit(state, pod, args.nodes, None, lambda: False)
+    return outcome.passing(args.nodes), pods is not None and state.asked_for_pods
 
 
 def _one_by_one(args: core.PreemptionArgs) -> Iterator[bytes]:

@@ -1,19 +1,14 @@
 """prioritize: how good each node is, in points that kube-scheduler adds to its own."""
 
-from typing import Literal
+from typing import ClassVar
 
 from kubextend import core
+from kubextend.config import VerbName
 from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
-from kubextend.metrics import Metrics
-from kubextend.profile import Profile, Profiles, Scores
-from kubextend.profile.run import current_run
+from kubextend.profile import Profile, Scores
 from kubextend.verbs.answer import NO_SCORES, Answer, Body
-from kubextend.verbs.attempts import Attempts
-from kubextend.verbs.failures import Failures
-from kubextend.verbs.readiness import Readiness
-from kubextend.verbs.stores import Stores
-from kubextend.verbs.unknown_schedulers import UnknownSchedulers
+from kubextend.verbs.context import Context
 
 __all__ = ["PrioritizeVerb"]
 
@@ -24,54 +19,53 @@ class PrioritizeVerb:
     """The prioritize verb: runs the score plugins of the pod's profile and sums their scores.
 
     Args:
-        profiles: profiles by scheduler name.
-        stores: where the nodes come from.
-        readiness: says whether plugins may be asked.
-        attempts: where filter left the CycleState.
-        unknown_schedulers: counts pods whose scheduler has no profile.
-        failures: told of every plugin that failed.
-        metrics: where nodes are counted.
-        scale: how ``core.weigh`` scales the sum for kube-scheduler.
+        context: what every verb decides with.
     """
 
-    def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
-        self,
-        profiles: Profiles,
-        stores: Stores,
-        *,
-        readiness: Readiness,
-        attempts: Attempts,
-        unknown_schedulers: UnknownSchedulers,
-        failures: Failures,
-        metrics: Metrics,
-        scale: Literal["additive", "strict10"],
-    ) -> None:
-        self._profiles = profiles
-        self._stores = stores
-        self._readiness = readiness
-        self._attempts = attempts
-        self._unknown_schedulers = unknown_schedulers
-        self._failures = failures
-        self._metrics = metrics
-        self._scale = scale
+    name: ClassVar[VerbName] = "prioritize"
 
-    def __call__(self, body: Body) -> Answer:
-        """Return a HostPriorityList; empty without scores, as the list has no field for an error.
+    def __init__(self, context: Context) -> None:
+        self._profiles = context.profiles
+        self._stores = context.stores
+        self._readiness = context.readiness
+        self._attempts = context.memory.attempts
+        self._unknown_schedulers = context.unknown_schedulers
+        self._failures = context.failures
+        self._metrics = context.metrics
+        self._scale = context.settings.score_scale
+
+    @property
+    def in_python(self) -> bool:
+        """Whether scoring runs Python code in any profile."""
+        return self._profiles.score_in_python
+
+    def read(self, body: Body) -> core.ExtenderArgs:
+        """Read ExtenderArgs.
 
         Raises: WireError: the body cannot be read.
         """
-        args = self._stores.read_args(body)
+        return self._stores.read_args(body)
+
+    def dispensable(self, args: core.ExtenderArgs) -> frozenset[str]:
+        """Return every plugin: the scores of the others still count."""
+        profile = self._profiles.for_pod(args.pod)
+        return frozenset() if profile is None else profile.plugin_names
+
+    def instead(self, why: str, args: core.ExtenderArgs | None = None) -> Answer:
+        """Return no scores; the list has no field for the reason."""
+        del why, args
+        return NO_SCORES
+
+    def answer(self, args: core.ExtenderArgs) -> Answer:
+        """Return a HostPriorityList; it has no field for an error, so that it is then empty."""
         if args.nodes is None or args.pod is None:
             return NO_SCORES
-        self._metrics.nodes("prioritize").observe(len(args.nodes))
+        self._metrics.nodes(self.name).observe(len(args.nodes))
         profile = self._profiles.for_pod(args.pod)
         if profile is None or not profile.score:
             return self._unknown_schedulers.passes(args.pod, _NOTHING_TO_ADD)
-        refusal = self._readiness.refusal("prioritize", profile, names_mode=args.names_mode)
-        if refusal is not None:
-            return refusal
-        if (run := current_run()) is not None:
-            run.may_go_on_without = profile.plugin_names
+        if self._readiness.why_not(self.name, profile, names_mode=args.names_mode):
+            return NO_SCORES
         state = self._state_for(profile, args.pod, args.nodes)
         left_out = self._pre_scored(profile, state, args.pod, args.nodes)
         scored, failed = self._scored(profile, left_out, state, args.pod, args.nodes)

@@ -6,9 +6,9 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
+from kubextend.config import VerbName
 from kubextend.framework.handle import NodeSource, PodSource
 from kubextend.profile import Profile
-from kubextend.verbs.answer import Answer, Verb, unable
 
 __all__ = ["NODES_LISTED", "PLUGINS_STARTED", "PODS_LISTED", "Readiness"]
 
@@ -56,8 +56,8 @@ class Readiness:
             conditions[PODS_LISTED] = self._why_no_pods
         return conditions
 
-    def refusal(self, verb: Verb, profile: Profile, *, names_mode: bool = False) -> Answer | None:
-        """Return the verb's answer where it may not decide; None where it may.
+    def why_not(self, verb: VerbName, profile: Profile, *, names_mode: bool = False) -> str:
+        """Return why the verb may not decide; empty where it may.
 
         Args:
             verb: the verb.
@@ -65,12 +65,12 @@ class Readiness:
             names_mode: the request brought names of nodes in place of nodes.
         """
         if names_mode and self._watched is None:
-            return unable(verb, _NO_CACHE)
-        why = self._why_not(verb, profile, names_mode=names_mode)
+            return _NO_CACHE
+        why = self._missing(verb, profile, names_mode=names_mode)
         self._log(verb, profile.scheduler_name, why)
-        return unable(verb, f"kubextend is not ready: {why}") if why else None
+        return f"kubextend is not ready: {why}" if why else ""
 
-    def _why_not(self, verb: Verb, profile: Profile, *, names_mode: bool) -> str:
+    def _missing(self, verb: VerbName, profile: Profile, *, names_mode: bool) -> str:
         """Return the first missing condition that the profile needs; empty if none is missing."""
         needs_pods = profile.needs_pods
         if (names_mode or needs_pods or verb in _NAMES_ALONE) and (why := self._why_no_nodes()):
@@ -86,7 +86,7 @@ class Readiness:
     def _why_no_pods(self) -> str:
         return "" if self._pods is None or self._pods.synced else "the pods are not listed yet"
 
-    def _log(self, verb: Verb, scheduler_name: str, why: str) -> None:
+    def _log(self, verb: VerbName, scheduler_name: str, why: str) -> None:
         """Log one line for each missing condition, not one for each pod."""
         if why == self._logged.get(scheduler_name, ""):
             return

@@ -1,259 +1,60 @@
 """The four verbs of one kubextend, with everything that they need."""
 
-import asyncio
-import time
-from collections.abc import Callable, Iterable
-from functools import partial
-from typing import Literal
-
 from kubextend import core
-from kubextend.errors import WireError
-from kubextend.framework.handle import Activator, Binder, NodeSource, PodReader, PodSource
-from kubextend.metrics import Metrics
-from kubextend.profile import PluginLimits, Profiles, WaitingPods
-from kubextend.profile.run import AbandonedError, Run, current_run
-from kubextend.verbs.answer import Answer, Body, QuickVerb, Verb
-from kubextend.verbs.attempts import Attempts
-from kubextend.verbs.bind import BindVerb, InThread
-from kubextend.verbs.failures import Failures
+from kubextend.verbs.bind import BindVerb
+from kubextend.verbs.context import Context
+from kubextend.verbs.deadline import Deadline
 from kubextend.verbs.filter import FilterVerb
-from kubextend.verbs.in_time import InTime, OnJob
-from kubextend.verbs.parked import ParkedPods, parked_before
+from kubextend.verbs.parked_pods import parked_before
 from kubextend.verbs.preempt import PreemptVerb
 from kubextend.verbs.prioritize import PrioritizeVerb
-from kubextend.verbs.readiness import Readiness
-from kubextend.verbs.reasons import Reasons
-from kubextend.verbs.rejected_permits import RejectedPermits
-from kubextend.verbs.stores import Stores
-from kubextend.verbs.unknown import UnknownNames
-from kubextend.verbs.unknown_schedulers import UnknownSchedulers
-from kubextend.verbs.verdict import half_of, looking_again
+from kubextend.verbs.verb import Verb
 
 __all__ = ["Verbs"]
 
-# A thread hop costs 50 to 75 us; for a smaller body the core needs one or two milliseconds at most.
-_BRIEF_BYTES = 1_000_000
-
 
 class Verbs:
-    """The four verbs: bytes of a request in, bytes of an answer out; safe from many threads.
+    """The four verbs and what they share; safe from many threads.
+
+    Each verb may be called with the body of a request and returns the body of the answer, whatever
+    time that takes; ``bind`` is to be awaited.
 
     Args:
-        profiles: profiles by scheduler name.
-        request_store: the store that full-mode requests fill.
-        watched: the nodes that list and watch bring; None without access to an API.
-        pods: watched pods and the ledger; None unless a plugin needs them.
-        pod_reader: reads a pod to bind that neither attempts nor watched pods have.
-        binder: posts Bindings; None without access to an API.
-        activator: wakes parked pods; None without access to an API.
-        ignorable: kube-scheduler is configured to ignore our errors.
-        score_scale: how scores are scaled for kube-scheduler.
-        metrics: where calls are counted.
-        waiting_pods: where pods are found while Permit holds them.
-        rejected_permits: the activator that plugins are given: pods that they wake are tried again.
-            None: one that no plugin reaches.
-        limits: threads and breakers of the plugins; None: new ones, for these verbs alone.
-        not_started: returns the plugins whose ``start`` has not succeeded yet.
-        http_timeout_s: when kube-scheduler gives up on a quick verb; 5 s, as by its own default.
-        bind_timeout_s: when kube-scheduler gives up on bind; None: never.
-        in_thread: runs a call that waits for the Kubernetes API.
-        pool: gives the memory of large answers; None: every answer is ``bytes``.
-        clock: monotonic seconds.
+        context: what every verb decides with.
     """
 
-    def __init__(  # noqa: PLR0913  one argument for each thing it is joined to
-        self,
-        profiles: Profiles,
-        *,
-        request_store: core.NodeStore,
-        watched: NodeSource | None = None,
-        pods: PodSource | None = None,
-        pod_reader: PodReader | None = None,
-        binder: Binder | None = None,
-        activator: Activator | None = None,
-        ignorable: bool = False,
-        score_scale: Literal["additive", "strict10"] = "additive",
-        metrics: Metrics | None = None,
-        waiting_pods: WaitingPods | None = None,
-        rejected_permits: RejectedPermits | None = None,
-        limits: PluginLimits | None = None,
-        not_started: Callable[[], Iterable[str]] = tuple,
-        http_timeout_s: float = 5.0,
-        bind_timeout_s: float | None = None,
-        in_thread: InThread = asyncio.to_thread,
-        pool: core.BodyPool | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.profiles = profiles
-        self.metrics = metrics or Metrics()
-        self.limits = PluginLimits() if limits is None else limits
-        self.limits.breakers.add(plugin.name for plugin in profiles.plugins)
+    def __init__(self, context: Context) -> None:
+        memory, cluster = context.memory, context.cluster
+        self.profiles = context.profiles
+        self.metrics = context.metrics
+        self.limits = memory.limits
+        self.limits.breakers.add(plugin.name for plugin in self.profiles.plugins)
         self.metrics.watch_plugins(self.limits.breakers.health)
-        failures = Failures(self.metrics)
-        look_again = looking_again(self.limits, http_timeout_s)
-        self._parked = ParkedPods(
-            activator, metrics=self.metrics, look_again=look_again, clock=clock
-        )
-        self.waiting_pods = WaitingPods() if waiting_pods is None else waiting_pods
-        self._activator = activator
-        self._pods = None if activator is None else pods
-        self._reasons = Reasons(clock)
-        if rejected_permits is None:
-            rejected_permits = RejectedPermits(activator, clock=clock)
-        self._rejected_permits = rejected_permits
-        attempts = Attempts()
-        stores = Stores(request_store, watched)
-        unknown_schedulers = UnknownSchedulers(profiles)
-        self.readiness = Readiness(watched, pods, not_started)
-        self._filter = FilterVerb(
-            profiles,
-            stores,
-            readiness=self.readiness,
-            attempts=attempts,
-            unknown=UnknownNames(clock),
-            unknown_schedulers=unknown_schedulers,
-            parked=self._parked,
-            reasons=self._reasons,
-            rejected_permits=self._rejected_permits,
-            failures=failures,
-            look_again=look_again,
-            metrics=self.metrics,
-            ignorable=ignorable,
-            half_time=partial(half_of, http_timeout_s, self.limits.clock),
-            pool=pool,
-        )
-        self._prioritize = PrioritizeVerb(
-            profiles,
-            stores,
-            readiness=self.readiness,
-            attempts=attempts,
-            unknown_schedulers=unknown_schedulers,
-            failures=failures,
-            metrics=self.metrics,
-            scale=score_scale,
-        )
-        self._preempt = PreemptVerb(
-            profiles,
-            stores,
-            readiness=self.readiness,
-            unknown_schedulers=unknown_schedulers,
-            failures=failures,
-            metrics=self.metrics,
-            timeout_s=http_timeout_s,
-        )
-        self._in_time = InTime(
-            self.limits,
-            failures,
-            metrics=self.metrics,
-            timeout_s=http_timeout_s,
-            ignorable=ignorable,
-            clock=clock,
-        )
-        self._bind = BindVerb(
-            profiles,
-            stores=stores,
-            readiness=self.readiness,
-            unknown_schedulers=unknown_schedulers,
-            attempts=attempts,
-            waiting_pods=self.waiting_pods,
-            rejected_permits=self._rejected_permits,
-            parked=self._parked,
-            binder=binder,
-            pods=pods,
-            pod_reader=pod_reader,
-            failures=failures,
-            limits=self.limits,
-            timeout_s=bind_timeout_s,
-            look_timeout_s=http_timeout_s,
-            in_thread=in_thread,
-        )
+        self.waiting_pods = memory.waiting_pods
+        self.readiness = context.readiness
+        self.pool = memory.pool
+        self._parked = memory.parked
+        self._reasons = memory.reasons
+        self._rejected_permits = memory.rejected_permits
+        self._activator = cluster.activator
+        self._pods = None if cluster.activator is None else cluster.pods
+        self.filter = Deadline(FilterVerb(context), context)
+        self.prioritize = Deadline(PrioritizeVerb(context), context)
+        self.preempt = Deadline(PreemptVerb(context), context)
+        self.bind = BindVerb(context)
 
-    def filter(self, body: Body) -> Body:
-        """Answer ExtenderArgs with an ExtenderFilterResult.
+        self._served = context.settings.served
 
-        Raises: WireError: the body cannot be read.
-        """
-        return self._counted("filter", self._filter, body)
-
-    def prioritize(self, body: Body) -> Body:
-        """Answer ExtenderArgs with a HostPriorityList.
-
-        Raises: WireError: the body cannot be read.
-        """
-        return self._counted("prioritize", self._prioritize, body)
-
-    def preempt(self, body: Body) -> Body:
-        """Answer ExtenderPreemptionArgs with an ExtenderPreemptionResult.
-
-        Raises: WireError: the body cannot be read.
-        """
-        return self._counted("preempt", self._preempt, body)
-
-    def run(self, verb: QuickVerb, body: Body) -> Body:
-        """Run a quick verb by its name.
-
-        Raises: WireError: the body cannot be read.
-        """
-        match verb:
-            case "filter":
-                return self.filter(body)
-            case "prioritize":
-                return self.prioritize(body)
-            case "preempt":
-                return self.preempt(body)
-
-    async def bind(self, body: Body, arrived_s: float | None = None) -> Body:
-        """Answer ExtenderBindingArgs, once the pod is bound or cannot be bound.
-
-        Args:
-            body: the body of the request.
-            arrived_s: when the request came, on the clock of ``time.monotonic``; None: now.
-
-        Raises: WireError: the body cannot be read.
-        """
-        try:
-            given = await self._bind(body, arrived_s)
-        except BaseException as error:
-            self._count_failure("bind", error)
-            raise
-        self.metrics.requests("bind", given.result).inc()
-        return given.body
+    @property
+    def served(self) -> list[Verb]:
+        """The verbs that kube-scheduler calls."""
+        return [getattr(self, name) for name in self._served]
 
     @property
     def run_python(self) -> bool:
         """Whether plugins hold the interpreter while a verb runs."""
         profiles = self.profiles.by_scheduler_name.values()
         return any(profile.plugins_in_python for profile in profiles)
-
-    def is_brief(self, verb: QuickVerb, size: int) -> bool:
-        """Return whether the verb may run on the event loop: a small body, and no Python plugin.
-
-        Args:
-            verb: the verb.
-            size: bytes of the body.
-        """
-        profiles = self.profiles.by_scheduler_name.values()
-        if verb == "prioritize":
-            in_python = any(profile.scores_in_python for profile in profiles)
-        else:
-            in_python = any(profile.filters_in_python for profile in profiles)
-        return not in_python and size <= _BRIEF_BYTES
-
-    async def in_time(
-        self, verb: QuickVerb, body: Body, arrived_s: float, on_job: OnJob = lambda _: None
-    ) -> Body:
-        """Run the verb on a thread, and answer in any case before kube-scheduler gives up.
-
-        Args:
-            verb: the verb.
-            body: the body of the request.
-            arrived_s: when the request came, on ``clock``.
-            on_job: told of each thread's work on the body.
-
-        Raises: WireError: the body cannot be read.
-        """
-        work = partial(self.run, verb, body)
-        return await self._in_time.answer(verb, work, arrived_s, on_job)
 
     def nodes_changed(self) -> None:
         """Look at recently rejected pods, because watched nodes changed; any thread may call.
@@ -278,15 +79,15 @@ class Verbs:
 
     def node_deleted(self, name: str) -> None:
         """Stop the binds to a deleted node; any thread may call, never blocks."""
-        self._bind.node_deleted(name)
+        self.bind.node_deleted(name)
 
     def bindings_under_way(self) -> list[str]:
         """Return which pods the API is asked to bind, to which nodes, without an answer so far."""
-        return self._bind.bindings_under_way()
+        return self.bind.bindings_under_way()
 
     def nodes_listed(self) -> None:
         """Stop binds to nodes that a whole list no longer shows; any thread, never blocks."""
-        self._bind.nodes_listed()
+        self.bind.nodes_listed()
 
     def _parked_before(self) -> list[core.Pod]:
         """Return pods that were parked before this process, once, as soon as readiness permits."""
@@ -294,22 +95,3 @@ class Verbs:
             return []
         pods, self._pods = self._pods, None
         return parked_before(pods, self.profiles)
-
-    def _counted(self, verb: Verb, answer: Callable[[Body], Answer], body: Body) -> Body:
-        try:
-            if current_run() is not None:
-                given = answer(body)
-            else:
-                given = Run(self.limits.breakers).enter(partial(answer, body))
-        except BaseException as error:
-            self._count_failure(verb, error)
-            raise
-        self.metrics.requests(verb, given.result).inc()
-        return given.body
-
-    def _count_failure(self, verb: Verb, error: BaseException) -> None:
-        if isinstance(error, AbandonedError):
-            # The abandoned request was answered and counted without this call.
-            return
-        result = "bad_request" if isinstance(error, WireError) else "failed"
-        self.metrics.requests(verb, result).inc()

@@ -15,7 +15,7 @@ from kubextend.config import ExtenderConfiguration
 from kubextend.discovery import known_plugins
 from kubextend.errors import ClusterError, KubextendError
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.handle import Handle
+from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.status import Status
 from kubextend.plugins import IN_TREE
 from kubextend.profile.waiting_pods import WaitingPod
@@ -150,7 +150,7 @@ def test_a_plugin_that_has_not_started_makes_us_unready_until_it_has(
         "kind": "ExtenderConfiguration",
         "profiles": [profile(filter=[{"name": "StartsLater"}])],
     }
-    built = app.build(config.parse(tree, known=known_plugins(known, [])), known)
+    built = app.build(config.parse(tree, known=known_plugins(known)))
     _, full = names_and_full("filter")
     assert "[-]plugins-started failed: not started yet: StartsLater" in get(built, "/readyz").text
     assert "not started yet" in json.loads(built.verbs.filter(full))["Error"]
@@ -233,7 +233,7 @@ def test_verbs_without_a_server_answer_recorded_names_from_listed_nodes() -> Non
             for i, name in enumerate(asked)
         )
     )
-    verbs = app.build_verbs(config.load(None, known=IN_TREE), watched=listed)
+    verbs = app.build_verbs(config.load(None, known=IN_TREE), ports=ClusterPorts(nodes=listed))
     answer = json.loads(verbs.filter(names))
     assert answer["NodeNames"] == asked[:1]
     assert set(answer["FailedAndUnresolvableNodes"]) == set(asked[1:])
@@ -350,7 +350,7 @@ def test_a_pod_that_a_plugin_wakes_is_tried_again_though_permit_rejected_it() ->
     known, woken = known_plugins({"Door": Door}), Woken()
     door = [{"name": "Door"}]
     configured = parsed(known, cluster={}, profiles=[profile(filter=door, permit=door)])
-    verbs = app.build_verbs(configured, known, binder=NeverBinds(), activator=woken)
+    verbs = app.build_verbs(configured, ClusterPorts(binder=NeverBinds(), activator=woken))
     (plugin,) = verbs.profiles.plugins
     assert isinstance(plugin, Door)
     metadata = {"name": "p", "namespace": "ml", "uid": "u"}

@@ -12,7 +12,7 @@ from cluster_world import eventually as until
 from scripted_api import Request, ScriptedApi, gone_event, refusing
 
 from kubextend.cluster import reflector as reflector_module
-from kubextend.cluster.call import Call, TooLongError
+from kubextend.cluster.api_call import Call, TooLongError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from cluster_world import write_kubeconfig
 
 from kubextend import app, config
-from kubextend.cluster.call import Call
+from kubextend.cluster.api_call import Call
 from kubextend.discovery import known_plugins
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def test_a_plugin_that_asks_for_the_client_has_the_one_with_the_new_credentials(
         "cluster": {"kubeconfig": str(kubeconfig)},
         "profiles": [{"plugins": {"filter": {"enabled": [{"name": "Asking"}]}}}],
     }
-    built = app.build(config.parse(tree, known=known_plugins(plugins)), plugins)
+    built = app.build(config.parse(tree, known=known_plugins(plugins)))
     (handle,) = Asking.handles
     before = handle.kubernetes_client
     assert before.configuration.api_key["BearerToken"] == "Bearer a-token"

@@ -14,6 +14,7 @@ from kubextend.framework.handle import Handle
 from kubextend.plugins import NetworkTraffic
 from kubextend.profile import Profile, Profiles, WaitingPods
 from kubextend.verbs import Verbs
+from make_verbs import make_verbs
 
 BUSY_BYTES_PER_S = 1_000_000
 PATIENCE_S = 60.0
@@ -56,7 +57,7 @@ def plugin_at(address: str) -> NetworkTraffic:
         "timeToLive": "3s",
     }
     args = NetworkTraffic.Args.model_validate(given)
-    return NetworkTraffic(args, Handle(waiting_pods=WaitingPods()))
+    return NetworkTraffic(args, Handle(WaitingPods()))
 
 
 def verbs_with(plugin: NetworkTraffic) -> Verbs:
@@ -65,7 +66,7 @@ def verbs_with(plugin: NetworkTraffic) -> Verbs:
     listed = {"kind": "NodeList", "metadata": {"resourceVersion": "1"}, "items": items}
     store.replace(json.dumps(listed).encode())
     profile = Profile("default-scheduler", score=[(plugin, 1)])
-    return Verbs(Profiles.of([profile]), request_store=core.NodeStore(), watched=Watched(store))
+    return make_verbs(Profiles.of([profile]), watched=Watched(store))
 
 
 def prioritized(verbs: Verbs) -> dict[str, int]:

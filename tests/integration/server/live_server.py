@@ -21,9 +21,10 @@ from kubextend.framework.plugin import Rejection, in_core
 from kubextend.framework.status import Status
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
-from kubextend.profile.limits import PluginLimits
+from kubextend.profile.time_limits import PluginLimits
 from kubextend.server import Health, Limits, Listener, Service, application
 from kubextend.verbs import Verbs
+from make_verbs import make_verbs
 
 DATA = Path(__file__).parents[2] / "data"
 VERBS = ("filter", "prioritize", "preempt", "bind")
@@ -107,6 +108,7 @@ def some_verbs(
     ignorable: bool = False,
     brief: bool = False,
     limits: PluginLimits | None = None,
+    **parts: Any,
 ) -> Verbs:
     """Verbs with a filter, a score plugin and a binder, for the default scheduler.
 
@@ -115,21 +117,21 @@ def some_verbs(
         ignorable: kube-scheduler ignores errors.
         brief: small requests are answered on the event loop, without a thread.
         limits: threads and breakers of the plugins; None: of these verbs alone.
+        parts: as of ``make_verbs``.
     """
     profile = Profile(
         "default-scheduler",
         filter=[NeedsRdmaInCore() if brief else NeedsRdma()],
         score=[(LikesRdmaInCore() if brief else LikesRdma(), 1)],
     )
-    return Verbs(
+    return make_verbs(
         Profiles.of([profile]),
-        request_store=core.NodeStore(),
         watched=watched,
         binder=Bindings(),
         ignorable=ignorable,
         metrics=Metrics(),
         limits=limits,
-        pool=core.BodyPool(),
+        **({"pool": core.BodyPool()} | parts),
     )
 
 
@@ -151,22 +153,19 @@ def serving(
 
 
 @contextlib.contextmanager
-def running(  # noqa: PLR0913  one argument for each thing a server is made of
+def running(
     verbs: Verbs,
     *,
     health: Health | None = None,
     limits: Limits | None = None,
     path: str = "/",
     more_routes: Iterable[Route] = (),
-    pool: core.BodyPool | None = None,
     service_options: Mapping[str, Any] | None = None,
     **listening: Any,
 ) -> Iterator[tuple[str, Service]]:
     """The same, with the service itself, which may have ended before the block does."""
     health = health or Health()
-    app = application(
-        verbs, health, path=path, limits=limits or Limits(), more_routes=more_routes, pool=pool
-    )
+    app = application(verbs, health, path=path, limits=limits or Limits(), more_routes=more_routes)
     announced: queue.Queue[str] = queue.Queue()
     service = Service(
         Listener(app, "127.0.0.1", 0, **listening),

@@ -20,10 +20,10 @@ from live_server import (
     some_verbs,
 )
 
-from kubextend import core
 from kubextend.profile import Profile, Profiles
 from kubextend.server import Limits
 from kubextend.verbs import Verbs
+from make_verbs import make_verbs
 
 LARGE = 1_000_000
 
@@ -64,9 +64,8 @@ class Slow:
 
 def slow_verbs(slow: Slow) -> Verbs:
     """Verbs whose filter holds the body of its request until it is told to go on."""
-    return Verbs(
+    return make_verbs(
         Profiles.of([Profile("default-scheduler", filter=[slow])]),
-        request_store=core.NodeStore(),
         http_timeout_s=PATIENT_S,
     )
 
@@ -199,7 +198,7 @@ class StuckApi:
 
 def test_binds_that_are_held_do_not_count() -> None:
     api = StuckApi()
-    verbs = Verbs(Profiles({}), request_store=core.NodeStore(), binder=api)
+    verbs = make_verbs(Profiles({}), binder=api)
     body = request("bind")
 
     def bind(url: str) -> int:

@@ -12,11 +12,11 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kubextend import core
 from kubextend.framework.status import Status
 from kubextend.profile import BindingPlugins, Profile, Profiles
 from kubextend.server import Health, application
 from kubextend.verbs import Verbs
+from make_verbs import make_verbs
 
 
 class Holds:
@@ -81,7 +81,7 @@ def holding() -> tuple[Verbs, Holds, Bindings]:
         filter=[NeedsRdma()],
         binding=BindingPlugins(reserve=[plugin], permit=[plugin]),
     )
-    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore(), binder=bindings)
+    verbs = make_verbs(Profiles.of([profile]), binder=bindings)
     verbs.filter(request("filter"))
     return verbs, plugin, bindings
 

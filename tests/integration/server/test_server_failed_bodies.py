@@ -12,7 +12,7 @@ from live_server import PATIENT_S, Connection, eventually, fail_on_demand, servi
 from kubextend import core
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
-from kubextend.verbs import Verbs
+from make_verbs import make_verbs
 
 _SIZE = 5_000_000
 
@@ -62,14 +62,13 @@ def large_body(then: str) -> bytes:
 )
 def test_the_body_of_a_request_that_failed_is_let_go_of_at_once(body: bytes, status: int) -> None:
     pool, fails = core.BodyPool(), Fails()
-    verbs = Verbs(
+    verbs = make_verbs(
         Profiles.of([Profile("default-scheduler", filter=[fails])]),
-        request_store=core.NodeStore(),
         metrics=Metrics(),
         http_timeout_s=1.0,
         pool=pool,
     )
-    with serving(verbs, pool=pool) as url, Connection(url) as client:
+    with serving(verbs) as url, Connection(url) as client:
         assert client.post("/filter", body).status == status
         fails.go_on.set()
         eventually(lambda: pool.idle_bytes >= len(body))

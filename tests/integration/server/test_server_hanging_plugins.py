@@ -27,6 +27,7 @@ from kubextend.plugins import HighCommPodFilter
 from kubextend.profile import Profile, Profiles
 from kubextend.server import Check, Health
 from kubextend.verbs import Verbs
+from make_verbs import make_verbs
 
 # Answers come at four fifths of it. Where it is never to come, an hour is never waited for.
 TIMEOUT_S = 1.5
@@ -84,9 +85,8 @@ def verbs_of(plugin: Hangs, timeout_s: float = TIMEOUT_S) -> Verbs:
         Profile("default-scheduler", filter=[plugin]),
         Profile("other", filter=[Another()]),
     ]
-    return Verbs(
+    return make_verbs(
         Profiles.of(profiles),
-        request_store=core.NodeStore(),
         metrics=Metrics(),
         http_timeout_s=timeout_s,
     )
@@ -198,13 +198,13 @@ def test_the_time_of_a_verb_begins_before_its_body_is_there(
 ) -> None:
     verbs = verbs_of(plugin)
     arrived_s: list[float] = []
-    in_time = verbs.in_time
+    answer = verbs.filter.answer
 
-    def noted(verb: Any, body: Any, arrived: float, *more: Any) -> Any:
+    def noted(body: Any, arrived: float, *more: Any) -> Any:
         arrived_s.append(arrived)
-        return in_time(verb, body, arrived, *more)
+        return answer(body, arrived, *more)
 
-    monkeypatch.setattr(verbs, "in_time", noted)
+    monkeypatch.setattr(verbs.filter, "answer", noted)
     sent = filtering(request("filter"))
     with serving(verbs) as url, Connection(url) as connection:
         connection.send(sent[:-1])
@@ -223,7 +223,7 @@ def verb_threads() -> set[threading.Thread]:
 
 def test_without_python_a_small_body_stays_on_the_event_loop() -> None:
     profile = Profile("default-scheduler", filter=[HighCommPodFilter()])
-    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore())
+    verbs = make_verbs(Profiles.of([profile]))
     with serving(verbs) as url, Connection(url) as connection:
         before = verb_threads()
         assert json.loads(connection.post("/filter", request("filter")).body)["Nodes"]

@@ -7,13 +7,13 @@ import pytest
 from isolated_hang import HangsInC
 from live_server import Connection, NeedsRdma, head, pod, read_by_now, request, serving
 
-from kubextend import core
-from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
 from kubextend.profile.isolation import IsolatedPlugin
 from kubextend.server import Check, Health
 from kubextend.verbs import Verbs
+from make_verbs import make_verbs
 
 TIMEOUT_S = 1.5
 NEVER_S = 3600.0
@@ -33,9 +33,8 @@ def verbs_of(plugin: IsolatedPlugin, timeout_s: float) -> Verbs:
         Profile("default-scheduler", filter=[plugin]),
         Profile("other", filter=[NeedsRdma()]),
     ]
-    return Verbs(
+    return make_verbs(
         Profiles.of(profiles),
-        request_store=core.NodeStore(),
         metrics=Metrics(),
         http_timeout_s=timeout_s,
     )

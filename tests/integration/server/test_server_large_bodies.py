@@ -72,14 +72,15 @@ def start(request: pytest.FixtureRequest, authority: Authority) -> Iterator[Star
     with contextlib.ExitStack() as stack:
 
         def started(*, limits: Limits | None = None, deadlines: Deadlines | None = None) -> Server:
-            verbs, pool = some_verbs(), core.BodyPool()
+            pool = core.BodyPool()
+            verbs = some_verbs(pool=pool)
             listening = {} if deadlines is None else {"deadlines": deadlines}
             trusting = None
             if request.param == "tls":
                 pair = authority.sign("server")
                 listening["tls"] = TlsFiles(pair.cert_file, pair.key_file)
                 trusting = ssl.create_default_context(cafile=authority.file)
-            made = running(verbs, limits=limits, pool=pool, **listening)
+            made = running(verbs, limits=limits, **listening)
             url, service = stack.enter_context(made)
             return Server(url, verbs, service, trusting, pool)
 

@@ -17,17 +17,16 @@ from live_server import (
     serving,
 )
 
-from kubextend import core
 from kubextend.profile import Profiles
 from kubextend.server import service as service_module
 from kubextend.server.workers import BIND_THREADS, Workers
 from kubextend.verbs import Verbs
+from make_verbs import make_verbs
 
 
 def binding_verbs(api: Any) -> Verbs:
-    return Verbs(
+    return make_verbs(
         Profiles({}),
-        request_store=core.NodeStore(),
         binder=api,
         in_thread=Workers().wait_for,
     )

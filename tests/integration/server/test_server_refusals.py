@@ -72,9 +72,7 @@ def statuses_of(app: ASGIApp, paths: Sequence[str]) -> list[int]:
 def test_the_first_call_of_each_verb_that_is_not_served_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    verbs = some_verbs()
-    health = Health()
-    app = application(verbs, health, path="/v1", served=["prioritize"])
+    app = application(some_verbs(served=["prioritize"]), Health(), path="/v1")
     called = ["/v1/filter", "/v1/bind", "/v1/filter", "/v1/other", "/filter", "/v1/bind"]
     assert statuses_of(app, called) == [404] * len(called)
     logged = [record.getMessage().split()[0] for record in caplog.records]

@@ -1,7 +1,17 @@
 import json
 
 import pytest
-from live_server import NO_RDMA, NODES, VERBS, Connection, pod, request, serving, some_verbs
+from live_server import (
+    NO_RDMA,
+    NODES,
+    VERBS,
+    Connection,
+    DiesError,
+    pod,
+    request,
+    serving,
+    some_verbs,
+)
 
 from kubextend.server import Health, Listener, application
 from kubextend.verbs import Verbs
@@ -124,6 +134,23 @@ def test_a_filter_that_fails_in_whatever_way_is_an_error_and_the_server_lives(
         assert answer.error
         assert "0x7f3a" not in answer.error
         assert connection.post("/filter", request("filter")).status == 200
+
+
+@pytest.mark.parametrize("ignorable", [False, True])
+def test_a_failure_of_kubextend_itself_places_no_pod(
+    monkeypatch: pytest.MonkeyPatch, *, ignorable: bool
+) -> None:
+    def dies(_body: object) -> None:
+        raise DiesError
+
+    verbs = some_verbs(ignorable=ignorable)
+    monkeypatch.setattr(verbs.filter, "at_once", dies)
+    with serving(verbs) as url, Connection(url) as connection:
+        answer = connection.post("/filter", request("filter"))
+    # An Error that is ignored would place the pod anywhere.
+    assert bool(answer.error) is not ignorable
+    assert json.loads(answer.body)["Nodes"] is None
+    assert json.loads(answer.body)["NodeNames"] is None
 
 
 @pytest.mark.parametrize("then", FAILURES)

@@ -34,6 +34,7 @@ from kubextend.metrics import Metrics
 from kubextend.profile import BindingPlugins, Profile, Profiles
 from kubextend.server import Access, TlsFiles, TokenFile, waiting_pod_routes
 from kubextend.verbs import Verbs
+from make_verbs import make_verbs
 
 TOKEN = "s3cret-and-long-enough"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -107,9 +108,8 @@ def world(
 ) -> Iterator[World]:
     bindings = Bindings()
     holding = BindingPlugins(permit=[Holds("Quota"), Holds("Gang")])
-    verbs = Verbs(
+    verbs = make_verbs(
         Profiles.of([Profile("default-scheduler", filter=[NeedsRdma()], binding=holding)]),
-        request_store=core.NodeStore(),
         binder=bindings,
     )
     routes = waiting_pod_routes(verbs.waiting_pods, access, verbs.metrics)
@@ -271,7 +271,7 @@ class OneDecided:
 def test_a_pod_that_is_decided_already_is_a_conflict(token_file: Path) -> None:
     access = Access(tokens=TokenFile(token_file))
     routes = waiting_pod_routes(OneDecided(), access, Metrics(), path="/v1")
-    verbs = Verbs(Profiles.of([Profile("default-scheduler")]), request_store=core.NodeStore())
+    verbs = make_verbs(Profiles.of([Profile("default-scheduler")]))
     with serving(verbs, more_routes=routes, path="/v1") as url, Connection(url) as connection:
         for action, body in (
             ("allow", b""),

@@ -8,7 +8,7 @@ from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
 from kubextend.cluster import UnreachableError
 from kubextend.cluster import stream as stream_module
-from kubextend.cluster.call import Call
+from kubextend.cluster.api_call import Call
 from kubextend.cluster.client import retry_after_s
 from kubextend.cluster.stream import Stream
 

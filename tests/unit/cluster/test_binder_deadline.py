@@ -10,7 +10,7 @@ from kubextend.cluster import Binder, RefusedError, UnreachableError
 from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:
-    from kubextend.cluster.call import Call
+    from kubextend.cluster.api_call import Call
     from kubextend.cluster.client import Cluster
 
 

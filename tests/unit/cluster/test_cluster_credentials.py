@@ -9,7 +9,7 @@ import yaml
 from kubernetes.config import incluster_config, kube_config
 
 from kubextend.cluster import UnreachableError, connect
-from kubextend.cluster.call import Call
+from kubextend.cluster.api_call import Call
 from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ import orjson
 import pytest
 
 from kubextend.cluster import Election, LeaseName, lease_holder
-from kubextend.cluster.call import RefusedError, UnreachableError
+from kubextend.cluster.api_call import RefusedError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kubextend.cluster.call import Call
+    from kubextend.cluster.api_call import Call
     from kubextend.cluster.client import Cluster
 
 LEASE = LeaseName("kubextend-system", "kubextend-queue")

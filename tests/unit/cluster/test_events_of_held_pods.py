@@ -18,7 +18,7 @@ from kubextend.cluster.events import Note, event, set_aside, waiting_on_permit
 from kubextend.core import PodStore
 
 if TYPE_CHECKING:
-    from kubextend.cluster.call import Call
+    from kubextend.cluster.api_call import Call
     from kubextend.cluster.client import Cluster
 
 PATIENCE_S = 30.0

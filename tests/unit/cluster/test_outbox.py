@@ -12,7 +12,7 @@ import pytest
 
 from kubextend.cluster import UnreachableError
 from kubextend.cluster import outbox as outbox_module
-from kubextend.cluster.call import Call
+from kubextend.cluster.api_call import Call
 from kubextend.cluster.outbox import Letter, Letters, Outbox, TokenBucket
 
 if TYPE_CHECKING:

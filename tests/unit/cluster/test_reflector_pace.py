@@ -9,7 +9,7 @@ import pytest
 
 from kubextend.cluster import Reflector, RefusedError, UnreachableError
 from kubextend.cluster import reflector as reflector_module
-from kubextend.cluster.call import Call
+from kubextend.cluster.api_call import Call
 from kubextend.core import NodeStore
 
 if TYPE_CHECKING:

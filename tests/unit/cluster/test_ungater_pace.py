@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from kubextend.cluster import Fate, RefusedError, Ungater, UnreachableError
-from kubextend.cluster.call import Call
+from kubextend.cluster.api_call import Call
 from kubextend.core import PodStore
 
 if TYPE_CHECKING:

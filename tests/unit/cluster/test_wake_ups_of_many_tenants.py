@@ -15,7 +15,7 @@ import pytest
 
 from kubextend import core
 from kubextend.cluster.activator import BURST, POD_INTERVAL_S, RATE
-from kubextend.cluster.call import Call
+from kubextend.cluster.api_call import Call
 from kubextend.cluster.outbox import Letter, Letters, TokenBucket
 from kubextend.framework.status import Status
 from kubextend.verbs.rejected_permits import RejectedPermits

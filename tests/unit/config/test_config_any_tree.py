@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubextend import config
-from kubextend.config.document import read_document
 from kubextend.config.model import ExtenderConfiguration
+from kubextend.config.yaml_document import read_document
 from kubextend.errors import ConfigError, Issue
 
 _FIELDS = sorted(

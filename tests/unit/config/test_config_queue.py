@@ -9,7 +9,6 @@ from config_world import document
 from pydantic import BaseModel
 
 from kubextend import config
-from kubextend.config import PluginInfo
 from kubextend.errors import ConfigError, Issue
 
 
@@ -24,7 +23,7 @@ class Info:
     needs_pods: bool = False
 
 
-KNOWN: Mapping[str, PluginInfo] = {
+KNOWN: Mapping[str, Any] = {
     "PrioritySort": Info(frozenset({"queueSort"})),
     "QOSSort": Info(frozenset({"queueSort"})),
     "WaitSort": Info(frozenset({"queueSort"}), WaitArgs),

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import PreFilterResult, Rejection
-from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.framework.status import Status
 from kubextend.profile import Profile
 from kubextend.profile.isolation import IsolatedPlugin
@@ -374,7 +374,7 @@ def isolated(plugin_class: type[Any], args: BaseModel | None = None) -> Iterator
 
 
 def pid_of(plugin: IsolatedPlugin) -> int:
-    child = plugin._keeper._child
+    child = plugin._supervisor._child
     assert child is not None
     return child._process.pid
 

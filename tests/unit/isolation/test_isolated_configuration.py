@@ -9,7 +9,7 @@ from isolation_world import Diary, Zones, full, node, pid_of
 
 from kubextend import app, config
 from kubextend.errors import ConfigError, KubextendError
-from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.plugins import IN_TREE
 from kubextend.profile.isolation import IsolatedPlugin
 

@@ -33,15 +33,14 @@ from isolation_world import (
     until,
 )
 
-from kubextend import core
 from kubextend.errors import KubextendError, PluginError
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.profile import PluginLimits, Profile, Profiles
 from kubextend.profile.isolation import IsolatedPlugin, process
 from kubextend.profile.isolation.process import ChildError
 from kubextend.verbs import Verbs
-from kubextend.verbs.answer import QuickVerb
+from make_verbs import make_verbs
 from skipping_loop import now, run, skip
 from skipping_loop import until as skip_until
 
@@ -125,7 +124,7 @@ class Pauses(threading.Event):
 
 
 def test_one_that_keeps_ending_is_started_after_a_pause(dies: IsolatedPlugin) -> None:
-    pauses = dies._keeper._stopped = Pauses()
+    pauses = dies._supervisor._stopped = Pauses()
     for _ in range(2):
         with pytest.raises(PluginError, match="exit code 7"):
             filtered(dies, "exit")
@@ -174,23 +173,27 @@ def verbs_with(plugin: IsolatedPlugin, clock: Clock, *, ignored: bool = False) -
         score=[(plugin, 10)],
         ignored=frozenset({"Dies"} if ignored else ()),
     )
-    return Verbs(
+    return make_verbs(
         Profiles.of([profile]),
-        request_store=core.NodeStore(),
         limits=PluginLimits(clock),
         http_timeout_s=TIMEOUT_S,
         clock=now,
     )
 
 
-def asked(verbs: Verbs, verb: QuickVerb, then: str = "") -> Any:
+async def in_time(verbs: Verbs, name: str, body: bytes, arrived_s: float) -> bytes:
+    answer = await getattr(verbs, name).answer(body, arrived_s, lambda _: None)
+    return bytes(answer.body)
+
+
+def asked(verbs: Verbs, verb: str, then: str = "") -> Any:
     """What the verb answers, in no time."""
-    return json.loads(run(verbs.in_time(verb, full(NODES, pod(then=then)), now())))
+    return json.loads(run(in_time(verbs, verb, full(NODES, pod(then=then)), now())))
 
 
 def begun(verbs: Verbs, then: str, arrived_s: float) -> "asyncio.Task[bytes]":
     """A call of filter."""
-    return asyncio.ensure_future(verbs.in_time("filter", full(NODES, pod(then=then)), arrived_s))
+    return asyncio.ensure_future(in_time(verbs, "filter", full(NODES, pod(then=then)), arrived_s))
 
 
 def hung(plugin: IsolatedPlugin, verbs: Verbs, then: str, share: float) -> Any:
@@ -198,7 +201,7 @@ def hung(plugin: IsolatedPlugin, verbs: Verbs, then: str, share: float) -> Any:
 
     async def ask() -> bytes:
         answer = begun(verbs, then, now())
-        await skip_until(lambda: plugin._keeper._current)
+        await skip_until(lambda: plugin._supervisor._current)
         await skip(TIMEOUT_S * 0.5)
         assert not answer.done()
         await skip(TIMEOUT_S * (share - 0.5))
@@ -227,7 +230,7 @@ def test_a_call_that_hangs_is_answered_and_its_process_is_gone(
     assert health(verbs) == (True, 0, "")
     assert ends(first)
     assert asked(verbs, "filter")["Error"] == FAILED
-    until(lambda: dies._keeper._child is not None)
+    until(lambda: dies._supervisor._child is not None)
     clock.now_s += 31
     answer = asked(verbs, "filter")
     assert [item["metadata"]["name"] for item in answer["Nodes"]["items"]] == ["n0"]
@@ -247,13 +250,13 @@ def test_requests_that_wait_behind_one_that_hangs_are_answered_too(dies: Isolate
     verbs = verbs_with(dies, Clock())
 
     async def ask_all() -> list[bytes]:
-        keeper, came_s = dies._keeper, now()
+        supervisor, came_s = dies._supervisor, now()
         await skip(TIMEOUT_S * 0.1)
         hangs = begun(verbs, "gil", now())
-        await skip_until(lambda: keeper._current)
+        await skip_until(lambda: supervisor._current)
         # They came before it, and reach the process after it: their time is over first.
         waits = [begun(verbs, "", came_s) for _ in range(3)]
-        await skip_until(lambda: len(keeper._changed._waiters) == len(waits))
+        await skip_until(lambda: len(supervisor._changed._waiters) == len(waits))
         await skip(TIMEOUT_S * 0.75)
         answers = await asyncio.gather(*waits)
         assert not hangs.done()

@@ -13,12 +13,12 @@ from pydantic import ValidationError
 
 from kubextend import config, core
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.handle import Handle
+from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.status import Code, Status
 from kubextend.plugins import IN_TREE
 from kubextend.plugins.coscheduling import Coscheduling, CoschedulingArgs
 from kubextend.profile import BindingCycle, BindingPlugins, WaitingPods
-from kubextend.profile.limits import PluginLimits
+from kubextend.profile.time_limits import PluginLimits
 from skipping_loop import run, skip, until
 
 GROUP = "scheduling.x-k8s.io/pod-group"
@@ -97,9 +97,8 @@ class World:
         self.waiting = WaitingPods()
         self.limits = PluginLimits()
         self.handle = Handle(
-            waiting_pods=self.waiting,
-            pods=self,
-            activator=self.activator,
+            self.waiting,
+            ClusterPorts(pods=self, activator=self.activator),
             configuration=configuration,
         )
         parsed = CoschedulingArgs.model_validate(args)

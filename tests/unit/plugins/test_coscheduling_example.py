@@ -9,7 +9,7 @@ import yaml
 
 from kubextend import config, core
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.handle import Handle
+from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.plugins import IN_TREE, Coscheduling
 from kubextend.profile import WaitingPods
 
@@ -52,7 +52,7 @@ def test_the_pods_need_each_other(known: int, reason: str | None) -> None:
     loaded = config.load(EXAMPLE / "kubextend.yaml", known=IN_TREE)
     (profile,) = loaded.resolved
     assert {item["spec"]["schedulerName"] for item in items} == {profile.scheduler_name}
-    handle = Handle(waiting_pods=WaitingPods(), pods=Pods(items[:known]))
+    handle = Handle(WaitingPods(), ClusterPorts(pods=Pods(items[:known])))
     plugin = IN_TREE["Coscheduling"].make(profile.args["Coscheduling"], handle)
     assert isinstance(plugin, Coscheduling)
     asked = core.read_args(json.dumps({"Pod": items[0], "NodeNames": []}).encode()).pod

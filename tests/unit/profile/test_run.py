@@ -3,7 +3,7 @@
 import pytest
 
 from kubextend.profile.breaker import Admission, Breakers
-from kubextend.profile.run import AbandonedError, Run
+from kubextend.profile.plugin_calls import AbandonedError, Run
 
 
 class Clock:

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.handle import Handle, PodSource
+from kubextend.framework.handle import ClusterPorts, Handle, PodSource
 from kubextend.profile import Profile, WaitingPods
 from kubextend.prometheus import PrometheusError, Query, Source, Sources
 
@@ -71,7 +71,7 @@ class World:
         self.prometheus = Scripted(PrometheusError("not asked for yet"))
         self.clock = Clock()
         self.sources: list[Source] = []
-        self.handle = Handle(waiting_pods=WaitingPods(), pods=pods)
+        self.handle = Handle(WaitingPods(), ClusterPorts(pods=pods))
         self.handle.shared(Sources, lambda: Sources(make=self._source))
 
     def _source(self, query: Query) -> Source:

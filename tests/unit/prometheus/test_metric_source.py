@@ -211,13 +211,13 @@ def test_the_log_tells_a_change_once_and_not_every_refresh(
 
 
 def test_plugins_that_ask_the_same_share_a_source_and_others_do_not() -> None:
-    handle = Handle(waiting_pods=WaitingPods(), metrics=CollectorRegistry())
+    handle = Handle(WaitingPods(), metrics=CollectorRegistry())
     sources = Sources.of(handle)
     assert Sources.of(handle) is sources
     one = sources.source(query(), "NetworkTraffic")
     assert sources.source(query(), "PrometheusScore") is one
     assert sources.source(query("down"), "NetworkTraffic") is not one
-    other = Handle(waiting_pods=WaitingPods())
+    other = Handle(WaitingPods())
     assert Sources.of(other) is not sources
 
 

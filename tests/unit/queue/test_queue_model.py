@@ -175,7 +175,7 @@ class QueueMachine(RuleBasedStateMachine):
         other_gate=st.booleans(),
         held=st.booleans(),
     )
-    def create(  # noqa: PLR0913, PLR0917 - what a pod has
+    def create(
         self,
         name: str,
         priority: int | None,

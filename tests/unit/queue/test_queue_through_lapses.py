@@ -14,7 +14,7 @@ from kubextend.cluster import Election, LeaseName, UnreachableError
 from kubextend.queue import QueueRunner
 
 if TYPE_CHECKING:
-    from kubextend.cluster.call import Call
+    from kubextend.cluster.api_call import Call
     from kubextend.cluster.client import Cluster
 
 PODS = 500

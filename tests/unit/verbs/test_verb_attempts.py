@@ -12,6 +12,7 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.profile import BindingPlugins, FilterOutcome, Profile, Profiles
 from kubextend.verbs import Verbs
 from kubextend.verbs.attempts import Attempts
+from make_verbs import make_verbs
 
 
 def pod_named(name: str) -> core.Pod:
@@ -103,9 +104,8 @@ def test_reserve_reads_what_pre_score_wrote_in_the_last_attempt(filters: bool) -
         score=[(plugin, 1)],
         binding=BindingPlugins(reserve=[plugin]),
     )
-    verbs = Verbs(
+    verbs = make_verbs(
         Profiles.of([profile]),
-        request_store=core.NodeStore(),
         watched=Watched().listing(node("n")),
         binder=Binder(),
         pod_reader=NobodyToAsk(),
@@ -133,7 +133,7 @@ def test_an_attempt_that_ends_in_a_failure_of_ours_leaves_no_state_behind() -> N
 
     plugin = Prepares()
     profile = Panics("default-scheduler", pre_filter=[plugin], score=[(plugin, 1)])
-    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore())
+    verbs = make_verbs(Profiles.of([profile]))
     body = full_request([node("n")])
     assert "failed internally" in json.loads(bytes(verbs.filter(body)))["Error"]
     verbs.prioritize(body)

@@ -11,6 +11,7 @@ from kubextend.errors import ClusterError, WireError
 from kubextend.framework.status import Status
 from kubextend.profile import BindingPlugins, Profile, Profiles
 from kubextend.verbs import Verbs
+from make_verbs import make_verbs
 
 WHOLE = {"PodName": "p", "PodNamespace": "ml", "PodUID": "u", "Node": "n"}
 
@@ -113,7 +114,7 @@ def plugin_verbs(plugin: Binds, binder: Binder, reader: Reader, **more: Any) -> 
     """Verbs of a profile with one plugin in the binding cycle."""
     profile = Profile("default-scheduler", binding=BindingPlugins(pre_bind=[plugin]), **more)
     store = core.NodeStore()
-    return Verbs(Profiles.of([profile]), request_store=store, binder=binder, pod_reader=reader)
+    return make_verbs(Profiles.of([profile]), request_store=store, binder=binder, pod_reader=reader)
 
 
 @pytest.mark.parametrize(

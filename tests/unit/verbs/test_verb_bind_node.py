@@ -13,8 +13,8 @@ from kubextend import core
 from kubextend.errors import ClusterError
 from kubextend.framework.status import Status
 from kubextend.profile import BindingPlugins, Profile, Profiles
-from kubextend.verbs import Verbs
 from kubextend.verbs.chosen_node import why_not_on
+from make_verbs import make_verbs
 
 DELETED = "the node was deleted"
 NOT_KNOWN = "the node is not among those that kubextend watches"
@@ -75,9 +75,8 @@ class World:
         binding = BindingPlugins(reserve=[plugin], permit=[plugin], pre_bind=[plugin])
         plugins = {"pre_filter": [plugin], "filter": [plugin], "binding": binding}
         profile = Profile("default-scheduler", **plugins)
-        self.verbs = Verbs(
+        self.verbs = make_verbs(
             Profiles.of([profile]),
-            request_store=core.NodeStore(),
             watched=self.watched,
             pods=self.pods,
             binder=self.binder,

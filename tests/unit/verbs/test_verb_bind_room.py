@@ -18,7 +18,7 @@ from kubextend.framework.plugin import PreFilterResult, Rejection
 from kubextend.framework.status import Status
 from kubextend.profile import BindingPlugins, PluginLimits, Profile, Profiles
 from kubextend.server.workers import Workers
-from kubextend.verbs import Verbs
+from make_verbs import make_verbs
 from skipping_loop import run, skip
 
 
@@ -51,9 +51,8 @@ class World:
             self.pods.store.apply(watch_event("ADDED", pod(name)))
         self.limits = PluginLimits(self.clock)
         profile = Profile("default-scheduler", pods=self.pods.store.snapshot, **self.profile)
-        self.verbs = Verbs(
+        self.verbs = make_verbs(
             Profiles.of([profile, *self.other_profiles]),
-            request_store=core.NodeStore(),
             watched=Watched().listing(*map(node, self.nodes)),
             pods=self.pods,
             binder=self.binder,
@@ -69,8 +68,9 @@ class World:
 
     async def bind(self, name: str, to: str = "n", arrived_s: float | None = None) -> str:
         fields = {"PodName": name, "PodNamespace": "ml", "PodUID": f"uid-of-{name}", "Node": to}
-        answer = await self.verbs.bind(json.dumps(fields).encode(), arrived_s)
-        error: str = json.loads(answer)["Error"]
+        began_s = time.monotonic() if arrived_s is None else arrived_s
+        answer = await self.verbs.bind.answer(json.dumps(fields).encode(), began_s)
+        error: str = json.loads(answer.body)["Error"]
         return error
 
     async def holds_one(self) -> None:
@@ -512,9 +512,8 @@ class Breaks:
 def a_second_profile(world: World, pods: Pods) -> World:
     """Its verbs bind the pods of ``default-scheduler`` with a plugin, of ``plain`` without any."""
     counting = Profile("default-scheduler", pods=pods.store.snapshot, counts_pods=True)
-    world.verbs = Verbs(
+    world.verbs = make_verbs(
         Profiles.of([counting, Profile("plain")]),
-        request_store=core.NodeStore(),
         watched=Watched().listing(node("n")),
         pods=pods,
         binder=world.binder,

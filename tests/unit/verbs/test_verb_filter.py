@@ -25,11 +25,12 @@ from verb_world import (
 from kubextend import core
 from kubextend.errors import WireError
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.handle import Handle
+from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 from kubextend.profile import PluginLimits, Profile, Profiles, WaitingPods
 from kubextend.verbs import Verbs
+from make_verbs import make_verbs
 
 UNKNOWN = "node is not in kubextend's node cache"
 
@@ -67,7 +68,7 @@ def test_post_filter_is_told_only_where_no_node_is_left() -> None:
 
     plugin = Told()
     profile = Profile("default-scheduler", filter=[plugin], post_filter=[plugin])
-    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore())
+    verbs = make_verbs(Profiles.of([profile]))
     answer(verbs, full_request([node("good", RDMA), node("bad")]))
     assert told == []
     answer(verbs, full_request([node("bad"), node("worse")]))
@@ -84,7 +85,7 @@ def test_a_node_that_filters_keep_and_nobody_knows_yet_is_waited_for() -> None:
     plugin = Told(["bad"])
     profile = Profile("default-scheduler", filter=[plugin], post_filter=[plugin])
     watched = Watched().listing(node("bad"))
-    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore(), watched=watched)
+    verbs = make_verbs(Profiles.of([profile]), watched=watched)
     result = answer(verbs, names_request(["bad", "new"]))
     assert "has not seen some of the nodes yet" in result["Error"]
     assert rejected(result) == {}
@@ -108,7 +109,7 @@ def verbs_told(plugin: Told, **joined: Any) -> Verbs:
     profile = Profile("default-scheduler", filter=[plugin], post_filter=[plugin])
     watched = Watched().listing(node("bad"), node("worse"))
     store = core.NodeStore()
-    return Verbs(Profiles.of([profile]), request_store=store, watched=watched, **joined)
+    return make_verbs(Profiles.of([profile]), request_store=store, watched=watched, **joined)
 
 
 def test_post_filter_is_not_told_of_a_node_that_will_be_known_though_errors_are_ignored() -> None:
@@ -216,7 +217,7 @@ class Zone:
     def filter_nodes(self, state: CycleState, _pod: core.Pod, nodes: core.Nodes) -> list[Rejection]:
         self.asked += 1
         self.clock.now_s += 1
-        pods = Handle(waiting_pods=WaitingPods(), pods=self).pods(state)
+        pods = Handle(WaitingPods(), ClusterPorts(pods=self)).pods(state)
         assert pods is not None
         there = sum(len(pods.pods_on(name)) for name in nodes.names)
         return [Rejection(nodes.everything(), FULL)] if there >= self.most else []
@@ -239,9 +240,8 @@ def test_nodes_are_judged_alone_where_that_may_help_and_for_half_of_the_time(
     profile = Profile(
         "default-scheduler", filter=[zone], counts_pods=True, pods=zone.store.snapshot
     )
-    verbs = Verbs(
+    verbs = make_verbs(
         Profiles.of([profile]),
-        request_store=core.NodeStore(),
         watched=Watched().listing(*map(node, names)),
         pods=zone,
         limits=PluginLimits(zone.clock),
@@ -485,7 +485,7 @@ def test_a_lower_case_request_of_an_old_scheduler_is_served() -> None:
 
 
 def test_calls_and_nodes_are_counted() -> None:
-    verbs = verbs_of([Needs()], request_store=core.NodeStore())
+    verbs = verbs_of([Needs()])
     answer(verbs, full_request([node("a"), node("b")]))
     assert counted(verbs, "kubextend_verb_requests_total", verb="filter", result="ok") == 1
     assert counted(verbs, "kubextend_verb_nodes_sum", verb="filter") == 2

@@ -17,6 +17,7 @@ from verb_world import (
     Watched,
     counted,
     full_request,
+    in_time,
     names_request,
     node,
     pod,
@@ -29,7 +30,7 @@ from kubextend.framework.status import Code, Status
 from kubextend.metrics import Metrics
 from kubextend.profile import BindingPlugins, PluginLimits, Profile, Profiles
 from kubextend.verbs import Verbs
-from kubextend.verbs.answer import QuickVerb
+from make_verbs import make_verbs
 from skipping_loop import AT_MOST_S, now, run, skip
 
 # Nobody waits for any of it: the tests skip it once the plugin hangs.
@@ -89,9 +90,8 @@ def odd_verbs(
     )
     joined.setdefault("watched", Watched().listing(*NODES))
     joined.setdefault("limits", PluginLimits(Clock()))
-    return Verbs(
+    return make_verbs(
         Profiles.of([profile]),
-        request_store=core.NodeStore(),
         metrics=Metrics(),
         http_timeout_s=timeout_s,
         bind_timeout_s=timeout_s,
@@ -344,7 +344,7 @@ def test_a_request_that_is_answered_is_forgotten_with_its_task() -> None:
         gc.collect()
         before = tasks()
         for _ in range(20):
-            answer = await verbs.in_time("filter", REQUEST["filter"], now())
+            answer = await in_time(verbs, "filter", REQUEST["filter"], now())
             assert seen("filter", answer) == LEFT_OUT["filter"]
         await skip()
         return tasks() - before
@@ -508,9 +508,9 @@ def hangs() -> Iterator[Hangs]:
     assert not made.waited_for
 
 
-def asked(verbs: Verbs, verb: QuickVerb) -> Any:
+def asked(verbs: Verbs, verb: str) -> Any:
     """The answer in short, of a call in which no plugin hangs."""
-    return seen(verb, run(verbs.in_time(verb, REQUEST[verb], now())))
+    return seen(verb, run(in_time(verbs, verb, REQUEST[verb], now())))
 
 
 async def while_it_hangs(answer: "asyncio.Task[bytes]", *, retried: bool = False) -> bytes:
@@ -525,12 +525,12 @@ async def while_it_hangs(answer: "asyncio.Task[bytes]", *, retried: bool = False
 
 
 def hung(
-    hangs: Hangs, verbs: Verbs, verb: QuickVerb, body: bytes = b"", *, retried: bool = False
+    hangs: Hangs, verbs: Verbs, verb: str, body: bytes = b"", *, retried: bool = False
 ) -> bytes:
     """The answer of a call in which a plugin hangs."""
 
     async def ask() -> bytes:
-        asking = verbs.in_time(verb, body or REQUEST[verb], now())
+        asking = in_time(verbs, verb, body or REQUEST[verb], now())
         answer = asyncio.ensure_future(asking)
         await hangs.begin()
         return await while_it_hangs(answer, retried=retried)
@@ -569,7 +569,7 @@ def test_a_filter_that_hangs_is_not_left_out_for_a_client_that_is_gone(hangs: Ha
         return counted(verbs, "kubextend_plugin_breaker_open", plugin="Odd")
 
     async def leave() -> None:
-        asking = verbs.in_time("filter", REQUEST["filter"], now())
+        asking = in_time(verbs, "filter", REQUEST["filter"], now())
         answer = asyncio.ensure_future(asking)
         await hangs.begin()
         answer.cancel()
@@ -603,7 +603,7 @@ def test_a_request_that_waits_for_a_thread_all_its_time_is_rejected_where_errors
     async def ask() -> list[bytes]:
         now_s = now()
         # More than there are threads: the last of them never begin.
-        asking = [verbs.in_time("filter", REQUEST["filter"], now_s) for _ in range(threads + 4)]
+        asking = [in_time(verbs, "filter", REQUEST["filter"], now_s) for _ in range(threads + 4)]
         answers = asyncio.gather(*asking)
         await hangs.begin(threads)
         return await while_it_hangs(answers)  # type: ignore[arg-type, return-value]
@@ -645,9 +645,8 @@ def test_what_took_the_time_is_blamed_and_not_what_was_called_last(hangs: Hangs)
 
     slow = Odd(takes_long, "filter_nodes")
     profile = Profile("default-scheduler", filter=[slow, Quick(hangs_at_last, "filter_nodes")])
-    verbs = Verbs(
+    verbs = make_verbs(
         Profiles.of([profile]),
-        request_store=core.NodeStore(),
         watched=Watched().listing(*NODES),
         limits=PluginLimits(clock),
         http_timeout_s=TIMEOUT_S,

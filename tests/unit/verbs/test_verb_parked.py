@@ -24,8 +24,8 @@ from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile
-from kubextend.verbs.parked import ParkedPods
-from kubextend.verbs.verdict import Verdict, filter_anew
+from kubextend.verbs.parked_pods import ParkedPods
+from kubextend.verbs.refilter import Verdict, filter_anew
 
 
 def nodes_of(watched: Watched, *names: str) -> tuple[core.Pod, core.Nodes]:

@@ -24,17 +24,12 @@ from verb_world import (
 from kubextend import core
 from kubextend.errors import WireError
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.handle import Handle
+from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
-from kubextend.metrics import Metrics
-from kubextend.profile import Profile, Profiles, WaitingPods
+from kubextend.profile import PluginLimits, Profile, Profiles, WaitingPods
 from kubextend.verbs import Verbs
-from kubextend.verbs.failures import Failures
-from kubextend.verbs.preempt import PreemptVerb
-from kubextend.verbs.readiness import Readiness
-from kubextend.verbs.stores import Stores
-from kubextend.verbs.unknown_schedulers import UnknownSchedulers
+from make_verbs import make_verbs
 
 EMPTY = b'{"NodeNameToMetaVictims":{}}'
 VICTIMS = {"good": ["u1", "u2"], "plain": ["u3"], "unknown": ["u4"]}
@@ -105,7 +100,7 @@ def test_the_map_is_empty_and_never_null_where_nothing_may_be_evicted(
 def test_nobody_is_evicted_though_the_failing_filter_may_be_ignored() -> None:
     ignored = frozenset({"Breaks"})
     profile = Profile("default-scheduler", filter=[Breaks(), Needs()], ignored=ignored)
-    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore(), watched=watched())
+    verbs = make_verbs(Profiles.of([profile]), watched=watched())
     assert verbs.preempt(preempt_request(VICTIMS)) == EMPTY
 
 
@@ -160,10 +155,10 @@ def test_filters_see_the_candidates_without_their_victims(grain: str) -> None:
     for where, there in placed.items():
         for name in there:
             store.apply(watch_event("ADDED", on_node(name, where)))
-    handle = Handle(waiting_pods=WaitingPods(), pods=Pods(store))
+    handle = Handle(WaitingPods(), ClusterPorts(pods=Pods(store)))
     room: Any = Room(None if grain == "per node" else handle)
     profile = Profile("default-scheduler", filter=[room], pods=store.snapshot)
-    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore(), watched=watched())
+    verbs = make_verbs(Profiles.of([profile]), watched=watched())
     # Two of three leave good, one leaves plain: only good has room for one more then.
     gone = {"good": ["uid-of-a", "uid-of-c"], "plain": ["uid-of-e"]}
     assert kept(verbs, preempt_request(gone)) == {"good": victims("uid-of-a", "uid-of-c")}
@@ -186,21 +181,14 @@ def test_candidates_whose_turn_comes_too_late_are_not_offered(
             return []
 
     clock, store = Clock(), core.PodStore()
-    handle = Handle(waiting_pods=WaitingPods(), pods=Pods(store))
+    handle = Handle(WaitingPods(), ClusterPorts(pods=Pods(store)))
     names = ["a", "b", "c", "d"]
     profile = Profile("default-scheduler", filter=[Looks()], pods=store.snapshot)
     nodes = Watched().listing(*map(node, names))
-    verb = PreemptVerb(
-        Profiles.of([profile]),
-        Stores(core.NodeStore(), nodes),
-        readiness=Readiness(nodes, None),
-        unknown_schedulers=UnknownSchedulers(Profiles.of([profile])),
-        failures=Failures(Metrics()),
-        metrics=Metrics(),
-        timeout_s=4.0,
-        clock=clock,
+    verbs = make_verbs(
+        Profiles.of([profile]), watched=nodes, http_timeout_s=4.0, limits=PluginLimits(clock)
     )
-    answer = verb(preempt_request({name: [f"u-{name}"] for name in names})).body
+    answer = verbs.preempt(preempt_request({name: [f"u-{name}"] for name in names}))
     assert list(json.loads(bytes(answer))["NodeNameToMetaVictims"]) == names[:offered]
 
 

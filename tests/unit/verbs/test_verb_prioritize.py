@@ -23,6 +23,7 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.status import Status
 from kubextend.profile import Profile, Profiles
 from kubextend.verbs import Verbs
+from make_verbs import make_verbs
 
 NODES = [node("good", RDMA), node("plain")]
 
@@ -165,7 +166,7 @@ def test_a_lost_attempt_is_made_anew_past_a_pre_filter_that_may_be_ignored() -> 
         score=[(prepares, 1)],
         ignored=frozenset({"BreaksBefore"}),
     )
-    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore())
+    verbs = make_verbs(Profiles.of([profile]))
     assert scores(verbs, full_request(NODES)) == {"good": 7, "plain": 7}
 
 
@@ -184,7 +185,7 @@ def test_a_pre_score_that_skips_takes_its_score_out_of_that_call_alone() -> None
     profile = Profile(
         "default-scheduler", filter=[Needs("")], pre_score=[plugin], score=[(plugin, 1)]
     )
-    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore())
+    verbs = make_verbs(Profiles.of([profile]))
     verbs.filter(full_request(NODES))
     assert scores(verbs, full_request(NODES)) == {}
     assert scores(verbs, full_request(NODES)) == {"good": 10, "plain": 0}
@@ -194,7 +195,7 @@ def test_where_the_only_plugin_fails_in_pre_score_the_call_counts_as_an_error() 
     plugin = Scores(100)
     plugin.pre_score = Breaks().score_nodes  # type: ignore[attr-defined]
     profile = Profile("default-scheduler", pre_score=[plugin], score=[(plugin, 1)])  # type: ignore[list-item]
-    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore())
+    verbs = make_verbs(Profiles.of([profile]))
     assert verbs.prioritize(full_request(NODES)) == b"[]"
     assert counted(verbs, "kubextend_verb_requests_total", verb="prioritize", result="error") == 1
 
@@ -211,7 +212,7 @@ def test_an_attempt_whose_filter_failed_is_not_the_one_that_is_scored() -> None:
     profile = Profile(
         "default-scheduler", pre_filter=[plugin], filter=[Breaks()], score=[(plugin, 1)]
     )
-    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore())
+    verbs = make_verbs(Profiles.of([profile]))
     assert json.loads(verbs.filter(full_request(NODES)))["Error"]
     assert scores(verbs, full_request(NODES)) == {"good": 2, "plain": 2}
 
@@ -224,7 +225,7 @@ def test_a_plugin_whose_pre_score_failed_is_not_asked_for_its_score() -> None:
         pre_score=[unprepared],  # type: ignore[list-item]
         score=[(unprepared, 1), (other, 1)],
     )
-    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore())
+    verbs = make_verbs(Profiles.of([profile]))
     assert scores(verbs, full_request(NODES)) == {"good": 5, "plain": 0}
 
 
@@ -238,7 +239,7 @@ def test_an_attempt_that_is_scored_is_still_there_afterwards() -> None:
 
     plugin = Asked()
     profile = Profile("default-scheduler", pre_filter=[plugin], score=[(plugin, 1)])
-    verbs = Verbs(Profiles.of([profile]), request_store=core.NodeStore())
+    verbs = make_verbs(Profiles.of([profile]))
     verbs.filter(full_request(NODES))
     for _ in range(2):
         assert scores(verbs, full_request(NODES)) == {"good": 7, "plain": 7}

@@ -23,7 +23,7 @@ from verb_world import (
 from kubextend import core
 from kubextend.framework.status import Status
 from kubextend.profile import BindingPlugins, Profile, Profiles
-from kubextend.verbs import Verbs
+from make_verbs import make_verbs
 
 
 @dataclass
@@ -74,9 +74,8 @@ class World:
             binding=BindingPlugins(pre_bind=[self.plugin]),
             pods=self.pod_source.store.snapshot,
         )
-        self.verbs = Verbs(
+        self.verbs = make_verbs(
             Profiles.of([profile]),
-            request_store=core.NodeStore(),
             watched=self.watched,
             pods=self.pod_source,
             binder=self.binder,

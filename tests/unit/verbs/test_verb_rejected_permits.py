@@ -13,8 +13,8 @@ from kubextend import core
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.status import Status
 from kubextend.profile import BindingPlugins, Profile, Profiles
-from kubextend.verbs import Verbs
 from kubextend.verbs.rejected_permits import RejectedPermits
+from make_verbs import make_verbs
 
 CLOSED = "the door is closed"
 
@@ -53,9 +53,8 @@ class World:
             pre_filter=[],
             binding=BindingPlugins(reserve=[self.door], permit=[self.door]),
         )
-        self.verbs = Verbs(
+        self.verbs = make_verbs(
             Profiles.of([profile]),
-            request_store=core.NodeStore(),
             watched=Watched().listing(node("n"), node("m")),
             binder=self.binder,
             activator=self.activator,
@@ -195,7 +194,7 @@ def test_of_a_binding_cycle_only_a_rejection_by_permit_is_remembered(
 ) -> None:
     world = World(door)
     # filter begins the attempt that tells bind which pod it is.
-    attempt = world.verbs._filter._attempts.begin(world.pod())
+    attempt = world.verbs.filter._verb._attempts.begin(world.pod())
     assert attempt.pod.uid == "uid-of-pod"
     assert bool(world.bind()) is (how != "the pod is bound")
     assert (world.filter()["NodeNames"] == []) is rejects
@@ -204,7 +203,7 @@ def test_of_a_binding_cycle_only_a_rejection_by_permit_is_remembered(
 def test_a_bound_pod_is_forgotten() -> None:
     world = World(Door(permits=Status.success()))
     world.remember()
-    world.verbs._filter._attempts.begin(world.pod())
+    world.verbs.filter._verb._attempts.begin(world.pod())
     assert world.bind() == ""
     assert len(world.rejected) == 0
 

@@ -7,11 +7,12 @@ from typing import Any
 from verb_world import Clock, Watched, names_request, node, pod, watch_event
 
 from kubextend import core
-from kubextend.framework.handle import Handle
+from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.metrics import Metrics
 from kubextend.plugins.coscheduling import Coscheduling, CoschedulingArgs
 from kubextend.profile import BindingPlugins, PluginLimits, Profile, Profiles, WaitingPods
 from kubextend.verbs import Verbs
+from make_verbs import make_verbs
 
 GANG = {
     "scheduling.x-k8s.io/pod-group": "g",
@@ -32,7 +33,7 @@ class Pods:
 
 def verbs_with_gangs(pods: Pods) -> Verbs:
     waiting, watched = WaitingPods(), Watched().listing(node("n"))
-    handle = Handle(waiting_pods=waiting, nodes=watched, pods=pods)
+    handle = Handle(waiting, ClusterPorts(nodes=watched, pods=pods))
     gangs = Coscheduling(CoschedulingArgs(), handle)
     profile = Profile(
         "default-scheduler",
@@ -41,9 +42,8 @@ def verbs_with_gangs(pods: Pods) -> Verbs:
         binding=BindingPlugins(reserve=[gangs], permit=[gangs]),
         pods=pods.store.snapshot,
     )
-    return Verbs(
+    return make_verbs(
         Profiles.of([profile]),
-        request_store=core.NodeStore(),
         watched=watched,
         pods=pods,
         metrics=Metrics(),

@@ -23,6 +23,7 @@ from kubextend.profile import Profile, Profiles
 from kubextend.verbs import Verbs
 from kubextend.verbs.answer import Answer
 from kubextend.verbs.unknown_schedulers import UnknownSchedulers
+from make_verbs import make_verbs
 
 
 class Reader:
@@ -32,9 +33,8 @@ class Reader:
 
 def verbs_of_a_rule() -> Verbs:
     rule = Profile("rule", filter=[Needs()], score=[(Scores(9), 1)], counts_pods=True)
-    return Verbs(
+    return make_verbs(
         Profiles.of([rule, Profile("idle")]),
-        request_store=core.NodeStore(),
         watched=Watched().listing(node("n")),
         binder=Binder(),
         pod_reader=Reader(),

@@ -4,11 +4,12 @@ A call that hangs in C code and keeps the interpreter's lock would stop all of k
 process the call stops the child only: the waiting verb is given up like any other, which kills the
 child. A new child starts, and its first call brings all nodes again.
 
-``plugin`` stands in the profile for the plugin. ``keeper`` keeps a child running and lets one call
-at a time through. ``process`` is the child as the parent sees it, ``child`` is the program of the
-child. ``channel`` and ``messages`` are between the two.
+``isolated_plugin`` stands in the profile for the plugin. ``supervisor`` keeps a child running and
+lets one call at a time through. ``process`` is the child as the parent sees it, ``child`` is the
+program of the child, and ``child_spec`` says what the child has to make. ``channel`` and
+``protocol`` are between the two.
 """
 
-from kubextend.profile.isolation.plugin import IsolatedPlugin
+from kubextend.profile.isolation.isolated_plugin import IsolatedPlugin
 
 __all__ = ["IsolatedPlugin"]

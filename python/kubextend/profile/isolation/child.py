@@ -20,12 +20,12 @@ from prometheus_client import CollectorRegistry
 from kubextend import core, logs
 from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.handle import Handle
+from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.plugin import PreFilterResult, Rejection
 from kubextend.framework.status import Status
-from kubextend.profile.guard import AnsweredError
 from kubextend.profile.isolation.channel import Channel
-from kubextend.profile.isolation.messages import (
+from kubextend.profile.isolation.child_spec import ChildSpec
+from kubextend.profile.isolation.protocol import (
     Failure,
     Message,
     MessageError,
@@ -36,7 +36,7 @@ from kubextend.profile.isolation.messages import (
     packed_status,
     unpacked_rejections,
 )
-from kubextend.profile.isolation.recipe import Recipe
+from kubextend.profile.plugin_errors import AnsweredError
 from kubextend.profile.profile import Profile, post_filtered, pre_filtered
 from kubextend.profile.waiting_pods import WaitingPods
 
@@ -77,8 +77,8 @@ def _end_with(life: int) -> None:
 
 
 def _serve(channel: Channel) -> None:
-    (recipe,) = channel.receive()
-    answer, asked = _begun(recipe)
+    (spec,) = channel.receive()
+    answer, asked = _begun(spec)
     channel.send(answer)
     while asked is not None:
         message = Message.unpacked(channel.receive())
@@ -89,9 +89,9 @@ def _serve(channel: Channel) -> None:
 
 def _begun(packed: bytes) -> tuple[Packed, "_Asked | None"]:
     try:
-        recipe = Recipe.unpacked(packed)
-        logs.configure(*recipe.log)
-        return Message({}).packed(), _Asked(recipe)
+        spec = ChildSpec.unpacked(packed)
+        logs.configure(*spec.log)
+        return Message({}).packed(), _Asked(spec)
     except BaseException as error:  # noqa: BLE001  a plugin may raise anything
         return _failure(error).packed(), None
 
@@ -116,28 +116,21 @@ def _failure(error: BaseException) -> Failure:
 class _Asked:
     """The plugin, and what the plugin wrote down for each attempt."""
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, spec: ChildSpec) -> None:
         handle = Handle(
-            waiting_pods=WaitingPods(),
-            activator=_NoActivator(recipe.plugin.name),
-            configuration=recipe.configuration,
+            WaitingPods(),
+            ClusterPorts(activator=_NoActivator(spec.plugin.name)),
+            configuration=spec.configuration,
             metrics=CollectorRegistry(),
         )
         # Any: the extension points were checked when the configuration was resolved.
-        plugin: Any = recipe.plugin.make(recipe.args, handle)
+        plugin: Any = spec.plugin.make(spec.args, handle)
 
         def at(point: str) -> list[Any]:
-            return [plugin] if point in recipe.points else []
+            return [plugin] if point in spec.points else []
 
         self._plugin = plugin
-        self._profile = Profile(
-            "",
-            pre_filter=at("preFilter"),
-            filter=at("filter"),
-            post_filter=at("postFilter"),
-            pre_score=at("preScore"),
-            score=[(each, 1) for each in at("score")],
-        )
+        self._profile = Profile.of("", at)
         self._nodes = core.NodeReceiver()
         self._states: OrderedDict[int, CycleState] = OrderedDict()
 

@@ -13,8 +13,8 @@ from typing import Final
 
 from kubextend import core
 from kubextend.profile.isolation.channel import Channel
-from kubextend.profile.isolation.messages import Failure, Message
-from kubextend.profile.isolation.recipe import Recipe
+from kubextend.profile.isolation.child_spec import ChildSpec
+from kubextend.profile.isolation.protocol import Failure, Message
 
 __all__ = ["Child", "ChildError"]
 
@@ -37,7 +37,7 @@ class Child:
     """A running process with a plugin. One thread at a time asks the child; any thread may kill it.
 
     Args:
-        recipe: how the plugin is made.
+        spec: how the plugin is made.
 
     Attributes:
         nodes: the nodes that the child has been told of.
@@ -45,11 +45,11 @@ class Child:
     Raises: ChildError: the plugin could not be made, or took too long.
     """
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, spec: ChildSpec) -> None:
         self.nodes = core.NodeSender()
         self._begin()
         try:
-            self._make(recipe)
+            self._make(spec)
         except BaseException:
             self.kill()
             raise
@@ -124,9 +124,9 @@ class Child:
         self._channel = Channel(own)
         self._dispose = weakref.finalize(self, _dispose, self._process, own, own_life)
 
-    def _make(self, recipe: Recipe) -> None:
+    def _make(self, spec: ChildSpec) -> None:
         try:
-            packed = recipe.packed()
+            packed = spec.packed()
         except Exception as error:
             message = f"it cannot be handed to another process: {error}"
             raise ChildError(message) from error

@@ -1,8 +1,7 @@
-"""The plugins that are registered, and how each is made."""
+"""A registered plugin: what a configuration has to know of it, and how it is made."""
 
 import inspect
 import sys
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ from pydantic import BaseModel
 from kubextend.framework.handle import Handle
 from kubextend.framework.plugin import METHODS_OF_POINT, Plugin, runs_in_core
 
-__all__ = ["RegisteredPlugin", "Registry"]
+__all__ = ["RegisteredPlugin"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,41 +86,3 @@ def _found_by_name(found: type[Any]) -> bool:
     for name in found.__qualname__.split("."):
         named = getattr(named, name, None)
     return named is found
-
-
-class Registry(Mapping[str, RegisteredPlugin]):
-    """Plugins by name.
-
-    Raises: ValueError: two plugins have one name, or a class has no name.
-    """
-
-    def __init__(self, plugin_classes: Iterable[type[Any]]) -> None:
-        self._plugins: dict[str, RegisteredPlugin] = {}
-        for plugin_class in plugin_classes:
-            name = getattr(plugin_class, "name", None)
-            if not isinstance(name, str) or not name:
-                message = f"{plugin_class.__qualname__} has no `name`: give the class one"
-                raise ValueError(message)
-            if name in self._plugins:
-                message = f"a plugin named {name} is registered already"
-                raise ValueError(message)
-            self._plugins[name] = RegisteredPlugin(name, plugin_class)
-
-    def merged(self, other: Mapping[str, RegisteredPlugin]) -> "Registry":
-        """Return a registry with the plugins of both.
-
-        Raises: ValueError: a name is in both.
-        """
-        return Registry([plugin.plugin_class for plugin in (*self.values(), *other.values())])
-
-    def __getitem__(self, name: str) -> RegisteredPlugin:
-        """Return the plugin of this name."""
-        return self._plugins[name]
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the names of the plugins, in the order of registration."""
-        return iter(self._plugins)
-
-    def __len__(self) -> int:
-        """Return how many plugins there are."""
-        return len(self._plugins)

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from kubextend.config.catalog import Catalog
 from kubextend.config.issues import Findings, Location
 from kubextend.config.model import EnabledPlugin, PluginConfig
+from kubextend.config.plugin_catalog import Catalog
 from kubextend.config.scheduler_plugins import PLUGIN_TYPES
 
 __all__ = ["check_policies"]

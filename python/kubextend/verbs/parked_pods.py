@@ -18,7 +18,7 @@ from kubextend.framework.handle import Activator, PodSource
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
 from kubextend.verbs.kept_pods import KeptPods
-from kubextend.verbs.verdict import LookAgain, filter_anew
+from kubextend.verbs.refilter import LookAgain, filter_anew
 
 __all__ = ["ParkedPods", "parked_before"]
 

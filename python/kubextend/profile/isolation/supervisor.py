@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from kubextend.profile.isolation.process import Child, ChildError
-from kubextend.profile.run import current_run
+from kubextend.profile.plugin_calls import current_run
 
-__all__ = ["Keeper"]
+__all__ = ["Supervisor"]
 
 _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -32,7 +32,7 @@ class _Call:
     given_up: bool = False
 
 
-class Keeper:
+class Supervisor:
     """Keeps one child running, and starts another whenever a child ends.
 
     The constructor starts the first child. After short lives the next child starts after a pause

@@ -1,4 +1,4 @@
-"""The verdict of a profile's filters on nodes, for filter, preempt and wake-ups alike."""
+"""Runs the filters of a profile once more, outside of a request: for wake-ups and second looks."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,14 +8,13 @@ from kubextend import core
 from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.profile import FilterOutcome, PluginLimits, Profile
-from kubextend.profile.run import current_run
+from kubextend.profile.plugin_calls import current_run
 
 __all__ = [
     "GoesOn",
     "LookAgain",
     "Verdict",
     "filter_anew",
-    "filter_known",
     "half_of",
     "looking_again",
 ]
@@ -42,32 +41,6 @@ def half_of(timeout_s: float, clock: Callable[[], float]) -> GoesOn:
     return lambda: clock() < until_s
 
 
-def filter_known(  # noqa: PLR0913, PLR0917  an attempt, who is left out, and how long
-    profile: Profile,
-    state: CycleState,
-    pod: core.Pod,
-    nodes: core.Nodes,
-    goes_on: GoesOn,
-    left_out: Callable[[PluginError], object] | None = None,
-) -> Verdict:
-    """Return the known nodes that pass, and the whole outcome.
-
-    A node that the store does not know has no labels, so a filter's verdict on it means nothing.
-
-    Args:
-        profile: the profile whose filters run.
-        state: the state of the attempt.
-        pod: the pod.
-        nodes: the nodes of the request.
-        goes_on: returns whether there is time to judge one more node alone.
-        left_out: told of a plugin that failed and is left out; None: no plugin may be left out.
-
-    Raises: PluginError: a filter raised, or returned a wrong value.
-    """
-    outcome = profile.find_nodes_that_fit(state, pod, nodes, left_out, goes_on)
-    return outcome.kept & nodes.known, outcome
-
-
 def filter_anew(
     profile: Profile, pod: core.Pod, nodes: core.Nodes, goes_on: GoesOn = lambda: True
 ) -> Verdict:
@@ -75,7 +48,8 @@ def filter_anew(
 
     Plugins with ``failurePolicy: Ignore`` may be left out, as in a call of filter.
     """
-    return filter_known(profile, CycleState(), pod, nodes, goes_on, _untold)
+    outcome = profile.find_nodes_that_fit(CycleState(), pod, nodes, _untold, goes_on)
+    return outcome.passing(nodes), outcome
 
 
 def looking_again(limits: PluginLimits, seconds: float) -> LookAgain:

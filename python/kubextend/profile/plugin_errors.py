@@ -13,7 +13,7 @@ from kubextend.framework.plugin import Plugin
 from kubextend.framework.status import Code, Status
 from kubextend.framework.wrong_answer import check_status, wrong_answer
 from kubextend.logs import AtMost
-from kubextend.profile.run import AbandonedError, Run, current_run
+from kubextend.profile.plugin_calls import AbandonedError, Run, current_run
 
 __all__ = [
     "AnsweredError",
@@ -69,17 +69,24 @@ def guarded(
         AbandonedError: nobody waits for the run any more.
     """
     run = current_run()
-    if run is None:
-        return _called(None, plugin, point, call, pod)
-    run.pod = pod
-    run.begin_call(plugin.name, point)
+    if run is not None:
+        run.pod = pod
+        run.begin_call(plugin.name, point)
     try:
-        return _called(run, plugin, point, call, pod)
+        return call()
+    except AnsweredError as error:
+        about(error, pod)
+        raise
+    except (KeyboardInterrupt, AbandonedError):
+        raise
+    except BaseException as error:  # noqa: BLE001  raised again, with the cause
+        raise _failed(run, plugin, point, error, pod) from _cause(error)
     finally:
-        run.end_call()
+        if run is not None:
+            run.end_call()
 
 
-async def guarded_async(  # noqa: PLR0913  a call and how long it may take
+async def guarded_async(
     plugin: Plugin,
     point: str,
     call: Callable[[], Awaitable[_Answer]],
@@ -180,24 +187,6 @@ def about(error: PluginError, pod: core.Pod | None, node: str = "") -> PluginErr
 def seconds_until(deadline_s: float | None) -> asyncio.Timeout:
     """Return a context that raises TimeoutError at a time of ``time.monotonic``, or never."""
     return asyncio.timeout(None if deadline_s is None else deadline_s - time.monotonic())
-
-
-def _called(
-    run: Run | None,
-    plugin: Plugin,
-    point: str,
-    call: Callable[[], _Answer],
-    pod: core.Pod | None,
-) -> _Answer:
-    try:
-        return call()
-    except AnsweredError as error:
-        about(error, pod)
-        raise
-    except (KeyboardInterrupt, AbandonedError):
-        raise
-    except BaseException as error:  # noqa: BLE001  raised again, with the cause
-        raise _failed(run, plugin, point, error, pod) from _cause(error)
 
 
 def _failed(

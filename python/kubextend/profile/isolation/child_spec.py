@@ -1,4 +1,4 @@
-"""A recipe: what a child must know to make its plugin."""
+"""A spec: what a child must know to make its plugin."""
 
 import pickle
 from collections.abc import Iterable
@@ -9,13 +9,13 @@ from pydantic import BaseModel
 
 from kubextend import logs
 from kubextend.config import ExtenderConfiguration
-from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.registered_plugin import RegisteredPlugin
 
-__all__ = ["Recipe"]
+__all__ = ["ChildSpec"]
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class ChildSpec:
     """A plugin with its arguments, in a form that another process understands.
 
     Attributes:
@@ -40,17 +40,17 @@ class Recipe:
         points: Iterable[str],
         configuration: ExtenderConfiguration | None,
     ) -> Self:
-        """Make a recipe with the log settings of this process."""
+        """Make a spec with the log settings of this process."""
         if configuration is not None:
             # Only this process may have the classes of other plugins' arguments.
             configuration = configuration.with_resolved(())
         return cls(plugin, args, frozenset(points), configuration, logs.current())
 
     def packed(self) -> bytes:
-        """Pickle the recipe for a process that finds the same modules."""
+        """Pickle the spec for a process that finds the same modules."""
         return pickle.dumps(self)
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Any:
-        """Unpickle a recipe, which imports the plugin's module."""
+        """Unpickle a spec, which imports the plugin's module."""
         return pickle.loads(packed)  # noqa: S301  our parent wrote it

@@ -15,7 +15,7 @@ INTERVAL_S = 0.02
 JOIN_S = 2.0
 
 
-class Coalescer:
+class Debounce:
     """Calls ``tell`` on a thread of its own soon after ``notify``.
 
     Notices that arrive during a call, or within 20 ms after it, share the next call; no notice is

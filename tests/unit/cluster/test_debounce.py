@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from kubextend.cluster import coalescer as coalescer_module
-from kubextend.cluster.coalescer import Coalescer
+from kubextend.cluster import debounce as debounce_module
+from kubextend.cluster.debounce import Debounce
 
 if TYPE_CHECKING:
     import pytest
@@ -24,31 +24,31 @@ def test_notices_that_come_while_a_call_runs_share_the_next_one() -> None:
         entered.release()
         assert go_on.acquire(timeout=PATIENCE_S)
 
-    coalescer = Coalescer(tell, "coalescer")
-    coalescer.start()
+    debounce = Debounce(tell, "debounce")
+    debounce.start()
     noticed = 1
-    coalescer.notify()
+    debounce.notify()
     assert entered.acquire(timeout=PATIENCE_S)
     noticed = 2
     for _ in range(300):
-        coalescer.notify()
+        debounce.notify()
     go_on.release()
     assert entered.acquire(timeout=PATIENCE_S)
     noticed = 3
-    coalescer.notify()
+    debounce.notify()
     go_on.release()
     assert entered.acquire(timeout=PATIENCE_S)
     go_on.release()
-    coalescer.stop()
+    debounce.stop()
     assert told == [1, 2, 3]
 
 
 def test_a_notice_after_the_stop_makes_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coalescer_module, "JOIN_S", PATIENCE_S)
+    monkeypatch.setattr(debounce_module, "JOIN_S", PATIENCE_S)
     told: list[None] = []
-    coalescer = Coalescer(lambda: told.append(None), "coalescer")
-    coalescer.start()
-    coalescer.stop()
-    assert not coalescer._thread.is_alive()
-    coalescer.notify()
+    debounce = Debounce(lambda: told.append(None), "debounce")
+    debounce.start()
+    debounce.stop()
+    assert not debounce._thread.is_alive()
+    debounce.notify()
     assert told == []

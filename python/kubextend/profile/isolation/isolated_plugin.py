@@ -12,11 +12,11 @@ from kubextend.config import ExtenderConfiguration
 from kubextend.errors import KubextendError, PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import PreFilterResult, Rejection, Scores
-from kubextend.framework.registry import RegisteredPlugin
+from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.framework.status import Status
-from kubextend.profile.guard import AnsweredError, about
-from kubextend.profile.isolation.keeper import Keeper
-from kubextend.profile.isolation.messages import (
+from kubextend.profile.isolation.child_spec import ChildSpec
+from kubextend.profile.isolation.process import Child, ChildError
+from kubextend.profile.isolation.protocol import (
     Failure,
     Message,
     packed_rejections,
@@ -25,8 +25,8 @@ from kubextend.profile.isolation.messages import (
     unpacked_scores,
     unpacked_status,
 )
-from kubextend.profile.isolation.process import Child, ChildError
-from kubextend.profile.isolation.recipe import Recipe
+from kubextend.profile.isolation.supervisor import Supervisor
+from kubextend.profile.plugin_errors import AnsweredError, about
 
 __all__ = ["IsolatedPlugin"]
 
@@ -40,19 +40,19 @@ class IsolatedPlugin:
 
     Args:
         plugin: the registered plugin.
-        keeper: keeps the child of the plugin running.
+        supervisor: keeps the child of the plugin running.
 
     Attributes:
         start: starts the plugin's work in the background; None where the plugin has none.
     """
 
-    def __init__(self, plugin: RegisteredPlugin, keeper: Keeper) -> None:
+    def __init__(self, plugin: RegisteredPlugin, supervisor: Supervisor) -> None:
         self.name = plugin.name
-        self._keeper = keeper
+        self._supervisor = supervisor
         self._attempts = count(1)
         self._key = f"{plugin.name} in a process of its own"
         starts = hasattr(plugin.plugin_class, "start")
-        self.start: Callable[[], None] | None = keeper.begin_work if starts else None
+        self.start: Callable[[], None] | None = supervisor.begin_work if starts else None
 
     @classmethod
     def of(
@@ -72,16 +72,16 @@ class IsolatedPlugin:
 
         Raises: KubextendError: the plugin cannot be made in the process.
         """
-        recipe = Recipe.of(plugin, args, points, configuration)
+        spec = ChildSpec.of(plugin, args, points, configuration)
         try:
-            return cls(plugin, Keeper(plugin.name, lambda: Child(recipe)))
+            return cls(plugin, Supervisor(plugin.name, lambda: Child(spec)))
         except ChildError as error:
             message = f'plugin "{plugin.name}" cannot be made in a process of its own: {error}'
             raise KubextendError(message) from error
 
     def stop(self) -> None:
         """End the plugin's work in the background, and its process."""
-        self._keeper.stop()
+        self._supervisor.stop()
 
     def pre_filter(
         self, state: CycleState, pod: core.Pod, nodes: core.Nodes
@@ -142,7 +142,7 @@ class IsolatedPlugin:
             return Failure.of(message) or read(message)
 
         try:
-            answered = self._keeper.ask(answer)
+            answered = self._supervisor.ask(answer)
         except ChildError as error:
             # The caller knows the extension point.
             raise PluginError(self.name, "", str(error)) from error

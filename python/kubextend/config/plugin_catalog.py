@@ -1,12 +1,10 @@
 """The plugins that a file may name: ours, and kube-scheduler's own, which stay with it."""
 
-from collections.abc import Mapping
-
 from kubextend.config.issues import suggestion
-from kubextend.config.model import PluginInfo
 from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS
 from kubextend.framework.imports import PluginUnavailableError
 from kubextend.framework.known_plugins import KnownPlugins
+from kubextend.framework.registered_plugin import RegisteredPlugin
 
 __all__ = ["Catalog"]
 
@@ -16,7 +14,7 @@ class Catalog:
 
     def __init__(
         self,
-        known: Mapping[str, PluginInfo],
+        known: KnownPlugins,
         *,
         of_scheduler: bool,
         missing: frozenset[str] = frozenset(),
@@ -38,7 +36,7 @@ class Catalog:
         """Return whether kube-scheduler runs the plugin itself."""
         return self.of_scheduler and name in IN_TREE_PLUGINS
 
-    def find(self, name: str) -> PluginInfo | None:
+    def find(self, name: str) -> RegisteredPlugin | None:
         """Return a plugin that kubextend runs; None if there is none, or it is unavailable."""
         if self.is_left(name) or name in self._unavailable:
             return None
@@ -63,17 +61,13 @@ class Catalog:
 
     def hint(self, name: str, point: str | None = None) -> str:
         """Return a hint at the name that may have been meant, for one point or for any."""
+        known = self._known
         if name in IN_TREE_PLUGINS:
             return f"{name} is kube-scheduler's own and runs there; leave it out here"
-        fitting = [other for other in self._known if point is None or self._extends(other, point)]
+        # A hint must not import anything.
+        fitting = [each for each in known if point is None or known.may_extend(each, point)]
         hint = suggestion(name, fitting, f"{point} plugins" if point else "plugins")
         if hint.startswith("did you mean"):
             return hint
         other = "" if self.of_scheduler else ", or name its class in outOfTree"
         return f"{hint}; a plugin of your own: install its package beside kubextend{other}"
-
-    def _extends(self, name: str, point: str) -> bool:
-        """Return whether a plugin may extend a point; a hint must not import anything."""
-        if isinstance(self._known, KnownPlugins):
-            return self._known.may_extend(name, point)
-        return point in self._known[name].extension_points

@@ -7,7 +7,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from kubextend import core
-from kubextend.framework.handle import Activator, Handle, HeldPods
+from kubextend.framework.handle import Activator, ClusterPorts, Handle, HeldPods
 from kubextend.profile import WaitingPods
 from kubextend.testing.objects import (
     NodesLike,
@@ -78,7 +78,7 @@ class Activations:
         self.names.extend(pod.name for pod in pods)
 
 
-def make_handle(  # noqa: PLR0913  one keyword for each thing a plugin may reach
+def make_handle(
     nodes: NodesLike = (),
     pods: Iterable[PodLike] = (),
     *,
@@ -88,12 +88,15 @@ def make_handle(  # noqa: PLR0913  one keyword for each thing a plugin may reach
     configuration: Any = None,
 ) -> Handle:
     """Make a Handle for a plugin that a test makes itself; ``Runner`` makes its own."""
-    return Handle(
-        waiting_pods=WaitingPods() if waiting_pods is None else waiting_pods,
+    cluster = ClusterPorts(
         nodes=ListedNodes(node_store(manifests_of_nodes(nodes))),
         pods=ListedPods(pod_store(pod_manifest_of(pod) for pod in pods)),
         activator=Activations() if activator is None else activator,
         kubernetes_client=lambda: kubernetes_client,
+    )
+    return Handle(
+        WaitingPods() if waiting_pods is None else waiting_pods,
+        cluster,
         configuration=configuration,
         metrics=CollectorRegistry(),
     )

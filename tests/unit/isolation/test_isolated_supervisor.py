@@ -9,9 +9,9 @@ import pytest
 from isolation_world import SOON_S, until
 
 from kubextend.profile.breaker import Breakers
-from kubextend.profile.isolation.keeper import Keeper
 from kubextend.profile.isolation.process import ChildError
-from kubextend.profile.run import Run
+from kubextend.profile.isolation.supervisor import Supervisor
+from kubextend.profile.plugin_calls import Run
 
 
 class Clock:
@@ -47,14 +47,14 @@ class Pauses(threading.Event):
         return self.is_set()
 
 
-def keeper_of(births: list[Callable[[], Any]], clock: Clock | None = None) -> Keeper:
-    """A keeper whose children are born like this, one after the other."""
+def supervisor_of(births: list[Callable[[], Any]], clock: Clock | None = None) -> Supervisor:
+    """A supervisor whose children are born like this, one after the other."""
     coming = iter(births)
 
     def born() -> Any:
         return next(coming)()
 
-    return Keeper("P", born, clock or Clock())
+    return Supervisor("P", born, clock or Clock())
 
 
 def fails() -> None:
@@ -66,27 +66,27 @@ def ends(_child: object) -> None:
     raise EOFError
 
 
-def lose(keeper: Keeper) -> None:
+def lose(supervisor: Supervisor) -> None:
     """Its child ends, and another one is there."""
     with pytest.raises(ChildError, match="its process ended"):
-        keeper.ask(ends)
-    until(lambda: keeper._child is not None)
+        supervisor.ask(ends)
+    until(lambda: supervisor._child is not None)
 
 
 def test_one_that_does_not_start_is_tried_again_after_longer_and_longer_pauses() -> None:
-    keeper = keeper_of([FakeChild, fails, fails, fails, FakeChild])
-    pauses = keeper._stopped = Pauses()
-    lose(keeper)
+    supervisor = supervisor_of([FakeChild, fails, fails, fails, FakeChild])
+    pauses = supervisor._stopped = Pauses()
+    lose(supervisor)
     assert pauses.seconds == [0, 1, 2, 4]
 
 
 def test_each_child_has_a_life_of_its_own_that_is_long_or_short() -> None:
     clock = Clock()
-    keeper = keeper_of([FakeChild] * 4, clock)
-    pauses = keeper._stopped = Pauses()
+    supervisor = supervisor_of([FakeChild] * 4, clock)
+    pauses = supervisor._stopped = Pauses()
     for lived_s in (100, 1, 100):
         clock.now_s += lived_s
-        lose(keeper)
+        lose(supervisor)
     assert pauses.seconds == [0, 1, 0]
 
 
@@ -98,11 +98,11 @@ def test_a_child_that_is_born_after_the_end_is_ended() -> None:
         assert go.wait(SOON_S)
         return late
 
-    keeper = keeper_of([FakeChild, born_late])
+    supervisor = supervisor_of([FakeChild, born_late])
     with pytest.raises(ChildError):
-        keeper.ask(ends)
+        supervisor.ask(ends)
     assert being_born.wait(SOON_S)
-    keeper.stop()
+    supervisor.stop()
     go.set()
     assert late.killed.wait(SOON_S)
 
@@ -114,12 +114,12 @@ def test_a_call_that_is_given_up_while_it_waits_for_its_turn_comes_back_at_once(
         busy.set()
         return go.wait(SOON_S)
 
-    keeper, run = keeper_of([FakeChild]), Run(Breakers())
+    supervisor, run = supervisor_of([FakeChild]), Run(Breakers())
     with ThreadPoolExecutor(2) as threads:
-        first = threads.submit(keeper.ask, takes_long)
+        first = threads.submit(supervisor.ask, takes_long)
         assert busy.wait(SOON_S)
-        second = threads.submit(run.enter, lambda: keeper.ask(ends))
-        until(lambda: len(keeper._changed._waiters) == 1)
+        second = threads.submit(run.enter, lambda: supervisor.ask(ends))
+        until(lambda: len(supervisor._changed._waiters) == 1)
         run.abandon()
         try:
             with pytest.raises(ChildError, match="busy with another call"):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kubextend.errors import PluginError
 from kubextend.profile.breaker import Admission, Breakers
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["AbandonedError", "PluginCall", "Run", "UncalledError", "current_run"]
 
 _T = TypeVar("_T")
-_NONE: Final[frozenset[str]] = frozenset()
 
 
 class AbandonedError(BaseException):
@@ -48,16 +47,11 @@ class Run:
         clock: monotonic seconds.
 
     Attributes:
-        may_go_on_without: names of the plugins that the verb can answer without.
         pod: the pod that the latest call is about.
-        answer_instead: returns the verb's substitute answer for a text that says why; None until
-            the verb has read the request.
     """
 
     def __init__(self, breakers: Breakers, clock: Callable[[], float] = time.monotonic) -> None:
-        self.may_go_on_without = _NONE
         self.pod: core.Pod | None = None
-        self.answer_instead: Callable[[str], bytes | core.BodyBuffer] | None = None
         self._breakers = breakers
         self._clock = clock
         self._began_s = clock()

@@ -1,0 +1,168 @@
+"""Answers before kube-scheduler's timeout, whatever plugins do.
+
+A verb runs on a thread. kubextend waits until 80 % of the timeout are over, counted from the
+arrival of the request's head. Where a verb can answer without its slowest plugin, kubextend gives
+up that plugin at 60 % and runs the verb again without the plugin in the time that is left.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Generic, TypeVar
+
+from kubextend.errors import PluginError
+from kubextend.profile.plugin_calls import Run
+from kubextend.profile.time_limits import LimitedCall
+from kubextend.verbs.answer import Answer, Body
+from kubextend.verbs.context import Context
+from kubextend.verbs.failures import sentence
+from kubextend.verbs.results import counting
+from kubextend.verbs.verb import OnJob, QuickVerb
+
+__all__ = ["Deadline"]
+
+_Args = TypeVar("_Args")
+
+_SHARE: Final = 0.80
+_FIRST_TRY_SHARE: Final = 0.60
+_TOO_LATE = "kubextend has not answered in time"
+
+# A thread hop costs 50 to 75 us; for a smaller body the core needs one or two milliseconds at most.
+_BRIEF_BYTES: Final = 1_000_000
+
+
+@dataclass(slots=True, eq=False)
+class _Asked(Generic[_Args]):
+    """One request, for as long as a thread works on it."""
+
+    body: Body
+    arrived_s: float = 0.0
+    on_job: OnJob = lambda _: None
+    args: _Args | None = None
+    call: LimitedCall[Answer] | None = None
+    wanted: bool = True
+
+    def withdraw(self) -> None:
+        """Note that nobody waits for the answer; a running call is still watched: it may hang."""
+        self.wanted = False
+        if self.call is not None:
+            self.call.withdraw()
+
+
+class Deadline(Generic[_Args]):
+    """Runs a verb on threads, and answers in its place where it takes too long.
+
+    Args:
+        verb: the verb.
+        context: what every verb decides with.
+    """
+
+    holds_body: Final = True
+
+    def __init__(self, verb: QuickVerb[_Args], context: Context) -> None:
+        self.name = verb.name
+        self._verb = verb
+        self._limits = context.memory.limits
+        self._failures = context.failures
+        self._metrics = context.metrics
+        self._timeout_s = context.settings.http_timeout_s
+        self._clock = context.memory.clock
+        self._watching: set[asyncio.Task[Answer]] = set()
+
+    def __call__(self, body: Body) -> Body:
+        """Answer on this thread, however long that takes.
+
+        Raises: WireError: the body cannot be read.
+        """
+        return self._now(body).body
+
+    def at_once(self, body: Body) -> Answer | None:
+        """Answer a small body if no plugin in Python runs; else return None.
+
+        Raises: WireError: the body cannot be read.
+        """
+        brief = len(body) <= _BRIEF_BYTES and not self._verb.in_python
+        return self._now(body) if brief else None
+
+    async def answer(self, body: Body, arrived_s: float, on_job: OnJob) -> Answer:
+        """Return the verb's answer, or what stands for it when the time is over.
+
+        Args:
+            body: the body of the request.
+            arrived_s: when the request came, on ``clock``.
+            on_job: told of each thread's work on the body.
+
+        Raises: WireError: the body cannot be read.
+        """
+        asked: _Asked[_Args] = _Asked(body, arrived_s, on_job)
+        watching = asyncio.ensure_future(self._watched(asked))
+        self._watching.add(watching)
+        watching.add_done_callback(self._watched_to_the_end)
+        try:
+            return await asyncio.shield(watching)
+        except asyncio.CancelledError:
+            asked.withdraw()
+            raise
+        finally:
+            # An error refers to the frames that it went through, so this frame must not refer to
+            # the error.
+            del watching
+
+    def instead(self, why: str) -> Answer:
+        """Return what stands for an answer to a request that may not even have been read."""
+        return self._verb.instead(why)
+
+    def _now(self, body: Body) -> Answer:
+        return Run(self._limits.breakers).enter(partial(self._work, _Asked(body)))
+
+    def _work(self, asked: _Asked[_Args]) -> Answer:
+        with counting(self._metrics, self.name) as counted:
+            asked.args = args = self._verb.read(asked.body)
+            return counted(self._verb.answer(args))
+
+    def _watched_to_the_end(self, watching: asyncio.Task[Answer]) -> None:
+        self._watching.discard(watching)
+        if not watching.cancelled():
+            # Where the client is gone nobody retrieves the exception, and the event loop would log
+            # that.
+            watching.exception()
+
+    async def _watched(self, asked: _Asked[_Args]) -> Answer:
+        call = self._begun(asked)
+        try:
+            if await call.done_within(self._left_s(asked, _FIRST_TRY_SHARE)):
+                return call.job.future.result()
+            if asked.wanted and self._can_go_on(asked, call.run):
+                self._give_up(call, f"{self.name} goes on without it")
+                call = self._begun(asked)
+            if await call.done_within(self._left_s(asked, _SHARE)):
+                return call.job.future.result()
+            why = self._give_up(call, f"{self.name} fails")
+            with counting(self._metrics, self.name) as counted:
+                return counted(self._verb.instead(why, asked.args))
+        finally:
+            asked.call = None
+            del call
+
+    def _begun(self, asked: _Asked[_Args]) -> LimitedCall[Answer]:
+        asked.call = self._limits.start(partial(self._work, asked))
+        asked.on_job(asked.call.job.future)
+        return asked.call
+
+    def _can_go_on(self, asked: _Asked[_Args], run: Run) -> bool:
+        """Return whether the verb can answer without the plugin that takes its time."""
+        slowest = run.slowest()
+        if slowest is None or asked.args is None:
+            return False
+        return slowest.plugin in self._verb.dispensable(asked.args)
+
+    def _left_s(self, asked: _Asked[_Args], share: float) -> float:
+        return asked.arrived_s + self._timeout_s * share - self._clock()
+
+    def _give_up(self, call: LimitedCall[Answer], consequence: str) -> str:
+        """Abandon the call and return the reason for kube-scheduler."""
+        error = call.given_up()
+        if not isinstance(error, PluginError):
+            return _TOO_LATE
+        self._failures.note(error, consequence)
+        return sentence(error)

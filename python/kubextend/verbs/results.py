@@ -1,0 +1,35 @@
+"""Counts how the requests of a verb end."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
+
+from kubextend.config import VerbName
+from kubextend.errors import WireError
+from kubextend.metrics import Metrics
+from kubextend.profile.plugin_calls import AbandonedError
+from kubextend.verbs.answer import Answer
+
+__all__ = ["counting"]
+
+Counted: TypeAlias = Callable[[Answer], Answer]
+"""Counts an answer by its result, and returns the answer."""
+
+
+@contextmanager
+def counting(metrics: Metrics, verb: VerbName) -> Iterator[Counted]:
+    """Yield what counts the answer of one request; count a failure where the block raises."""
+
+    def counted(answer: Answer) -> Answer:
+        metrics.requests(verb, answer.result).inc()
+        return answer
+
+    try:
+        yield counted
+    except AbandonedError:
+        # The abandoned request was answered and counted without this call.
+        raise
+    except BaseException as error:
+        result = "bad_request" if isinstance(error, WireError) else "failed"
+        metrics.requests(verb, result).inc()
+        raise
