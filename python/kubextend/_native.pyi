@@ -271,8 +271,6 @@ class Nodes:
         """
     def infos(self, pods: PodSnapshot | None = None) -> list[NodeInfo]:
         """Return a view of each node, with the pods on it if a snapshot is given."""
-    def only(self, some: Mask) -> Nodes:
-        """Return the nodes of the mask, in their order."""
     def index_of(self, name: str) -> int | None:
         """Return the position of a name; None where it is not among the nodes."""
     def __len__(self) -> int: ...
@@ -533,8 +531,6 @@ class PodSnapshot:
 
         Raises: ValueError: the mask is of other nodes.
         """
-    def truncated_on(self, nodes: Nodes) -> Mask:
-        """Return the nodes with a pod of which parts were too large to keep."""
     def these(self, pods: Sequence[Pod]) -> list[Pod]:
         """Return pods of the same store as they are in this snapshot, in their order.
 

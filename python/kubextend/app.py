@@ -306,8 +306,10 @@ def build(config: ExtenderConfiguration) -> App:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             health.shut_down()
-            await asyncio.to_thread(app.stop)
-            workers.stop()
+            try:
+                await asyncio.to_thread(app.stop)
+            finally:
+                workers.stop()
 
     asgi = application(
         verbs,

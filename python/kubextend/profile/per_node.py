@@ -1,8 +1,4 @@
-"""Adapts plugins to calls that take all nodes at once, and leave out those that cannot be judged.
-
-A node cannot be judged where the plugin reads a part of one of its pods that was too large to keep:
-an oversized pod blocks no more than its own node.
-"""
+"""Adapts plugins that judge one node at a time to calls that take all nodes at once."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -69,27 +65,13 @@ def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> F
     As in kube-scheduler, ``filter`` does not see a node that is already rejected.
     """
     own: Callable[..., Sequence[Rejection]] | None = getattr(plugin, "filter_nodes", None)
+    if own is not None:
+        return lambda state, pod, nodes, _kept: own(state, pod, nodes)
+    per_node: PerNodeFilterPlugin = plugin  # type: ignore[assignment]
     needs_pods = getattr(plugin, "needs_pods", False)
 
     def now(state: CycleState) -> core.PodSnapshot | None:
         return pods() if state.pods_seen is None else state.pods_seen
-
-    if own is not None:
-
-        def own_filter_nodes(
-            state: CycleState, pod: core.Pod, nodes: core.Nodes, _kept: core.Mask
-        ) -> Sequence[Rejection]:
-            said, judged = _unless_truncated(
-                partial(own, state, pod), pod, nodes, lambda: now(state)
-            )
-            if judged is None:
-                return said
-            rows = judged.indices()
-            spread = [Rejection(_spread(each.nodes, rows, nodes), each.status) for each in said]
-            return [*spread, Rejection(~judged, _TOO_LARGE)]
-
-        return own_filter_nodes
-    per_node: PerNodeFilterPlugin = plugin  # type: ignore[assignment]
 
     def filter_nodes(
         state: CycleState, pod: core.Pod, nodes: core.Nodes, kept: core.Mask
@@ -116,17 +98,7 @@ def score_nodes_of(plugin: ScorePlugin | PerNodeScorePlugin, pods: Pods) -> Scor
     """Return the plugin's own ``score_nodes``, or a loop over its ``score``."""
     own: Callable[..., Scores] | None = getattr(plugin, "score_nodes", None)
     if own is not None:
-
-        def own_score_nodes(state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Scored:
-            said, judged = _unless_truncated(partial(own, state, pod), pod, nodes, pods)
-            if judged is None:
-                return Scored(said)
-            scores = [MIN_NODE_SCORE] * len(nodes)
-            for row, score in zip(judged.indices(), said, strict=True):
-                scores[row] = score
-            return Scored(scores, frozenset((~judged).indices()))
-
-        return own_score_nodes
+        return lambda state, pod, nodes: Scored(own(state, pod, nodes))
     per_node: PerNodeScorePlugin = plugin  # type: ignore[assignment]
     needs_pods = getattr(plugin, "needs_pods", False)
 
@@ -138,34 +110,6 @@ def score_nodes_of(plugin: ScorePlugin | PerNodeScorePlugin, pods: Pods) -> Scor
     return score_nodes
 
 
-def _unless_truncated(
-    ask: Callable[[core.Nodes], Sequence[_Answer]], pod: core.Pod, nodes: core.Nodes, pods: Pods
-) -> tuple[Sequence[_Answer], core.Mask | None]:
-    """Return the plugin's answer, and the nodes that it is about; None: all of them.
-
-    The plugin is asked again, without the nodes that have such a pod, where it met one.
-
-    Raises: TruncatedPodError: what the plugin reads is not of a pod on one of these nodes.
-    """
-    try:
-        return ask(nodes), None
-    except TruncatedPodError:
-        known = None if pod.truncated else pods()
-        if known is None or not (large := known.truncated_on(nodes)).any():
-            raise
-    judged = ~large
-    return ask(nodes.only(judged)) if judged.any() else (), judged
-
-
-def _spread(some: core.Mask, rows: Sequence[int], nodes: core.Nodes) -> core.Mask:
-    """Return the mask over all nodes of a mask over the nodes in these rows."""
-    if len(some) != len(rows):
-        # Whoever checks the plugin's answer says so.
-        return some
-    chosen = {rows[at] for at in some.indices()}
-    return core.Mask(row in chosen for row in range(len(nodes)))
-
-
 def _judged(
     plugin: Plugin,
     ask: Callable[[core.NodeInfo], _Answer],
@@ -175,7 +119,8 @@ def _judged(
 ) -> tuple[list[_Answer], frozenset[int]]:
     """Return the plugin's answer for each node, in order, and the rows that got ``too_large``.
 
-    A node that cannot be judged gets ``too_large``.
+    A node gets ``too_large`` where the plugin reads a part of one of its pods that was too large to
+    keep: an oversized pod blocks no more than its own node.
 
     Raises: AtNodeError: the plugin raised something else, and for which node.
     """

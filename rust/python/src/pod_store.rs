@@ -140,10 +140,6 @@ impl PyPodSnapshot {
         Ok(Self(Arc::new(filled)))
     }
 
-    fn truncated_on(&self, py: Python<'_>, nodes: &PyNodes) -> PyMask {
-        PyMask(py.detach(|| self.0.truncated_on(&nodes.nodes)))
-    }
-
     fn these(&self, py: Python<'_>, pods: Vec<PyRef<'_, PyPod>>) -> Vec<PyPod> {
         let pods: Vec<Arc<Pod>> = pods.iter().map(|pod| pod.0.clone()).collect();
         listed(&py.detach(|| self.0.these(&pods)))

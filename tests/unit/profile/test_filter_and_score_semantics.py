@@ -1,7 +1,6 @@
 """Filter, PostFilter, PreScore, Score and NormalizeScore, as kube-scheduler 1.36 runs them."""
 
 import json
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from profile_world import Said, rejecting, request, state
 from kubextend import core
 from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.plugin import PreFilterResult, Rejection
+from kubextend.framework.plugin import PreFilterResult
 from kubextend.framework.status import Code, Status
 from kubextend.profile import BindingPlugins, Profile
 
@@ -246,63 +245,6 @@ def test_a_pod_that_is_too_large_to_keep_stops_its_node_and_no_other() -> None:
         profile.find_nodes_that_fit(state(), large.pod, nodes)
 
 
-class ReadsAll(Reads):
-    """The same filter, which is asked about all nodes at once."""
-
-    def __init__(self, pods: Callable[[], core.PodSnapshot]) -> None:
-        self._pods = pods
-        self.asked: list[list[str]] = []
-
-    def filter_nodes(
-        self, state: CycleState, pod: core.Pod, nodes: core.Nodes
-    ) -> Sequence[Rejection]:
-        self.asked.append(nodes.names)
-        infos = nodes.infos(self._pods())
-        no = core.Mask(self.filter(state, pod, info) is not None for info in infos)
-        return [Rejection(no, Status.unschedulable("no"))] if no.any() else []
-
-
-@pytest.mark.parametrize(
-    ("large", "kept", "asked"),
-    [("", [0, 2, 3], ["wxyz"]), ("y", [0, 3], ["wxyz", "wxz"]), ("wxyz", [], ["wxyz"])],
-)
-def test_a_filter_of_all_nodes_leaves_out_those_with_a_pod_too_large_to_keep(
-    large: str, kept: list[int], asked: list[str]
-) -> None:
-    store = core.PodStore(max_pod_bytes=4096)
-    store.apply(with_large_labels("small", "x", {"away": "yes"}))
-    for node in large:
-        labels = {f"k{number}": "v" for number in range(1000)}
-        store.apply(with_large_labels(f"large-{node}", node, labels))
-    pod, nodes = request("w", "x", "y", "z")
-    plugin = ReadsAll(store.snapshot)
-    one, all_at_once = (
-        Profile("s", filter=[each], pods=store.snapshot).find_nodes_that_fit(state(), pod, nodes)
-        for each in (Reads(), plugin)
-    )
-    assert all_at_once.kept.indices() == one.kept.indices() == kept
-    told = [[(r.nodes.indices(), r.status) for r in each.rejections] for each in (one, all_at_once)]
-    assert told[0] == told[1]
-    assert ["".join(names) for names in plugin.asked] == asked
-
-
-def test_a_filter_that_reads_a_large_pod_of_no_node_in_question_has_failed() -> None:
-    store = core.PodStore(max_pod_bytes=4096)
-    labels = {f"k{number}": "v" for number in range(1000)}
-    large = store.apply(with_large_labels("large", "elsewhere", labels))
-    pod, nodes = request("x")
-
-    class ReadsOthers(ReadsAll):
-        def filter_nodes(self, *_: object) -> Sequence[Rejection]:
-            assert large.pod is not None
-            assert large.pod.labels
-            return []
-
-    profile = Profile("s", filter=[ReadsOthers(store.snapshot)], pods=store.snapshot)
-    with pytest.raises(PluginError, match="TruncatedPodError"):
-        profile.find_nodes_that_fit(state(), pod, nodes)
-
-
 class Counts:
     """A score of each node: how many of its pods have a label; fewer are better."""
 
@@ -311,21 +253,6 @@ class Counts:
 
     def score(self, _state: CycleState, pod: core.Pod, node: core.NodeInfo) -> int:
         return sum(pod.labels == each.labels for each in node.pods)
-
-
-class CountsAll(Counts):
-    """The same score, of all nodes at once."""
-
-    def __init__(self, pods: Callable[[], core.PodSnapshot]) -> None:
-        self._pods = pods
-
-    def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Sequence[int]:
-        return [self.score(state, pod, info) for info in nodes.infos(self._pods())]
-
-
-class ReversedAll(CountsAll):
-    def normalize_score(self, state: CycleState, pod: core.Pod, scores: Any) -> list[int]:
-        return Reversed().normalize_score(state, pod, scores)
 
 
 class Reversed(Counts):
@@ -356,11 +283,8 @@ def test_a_node_whose_pod_is_too_large_to_keep_has_the_lowest_score_whatever_sco
     plugin: Counts, large: str, expected: list[int]
 ) -> None:
     pod, nodes = request("x", "y", "z")
-    snapshot = world_with_a_large_pod_on(*large).snapshot
-    of_all = (ReversedAll if isinstance(plugin, Reversed) else CountsAll)(snapshot)
-    for each in (plugin, of_all):
-        profile = Profile("s", score=[(each, 1)], pods=snapshot)
-        assert list(profile.run_score_plugin(each, state(), pod, nodes)) == expected
+    profile = Profile("s", score=[(plugin, 1)], pods=world_with_a_large_pod_on(*large).snapshot)
+    assert list(profile.run_score_plugin(plugin, state(), pod, nodes)) == expected
 
 
 def test_a_normalize_score_that_loses_a_node_has_failed_beside_a_pod_that_is_too_large() -> None:

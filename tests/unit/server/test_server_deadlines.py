@@ -75,6 +75,18 @@ def test_a_burst_at_the_end_counts() -> None:
     assert found == pytest.approx(40.0, abs=0.1)
 
 
+def test_nobody_rests_for_long_on_a_burst() -> None:
+    # Half a gigabyte at 64 KiB a second would be two hours.
+    found, _ = over_at(lambda elapsed_s: 8192.0 if elapsed_s >= 10 else 0.0)
+    assert found == pytest.approx(60.0, abs=0.1)
+
+
+def test_who_moves_enough_in_bursts_is_waited_for() -> None:
+    # 30 s are allowed ahead, and each 25 s as much comes as they need.
+    found, _ = over_at(lambda elapsed_s: 25.0 * (elapsed_s // 25))
+    assert found == float("inf")
+
+
 def test_nothing_is_over_once_it_has_ended() -> None:
     loop, ends = Loop(), []
     deadline = Deadline(loop)
@@ -87,8 +99,8 @@ def test_nothing_is_over_once_it_has_ended() -> None:
 def test_nothing_is_over_once_it_has_ended_after_a_look_that_granted_more() -> None:
     loop, ends = Loop(), []
     deadline = Deadline(loop)
-    deadline.start(1.0, lambda: ends.append("over"), lambda: 5.0)
-    loop.pass_time(loop.now_s + 2.0)
+    deadline.start(2.0, lambda: ends.append("over"), lambda: 5.0)
+    loop.pass_time(loop.now_s + 3.0)
     assert loop.looks == 1
     deadline.cancel()
     loop.pass_time(loop.now_s + 1000)

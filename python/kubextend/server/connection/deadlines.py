@@ -1,7 +1,8 @@
 """Deadlines for a client: to send a head and a body, to read its answer, to ask again.
 
-A client has some seconds, and one second more for each ``slowest_bytes`` that move. A large body
-may come over a slow link, and a client that trickles ends almost as soon as one that rests.
+A client has some seconds, and one second more for each ``slowest_bytes`` that move, but never more
+than those seconds ahead. A large body may come over a slow link, a client that trickles ends almost
+as soon as one that rests, and nobody rests for long on what moved before.
 """
 
 import asyncio
@@ -59,13 +60,13 @@ class Deadline:
         """Let the time run, unless it runs already.
 
         Args:
-            allowed_s: seconds that are allowed in any case.
+            allowed_s: seconds that are allowed in any case, and the most that a look allows ahead.
             on_over: called when the time is over.
             earned_s: seconds earned since the start, asked when the time seems to be over.
         """
         if self._next_look is None:
             deadline_s = self._loop.time() + allowed_s
-            self._look_after(allowed_s, deadline_s, on_over, earned_s)
+            self._look_after(allowed_s, deadline_s, 0.0, allowed_s, on_over, earned_s)
 
     def cancel(self) -> None:
         """Stop the time; nothing is called any more."""
@@ -78,11 +79,19 @@ class Deadline:
         self._next_look = self._loop.call_later(wait_s, self._look, *terms)
 
     def _look(
-        self, deadline_s: float, on_over: Callable[[], None], earned_s: Callable[[], float]
+        self,
+        deadline_s: float,
+        seen_s: float,
+        allowed_s: float,
+        on_over: Callable[[], None],
+        earned_s: Callable[[], float],
     ) -> None:
-        left_s = deadline_s + earned_s() - self._loop.time()
+        """Ask what was earned since the last look, of which ``seen_s`` is known already."""
+        earned = earned_s()
+        left_s = min(deadline_s + earned - seen_s - self._loop.time(), allowed_s)
         if left_s < _LEAST_WAIT_S:
             self._next_look = None
             on_over()
         else:
-            self._look_after(left_s, deadline_s, on_over, earned_s)
+            deadline_s = self._loop.time() + left_s
+            self._look_after(left_s, deadline_s, earned, allowed_s, on_over, earned_s)

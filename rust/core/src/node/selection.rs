@@ -99,20 +99,6 @@ impl Nodes {
         latest
     }
 
-    /// The nodes of the positions in the mask, in their order.
-    #[must_use]
-    pub fn only(&self, mask: &Mask) -> Self {
-        let mut kept = Self::over(self.snapshot.clone(), mask.count());
-        for at in mask.indices() {
-            match self.slots[at].place() {
-                Place::Row(row) => kept.push_row(row),
-                Place::Own(own) => kept.push_own(self.own[own].clone()),
-                Place::Unknown(unknown) => kept.push_unknown(self.unknown[unknown].clone()),
-            }
-        }
-        kept
-    }
-
     /// How many positions there are.
     pub fn len(&self) -> usize {
         self.slots.len()

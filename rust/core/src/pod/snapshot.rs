@@ -106,14 +106,6 @@ impl PodSnapshot {
         others.filter(|other| other.uid != pod.uid && other.priority() >= pod.priority())
     }
 
-    /// Nodes with a pod that is not kept whole.
-    pub fn truncated_on(&self, nodes: &Nodes) -> Mask {
-        Mask::from_fn(nodes.len(), |at| {
-            let pods = self.pods_on(nodes.name(at));
-            pods.iter().any(|pod| pod.missing.any())
-        })
-    }
-
     /// These pods as they are here: on its node, here or elsewhere, a pod is only where it is among
     /// the node's pods. Walks over the pods of a node once at most, however many are asked for.
     pub fn these(&self, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {

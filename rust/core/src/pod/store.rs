@@ -219,9 +219,12 @@ impl PodStore {
             self.published.outdated(changed);
             (std::mem::replace(&mut *writer, copy), writer.by_name.len())
         };
-        // What is gone is freed here: not under the lock, nor by the next verb that looks.
+        // What is gone is freed here: not under the lock, nor by the next verb that looks. The pools
+        // drop what nobody names any more, so the old pods end before the pools are told.
         self.snapshot();
-        self.lost(before.by_name.len(), left);
+        let were = before.by_name.len();
+        drop(before);
+        self.lost(were, left);
         changed
     }
 
@@ -499,6 +502,28 @@ mod tests {
             said
         };
         lists.map(said).into()
+    }
+
+    #[test]
+    fn what_pods_shared_goes_with_the_list_that_lacks_them() {
+        let store = PodStore::new();
+        let annotations = |of: u16| Arc::new([("key".to_owned(), format!("value {of}"))]);
+        let listed: Vec<_> = (0..2000u16)
+            .map(|number| {
+                store.shared(Pod {
+                    name: format!("p{number}"),
+                    uid: format!("u{number}"),
+                    annotations: annotations(number / 4),
+                    ..Pod::default()
+                })
+            })
+            .collect();
+        store.replace(&listed);
+        drop(listed);
+        let shared = std::mem::size_of_val(&*annotations(0));
+        assert!(store.templates().held_bytes() > 400 * shared);
+        store.replace(&[]);
+        assert!(store.templates().held_bytes() < 10 * shared);
     }
 
     proptest! {

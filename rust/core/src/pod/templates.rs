@@ -83,6 +83,12 @@ impl Templates {
         }
     }
 
+    /// How much memory the pools take, about.
+    #[cfg(test)]
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Drops what nobody shares; done again when the pools hold a quarter more.
     fn purge(&mut self) {
         self.bytes = purged(&mut self.words, str::len)
