@@ -230,16 +230,12 @@ class Connection:
     def send_until_hung_up(self, request: bytes) -> None:
         """Asks again and again, and reads nothing, until the server has had enough."""
         deadline = time.monotonic() + PATIENT_S
-        self.socket.setblocking(False)
+        self.socket.settimeout(PATIENT_S)
         sent = 0
-        while True:
-            assert time.monotonic() < deadline
-            try:
+        with contextlib.suppress(ConnectionError):
+            while True:
+                assert time.monotonic() < deadline
                 sent += self.socket.send(request[sent % len(request) :])
-            except BlockingIOError:
-                time.sleep(0.01)
-            except ConnectionError:
-                return
 
     def post(self, path: str, body: bytes, **headers: str) -> Answer:
         self.send(head("POST", path, **{"Content-Length": str(len(body))} | headers), body)

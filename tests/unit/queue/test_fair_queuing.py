@@ -384,7 +384,7 @@ class TurnsMachine(RuleBasedStateMachine):
 
 
 class WideTurnsMachine(TurnsMachine):
-    """The same with a larger window."""
+    """Namespaces take turns where three pods are released at a time."""
 
     window = 3
 

@@ -201,7 +201,8 @@ impl PodStore {
     /// Does work that takes long on a copy, which then takes the writer's place. Nobody but the watch
     /// waits for it; what is assumed and forgotten meanwhile counts at once, and again in the copy.
     ///
-    /// It is the caller's turn. True if the work says that anything changed.
+    /// The caller holds the store's turn (`turn`), so that no second copy is made meanwhile. Returns
+    /// true if the work says that anything changed.
     fn beside(&self, work: impl FnOnce(&mut Writer) -> bool) -> bool {
         let mut copy = {
             let mut writer = self.lock();

@@ -201,7 +201,8 @@ const MOST_CONDITIONS: usize = 1000;
 /// The pod that a request is about.
 ///
 /// # Errors
-/// Its node affinity has so many conditions that somebody's one pod would keep a thread for seconds.
+/// The pod's node affinity has more than `MOST_CONDITIONS` conditions: one such pod would keep a
+/// thread for seconds.
 pub(crate) fn asked_about(wire: WirePod<'_>) -> Result<Pod> {
     let pod = Pod::from(wire);
     let required = pod.required.terms.iter().flatten();
