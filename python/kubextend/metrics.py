@@ -268,6 +268,11 @@ class Metrics:
             "When the certificate of the verbs' listener ends, in seconds of Unix time; 0 without.",
             registry=self.registry,
         )
+        self.failed_handshakes = Counter(
+            "kubextend_tls_handshakes_failed",
+            "Connections that ended because their TLS handshake failed.",
+            registry=self.registry,
+        )
         self._connections_refused = Counter(
             "kubextend_connections_refused",
             "Connections that were closed at once, as their listener had as many as it may.",

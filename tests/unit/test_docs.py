@@ -150,22 +150,27 @@ def test_python_on_a_page_is_formatted_as_the_code_is(page: Path) -> None:
 def test_the_numbers_of_failures_are_those_of_the_code() -> None:
     text = " ".join((DOCS / "failures.md").read_text().split())
     hang, retry = deadline._SHARE, deadline._FIRST_TRY_SHARE
-    assert f"| {retry:.0%} | prioritize".replace("%", " %") in text
-    assert f"| {hang:.0%} | the verb is answered".replace("%", " %") in text
-    assert f"fails for pods of three namespaces within {breaker.FAILURE_WINDOW_S:g} s" in text
+    assert f"| after {retry:.0%} | prioritize".replace("%", " %") in text
+    assert f"| after {hang:.0%} | kubextend answers".replace("%", " %") in text
+    assert (
+        f"fails at one extension point for pods of three namespaces within {breaker.FAILURE_WINDOW_S:g} s"
+        in text
+    )
     assert breaker.MOST_FAILING_NAMESPACES == 3
     assert f"while it is open, {breaker.OPEN_S:g} s" in text
-    assert "Two such threads" in text
+    assert "If two abandoned threads of one plugin" in text
     assert breaker.MOST_STUCK_THREADS == 2
     plugins, cleanup = binding._AFTER_PLUGINS, binding._AFTER_CLEANUP
     for share, most_s in (plugins, cleanup):
-        assert f"done when {share * 100:g} %" in text
-        assert f"left, or {most_s:g} s where that is less" in text
+        assert f"before the last {share * 100:g} %" in text
+        assert f"last {most_s:g} s if that is less" in text
     hold_s, longest_s = rejected_permits._HOLD_S, rejected_permits._LONGEST_HOLD_S
-    assert f"That holds for {hold_s:g} s" in text
+    assert f"kubextend does so for {hold_s:g} s" in text
     assert f"up to {longest_s / 60:g} minutes" in text
     extender = model.Extender()
-    assert f"`extender.httpTimeout`, {extender.http_timeout} unless" in text.replace("2 s", "2s")
+    assert f"`extender.httpTimeout`, by default {extender.http_timeout};" in text.replace(
+        "2 s", "2s"
+    )
     assert extender.permit_max_wait.seconds == 60
     assert extender.bind_timeout.seconds - extender.permit_max_wait.seconds == 60
 

@@ -33,7 +33,7 @@ _BACKLOG = 2048
 # Kubernetes kills a container 30 s after SIGTERM; the drain delay is part of these.
 _GRACE_S = 25
 _LAST_WORDS_S = 1
-_FULL_GAP_S = 10.0
+_SAID_AGAIN_S = 10.0
 _HANDSHAKE_S = 5.0
 # TLS connections besides those that a listener may have: a handshake ends soon.
 _HANDSHAKES = 512
@@ -111,7 +111,7 @@ class Service:
         self._drain_s = drain_s
         self._tls_look_s = tls_look_s
         self._draining = False
-        self._full_again_s = 0.0
+        self._full_again_s = self._failed_again_s = 0.0
         self._servers: list[_Server] = []
 
     def run(self) -> None:
@@ -172,6 +172,7 @@ class Service:
                 self._metrics.certificate_reload,
                 most_connections=listener.most_connections + _HANDSHAKES,
                 on_full=partial(self._note_full, listener),
+                on_failed=partial(self._note_failed_handshake, listener),
             )
             self._metrics.certificate_not_after.set_function(lambda: reloader.not_after_s)
         config = _uvicorn_config(listener, settings, tls, max(1, _GRACE_S - int(self._drain_s)))
@@ -197,11 +198,22 @@ class Service:
         self._metrics.connections_refused(listener.name).inc()
         now_s = asyncio.get_running_loop().time()
         if now_s >= self._full_again_s:
-            self._full_again_s = now_s + _FULL_GAP_S
+            self._full_again_s = now_s + _SAID_AGAIN_S
             _LOGGER.error(
                 "a connection to the %s was closed: %d are open, and no more may be",
                 listener.name,
                 listener.most_connections,
+            )
+
+    def _note_failed_handshake(self, listener: Listener, why: str) -> None:
+        self._metrics.failed_handshakes.inc()
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._failed_again_s:
+            self._failed_again_s = now_s + _SAID_AGAIN_S
+            _LOGGER.warning(
+                "a TLS handshake on the %s failed: %s; kube-scheduler's log has its side",
+                listener.name,
+                why,
             )
 
     def _look_at_certificates(self) -> None:

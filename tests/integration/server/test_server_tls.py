@@ -36,8 +36,14 @@ def guarded_verbs() -> Verbs:
 
 
 @pytest.fixture
-def guarded(guarded_verbs: Verbs, authority: Authority, server_pair: Pair) -> Iterator[str]:
-    """A server that wants client certificates."""
+def guarded(
+    guarded_verbs: Verbs,
+    authority: Authority,
+    server_pair: Pair,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[str]:
+    """A server that wants client certificates, and says once in its life what it says at times."""
+    monkeypatch.setattr(service, "_SAID_AGAIN_S", float("inf"))
     tls = TlsFiles(server_pair.cert_file, server_pair.key_file, authority.file)
     with serving(guarded_verbs, tls=tls) as url:
         yield url
@@ -93,6 +99,13 @@ def test_clients_without_a_good_certificate_run_no_verb(
             connection.post("/filter", request("filter"))
     assert calls(guarded_verbs) == 0
     assert "Traceback" not in caplog.text
+    assert failed_handshakes(guarded_verbs) == 3
+    [said] = caplog.messages
+    assert said.startswith("a TLS handshake on the verbs failed: peer did not return a certificate")
+
+
+def failed_handshakes(verbs: Verbs) -> float | None:
+    return verbs.metrics.registry.get_sample_value("kubextend_tls_handshakes_failed_total")
 
 
 def test_plain_http_on_the_tls_port_runs_no_verb(
@@ -102,6 +115,8 @@ def test_plain_http_on_the_tls_port_runs_no_verb(
         connection.post("/filter", request("filter"))
     assert calls(guarded_verbs) == 0
     assert "Traceback" not in caplog.text
+    assert failed_handshakes(guarded_verbs) == 1
+    assert "failed: http request" in caplog.text
 
 
 def test_tls_older_than_1_2_is_refused(authority: Authority, server_pair: Pair) -> None:

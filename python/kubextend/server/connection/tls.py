@@ -114,6 +114,7 @@ class TlsFiles:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
+        context.sslobject_class = _ServerSide
         try:
             context.load_cert_chain(self.cert_file, self.key_file, self._refuse_password)
         except OSError as error:
@@ -144,6 +145,7 @@ class TlsReloader:
         on_reload: called whenever the files have changed, with whether they are valid.
         most_connections: how many may be open, with those whose handshake is under way.
         on_full: called when a connection is closed since there are too many.
+        on_failed: called when a handshake fails, with OpenSSL's reason.
 
     Attributes:
         context: of the listener.
@@ -160,6 +162,7 @@ class TlsReloader:
         *,
         most_connections: int = 4608,
         on_full: Callable[[], object] = lambda: None,
+        on_failed: Callable[[str], object] = lambda _: None,
     ) -> None:
         self._files = files
         self._on_reload = on_reload
@@ -167,6 +170,7 @@ class TlsReloader:
         self.context = _CurrentContext.first(files.context())
         self.context.most_connections = most_connections
         self.context.on_full = on_full
+        self.context.on_failed = on_failed
         self.not_after_s = files.not_after_s()
 
     async def watch(self, every_s: float) -> None:
@@ -211,6 +215,7 @@ class _CurrentContext(ssl.SSLContext):
     current: ssl.SSLContext
     most_connections: int
     on_full: Callable[[], object]
+    on_failed: Callable[[str], object]
     _open: weakref.WeakSet[ssl.SSLObject]
 
     @classmethod
@@ -226,8 +231,25 @@ class _CurrentContext(ssl.SSLContext):
             message = "too many connections"
             raise ssl.SSLError(message)
         made = self.current.wrap_bio(*args, **kwargs)
+        if isinstance(made, _ServerSide):
+            made.on_failed = self.on_failed
         self._open.add(made)
         return made
+
+
+class _ServerSide(ssl.SSLObject):
+    """Tells of a handshake that fails: event loops end such a connection and say nothing."""
+
+    on_failed: Callable[[str], object] = staticmethod(lambda _: None)
+
+    def do_handshake(self) -> None:
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            self.on_failed((error.reason or "unknown").replace("_", " ").lower())
+            raise
 
 
 def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, name: str | None) -> Any:
