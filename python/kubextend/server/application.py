@@ -19,7 +19,7 @@ from kubextend import core
 from kubextend.config import VerbName
 from kubextend.metrics import Metrics
 from kubextend.server.connection.body_reader import BodyReader
-from kubextend.server.connection.limits import BytesInFlight
+from kubextend.server.connection.bytes_in_flight import BytesInFlight
 from kubextend.server.freed_memory import FreedMemory
 from kubextend.server.health import Health, health_routes
 from kubextend.server.verb_endpoint import VerbEndpoint

@@ -12,7 +12,7 @@ from kubextend.errors import WireError
 from kubextend.metrics import Metrics
 from kubextend.server.cancel_on_disconnect import cancel_on_disconnect
 from kubextend.server.connection.body_reader import BodyReader
-from kubextend.server.connection.limits import BytesInFlight, Share
+from kubextend.server.connection.bytes_in_flight import BytesInFlight, Share
 from kubextend.server.reply import RefusedError, refuse, reply
 from kubextend.verbs.answer import Answer, Body
 from kubextend.verbs.verb import Verb

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from kubextend import core
 from kubextend.server.connection.body_reader import BodyReader
-from kubextend.server.connection.limits import BytesInFlight, Share
+from kubextend.server.connection.bytes_in_flight import BytesInFlight, Share
 from kubextend.server.reply import RefusedError, refuse
 from kubextend.verbs.answer import Body
 

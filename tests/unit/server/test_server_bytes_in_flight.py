@@ -3,7 +3,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from kubextend.server.connection.limits import BytesInFlight, Share
+from kubextend.server.connection.bytes_in_flight import BytesInFlight, Share
 from kubextend.server.reply import RefusedError
 
 

@@ -28,8 +28,8 @@ from uvicorn.server import ServerState
 
 from kubextend.server import Deadlines
 from kubextend.server.connection.asgi_extension import connection_of
+from kubextend.server.connection.bytes_in_flight import BytesInFlight
 from kubextend.server.connection.http_connection import HttpConnection
-from kubextend.server.connection.limits import BytesInFlight
 
 PACE = 1000
 READING_PACE = 64_000

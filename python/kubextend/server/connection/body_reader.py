@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope
 
 from kubextend import core
 from kubextend.server.connection.asgi_extension import Connection, connection_of
-from kubextend.server.connection.limits import BytesInFlight, Share
+from kubextend.server.connection.bytes_in_flight import BytesInFlight, Share
 from kubextend.server.reply import RefusedError
 from kubextend.verbs.answer import Body
 

@@ -20,12 +20,12 @@ from uvicorn.server import ServerState
 
 from kubextend.server.connection.asgi_extension import CONNECTION
 from kubextend.server.connection.body_reader import BodyReceiver
+from kubextend.server.connection.bytes_in_flight import BytesInFlight
 from kubextend.server.connection.deadlines import Deadline, Deadlines
 from kubextend.server.connection.exchange import Exchange
 from kubextend.server.connection.limits import (
     MOST_FRAMING_BYTES,
     MOST_HEAD_BYTES,
-    BytesInFlight,
     RequestBytes,
 )
 from kubextend.server.connection.state import Answer, Reading
