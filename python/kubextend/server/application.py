@@ -45,6 +45,11 @@ class Limits:
     body_bytes: int = 512 * 1024 * 1024
     in_flight_bytes: int = 1024 * 1024 * 1024
 
+    @property
+    def reserved_bytes(self) -> int:
+        """What large bodies never take: a sixteenth, unless the largest body may need more."""
+        return max(0, min(self.in_flight_bytes // 16, self.in_flight_bytes - self.body_bytes))
+
 
 def application(
     verbs: Verbs,
@@ -67,7 +72,9 @@ def application(
     """
     pool = verbs.pool or core.BodyPool()
     bodies = BodyReader(limits.body_bytes, pool, "server.maxBodyBytes")
-    in_flight = BytesInFlight(limits.in_flight_bytes, "server.maxInFlightBytes")
+    in_flight = BytesInFlight(
+        limits.in_flight_bytes, "server.maxInFlightBytes", limits.reserved_bytes
+    )
     freed = FreedMemory(pool, in_flight.highest_count)
     verbs.metrics.in_flight.set_function(lambda: in_flight.count)
 

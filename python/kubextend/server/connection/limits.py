@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from kubextend.server.connection.bytes_in_flight import BytesInFlight
+from kubextend.server.connection.bytes_in_flight import Room
 from kubextend.server.reply import RefusedError
 
 __all__ = ["MOST_FRAMING_BYTES", "MOST_HEAD_BYTES", "RequestBytes"]
@@ -29,7 +29,7 @@ class RequestBytes:
     A read counts as framing until the parser reports what its bytes are.
 
     Args:
-        in_flight: counts what the connection holds beyond 4 KiB.
+        room: counts what the connection holds beyond 4 KiB.
 
     Attributes:
         body_bytes: data of the body that the parser has reported.
@@ -42,12 +42,12 @@ class RequestBytes:
         "_field_bytes",
         "_framing_bytes",
         "_held_bytes",
-        "_in_flight",
+        "_room",
         "body_bytes",
     )
 
-    def __init__(self, in_flight: BytesInFlight) -> None:
-        self._in_flight = in_flight
+    def __init__(self, room: Room) -> None:
+        self._room = room
         self._framing_bytes = self._held_bytes = self._counted_bytes = 0
         self.begin()
 
@@ -125,7 +125,7 @@ class RequestBytes:
         held = self._held_bytes + self._field_bytes + self._framing_bytes - _FREE_BYTES
         more = max(held, 0) - self._counted_bytes
         if more > 0:
-            self._in_flight.take(more)
+            self._room.take(more)
         elif more < 0:
-            self._in_flight.give_back(-more)
+            self._room.give_back(-more)
         self._counted_bytes += more
