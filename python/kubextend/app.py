@@ -271,7 +271,8 @@ def build(config: ExtenderConfiguration) -> App:
 
     side = _ClusterSide.of(config, waiting_pods, lambda: verbs)
     ports = NO_CLUSTER if side is None else side.ports(workers.wait_for)
-    memory = replace(_memory(config, ports, metrics, waiting_pods), pool=core.BodyPool())
+    pool = core.BodyPool(config.server.max_in_flight_bytes)
+    memory = replace(_memory(config, ports, metrics, waiting_pods), pool=pool)
 
     def not_started() -> frozenset[str]:
         names: frozenset[str] = starts.names()

@@ -52,9 +52,11 @@ impl Memory {
         self.layout.size()
     }
 
-    /// Whether a body of this size belongs here: it fits, and wastes no more than half.
+    /// Whether a body of this size belongs here: it fits, and wastes little, as nobody counts that.
     fn suits(&self, size: usize) -> bool {
-        (self.capacity() / 2..=self.capacity()).contains(&size)
+        // As much below as new memory has above, so that bodies of nearly one size share it.
+        let most = size.saturating_add(size / 8).saturating_add(2 * 4096);
+        (size..=most).contains(&self.capacity())
     }
 }
 
@@ -68,7 +70,7 @@ impl Drop for Memory {
 /// What a pool's users share.
 struct Shared {
     state: Mutex<Idle>,
-    max_idle_bytes: usize,
+    max_bytes: usize,
 }
 
 /// Memory that nobody uses, the longest unused first.
@@ -76,6 +78,8 @@ struct Shared {
 struct Idle {
     memory: VecDeque<(u64, Memory)>,
     bytes: usize,
+    /// What is in use besides.
+    lent_bytes: usize,
     takes: u64,
 }
 
@@ -86,6 +90,7 @@ impl Shared {
             Some(memory) => memory,
             None => Memory::zeroed(size)?,
         };
+        self.lock().lend(memory.capacity(), self.max_bytes);
         Some(Loan {
             memory: Some(memory),
             pool: self.clone(),
@@ -110,10 +115,22 @@ impl Idle {
         Some(memory)
     }
 
+    /// Counts memory as in use, in whose place other memory may have to go.
+    fn lend(&mut self, bytes: usize, max_bytes: usize) {
+        self.lent_bytes += bytes;
+        self.shrink(max_bytes);
+    }
+
     fn give_back(&mut self, memory: Memory, max_bytes: usize) {
+        self.lent_bytes -= memory.capacity();
         self.bytes += memory.capacity();
         self.memory.push_back((self.takes, memory));
-        while self.bytes > max_bytes || self.oldest_is_stale() {
+        self.shrink(max_bytes);
+    }
+
+    /// Keeps no more than there is room for beside the memory in use, and nothing for too long.
+    fn shrink(&mut self, max_bytes: usize) {
+        while self.bytes + self.lent_bytes > max_bytes || self.oldest_is_stale() {
             let Some((_, oldest)) = self.memory.pop_front() else {
                 break;
             };
@@ -172,7 +189,7 @@ impl Loan {
 impl Drop for Loan {
     fn drop(&mut self) {
         if let Some(memory) = self.memory.take() {
-            self.pool.lock().give_back(memory, self.pool.max_idle_bytes);
+            self.pool.lock().give_back(memory, self.pool.max_bytes);
         }
     }
 }
@@ -183,11 +200,11 @@ pub(crate) struct PyBodyPool(Arc<Shared>);
 #[pymethods]
 impl PyBodyPool {
     #[new]
-    #[pyo3(signature = (max_idle_bytes = 536_870_912))]
-    fn new(max_idle_bytes: usize) -> Self {
+    #[pyo3(signature = (max_bytes = 536_870_912))]
+    fn new(max_bytes: usize) -> Self {
         Self(Arc::new(Shared {
             state: Mutex::default(),
-            max_idle_bytes,
+            max_bytes,
         }))
     }
 
