@@ -554,11 +554,10 @@ class BodyPool:
     a while.
 
     Args:
-        max_bytes: the pool keeps unused memory while there is no more than this, memory in use
-            included.
+        max_idle_bytes: bytes of unused memory that the pool keeps.
     """
 
-    def __new__(cls, max_bytes: int = 536870912) -> BodyPool: ...
+    def __new__(cls, max_idle_bytes: int = 536870912) -> BodyPool: ...
     def take(self, size: int) -> BodyBuffer:
         """Return a buffer of ``size`` bytes with undefined content.
 

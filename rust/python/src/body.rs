@@ -70,7 +70,7 @@ impl Drop for Memory {
 /// What a pool's users share.
 struct Shared {
     state: Mutex<Idle>,
-    max_bytes: usize,
+    max_idle_bytes: usize,
 }
 
 /// Memory that nobody uses, the longest unused first.
@@ -78,8 +78,6 @@ struct Shared {
 struct Idle {
     memory: VecDeque<(u64, Memory)>,
     bytes: usize,
-    /// What is in use besides.
-    lent_bytes: usize,
     takes: u64,
 }
 
@@ -90,7 +88,6 @@ impl Shared {
             Some(memory) => memory,
             None => Memory::zeroed(size)?,
         };
-        self.lock().lend(memory.capacity(), self.max_bytes);
         Some(Loan {
             memory: Some(memory),
             pool: self.clone(),
@@ -115,22 +112,10 @@ impl Idle {
         Some(memory)
     }
 
-    /// Counts memory as in use, in whose place other memory may have to go.
-    fn lend(&mut self, bytes: usize, max_bytes: usize) {
-        self.lent_bytes += bytes;
-        self.shrink(max_bytes);
-    }
-
     fn give_back(&mut self, memory: Memory, max_bytes: usize) {
-        self.lent_bytes -= memory.capacity();
         self.bytes += memory.capacity();
         self.memory.push_back((self.takes, memory));
-        self.shrink(max_bytes);
-    }
-
-    /// Keeps no more than there is room for beside the memory in use, and nothing for too long.
-    fn shrink(&mut self, max_bytes: usize) {
-        while self.bytes + self.lent_bytes > max_bytes || self.oldest_is_stale() {
+        while self.bytes > max_bytes || self.oldest_is_stale() {
             let Some((_, oldest)) = self.memory.pop_front() else {
                 break;
             };
@@ -189,7 +174,7 @@ impl Loan {
 impl Drop for Loan {
     fn drop(&mut self) {
         if let Some(memory) = self.memory.take() {
-            self.pool.lock().give_back(memory, self.pool.max_bytes);
+            self.pool.lock().give_back(memory, self.pool.max_idle_bytes);
         }
     }
 }
@@ -200,11 +185,11 @@ pub(crate) struct PyBodyPool(Arc<Shared>);
 #[pymethods]
 impl PyBodyPool {
     #[new]
-    #[pyo3(signature = (max_bytes = 536_870_912))]
-    fn new(max_bytes: usize) -> Self {
+    #[pyo3(signature = (max_idle_bytes = 536_870_912))]
+    fn new(max_idle_bytes: usize) -> Self {
         Self(Arc::new(Shared {
             state: Mutex::default(),
-            max_bytes,
+            max_idle_bytes,
         }))
     }
 

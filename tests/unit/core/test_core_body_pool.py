@@ -177,19 +177,14 @@ def test_memory_is_used_again_for_a_body_of_about_that_size() -> None:
     del others
 
 
-def test_idle_memory_and_memory_in_use_are_bounded_together_and_the_oldest_goes_first() -> None:
-    pool = core.BodyPool(max_bytes=20 * MIB)
+def test_idle_memory_is_bounded_and_the_oldest_goes_first() -> None:
+    pool = core.BodyPool(max_idle_bytes=10 * MIB)
     first, second, third = pool.take(2 * MIB), pool.take(6 * MIB), pool.take(7 * MIB)
     del first, second
     assert 8 * MIB <= pool.idle_bytes < 9 * MIB
-    fourth = pool.take(4 * MIB)
-    assert 6 * MIB <= pool.idle_bytes < 7 * MIB
     del third
-    assert 13 * MIB <= pool.idle_bytes < 14 * MIB
-    huge = pool.take(30 * MIB)
-    assert pool.idle_bytes == 0
-    del fourth
-    assert pool.idle_bytes == 0
+    assert 7 * MIB <= pool.idle_bytes < 8 * MIB
+    huge = pool.take(11 * MIB)
     del huge
     assert pool.idle_bytes == 0
 
@@ -236,7 +231,7 @@ def test_a_large_answer_comes_in_pooled_memory_and_says_the_same() -> None:
 
 
 def test_threads_take_and_give_back_at_the_same_time() -> None:
-    pool = core.BodyPool(max_bytes=8 * MIB)
+    pool = core.BodyPool(max_idle_bytes=8 * MIB)
     wrong: list[int] = []
 
     def work(number: int) -> None:
