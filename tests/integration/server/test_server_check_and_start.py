@@ -151,6 +151,46 @@ def test_what_is_good_or_elsewhere_passes(
     assert checked.exit_code == 0, checked.output
 
 
+NAME = "kubextend.example.svc"
+
+
+# A client in Go finds a name among the DNS names of subjectAltName, and an address among its IP
+# addresses.
+@pytest.mark.parametrize(
+    ("url", "server_name", "dns_names", "refused"),
+    [
+        ("https://127.0.0.1:8888", None, [], ""),
+        (f"https://{NAME}:8888", None, [NAME], ""),
+        (f"https://{NAME}:8888", None, [], NAME),
+        ("https://127.0.0.2:8888", None, [], "127.0.0.2"),
+        ("https://127.0.0.2:8888", NAME, [NAME], ""),
+        ("https://127.0.0.1:8888", NAME, ["other.svc"], NAME),
+        (f"http://{NAME}:8888", None, [], ""),
+    ],
+)
+def test_check_warns_of_a_certificate_that_kube_scheduler_will_refuse(
+    tmp_path: Path, url: str, server_name: str | None, dns_names: list[str], refused: str
+) -> None:
+    authority = Authority(tmp_path, "ca")
+    # The common name is right, and counts for nothing.
+    pair = authority.sign(NAME, *dns_names)
+    tls_config = {"caFile": str(authority.file)}
+    if server_name is not None:
+        tls_config["serverName"] = server_name
+    sections = {
+        "server": {"tls": {"certFile": str(pair.cert_file), "keyFile": str(pair.key_file)}},
+        "extender": {"urlPrefix": url, "tlsConfig": tls_config},
+    }
+    file = written(tmp_path, sections)
+    checked = CliRunner().invoke(cli.main, ["check", str(file)])
+    assert checked.exit_code == 0, checked.output
+    warned = [line for line in checked.stderr.splitlines() if "certificate" in line]
+    assert bool(warned) == bool(refused)
+    for line in warned:
+        assert f"kube-scheduler will refuse the certificate {pair.cert_file}" in line
+        assert f"Put {refused} into its subjectAltName" in line
+
+
 def test_check_runs_no_command_of_a_kubeconfig(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     program = {"command": "touch", "args": [str(ran)], "apiVersion": "v1", "env": None}
