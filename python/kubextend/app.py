@@ -272,7 +272,9 @@ def build(config: ExtenderConfiguration) -> App:
 
     side = _ClusterSide.of(config, waiting_pods, lambda: verbs)
     ports = NO_CLUSTER if side is None else side.ports(workers.wait_for)
-    memory = replace(_memory(config, ports, metrics, waiting_pods), pool=core.BodyPool())
+    # No request counts memory that waits for the next one, so that it has a limit of its own.
+    pool = core.BodyPool(max_idle_bytes=config.server.max_in_flight_bytes // 2)
+    memory = replace(_memory(config, ports, metrics, waiting_pods), pool=pool)
 
     def not_started() -> frozenset[str]:
         names: frozenset[str] = starts.names()

@@ -349,9 +349,8 @@ def attacks_on_requests(*, short: bool = False) -> Iterator[Attack]:
     yield Attack(f"{leave}, annotations", 2 * BODY_LIMIT, annotations)
     for what in ("containers", "tolerations", "items", "names"):
         yield Attack(f"4 MB of {what}", BODY_LIMIT, partial(_bodies, what))
-    # The thread of a verb may let go of its body after the answer, when the next one comes already.
     announced = partial(_announced, clients)
-    yield Attack(f"{clients} clients announce 24 MB", 2 * BODY_LIMIT, announced)
+    yield Attack(f"{clients} clients announce 24 MB", BODY_LIMIT, announced)
     # A connection takes 20 KB beside what it reads.
     yield Attack("800 heads of 60 KB", BODY_LIMIT + 10 * MB, partial(_heads, 800))
     unbound = partial(_unbound, pods)

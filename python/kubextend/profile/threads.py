@@ -47,8 +47,10 @@ class Job(Generic[_T]):
 
     def _run(self) -> Callable[[], object]:
         """Do the work, and return a function that tells the future."""
+        # Whoever is told may count what the work held as free, such as a body.
+        work, self._work = self._work, _nothing  # type: ignore[assignment]
         try:
-            result = self._context.run(self._work)
+            result = self._context.run(work)
         except BaseException as error:  # noqa: BLE001  told to whoever waits
             return partial(self.future.set_exception, error)
         else:
@@ -56,7 +58,7 @@ class Job(Generic[_T]):
         finally:
             # An error refers to its frames, and this frame would refer to the error through the
             # job. What they hold, such as a body, would stay until the garbage collector runs.
-            del self
+            del self, work
 
 
 class Threads:

@@ -19,7 +19,7 @@ from kubextend import core
 from kubextend.config import VerbName
 from kubextend.metrics import Metrics
 from kubextend.server.connection.body_reader import BodyReader
-from kubextend.server.connection.limits import BytesInFlight
+from kubextend.server.connection.bytes_in_flight import BytesInFlight
 from kubextend.server.freed_memory import FreedMemory
 from kubextend.server.health import Health, health_routes
 from kubextend.server.verb_endpoint import VerbEndpoint
@@ -45,6 +45,11 @@ class Limits:
     body_bytes: int = 512 * 1024 * 1024
     in_flight_bytes: int = 1024 * 1024 * 1024
 
+    @property
+    def reserved_bytes(self) -> int:
+        """What large bodies never take: a sixteenth, unless the largest body may need more."""
+        return max(0, min(self.in_flight_bytes // 16, self.in_flight_bytes - self.body_bytes))
+
 
 def application(
     verbs: Verbs,
@@ -67,7 +72,9 @@ def application(
     """
     pool = verbs.pool or core.BodyPool()
     bodies = BodyReader(limits.body_bytes, pool, "server.maxBodyBytes")
-    in_flight = BytesInFlight(limits.in_flight_bytes, "server.maxInFlightBytes")
+    in_flight = BytesInFlight(
+        limits.in_flight_bytes, "server.maxInFlightBytes", limits.reserved_bytes
+    )
     freed = FreedMemory(pool, in_flight.highest_count)
     verbs.metrics.in_flight.set_function(lambda: in_flight.count)
 

@@ -96,14 +96,17 @@ def health_routes(health: Health, metrics: Metrics) -> list[Route]:
 
 
 class _BodilessRoute(Route):
-    """A route whose requests need no body: a large one is refused and ends the connection.
+    """A route whose requests need no body: one that is, or may be, large ends the connection.
 
     Of other bodies that nobody wants the server drops up to 16 MiB, and the connection goes on.
     """
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if int(dict(scope["headers"]).get(b"content-length", 0)) > _MOST_BODY_BYTES:
-            message = f"the body is larger than {_MOST_BODY_BYTES} bytes; send none"
+        headers = dict(scope["headers"])
+        is_chunked = b"transfer-encoding" in headers
+        if is_chunked or int(headers.get(b"content-length", 0)) > _MOST_BODY_BYTES:
+            what = "comes in chunks" if is_chunked else f"is larger than {_MOST_BODY_BYTES} bytes"
+            message = f"the body {what}; send none"
             raise HTTPException(413, message, headers={"Connection": "close"})
         await super().handle(scope, receive, send)
 

@@ -12,9 +12,9 @@ from kubextend.errors import WireError
 from kubextend.metrics import Metrics
 from kubextend.server.cancel_on_disconnect import cancel_on_disconnect
 from kubextend.server.connection.body_reader import BodyReader
-from kubextend.server.connection.limits import BytesInFlight, Share
+from kubextend.server.connection.bytes_in_flight import BytesInFlight, Share
 from kubextend.server.reply import RefusedError, refuse, reply
-from kubextend.verbs.answer import Answer, Body
+from kubextend.verbs.answer import Answer
 from kubextend.verbs.verb import Verb
 
 __all__ = ["VerbEndpoint"]
@@ -45,15 +45,9 @@ class VerbEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, unless the client goes away before."""
-        # kube-scheduler's timeout runs from before that.
-        arrived_s = time.monotonic()
         share = Share(self._in_flight)
         try:
-            body = await self._bodies.read(scope, receive, share)
-            if not self._verb.holds_body:
-                # The verb may take minutes, and nothing is left of the body by then.
-                share.give_back()
-            answer = await self._run(body, receive, arrived_s, share)
+            answer = await self._answer(scope, receive, share)
         except ClientDisconnect:
             return
         except asyncio.CancelledError:
@@ -67,13 +61,20 @@ class VerbEndpoint:
         finally:
             share.give_back()
 
-    async def _run(self, body: Body, receive: Receive, arrived_s: float, share: Share) -> Answer:
+    async def _answer(self, scope: Scope, receive: Receive, share: Share) -> Answer:
+        # kube-scheduler's timeout runs from before that.
+        arrived_s = time.monotonic()
+        body = await self._bodies.read(scope, receive, share)
         self._body_bytes.observe(len(body))
         started_s = time.perf_counter()
         try:
             if (answer := self._verb.at_once(body)) is not None:
                 return answer
             work = self._verb.answer(body, arrived_s, share.keep_until)
+            if not self._verb.holds_body:
+                # The verb may take minutes, and reads the body before it waits.
+                del body
+                share.give_back()
             return await cancel_on_disconnect(work, receive)
         except WireError as error:
             raise RefusedError(HTTPStatus.BAD_REQUEST, str(error)) from error

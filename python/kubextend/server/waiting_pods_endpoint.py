@@ -3,7 +3,6 @@
 The caller is known before the body is read, and only an allowed caller learns whether a pod waits.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -76,9 +75,6 @@ class _Endpoint:
             answer = self._action(self._waiting_pods, who, uid, body)
         except ClientDisconnect:
             return
-        except asyncio.CancelledError:
-            # Only the end of the server cancels a request.
-            await refuse(send, RefusedError(503, "kubextend is shutting down"))
         except RefusedError as refused:
             self._metrics.refused(str(refused.status)).inc()
             await refuse(send, refused, _CHALLENGE if refused.status == 401 else ())  # noqa: PLR2004  Unauthorized

@@ -121,7 +121,10 @@ class BindVerb:
         """
         del on_job
         with counting(self._metrics, self.name) as counted:
-            return counted(await self._bound_or_not(core.read_binding_args(body), arrived_s))
+            args = core.read_binding_args(body)
+            # Permit may hold the pod for minutes.
+            del body
+            return counted(await self._bound_or_not(args, arrived_s))
 
     def instead(self, why: str) -> Answer:
         """Return an ExtenderBindingResult that fails the attempt."""

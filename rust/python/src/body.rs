@@ -52,9 +52,11 @@ impl Memory {
         self.layout.size()
     }
 
-    /// Whether a body of this size belongs here: it fits, and wastes no more than half.
+    /// Whether a body of this size belongs here: it fits, and wastes little, as nobody counts that.
     fn suits(&self, size: usize) -> bool {
-        (self.capacity() / 2..=self.capacity()).contains(&size)
+        // As much below as new memory has above, so that bodies of nearly one size share it.
+        let most = size.saturating_add(size / 8).saturating_add(2 * 4096);
+        (size..=most).contains(&self.capacity())
     }
 }
 

@@ -84,6 +84,21 @@ async def _get(built: app.App, path: str) -> httpx.Response:
         return await client.get(path)
 
 
+def test_idle_memory_of_large_bodies_is_bounded_by_the_requests_in_flight() -> None:
+    server = {"maxBodyBytes": 4 << 20, "maxInFlightBytes": 8 << 20}
+    built = app.build(
+        parsed(profiles=[profile(filter=[{"name": "HighCommPodFilter"}])], server=server)
+    )
+    pool = built.verbs.pool
+    assert pool is not None
+    small, large = pool.take(3 << 20), pool.take(4 << 20)
+    del small
+    assert 3 << 20 <= pool.idle_bytes < 4 << 20
+    # With what it has in reserve this one is over the half of maxInFlightBytes.
+    del large
+    assert pool.idle_bytes == 0
+
+
 def get(built: app.App, path: str) -> httpx.Response:
     return asyncio.run(_get(built, path))
 

@@ -104,6 +104,25 @@ def test_what_is_too_much_is_refused_before_its_body_comes() -> None:
     assert verbs.metrics.registry.get_sample_value(name, labels) == 1
 
 
+def test_a_small_body_is_answered_while_large_ones_hold_all_that_they_may() -> None:
+    slow = Slow()
+    verbs = slow_verbs(slow)
+    large = body_of(LARGE + 1_000_000)
+    limits = Limits(len(large), len(large) + 1000)
+    with (
+        serving(verbs, limits=limits) as url,
+        Connection(url) as held,
+        Connection(url) as quick,
+    ):
+        held.send(head("POST", "/filter", **{"Content-Length": str(len(large))}), large)
+        eventually(lambda: slow.begun)
+        assert in_flight(verbs) == len(large)
+        assert quick.post("/filter", b"{}").status == 200
+        slow.go_on.set()
+        assert held.answer().status == 200
+    assert in_flight(verbs) == 0
+
+
 def test_clients_that_announce_bodies_and_send_a_byte_hold_up_nobody() -> None:
     verbs = some_verbs()
     body = body_of(LARGE)

@@ -97,3 +97,14 @@ def test_a_body_that_is_larger_than_any_probe_needs_is_not_read(
             assert answer.status == (200 if method == "GET" else 405)
             connection.send(b"x" * size)
             assert connection.get("/livez").status == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics"])
+def test_a_body_in_chunks_is_refused_before_it_comes(url: str, method: str, path: str) -> None:
+    with Connection(url) as connection:
+        connection.send(head(method, path, **{"Transfer-Encoding": "chunked"}))
+        answer = connection.answer()
+        assert (answer.status, answer.headers["connection"]) == (413, "close")
+        assert "send none" in answer.error
+        assert connection.is_closed()

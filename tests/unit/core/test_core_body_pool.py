@@ -166,15 +166,15 @@ def test_memory_is_used_again_for_a_body_of_about_that_size() -> None:
     del taken
     idle = pool.idle_bytes
     assert 10 * MIB <= idle < 11 * MIB
-    for size in (10 * MIB + 100, 10 * MIB, 6 * MIB):
+    for size in (10 * MIB + 100, 10 * MIB, 9 * MIB + MIB // 2):
         taken = pool.take(size)
         assert pool.idle_bytes == 0
         del taken
         assert pool.idle_bytes == idle
-    # Far smaller and far larger bodies get memory of their own.
-    small, large = pool.take(MIB), pool.take(40 * MIB)
+    # Smaller and larger bodies get memory of their own: what they do not need is not counted.
+    others = [pool.take(size) for size in (MIB, 9 * MIB, 11 * MIB, 40 * MIB)]
     assert pool.idle_bytes == idle
-    del small, large
+    del others
 
 
 def test_idle_memory_is_bounded_and_the_oldest_goes_first() -> None:

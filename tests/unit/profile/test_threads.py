@@ -123,3 +123,26 @@ def test_an_idle_thread_keeps_nothing_of_its_last_work(threads: Threads) -> None
     assert gone.wait(SOON_S)
     # It was that thread that let go, and not the end of it.
     assert threads.submit(threading.get_ident).future.result(SOON_S) == first
+
+
+def test_what_work_held_is_let_go_of_before_its_result_is_told(threads: Threads) -> None:
+    go, told = threading.Event(), threading.Event()
+
+    class Work:
+        def __call__(self) -> bool:
+            return go.wait(SOON_S)
+
+    held: list[bool] = []
+
+    def tell(_future: object) -> None:
+        held.append(known() is not None)
+        told.set()
+
+    work = Work()
+    known = weakref.ref(work)
+    job = threads.submit(work)
+    del work
+    job.future.add_done_callback(tell)
+    go.set()
+    assert told.wait(SOON_S)
+    assert held == [False]

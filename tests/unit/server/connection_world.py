@@ -10,8 +10,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from kubextend.server import Deadlines
+from kubextend.server.connection.bytes_in_flight import BytesInFlight
 from kubextend.server.connection.http_connection import ConnectionSettings, HttpConnection
-from kubextend.server.connection.limits import BytesInFlight
 
 T = TypeVar("T")
 KEEP_ALIVE_S = 120

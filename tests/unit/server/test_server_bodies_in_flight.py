@@ -10,8 +10,9 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from kubextend import core
+from kubextend.server import Limits
 from kubextend.server.connection.body_reader import BodyReader
-from kubextend.server.connection.limits import BytesInFlight, Share
+from kubextend.server.connection.bytes_in_flight import BytesInFlight, Share
 from kubextend.server.reply import RefusedError, refuse
 from kubextend.verbs.answer import Body
 
@@ -24,6 +25,7 @@ class Reads:
     """Reads bodies, keeps the last, and answers with their lengths when it may."""
 
     in_flight: BytesInFlight = field(default_factory=lambda: BytesInFlight(MOST))
+    most_bytes: int = MOST
     pool: core.BodyPool = field(default_factory=core.BodyPool)
     may_answer: asyncio.Event = field(default_factory=asyncio.Event)
     read: list[Body] = field(default_factory=list)
@@ -31,7 +33,7 @@ class Reads:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         share = Share(self.in_flight)
         try:
-            body = await BodyReader(MOST, self.pool).read(scope, receive, share)
+            body = await BodyReader(self.most_bytes, self.pool).read(scope, receive, share)
             self.read.append(body)
             await self.may_answer.wait()
             await answer(send, b"%d" % len(body))
@@ -229,3 +231,116 @@ def test_a_body_that_is_refused_while_it_comes_ends_its_connection() -> None:
         assert app.in_flight.count == 0
 
     on_turned_clock(scenario())
+
+
+# A part of the room is for small bodies.
+
+NAMES = 1_000_000
+"""What the names of 15,000 nodes take."""
+RESERVED = 2 * NAMES
+REST = 8 * NAMES
+
+
+def with_a_reserve() -> Reads:
+    return Reads(BytesInFlight(REST + RESERVED, reserved_bytes=RESERVED), REST)
+
+
+@pytest.mark.parametrize("sent", [REST, REST - 1], ids=["complete", "still coming"])
+def test_large_bodies_that_hold_all_that_they_may_leave_room_for_small_ones(sent: int) -> None:
+    async def scenario() -> None:
+        app = with_a_reserve()
+        large, honest, bind = app.client(), app.client(), app.client()
+        await large.send(head(REST), b"x" * sent)
+        assert app.in_flight.count == REST
+        await honest.send(head(NAMES), b"x" * NAMES)
+        await bind.send(head(300), b"x" * 300)
+        assert app.in_flight.count == REST + NAMES + 300
+        late = app.client()
+        await late.send(head(NAMES + 100_000))
+        assert late.received.startswith(b"HTTP/1.1 503 ")
+        app.may_answer.set()
+        await settled()
+        assert honest.received.endswith(b"\r\n\r\n1000000")
+        assert bind.received.endswith(b"\r\n\r\n300")
+        await large.send(b"x" * (REST - sent))
+        assert large.received.endswith(b"\r\n\r\n%d" % REST)
+        assert app.in_flight.count == 0
+
+    on_turned_clock(scenario())
+
+
+def test_small_bodies_may_take_all_of_the_room() -> None:
+    async def scenario() -> None:
+        app = with_a_reserve()
+        clients = [app.client() for _ in range(10)]
+        for client in clients:
+            await client.send(head(NAMES), b"x" * NAMES)
+        assert app.in_flight.count == REST + RESERVED == app.in_flight.highest_count()
+        late = app.client()
+        await late.send(head(1))
+        assert late.received.startswith(b"HTTP/1.1 503 ")
+        app.may_answer.set()
+        await settled()
+        for client in clients:
+            assert client.received.endswith(b"\r\n\r\n1000000")
+        assert app.in_flight.count == 0
+
+    on_turned_clock(scenario())
+
+
+def test_small_bodies_that_are_announced_and_do_not_come_keep_the_reserve_from_nobody() -> None:
+    async def scenario() -> None:
+        app = with_a_reserve()
+        await app.client().send(head(REST), b"x" * REST)
+        announced = [app.client() for _ in range(20)]
+        for wire in announced:
+            await wire.send(head(NAMES) + b"x")
+        honest = app.client()
+        await honest.send(head(NAMES), b"x" * NAMES)
+        app.may_answer.set()
+        await settled()
+        assert honest.received.endswith(b"\r\n\r\n1000000")
+        assert not any(wire.received for wire in announced)
+
+    on_turned_clock(scenario())
+
+
+def test_chunks_and_heads_take_nothing_of_the_reserve() -> None:
+    async def scenario() -> None:
+        app = with_a_reserve()
+        await app.client().send(head(REST), b"x" * REST)
+        # Who sends chunks may send any number of them.
+        chunks = app.client()
+        await chunks.send(head(None), b"1\r\nx\r\n")
+        assert chunks.received.startswith(b"HTTP/1.1 503 ")
+        long_head = connected(app, most_connections=1000, in_flight=app.in_flight)
+        await long_head.send(b"GET /a HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 8000)
+        assert long_head.received.startswith(b"HTTP/1.1 503 ")
+        assert app.in_flight.count == REST
+
+    on_turned_clock(scenario())
+
+
+def test_an_older_body_that_needs_more_refuses_no_small_one() -> None:
+    async def scenario() -> None:
+        app = with_a_reserve()
+        app.may_answer.set()
+        oldest, other, small = app.client(), app.client(), app.client()
+        await oldest.send(head(REST), b"x" * (REST - NAMES))
+        await other.send(head(2 * NAMES), b"x" * NAMES)
+        await small.send(head(NAMES), b"x" * (NAMES - 1))
+        await oldest.send(b"x" * NAMES)
+        assert oldest.received.endswith(b"\r\n\r\n%d" % REST)
+        assert other.received.startswith(b"HTTP/1.1 503 ")
+        await small.send(b"x")
+        assert small.received.endswith(b"\r\n\r\n1000000")
+
+    on_turned_clock(scenario())
+
+
+@pytest.mark.parametrize(
+    ("limits", "reserved"),
+    [(Limits(16, 64), 4), (Limits(64, 64), 0), (Limits(62, 64), 2), (Limits(100, 64), 0)],
+)
+def test_a_sixteenth_is_reserved_unless_a_body_may_need_it(limits: Limits, reserved: int) -> None:
+    assert limits.reserved_bytes == reserved

@@ -3,7 +3,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from kubextend.server.connection.limits import BytesInFlight, Share
+from kubextend.server.connection.bytes_in_flight import BytesInFlight, Share
 from kubextend.server.reply import RefusedError
 
 
@@ -50,11 +50,12 @@ def test_shares_are_taken_up_to_the_limit_and_what_is_given_back_counts_no_more(
 
 def test_the_most_that_was_in_flight_is_told_once() -> None:
     in_flight = BytesInFlight(100)
-    in_flight.take(60)
-    in_flight.give_back(60)
-    in_flight.take(5)
+    room = in_flight.common
+    room.take(60)
+    room.give_back(60)
+    room.take(5)
     assert in_flight.highest_count() == 60
     assert in_flight.highest_count() == 5
-    in_flight.give_back(5)
+    room.give_back(5)
     assert in_flight.highest_count() == 5
     assert in_flight.highest_count() == 0

@@ -28,8 +28,8 @@ from uvicorn.server import ServerState
 
 from kubextend.server import Deadlines
 from kubextend.server.connection.asgi_extension import connection_of
+from kubextend.server.connection.bytes_in_flight import BytesInFlight
 from kubextend.server.connection.http_connection import HttpConnection
-from kubextend.server.connection.limits import BytesInFlight
 
 PACE = 1000
 READING_PACE = 64_000
@@ -546,6 +546,45 @@ def test_old_clients_name_no_host_and_codings_have_any_case(head: bytes) -> None
         wire = connected(Echo())
         await wire.send(head, b"0\r\n\r\n")
         assert wire.received.startswith(b"HTTP/1.1 200 ")
+
+    on_turned_clock(scenario())
+
+
+@pytest.mark.parametrize("space", [b" ", b"  ", b"\t"])
+def test_white_space_behind_a_field_is_no_part_of_it(space: bytes) -> None:
+    """RFC 9110, 5.5."""
+    seen: list[tuple[bytes, bytes]] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.extend(scope["headers"])
+        await answer(send, await received(receive))
+
+    fields = [
+        (b"host", b"x"),
+        (b"content-length", b"3"),
+        (b"content-type", b"application/json"),
+        (b"expect", b"100-continue"),
+        (b"connection", b"close"),
+    ]
+
+    async def scenario() -> None:
+        wire = connected(app)
+        lines = [b"%b: %b%b\r\n" % (*field, space) for field in fields]
+        await wire.send(b"POST /a HTTP/1.1\r\n%b\r\n" % b"".join(lines), b"abc")
+        assert seen == fields
+        assert wire.received.startswith(b"HTTP/1.1 100 Continue\r\n")
+        assert wire.received.endswith(b"\r\n\r\nabc")
+        assert wire.closed
+
+    on_turned_clock(scenario())
+
+
+def test_chunked_may_have_a_space_behind_it() -> None:
+    async def scenario() -> None:
+        wire = connected(Echo())
+        await wire.send(CHUNKED.replace(b"chunked", b"chunked "), b"3\r\nabc\r\n0\r\n\r\n")
+        assert wire.received.endswith(says(Echo.of("/a", 3)))
+        assert not wire.closed
 
     on_turned_clock(scenario())
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import pytest
 from connection_world import Echo, answer, connected, get, on_turned_clock, post, settled
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.server import ServerState
 
 
 def heard(app: ASGIApp, *sent: bytes) -> tuple[bytes, bool]:
@@ -57,6 +58,34 @@ def test_an_application_that_fails_is_answered_for_and_the_connection_ends(
     assert received.endswith(b'{"Error":"kubextend failed internally; its log says where"}')
     assert closed
     assert "GET /livez failed" in caplog.text
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_request_that_the_end_of_the_server_cancels_is_told_so_and_no_failure(
+    begun: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        if begun:
+            await send(start([length(3)]))
+        await asyncio.Event().wait()
+
+    async def scenario() -> bytes:
+        server = ServerState()
+        wire = connected(app, state=server)
+        await wire.send(get("/metrics"))
+        for task in list(server.tasks):
+            task.cancel()
+        await settled()
+        assert wire.closed
+        return wire.received
+
+    received = on_turned_clock(scenario())
+    if begun:
+        assert received == b""
+    else:
+        assert received.startswith(b"HTTP/1.1 503 ")
+        assert received.endswith(b'{"Error":"kubextend is shutting down"}')
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope
 
 from kubextend import core
 from kubextend.server.connection.asgi_extension import Connection, connection_of
-from kubextend.server.connection.limits import BytesInFlight, Share
+from kubextend.server.connection.bytes_in_flight import BytesInFlight, Share
 from kubextend.server.reply import RefusedError
 from kubextend.verbs.answer import Body
 
@@ -59,11 +59,10 @@ class BodyReader:
             raise self._too_large()
         share = share or Share(BytesInFlight(self._most_bytes))
         try:
-            if length >= _LARGE_BYTES and self._pool is not None:
-                connection = connection_of(scope)
-                if connection is not None:
-                    return await _read_at_once(connection, share.lend(length, self._pool), share)
-            share.require(length)
+            share.expect(length)
+            connection = connection_of(scope)
+            if length >= _LARGE_BYTES and self._pool is not None and connection is not None:
+                return await _read_at_once(connection, share.lend(length, self._pool), share)
             return await self._read_pieces(receive, share)
         finally:
             share.end()

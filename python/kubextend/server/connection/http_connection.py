@@ -20,12 +20,12 @@ from uvicorn.server import ServerState
 
 from kubextend.server.connection.asgi_extension import CONNECTION
 from kubextend.server.connection.body_reader import BodyReceiver
+from kubextend.server.connection.bytes_in_flight import BytesInFlight
 from kubextend.server.connection.deadlines import Deadline, Deadlines
 from kubextend.server.connection.exchange import Exchange
 from kubextend.server.connection.limits import (
     MOST_FRAMING_BYTES,
     MOST_HEAD_BYTES,
-    BytesInFlight,
     RequestBytes,
 )
 from kubextend.server.connection.state import Answer, Reading
@@ -119,7 +119,7 @@ class HttpConnection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._reading = Reading.REQUEST
         self._reading_is_paused = False
-        self._bytes = RequestBytes(settings.in_flight)
+        self._bytes = RequestBytes(settings.in_flight.common)
         self._target = b""
         self._headers: list[tuple[bytes, bytes]] = []
         # The first is being answered, the others wait for their turn.
@@ -224,7 +224,8 @@ class HttpConnection(asyncio.Protocol):
         if self._bytes.head_bytes(self._target) > MOST_HEAD_BYTES:
             raise RefusedError(431, _HEAD_TOO_LARGE if in_head else _TOO_MUCH_FRAMING)
         if in_head:
-            self._headers.append((name.lower(), value))
+            # RFC 9110, 5.5; the parser strips white space before the value alone.
+            self._headers.append((name.lower(), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
         """Give the request its place among those that are to be answered."""

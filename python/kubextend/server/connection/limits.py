@@ -1,14 +1,11 @@
-"""Limits on bytes: those of the request that a connection reads, and those of all requests held."""
+"""Limits on the bytes of the request that a connection reads."""
 
-import asyncio
-from concurrent.futures import Future
-from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
-from kubextend import core
+from kubextend.server.connection.bytes_in_flight import Room
 from kubextend.server.reply import RefusedError
 
-__all__ = ["MOST_FRAMING_BYTES", "MOST_HEAD_BYTES", "BytesInFlight", "RequestBytes", "Share"]
+__all__ = ["MOST_FRAMING_BYTES", "MOST_HEAD_BYTES", "RequestBytes"]
 
 MOST_HEAD_BYTES: Final = 64 * 1024
 """Bound on a head: its bytes, the memory of its fields, and the empty lines before the head."""
@@ -24,8 +21,6 @@ _FRAMING_PER_BODY_BYTE: Final = 2
 _MOST_DROPPED_BYTES: Final = 16 * 1024 * 1024
 # What each connection may hold beside its bodies in any case: the head of a probe, or of a verb.
 _FREE_BYTES: Final = 4 * 1024
-# kube-scheduler ignores Retry-After; other clients obey it. Most requests are answered within 1 s.
-_RETRY_AFTER_S: Final = 1
 
 
 class RequestBytes:
@@ -34,7 +29,7 @@ class RequestBytes:
     A read counts as framing until the parser reports what its bytes are.
 
     Args:
-        in_flight: counts what the connection holds beyond 4 KiB.
+        room: counts what the connection holds beyond 4 KiB.
 
     Attributes:
         body_bytes: data of the body that the parser has reported.
@@ -47,12 +42,12 @@ class RequestBytes:
         "_field_bytes",
         "_framing_bytes",
         "_held_bytes",
-        "_in_flight",
+        "_room",
         "body_bytes",
     )
 
-    def __init__(self, in_flight: "BytesInFlight") -> None:
-        self._in_flight = in_flight
+    def __init__(self, room: Room) -> None:
+        self._room = room
         self._framing_bytes = self._held_bytes = self._counted_bytes = 0
         self.begin()
 
@@ -130,211 +125,7 @@ class RequestBytes:
         held = self._held_bytes + self._field_bytes + self._framing_bytes - _FREE_BYTES
         more = max(held, 0) - self._counted_bytes
         if more > 0:
-            self._in_flight.take(more)
+            self._room.take(more)
         elif more < 0:
-            self._in_flight.give_back(-more)
+            self._room.give_back(-more)
         self._counted_bytes += more
-
-
-class BytesInFlight:
-    """Counts the bytes that all requests of a listener hold; used on the event loop alone.
-
-    Nobody is refused for bytes that others have only announced: a body that is still coming counts
-    as long as its buffer while there is room, and then as long as what has come. Where that is too
-    much, the youngest of the bodies that are still coming is refused, so the oldest always goes on.
-
-    Args:
-        most_bytes: what the count never passes.
-        set_by: the field of the configuration that sets ``most_bytes``; empty where none does.
-    """
-
-    def __init__(self, most_bytes: int, set_by: str = "") -> None:
-        self._most_bytes = most_bytes
-        self._set_by = f" ({set_by})" if set_by else ""
-        self._count = 0
-        self._highest_count = 0
-        # Shares whose bodies are still coming, the oldest first.
-        self._incoming: dict[Share, None] = {}
-        # Those of them that count a whole buffer.
-        self._lent: dict[Share, None] = {}
-
-    @property
-    def count(self) -> int:
-        """Bytes of all requests whose body is held or whose answer is not yet with the client."""
-        return self._count
-
-    def highest_count(self) -> int:
-        """Return the highest count since the last call."""
-        highest, self._highest_count = self._highest_count, self._count
-        return highest
-
-    def take(self, size: int, share: "Share | None" = None) -> None:
-        """Count these bytes too.
-
-        Raises: RefusedError: 503; the limit would be passed, and the count stays as it was.
-        """
-        self.make_room(size, share)
-        self._count += size
-        self._highest_count = max(self._highest_count, self._count)
-
-    def give_back(self, size: int) -> None:
-        """Count these bytes no longer."""
-        self._count -= size
-
-    def make_room(self, size: int, share: "Share | None" = None) -> None:
-        """Take from bodies that are still coming what these bytes need.
-
-        Args:
-            size: how many bytes.
-            share: whose they are; bodies that began before are not refused for it.
-
-        Raises: RefusedError: 503; there is no such room.
-        """
-        while self._count + size > self._most_bytes:
-            if self._lent:
-                self._lent.popitem()[0].keep_what_came()
-                continue
-            youngest = next(reversed(self._incoming), None)
-            if youngest is None or youngest is share or share not in self._incoming:
-                raise self.refusal()
-            youngest.refuse()
-
-    def refusal(self) -> RefusedError:
-        """Return what refuses a request for which there is no room."""
-        message = (
-            "with the requests in flight it would be more than "
-            f"{self._most_bytes} bytes{self._set_by}"
-        )
-        return RefusedError(503, message, retry_after_s=_RETRY_AFTER_S)
-
-    def begin(self, share: "Share", *, lent: bool) -> None:
-        """Note that the body of this share is still coming, and whether it has a buffer."""
-        self._incoming[share] = None
-        if lent:
-            self._lent[share] = None
-
-    def end(self, share: "Share") -> None:
-        """Note that the body of this share is complete, or will never be."""
-        self._incoming.pop(share, None)
-        self._lent.pop(share, None)
-
-
-class Share:
-    """One request's part of the bytes in flight, counted until its last holder lets go.
-
-    Args:
-        in_flight: where the bytes are counted.
-    """
-
-    __slots__ = (
-        "_buffer",
-        "_bytes",
-        "_came_bytes",
-        "_held",
-        "_holders",
-        "_in_flight",
-        "_is_refused",
-        "_reader",
-    )
-
-    def __init__(self, in_flight: BytesInFlight) -> None:
-        self._in_flight = in_flight
-        self._bytes = self._came_bytes = 0
-        self._held = True
-        self._holders = 1
-        # Of a body that is still coming: the task that reads the body, and its buffer.
-        self._reader: asyncio.Task[Any] | None = None
-        self._buffer: core.BodyBuffer | None = None
-        self._is_refused = False
-
-    def take(self, size: int) -> None:
-        """Add bytes to the share.
-
-        Raises: RefusedError: 503; the share stays as it was.
-        """
-        self._in_flight.take(size, self)
-        self._bytes += size
-
-    def require(self, size: int) -> None:
-        """Refuse a body of this size where there is no room for it beside what others hold.
-
-        Raises: RefusedError: 503.
-        """
-        self._in_flight.make_room(size, self)
-
-    def lend(self, size: int, pool: core.BodyPool) -> core.BodyBuffer:
-        """Return a buffer for the body, which counts as a whole until others need the room.
-
-        Raises: RefusedError: 503; there is no room for the body beside what others hold.
-        """
-        self.take(size)
-        self._buffer = pool.take(size)
-        self.begin()
-        return self._buffer
-
-    def begin(self) -> None:
-        """Let this task's reading of the body be ended in favour of older bodies."""
-        if self._reader is None:
-            self._reader = asyncio.current_task()
-            self._in_flight.begin(self, lent=self._buffer is not None)
-
-    def came(self, size: int) -> None:
-        """Count what has come of the body by now into its buffer; maybe refuse the body."""
-        self._came_bytes = size
-        if size > self._bytes and not self._is_refused:
-            try:
-                self.take(size - self._bytes)
-            except RefusedError:
-                self.refuse()
-
-    def keep_what_came(self) -> None:
-        """Count of the buffer no more than what has come, and give the memory behind it back."""
-        if self._buffer is not None:
-            self._buffer.discard_behind(self._came_bytes)
-            self._in_flight.give_back(self._bytes - self._came_bytes)
-            self._bytes = self._came_bytes
-
-    def refuse(self) -> None:
-        """End the reading of the body; ``end`` raises in the task that reads."""
-        self._in_flight.end(self)
-        self._in_flight.give_back(self._bytes)
-        self._bytes = 0
-        self._is_refused = True
-        if self._reader is not None:
-            self._reader.cancel()
-
-    def end(self) -> None:
-        """Note that the body is complete, or will never be.
-
-        Raises: RefusedError: 503; the body was refused, which cancelled its task.
-        """
-        self._in_flight.end(self)
-        self._buffer = None
-        reader, self._reader = self._reader, None
-        if self._is_refused and reader is not None:
-            reader.uncancel()
-            raise self._in_flight.refusal() from None
-
-    def keep_until(self, done: Future[Any]) -> None:
-        """Hold the share until this work is done too, in whatever thread it ends."""
-        loop = asyncio.get_running_loop()
-        self._holders += 1
-
-        def tell(_done: Future[Any]) -> None:
-            # A thread may come back after the loop has ended.
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._let_go)
-
-        done.add_done_callback(tell)
-
-    def give_back(self) -> None:
-        """End the request's own hold; a second call changes nothing."""
-        if self._held:
-            self._held = False
-            self._let_go()
-
-    def _let_go(self) -> None:
-        self._holders -= 1
-        if self._holders == 0:
-            self._in_flight.give_back(self._bytes)
-            self._bytes = 0
