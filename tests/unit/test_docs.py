@@ -152,10 +152,8 @@ def test_the_numbers_of_failures_are_those_of_the_code() -> None:
     hang, retry = deadline._SHARE, deadline._FIRST_TRY_SHARE
     assert f"| after {retry:.0%} | prioritize".replace("%", " %") in text
     assert f"| after {hang:.0%} | kubextend answers".replace("%", " %") in text
-    assert (
-        f"fails at one extension point for pods of three namespaces within {breaker.FAILURE_WINDOW_S:g} s"
-        in text
-    )
+    window = f"for pods of three namespaces within {breaker.FAILURE_WINDOW_S:g} s"
+    assert f"fails at one extension point {window}" in text
     assert breaker.MOST_FAILING_NAMESPACES == 3
     assert f"while it is open, {breaker.OPEN_S:g} s" in text
     assert "If two abandoned threads of one plugin" in text
@@ -168,9 +166,8 @@ def test_the_numbers_of_failures_are_those_of_the_code() -> None:
     assert f"kubextend does so for {hold_s:g} s" in text
     assert f"up to {longest_s / 60:g} minutes" in text
     extender = model.Extender()
-    assert f"`extender.httpTimeout`, by default {extender.http_timeout};" in text.replace(
-        "2 s", "2s"
-    )
+    timeout = str(extender.http_timeout).replace("s", " s")
+    assert f"`extender.httpTimeout`, by default {timeout};" in text
     assert extender.permit_max_wait.seconds == 60
     assert extender.bind_timeout.seconds - extender.permit_max_wait.seconds == 60
 
