@@ -107,6 +107,13 @@ class _ClusterSide:
         def on_change() -> None:
             verbs().nodes_changed()
 
+        def forget(uid: str) -> None:
+            verbs().unplaced.forget(uid)
+
+        def on_deleted(uid: str) -> None:
+            waiting_pods.send_back(uid, "the pod is deleted")
+            forget(uid)
+
         pods = None
         if config.needs_pods:
             pods = cluster.follow_pods(
@@ -114,7 +121,8 @@ class _ClusterSide:
                 core.PodStore(max_pod_bytes=MAX_POD_BYTES),
                 on_change,
                 awaited=lambda: [waiting.pod.uid for waiting in waiting_pods],
-                on_deleted=lambda uid: waiting_pods.send_back(uid, "the pod is deleted"),
+                on_deleted=on_deleted,
+                on_bound=forget,
             )
         return cls(
             api,
@@ -345,7 +353,7 @@ def build_verbs(
     metrics.watch_store("request", memory.request_store.stats)
     handle = Handle(
         memory.waiting_pods,
-        replace(ports, activator=memory.rejected_permits),
+        replace(ports, activator=memory.unplaced),
         configuration=config,
         metrics=metrics.registry,
     )

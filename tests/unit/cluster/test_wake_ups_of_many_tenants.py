@@ -18,7 +18,8 @@ from kubextend.cluster.activator import BURST, POD_INTERVAL_S, RATE
 from kubextend.cluster.api_call import Call
 from kubextend.cluster.outbox import Letter, Letters, TokenBucket
 from kubextend.framework.status import Status
-from kubextend.verbs.rejected_permits import RejectedPermits
+from kubextend.metrics import Metrics
+from kubextend.verbs.unplaced_pods import UnplacedPods
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +50,7 @@ class World:
     def __post_init__(self) -> None:
         bucket = TokenBucket(RATE, BURST, self.clock)
         self.letters = Letters(bucket, POD_INTERVAL_S, self.clock)
-        self.rejected = RejectedPermits(self, clock=self.clock)
+        self.unplaced = UnplacedPods(self, metrics=Metrics(), clock=self.clock)
         self.pods: dict[str, core.Pod] = {}
 
     def clock(self) -> float:
@@ -61,19 +62,19 @@ class World:
 
     def reject(self, each: core.Pod) -> None:
         self.pods[each.uid] = each
-        self.rejected.remember(each, REJECTED)
+        self.unplaced.reject_permit(each, REJECTED)
 
     def step(self, second: bool) -> None:
         self.now_s += STEP_S
         if second:
-            self.activate(self.rejected.due())
+            self.unplaced.wake_due()
         while isinstance(letter := self.letters.take(), Letter):
             self.line.append(letter.key)
         if self.line:
             uid = self.line.popleft()
             self.tried.append((self.now_s, uid))
             if uid in self.pods:
-                self.rejected.remember(self.pods[uid], REJECTED)
+                self.unplaced.reject_permit(self.pods[uid], REJECTED)
 
 
 # With 200 tenants each may have a pod tried in ten seconds.
