@@ -76,8 +76,8 @@ DEPENDENT_TESTS := tests/unit tests/integration --ignore=tests/integration/packa
 .PHONY: test-lowest
 test-lowest: build apt-packages ## tests with the lowest versions of the dependencies that pyproject.toml allows
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/lowest
-	$(BIN)/uv pip install --quiet --python build/lowest --resolution lowest-direct .
-	$(BIN)/uv pip install --quiet --python build/lowest --group tools
+	$(BIN)/uv pip compile --quiet --python build/lowest --resolution lowest-direct pyproject.toml > build/lowest/pins.txt
+	$(BIN)/uv pip install --quiet --python build/lowest --constraints build/lowest/pins.txt . --group tools
 	build/lowest/bin/python -m pytest $(DEPENDENT_TESTS)
 
 .PHONY: test-newest

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 from starlette.routing import Route
@@ -495,6 +496,26 @@ def serve(
         bindings_under_way=app.verbs.bindings_under_way,
         drain_s=server.drain_delay.seconds,
     ).run()
+
+
+def certificate_warning(config: ExtenderConfiguration) -> str:
+    """Return a warning if kube-scheduler will refuse the server's certificate, else an empty text.
+
+    The certificate is read if its files are on this machine.
+
+    Raises: KubextendError: a file of the certificate does not hold what it should.
+    """
+    tls, url = _tls(config), urlsplit(config.url_prefix)
+    if tls is None or url.scheme != "https" or not _are_here(*tls.paths):
+        return ""
+    name = config.extender.tls_config.server_name or url.hostname or ""
+    why = tls.refusal_by_name(name)
+    if not why:
+        return ""
+    return (
+        f"kube-scheduler will refuse the certificate {tls.cert_file}: {why}. Put {name} into its "
+        "subjectAltName, or set extender.tlsConfig.serverName to a name that is there"
+    )
 
 
 def idle_warning(config: ExtenderConfiguration) -> str:

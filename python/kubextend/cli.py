@@ -121,8 +121,9 @@ def check(file: Path, scheduler: Path | None) -> None:
         click.echo(f"note: {note}")
     if not config.extender.node_cache_capable:
         click.echo(f"warning: {_EMPTY_NODES}", err=True)
-    if idle := app.idle_warning(config):
-        _print_line(f"warning: {idle}", err=True)
+    for warning in (app.certificate_warning(config), app.idle_warning(config)):
+        if warning:
+            _print_line(f"warning: {warning}", err=True)
     if scheduler is None:
         return
     differences = scheduler_differences(config, scheduler)

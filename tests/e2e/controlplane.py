@@ -46,7 +46,7 @@ AUDITED = {
         {"level": "None"},
     ],
 }
-START_TIMEOUT_S = 90.0
+START_TIMEOUT_S = 300.0
 
 
 def build_binaries(into: Path = BINARIES) -> Path:

@@ -41,7 +41,7 @@ class Api:
             base_url=url,
             verify=self._trust,
             headers=self._headers,
-            timeout=30.0,
+            timeout=120.0,
             trust_env=False,
         )
         self._writers = ThreadPoolExecutor(WRITERS)
@@ -94,7 +94,7 @@ class Api:
 
     def _connect(self) -> HTTPSConnection:
         url = self._client.base_url
-        return HTTPSConnection(url.host, url.port, timeout=30.0, context=self._trust)
+        return HTTPSConnection(url.host, url.port, timeout=120.0, context=self._trust)
 
     def _create(self, connection: HTTPSConnection, path: str, body: Object) -> Object:
         connection.request("POST", path, json.dumps(body), self._headers)

@@ -26,7 +26,7 @@ from .workbench import Program, until
 
 KUBEXTEND = Path(sys.executable).with_name("kubextend")
 PLUGIN_FOLDER = Path(__file__).with_name("plugins")
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 300.0
 # A busy machine makes no call fail.
 PATIENT = "20s"
 # A pod that failed is tried again about once a second, not after up to ten.
@@ -86,7 +86,7 @@ def run_kubextend(*arguments: str | Path, python_path: Sequence[Path] = ()) -> s
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=START_TIMEOUT_S,
         env={**os.environ, **_environment(python_path)},
     )
     assert done.returncode == 0, f"kubextend {arguments}: {done.stdout}\n{done.stderr}"
@@ -274,11 +274,11 @@ class Stack:
 
     def _client(self) -> httpx.Client:
         if self._certificates is None:
-            return httpx.Client(base_url=self.url, trust_env=False, timeout=30.0)
+            return httpx.Client(base_url=self.url, trust_env=False, timeout=120.0)
         context = ssl.create_default_context(cafile=str(self._certificates.cert))
         pair = self._certificates.issue("client")
         context.load_cert_chain(pair.cert, pair.key)
-        return httpx.Client(base_url=self.url, verify=context, trust_env=False, timeout=30.0)
+        return httpx.Client(base_url=self.url, verify=context, trust_env=False, timeout=120.0)
 
     def _extender_configuration(self) -> Object:
         extender: Object = {

@@ -111,7 +111,7 @@ class Workbench:
 def until(
     probe: Callable[[], T],
     what: str,
-    timeout_s: float = 60.0,
+    timeout_s: float = 180.0,
     every_s: float = 0.05,
     program: Program | None = None,
 ) -> T:

@@ -354,7 +354,6 @@ def attacks_on_requests(*, short: bool = False) -> Iterator[Attack]:
     yield Attack(f"{clients} clients announce 24 MB", 2 * BODY_LIMIT, announced)
     # A connection takes 20 KB beside what it reads.
     yield Attack("800 heads of 60 KB", BODY_LIMIT + 10 * MB, partial(_heads, 800))
-    # The last, as the latest of these pods are kept.
     unbound = partial(_unbound, pods)
     yield Attack(f"{pods} pods of 600 KB pass and are not bound", BODY_LIMIT, unbound)
 
@@ -420,19 +419,17 @@ def shipped_server() -> dict[str, int]:
 
 
 def on_requests(*, short: bool = False) -> Iterator[Figures]:
-    """Every attack, each on a server of its own without a cluster; the short form on one server."""
+    """Every attack, each on a server of its own without a cluster."""
     config = {
         "server": {"maxBodyBytes": BODY_LIMIT, "maxInFlightBytes": BODY_LIMIT},
         "extender": {"nodeCacheCapable": False, "httpTimeout": "3s"},
         "outOfTree": ["waits:Waits"],
         "profiles": [{"plugins": {"filter": {"enabled": [{"name": "Waits"}]}}}],
     }
-    attacks = list(attacks_on_requests(short=short))
-    for together in [attacks] if short else [[attack] for attack in attacks]:
+    for attack in attacks_on_requests(short=short):
         with _bench() as bench:
             (bench.folder / "waits.py").write_text(_PLUGIN)
-            server = Served(bench, config, look_s=_look_s(short=short))
-            yield from (measured(server, attack) for attack in together)
+            yield measured(Served(bench, config, look_s=_look_s(short=short)), attack)
 
 
 def _look_s(*, short: bool) -> float | None:

@@ -15,6 +15,8 @@ from server_certificates import Authority
 
 from kubextend import cli
 
+# A start takes a second, and longer than a minute on a machine that has much else to do.
+PATIENT_S = 300
 SERVE = [sys.executable, "-c", "from kubextend.cli import main; main()", "serve", "--config"]
 FILTER = {"plugins": {"filter": {"enabled": [{"name": "HighCommPodFilter"}]}}}
 GANG = {
@@ -120,7 +122,9 @@ def test_what_ends_serve_at_its_start_is_said_by_check(
     assert checked.exit_code == 1
     assert sentence in checked.stderr
     assert "error: " in checked.stderr
-    served = subprocess.run([*SERVE, file], capture_output=True, text=True, timeout=60, check=False)
+    served = subprocess.run(
+        [*SERVE, file], capture_output=True, text=True, timeout=PATIENT_S, check=False
+    )
     assert served.returncode == 1
     assert sentence in served.stderr
     assert "Traceback" not in served.stderr
@@ -145,6 +149,46 @@ def test_what_is_good_or_elsewhere_passes(
     file = written(tmp_path, sections(tmp_path))
     checked = CliRunner().invoke(cli.main, ["check", str(file)])
     assert checked.exit_code == 0, checked.output
+
+
+NAME = "kubextend.example.svc"
+
+
+# A client in Go finds a name among the DNS names of subjectAltName, and an address among its IP
+# addresses.
+@pytest.mark.parametrize(
+    ("url", "server_name", "dns_names", "refused"),
+    [
+        ("https://127.0.0.1:8888", None, [], ""),
+        (f"https://{NAME}:8888", None, [NAME], ""),
+        (f"https://{NAME}:8888", None, [], NAME),
+        ("https://127.0.0.2:8888", None, [], "127.0.0.2"),
+        ("https://127.0.0.2:8888", NAME, [NAME], ""),
+        ("https://127.0.0.1:8888", NAME, ["other.svc"], NAME),
+        (f"http://{NAME}:8888", None, [], ""),
+    ],
+)
+def test_check_warns_of_a_certificate_that_kube_scheduler_will_refuse(
+    tmp_path: Path, url: str, server_name: str | None, dns_names: list[str], refused: str
+) -> None:
+    authority = Authority(tmp_path, "ca")
+    # The common name is right, and counts for nothing.
+    pair = authority.sign(NAME, *dns_names)
+    tls_config = {"caFile": str(authority.file)}
+    if server_name is not None:
+        tls_config["serverName"] = server_name
+    sections = {
+        "server": {"tls": {"certFile": str(pair.cert_file), "keyFile": str(pair.key_file)}},
+        "extender": {"urlPrefix": url, "tlsConfig": tls_config},
+    }
+    file = written(tmp_path, sections)
+    checked = CliRunner().invoke(cli.main, ["check", str(file)])
+    assert checked.exit_code == 0, checked.output
+    warned = [line for line in checked.stderr.splitlines() if "certificate" in line]
+    assert bool(warned) == bool(refused)
+    for line in warned:
+        assert f"kube-scheduler will refuse the certificate {pair.cert_file}" in line
+        assert f"Put {refused} into its subjectAltName" in line
 
 
 def test_check_runs_no_command_of_a_kubeconfig(tmp_path: Path) -> None:

@@ -52,20 +52,22 @@ def large_body(then: str) -> bytes:
 
 @pytest.mark.usefixtures("_nothing_is_collected")
 @pytest.mark.parametrize(
-    ("body", "status"),
+    ("body", "status", "timeout_s"),
     [
-        pytest.param(large_body("raise"), 200, id="its plugin raises"),
-        pytest.param(large_body("die"), 200, id="its plugin dies"),
-        pytest.param(large_body("") + b"x", 400, id="it cannot be read"),
-        pytest.param(large_body("wait"), 200, id="its plugin hangs"),
+        pytest.param(large_body("raise"), 200, PATIENT_S, id="its plugin raises"),
+        pytest.param(large_body("die"), 200, PATIENT_S, id="its plugin dies"),
+        pytest.param(large_body("") + b"x", 400, PATIENT_S, id="it cannot be read"),
+        pytest.param(large_body("wait"), 200, 1.0, id="its plugin hangs"),
     ],
 )
-def test_the_body_of_a_request_that_failed_is_let_go_of_at_once(body: bytes, status: int) -> None:
+def test_the_body_of_a_request_that_failed_is_let_go_of_at_once(
+    body: bytes, status: int, timeout_s: float
+) -> None:
     pool, fails = core.BodyPool(), Fails()
     verbs = make_verbs(
         Profiles.of([Profile("default-scheduler", filter=[fails])]),
         metrics=Metrics(),
-        http_timeout_s=1.0,
+        http_timeout_s=timeout_s,
         pool=pool,
     )
     with serving(verbs) as url, Connection(url) as client:

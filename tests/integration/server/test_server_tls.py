@@ -167,7 +167,7 @@ def test_an_encrypted_key_is_named_and_nobody_is_asked_for_its_password(
 def test_a_handshake_that_does_not_end_is_cut_off(
     authority: Authority, server_pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "_HANDSHAKE_S", 0.1)
+    monkeypatch.setattr(service, "_HANDSHAKE_S", 2.0)
     tls = TlsFiles(server_pair.cert_file, server_pair.key_file)
     with serving(some_verbs(), tls=tls) as url:
         # Half of the minute that event loops give.

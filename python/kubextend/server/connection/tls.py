@@ -61,20 +61,40 @@ class TlsFiles:
     def not_after_s(self) -> float:
         """Return when the certificate, which is valid now, expires: seconds of Unix time.
 
-        A handshake in memory decides, in which the client trusts the certificate itself alone.
-
         Raises: KubextendError: the certificate has expired, is not valid yet, or not for servers.
         """
-        client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        client.check_hostname = False
-        client.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
-        client.load_verify_locations(self.cert_file)
         try:
-            certificate = _shake_hands(self._own_context(), client)
+            certificate = self._accepted_certificate(None)
         except ssl.SSLCertVerificationError as error:
             message = f"TLS certificate {self.cert_file}: {error.verify_message}"
             raise KubextendError(message) from error
         return ssl.cert_time_to_seconds(certificate["notAfter"])
+
+    def refusal_by_name(self, name: str) -> str:
+        """Return why a client that calls the server by this name refuses the certificate, or "".
+
+        The name or IP address has to be in the certificate's subjectAltName, as for clients in Go.
+
+        Raises: KubextendError: a file cannot be read, or does not hold what it should.
+        """
+        try:
+            self._accepted_certificate(name)
+        except ssl.SSLCertVerificationError as error:
+            return error.verify_message
+        return ""
+
+    def _accepted_certificate(self, name: str | None) -> Any:
+        """Return the certificate after a handshake in memory; the client trusts it and no CA.
+
+        Raises: ssl.SSLCertVerificationError: a client that calls the server by this name, or by
+            any name where that is None, refuses the certificate.
+        """
+        client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        client.check_hostname = name is not None
+        client.hostname_checks_common_name = False
+        client.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+        client.load_verify_locations(self.cert_file)
+        return _shake_hands(self._own_context(), client, name)
 
     def fingerprint(self) -> bytes:
         """Return a digest that differs for other contents.
@@ -210,14 +230,19 @@ class _CurrentContext(ssl.SSLContext):
         return made
 
 
-def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> Any:
+def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, name: str | None) -> Any:
     """Return the server's certificate as ``ssl.SSLSocket.getpeercert`` does.
+
+    Args:
+        server: the server's context.
+        client: the client's context.
+        name: the name or IP address by which the client calls the server; None: it does not say.
 
     Raises: ssl.SSLCertVerificationError: the client does not accept the certificate.
     """
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     answering = server.wrap_bio(to_server, to_client, server_side=True)
-    asking = client.wrap_bio(to_client, to_server)
+    asking = client.wrap_bio(to_client, to_server, server_hostname=name)
     while True:
         try:
             asking.do_handshake()
