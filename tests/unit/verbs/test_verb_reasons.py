@@ -262,6 +262,20 @@ def test_a_pod_that_was_asked_about_during_the_second_look_need_not_be_asked_abo
     assert reasons.due() == []
 
 
+def test_a_pod_that_passed_or_went_during_the_second_look_need_not_be_asked_about() -> None:
+    for end in ("passed", "forget"):
+        clock = Clock()
+        reasons, asked = Reasons(clock), pod_named("p")
+
+        def look(end: str = end, reasons: Reasons = reasons, asked: core.Pod = asked) -> None:
+            getattr(reasons.unplaced, end)(asked.uid)
+
+        reasons.steady(asked, entries("a"), look)
+        reasons.steady(asked, entries("b"), look)
+        clock.now_s += 40
+        assert reasons.due() == []
+
+
 def test_what_varied_and_then_stays_is_seen_by_a_later_look() -> None:
     clock = Clock()
     reasons, asked = Reasons(clock), pod_named("p")
