@@ -31,7 +31,7 @@ from kubextend.framework.wrong_answer import wrong_answer
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginStarts, Profile, Profiles, WaitingPods
 from kubextend.profile.isolation import IsolatedPlugin
-from kubextend.queue_side import QueueSide
+from kubextend.queue_controller import QueueController
 from kubextend.server import (
     Access,
     Application,
@@ -228,7 +228,7 @@ class App:
     metrics: Metrics
     _starts: PluginStarts = field(repr=False)
     _cluster: _ClusterSide | None = field(repr=False)
-    _queue: QueueSide | None = field(repr=False)
+    _queue: QueueController | None = field(repr=False)
 
     def follow(self) -> None:
         """Begin to follow the API, whether it answers or not."""
@@ -292,7 +292,7 @@ def build(config: ExtenderConfiguration) -> App:
     checks = _readiness_checks(verbs.readiness, starts, side)
     alive = [Check("plugins", verbs.limits.breakers.why_not_alive)]
     if side is not None and config.queues:
-        queue = QueueSide.of(config, verbs.profiles, side.api, metrics, side.events)
+        queue = QueueController.of(config, verbs.profiles, side.api, metrics, side.events)
         held_in_permit = queue.runner.held_in_permit
         waiting_pods.tell(lambda held: held_in_permit(held.pod))
         checks.append(Check("queue-sync", partial(_why_not_synced, "pending pods", queue.pods)))
