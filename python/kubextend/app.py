@@ -31,7 +31,7 @@ from kubextend.framework.wrong_answer import wrong_answer
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginStarts, Profile, Profiles, WaitingPods
 from kubextend.profile.isolation import IsolatedPlugin
-from kubextend.queue_side import QueueSide
+from kubextend.queue_controller import QueueController
 from kubextend.server import (
     Access,
     Application,
@@ -108,6 +108,13 @@ class _ClusterSide:
         def on_change() -> None:
             verbs().nodes_changed()
 
+        def forget(uid: str) -> None:
+            verbs().unplaced.forget(uid)
+
+        def on_deleted(uid: str) -> None:
+            waiting_pods.send_back(uid, "the pod is deleted")
+            forget(uid)
+
         pods = None
         if config.needs_pods:
             pods = cluster.follow_pods(
@@ -115,7 +122,8 @@ class _ClusterSide:
                 core.PodStore(max_pod_bytes=MAX_POD_BYTES),
                 on_change,
                 awaited=lambda: [waiting.pod.uid for waiting in waiting_pods],
-                on_deleted=lambda uid: waiting_pods.send_back(uid, "the pod is deleted"),
+                on_deleted=on_deleted,
+                on_bound=forget,
             )
         return cls(
             api,
@@ -220,7 +228,7 @@ class App:
     metrics: Metrics
     _starts: PluginStarts = field(repr=False)
     _cluster: _ClusterSide | None = field(repr=False)
-    _queue: QueueSide | None = field(repr=False)
+    _queue: QueueController | None = field(repr=False)
 
     def follow(self) -> None:
         """Begin to follow the API, whether it answers or not."""
@@ -286,7 +294,7 @@ def build(config: ExtenderConfiguration) -> App:
     checks = _readiness_checks(verbs.readiness, starts, side)
     alive = [Check("plugins", verbs.limits.breakers.why_not_alive)]
     if side is not None and config.queues:
-        queue = QueueSide.of(config, verbs.profiles, side.api, metrics, side.events)
+        queue = QueueController.of(config, verbs.profiles, side.api, metrics, side.events)
         held_in_permit = queue.runner.held_in_permit
         waiting_pods.tell(lambda held: held_in_permit(held.pod))
         checks.append(Check("queue-sync", partial(_why_not_synced, "pending pods", queue.pods)))
@@ -348,7 +356,7 @@ def build_verbs(
     metrics.watch_store("request", memory.request_store.stats)
     handle = Handle(
         memory.waiting_pods,
-        replace(ports, activator=memory.rejected_permits),
+        replace(ports, activator=memory.unplaced),
         configuration=config,
         metrics=metrics.registry,
     )

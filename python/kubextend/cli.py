@@ -254,7 +254,7 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
 
     Asks the Kubernetes API and orders by the configured plugins; needs no running kubextend.
     """
-    from kubextend import app, cluster, queue_side
+    from kubextend import app, cluster, queue_controller
 
     overrides: dict[str, JsonValue] = {"cluster.kubeconfig": kubeconfig} if kubeconfig else {}
     config = _load(config_file, overrides, runs_here=False)
@@ -264,7 +264,7 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
     api = cluster.connect(config.cluster.kubeconfig, config.cluster.context)
     profiles = app.build_verbs(config).profiles
     pods = cluster.list_pending_pods(api)
-    entries = queue_side.queue_entries(config, profiles, pods, _set_aside(api))
+    entries = queue_controller.queue_entries(config, profiles, pods, _set_aside(api))
     rows = [_queue_row(entry) for entry in entries]
     if output == "json":
         click.echo(json.dumps(rows, indent=2))
@@ -273,7 +273,7 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
     _print_table(
         head, [["-" if cell is None else str(cell) for cell in row.values()] for row in rows]
     )
-    _print_line(_lease_line(api, queue_side.lease_name(config)))
+    _print_line(_lease_line(api, queue_controller.lease_name(config)))
 
 
 def _set_aside(api: "Cluster") -> Mapping[str, str]:

@@ -26,11 +26,11 @@ __all__ = [
     "Histogram",
     "Metrics",
     "NodeStoreStats",
-    "OutboxStats",
     "PluginHealth",
     "Reflector",
     "ReflectorStats",
     "Snapshot",
+    "WriteStats",
 ]
 
 _MILLISECOND = 0.001
@@ -102,8 +102,8 @@ class Reflector(Snapshot, Protocol):
         """Counts since the start."""
 
 
-class OutboxStats(Protocol):
-    """Counts of writes that nobody waits for; ``cluster.outbox.OutboxStats`` has them."""
+class WriteStats(Protocol):
+    """Counts of writes that nobody waits for; ``cluster.write_queue.WriteStats`` has them."""
 
     @property
     def sent(self) -> int:
@@ -338,15 +338,15 @@ class Metrics:
         """
         self._reflectors.add(resource, reflector)
 
-    def watch_activations(self, stats: Callable[[], OutboxStats]) -> None:
+    def watch_activations(self, stats: Callable[[], WriteStats]) -> None:
         """Read at every scrape how many wake-ups of pods were sent, failed or dropped."""
         text = "Wake-ups of pods: sent, gone (with their pod), failed, dropped (never tried)."
-        self.registry.register(_OutboxCollector("kubextend_activations", text, stats))
+        self.registry.register(_WriteCollector("kubextend_activations", text, stats))
 
-    def watch_events(self, stats: Callable[[], OutboxStats]) -> None:
+    def watch_events(self, stats: Callable[[], WriteStats]) -> None:
         """Read at every scrape how many Events about pods were sent, failed or dropped."""
         text = "Events about pods: sent, gone (with their pod), failed, dropped (never tried)."
-        self.registry.register(_OutboxCollector("kubextend_held_pod_events", text, stats))
+        self.registry.register(_WriteCollector("kubextend_held_pod_events", text, stats))
 
     def watch_waiting_pods(self, count: Callable[[], int]) -> None:
         """Read at every scrape how many pods Permit holds."""
@@ -445,10 +445,10 @@ class _ReflectorCollector(Collector):
         yield from (lists, watches, events, failures, synced, age)
 
 
-class _OutboxCollector(Collector):
-    """Reads the counts of an outbox at each scrape."""
+class _WriteCollector(Collector):
+    """Reads the counts of a queue of writes at each scrape."""
 
-    def __init__(self, name: str, text: str, stats: Callable[[], OutboxStats]) -> None:
+    def __init__(self, name: str, text: str, stats: Callable[[], WriteStats]) -> None:
         self._name = name
         self._text = text
         self._stats = stats

@@ -15,7 +15,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from kubextend.cluster.api_call import STRATEGIC_MERGE, Call, is_addressable
-from kubextend.cluster.outbox import Letter, Letters, Outbox, OutboxStats, TokenBucket
+from kubextend.cluster.write_queue import TokenBucket, WaitingWrites, Write, WriteQueue, WriteStats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -55,18 +55,18 @@ class Activator:
         pod_interval_s: float = POD_INTERVAL_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._outbox = Outbox(
+        self._queue = WriteQueue(
             cluster,
-            Letters(TokenBucket(rate, burst, clock), pod_interval_s, clock),
+            WaitingWrites(TokenBucket(rate, burst, clock), pod_interval_s, clock),
             name="kubextend-activator",
             trouble="pods cannot be woken",
         )
         self._generation = count(1)
 
     @property
-    def stats(self) -> OutboxStats:
+    def stats(self) -> WriteStats:
         """How many patches were sent, refused or dropped."""
-        return self._outbox.stats
+        return self._queue.stats
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Make kube-scheduler try each pod again, soon. Never waits, never raises.
@@ -83,12 +83,12 @@ class Activator:
 
     def stop(self) -> None:
         """Begin no further patch, and drop the waiting ones."""
-        self._outbox.stop()
+        self._queue.stop()
 
     def _wake(self, pod: Pod) -> None:
         if is_addressable(pod):
             path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
-            self._outbox.put(Letter.about(pod, pod.uid, partial(self._patch, path, pod.uid)))
+            self._queue.put(Write.about(pod, pod.uid, partial(self._patch, path, pod.uid)))
         else:
             self.stats.dropped += 1
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 import orjson
 
 from kubextend.cluster.api_call import Call, UnreachableError, is_addressable
-from kubextend.cluster.outbox import Letter, Letters, Outbox, OutboxStats, TokenBucket
+from kubextend.cluster.write_queue import TokenBucket, WaitingWrites, Write, WriteQueue, WriteStats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -88,9 +88,9 @@ class EventRecorder:
         burst: int = BURST,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._outbox = Outbox(
+        self._queue = WriteQueue(
             cluster,
-            Letters(TokenBucket(rate, burst, clock), 0.0, clock),
+            WaitingWrites(TokenBucket(rate, burst, clock), 0.0, clock),
             name="kubextend-events",
             trouble="pods cannot be told what they wait for",
         )
@@ -99,9 +99,9 @@ class EventRecorder:
         self._told_at: OrderedDict[str, float] = OrderedDict()
 
     @property
-    def stats(self) -> OutboxStats:
+    def stats(self) -> WriteStats:
         """How many Events were sent, refused or dropped."""
-        return self._outbox.stats
+        return self._queue.stats
 
     def waiting(self, pod: Pod, node_name: str, plugins: Sequence[str]) -> None:
         """Write an Event that names these plugins, soon; one for each set of plugins of a pod.
@@ -128,7 +128,7 @@ class EventRecorder:
 
     def stop(self) -> None:
         """Write no further Event."""
-        self._outbox.stop()
+        self._queue.stop()
 
     def _write(self, key: str, pod: Pod, note: Note) -> None:
         if not is_addressable(pod):
@@ -137,7 +137,7 @@ class EventRecorder:
             written = event(pod, note, datetime.now(UTC))
             path = f"/apis/events.k8s.io/v1/namespaces/{pod.namespace}/events"
             call = Call("POST", path, CALL_S, body=written)
-            self._outbox.put(Letter.about(pod, key, lambda: call))
+            self._queue.put(Write.about(pod, key, lambda: call))
 
     def _is_news(self, key: str) -> bool:
         now = self._clock()

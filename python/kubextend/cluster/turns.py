@@ -1,6 +1,6 @@
 """Turns: items of many owners, ordered so that no owner waits for all items of another.
 
-Outboxes use turns: their calls concern pods of every tenant and share one rate.
+Queues of writes use turns: their calls concern pods of every tenant and share one rate.
 """
 
 from __future__ import annotations

@@ -124,40 +124,32 @@ def _judged(
 
     Raises: AtNodeError: the plugin raised something else, and for which node.
     """
-    try:
-        return _each(plugin, ask, infos), frozenset()
-    except AtNodeError as error:
-        if pod.truncated or not isinstance(error.__cause__, TruncatedPodError):
-            raise
-    unknown: set[int] = set()
-    rows = iter(range(len(infos)))
-
-    def unless_too_large(node: core.NodeInfo) -> _Answer:
-        row = next(rows)
-        try:
-            return ask(node)
-        except TruncatedPodError:
-            unknown.add(row)
-            return too_large
-
-    return _each(plugin, unless_too_large, infos), frozenset(unknown)
-
-
-def _each(
-    plugin: Plugin, ask: Callable[[core.NodeInfo], _Answer], infos: Sequence[core.NodeInfo]
-) -> list[_Answer]:
-    """Return the answer for each node, in order.
-
-    Raises: AtNodeError: the plugin raised, and for which node.
-    """
     left = iter(infos)
     try:
-        return [ask(node) for node in left]
-    except Exception as error:
-        row = len(infos) - len(list(left)) - 1
-        if isinstance(error, RuntimeError) and str(error).startswith(_PODS_NOT_KNOWN):
-            error = needs_pods_undeclared(plugin.name)
-        raise AtNodeError(infos[row].name) from error
+        # A StopIteration of the plugin would end a map as if there were no further nodes.
+        return [ask(node) for node in left], frozenset()
+    except Exception as error:  # noqa: BLE001  raised again, as its cause
+        if pod.truncated or not isinstance(error, TruncatedPodError):
+            row = len(infos) - len(list(left)) - 1
+            raise AtNodeError(infos[row].name) from _cause(plugin, error)
+    unknown: set[int] = set()
+    answers = []
+    for row, node in enumerate(infos):
+        try:
+            answers.append(ask(node))
+        except TruncatedPodError:
+            unknown.add(row)
+            answers.append(too_large)
+        except Exception as error:  # noqa: BLE001  the same
+            raise AtNodeError(node.name) from _cause(plugin, error)
+    return answers, frozenset(unknown)
+
+
+def _cause(plugin: Plugin, error: Exception) -> Exception:
+    """Return what a plugin raised; for a plugin that saw no pods, what its class does not say."""
+    if isinstance(error, RuntimeError) and str(error).startswith(_PODS_NOT_KNOWN):
+        return needs_pods_undeclared(plugin.name)
+    return error
 
 
 def _gathered(statuses: Sequence[Status | None], infos: Sequence[core.NodeInfo]) -> list[Rejection]:

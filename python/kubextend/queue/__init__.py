@@ -7,7 +7,7 @@ queue knows nothing of the Kubernetes API: callers tell it of pods, and a functi
 from kubextend.queue.entry import QueueEntry, State, info_of
 from kubextend.queue.gatekeeper import Gatekeeper
 from kubextend.queue.order import Failed, Order
-from kubextend.queue.runner import QueueRunner
+from kubextend.queue.queue_runner import QueueRunner
 from kubextend.queue.scheduling_queue import (
     FairQueuing,
     SchedulingQueue,

@@ -16,11 +16,11 @@ from kubextend.framework.status import Status
 from kubextend.profile import BindingCycle, BindTime, Profile
 from kubextend.profile.plugin_calls import Run
 from kubextend.verbs.answer import Answer, Body, binding
-from kubextend.verbs.attempts import Attempt
 from kubextend.verbs.chosen_node import DELETED, GONE, why_not_on
 from kubextend.verbs.context import Context
 from kubextend.verbs.failures import sentence
 from kubextend.verbs.results import counting
+from kubextend.verbs.unplaced_pods import Attempt
 from kubextend.verbs.verb import OnJob
 
 __all__ = ["BindVerb"]
@@ -76,24 +76,10 @@ class BindVerb:
     holds_body: Final = False
 
     def __init__(self, context: Context) -> None:
-        memory, cluster = context.memory, context.cluster
-        self._profiles = context.profiles
-        self._stores = context.stores
-        self._readiness = context.readiness
-        self._unknown_schedulers = context.unknown_schedulers
-        self._attempts = memory.attempts
-        self._waiting_pods = memory.waiting_pods
-        self._rejected_permits = memory.rejected_permits
-        self._parked = memory.parked
-        self._binder = cluster.binder
-        self._pods = cluster.pods
-        self._pod_reader = cluster.pod_reader
-        self._failures = context.failures
-        self._metrics = context.metrics
-        self._limits = memory.limits
-        self._timeout_s = context.settings.bind_timeout_s
-        self._look_timeout_s = context.settings.http_timeout_s
-        self._in_thread = cluster.in_thread
+        self._context = context
+        self._cluster = context.cluster
+        self._limits = context.memory.limits
+        self._unplaced = context.memory.unplaced
         self._under_way: dict[str, _UnderWay] = {}
         self._bindings: set[str] = set()
         # A lock for tasks and not for threads: a thread that hangs must not hold the lock for ever.
@@ -120,7 +106,7 @@ class BindVerb:
         Raises: WireError: the body cannot be read.
         """
         del on_job
-        with counting(self._metrics, self.name) as counted:
+        with counting(self._context.metrics, self.name) as counted:
             args = core.read_binding_args(body)
             # Permit may hold the pod for minutes.
             del body
@@ -133,35 +119,38 @@ class BindVerb:
     async def _bound_or_not(self, args: core.BindingArgs, arrived_s: float) -> Answer:
         if missing := _missing_fields(args):
             return binding(f"the bind request has no {', '.join(missing)}")
-        if self._binder is None:
+        if self._cluster.binder is None:
             return binding(_NO_BINDER)
         try:
             with Run(self._limits.breakers):
-                bind_time = BindTime(arrived_s, self._timeout_s)
-                return await self._decided(args, self._binder, bind_time)
+                bind_time = BindTime(arrived_s, self._context.settings.bind_timeout_s)
+                answer = await self._decided(args, self._cluster.binder, bind_time)
         except TimeoutError:
             return _refused(args, _TOO_LATE)
         except ClusterError as refusal:
             return _refused(args, str(refusal) or "the Kubernetes API refused the binding")
         except PluginError as error:
-            self._failures.note(error, "bind fails")
+            self._context.failures.note(error, "bind fails")
             return _refused(args, sentence(error))
+        if answer.result != "error":
+            self._unplaced.forget(args.pod_uid)
+        return answer
 
     async def _decided(self, args: core.BindingArgs, binder: Binder, bind_time: BindTime) -> Answer:
-        attempt = self._attempts.take(args.pod_uid)
+        attempt = self._unplaced.take(args.pod_uid)
         pod = await self._pod_of(args, attempt)
-        profile = None if pod is None else self._profiles.for_pod(pod)
+        profile = None if pod is None else self._context.profiles.for_pod(pod)
         default_bind = partial(self._post, args, binder, bind_time)
         if pod is None:
             await default_bind()
             return binding()
         if profile is None or not profile.binds_with_plugins:
-            return self._unknown_schedulers.passes(
+            return self._context.unknown_schedulers.passes(
                 pod, await self._bound_without_plugins(pod, args.node, default_bind)
             )
-        if why_not := self._readiness.why_not(self.name, profile):
+        if why_not := self._context.readiness.why_not(self.name, profile):
             return binding(why_not)
-        chosen = self._stores.watched_node(args.node)
+        chosen = self._context.stores.watched_node(args.node)
         chosen_uid = None if chosen is None else chosen.uid
         state = await self._state_of(attempt, profile, pod, args.node, bind_time)
         cycle = BindingCycle(
@@ -169,7 +158,7 @@ class BindVerb:
             state,
             pod,
             args.node,
-            self._waiting_pods,
+            self._context.memory.waiting_pods,
             default_bind,
             self._limits,
             bind_time,
@@ -182,18 +171,18 @@ class BindVerb:
         self, pod: core.Pod, node: str, default_bind: Callable[[], Coroutine[None, None, None]]
     ) -> Answer:
         """Bind a pod that no plugin takes part in; plugins of other pods count it from now on."""
-        if self._pods is None:
+        if self._cluster.pods is None:
             await default_bind()
             return binding()
         bound = False
-        self._pods.store.assume(pod, node)
+        self._cluster.pods.store.assume(pod, node)
         try:
             await default_bind()
             bound = True
         finally:
             if not bound:
-                self._pods.store.forget(pod.uid)
-                self._parked.expect_change()
+                self._cluster.pods.store.forget(pod.uid)
+                self._unplaced.expect_change()
         return binding()
 
     async def _bound(self, profile: Profile, cycle: BindingCycle) -> Status:
@@ -204,11 +193,9 @@ class BindVerb:
             if not cycle.bound:
                 # kube-scheduler lets go of a deleted pod at once, and may ask about the next pod
                 # while the deleted one still has its reservations.
-                self._parked.expect_change()
+                self._unplaced.expect_change()
         if cycle.permit_rejected:
-            self._rejected_permits.remember(pod, status)
-        elif status.is_success:
-            self._rejected_permits.forget(pod.uid)
+            self._unplaced.reject_permit(pod, status)
         return status
 
     async def _post(self, args: core.BindingArgs, binder: Binder, bind_time: BindTime) -> None:
@@ -230,7 +217,7 @@ class BindVerb:
         binding_of = f"{args.pod_namespace}/{args.pod_name} to node {args.node}"
         self._bindings.add(binding_of)
         try:
-            await self._in_thread(write)
+            await self._cluster.in_thread(write)
         finally:
             self._bindings.discard(binding_of)
 
@@ -251,10 +238,10 @@ class BindVerb:
                 under_way.cycle.lose_node(DELETED)
 
     def _why_not_on(self, node: str, pod: core.Pod, chosen_uid: str | None) -> str:
-        if self._stores.watched is None:
+        if self._context.stores.watched is None:
             # Nodes of full-mode requests may be outdated by now.
             return ""
-        return why_not_on(self._stores.watched_node(node), pod, chosen_uid)
+        return why_not_on(self._context.stores.watched_node(node), pod, chosen_uid)
 
     async def _pod_of(self, args: core.BindingArgs, attempt: Attempt | None) -> core.Pod | None:
         """Return the pod to bind; None where no profile takes part in binding.
@@ -264,14 +251,14 @@ class BindVerb:
 
         Raises: ClusterError: the pod could not be read.
         """
-        if not self._profiles.bind_with_plugins:
+        if not self._context.profiles.bind_with_plugins:
             return None
         if attempt is not None:
             return attempt.pod
-        pod = None if self._pods is None else self._pods.store.get(args.pod_uid)
-        if (pod is None or pod.truncated) and self._pod_reader is not None:
-            get = partial(self._pod_reader.get, args.pod_namespace, args.pod_name)
-            pod = await self._in_thread(get)
+        pod = None if self._cluster.pods is None else self._cluster.pods.store.get(args.pod_uid)
+        if (pod is None or pod.truncated) and self._cluster.pod_reader is not None:
+            get = partial(self._cluster.pod_reader.get, args.pod_namespace, args.pod_name)
+            pod = await self._cluster.in_thread(get)
         if pod is None or pod.uid != args.pod_uid:
             message = f"there is no pod {args.pod_namespace}/{args.pod_name} of this UID"
             raise ClusterError(message)
@@ -292,8 +279,10 @@ class BindVerb:
         if attempt is not None:
             return attempt.state
         state = CycleState()
-        nodes = self._stores.nodes_named(node)
-        prepare = partial(profile.run_pre_filter_plugins, state, pod, nodes, self._left_out)
+        nodes = self._context.stores.nodes_named(node)
+        prepare = partial(
+            profile.run_pre_filter_plugins, state, pod, nodes, self._context.failures.left_out
+        )
         await self._limits.within_async(bind_time.plugins_left_s(), prepare)
         return state
 
@@ -320,9 +309,9 @@ class BindVerb:
 
     async def _assumed(self, profile: Profile, cycle: BindingCycle) -> Status:
         """Run the cycle, with the pod in the ledger from before Reserve until it is seen bound."""
-        if self._pods is None:
+        if self._cluster.pods is None:
             return await cycle.run()
-        store = self._pods.store
+        store = self._cluster.pods.store
         if profile.counts_pods:
             # kube-scheduler may ask about the next pod before it asks us to bind this one, so
             # filters may have let two pods onto room for one. Looking again and taking the room is
@@ -347,7 +336,9 @@ class BindVerb:
         # Pods of all profiles that count pods wait here, so a filter that hangs must not use up the
         # minutes that a bind has.
         left_s = cycle.time.plugins_left_s()
-        look_s = self._look_timeout_s if left_s is None else min(left_s, self._look_timeout_s)
+        look_s = self._context.settings.http_timeout_s
+        if left_s is not None:
+            look_s = min(left_s, look_s)
         return await self._limits.within_async(look_s, partial(self._fits, profile, cycle))
 
     def _fits(self, profile: Profile, cycle: BindingCycle) -> Status:
@@ -356,14 +347,13 @@ class BindVerb:
         kube-scheduler does not filter at bind, so nominated pods do not count here: two that are
         nominated to one node would refuse each other for ever. The first to come has the room.
         """
-        nodes = self._stores.nodes_named(cycle.node_name)
-        outcome = profile.filter_as_seen(CycleState(), cycle.pod, nodes, self._left_out)
+        nodes = self._context.stores.nodes_named(cycle.node_name)
+        outcome = profile.filter_as_seen(
+            CycleState(), cycle.pod, nodes, self._context.failures.left_out
+        )
         if outcome.kept.any():
             return Status.success()
         return next(rejection.status for rejection in outcome.rejections if rejection.nodes.any())
-
-    def _left_out(self, error: PluginError) -> None:
-        self._failures.note(error, "left out")
 
 
 def _this_task() -> asyncio.Task[Any]:

@@ -13,6 +13,7 @@ from kubextend.verbs.failures import Failures
 from kubextend.verbs.memory import Memory
 from kubextend.verbs.node_stores import Stores
 from kubextend.verbs.readiness import Readiness
+from kubextend.verbs.refilter import GoesOn, half_of
 from kubextend.verbs.unknown_schedulers import UnknownSchedulers
 
 __all__ = ["Context", "ExtenderSettings"]
@@ -71,6 +72,10 @@ class Context:
     def failures(self) -> Failures:
         """Told of every plugin that failed."""
         return Failures(self.metrics)
+
+    def half_time(self) -> GoesOn:
+        """Return what is True until half of kube-scheduler's timeout is over, from now on."""
+        return half_of(self.settings.http_timeout_s, self.memory.limits.clock)
 
     @cached_property
     def unknown_schedulers(self) -> UnknownSchedulers:

@@ -31,6 +31,10 @@ class Failures:
         self._metrics.plugin_failures(error.plugin, error.extension_point).inc()
         _LOGGER.error("%s: %s", consequence, error, exc_info=error, extra=error.facts)
 
+    def left_out(self, error: PluginError) -> None:
+        """Count and log a failure of a plugin that the verb goes on without."""
+        self.note(error, "left out")
+
 
 def sentence(error: PluginError) -> str:
     """Say which plugin failed, and no more: kube-scheduler asks again whenever the text varies."""

@@ -1,69 +1,90 @@
-"""A memory of pods between calls, bounded by number and by bytes.
+"""Values by the UID of a pod, within a bound of bytes.
 
-A request carries its whole pod, and anybody who may create pods chooses how large they are.
+Anybody who may create pods chooses how many they are, and how large each is.
 """
 
-from collections import OrderedDict
+from collections import Counter
 from collections.abc import Iterable
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from kubextend import core
 
 __all__ = ["KeptPods"]
 
-_K = TypeVar("_K")
-_V = TypeVar("_V")
-
-# Thousands of usual pods, or a dozen as large as etcd accepts.
-_MOST_BYTES: Final = 16 * 1024 * 1024
+# Thousands of usual pods.
+_MOST_BYTES: Final = 32 * 1024 * 1024
 
 
-class KeptPods(Generic[_K, _V]):
-    """The latest pods, in the order in which they came; not safe to use from many threads.
+class _OfPod(Protocol):
+    pod: core.Pod
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory of the value, with its pod."""
+
+
+_V = TypeVar("_V", bound=_OfPod)
+
+
+class KeptPods(Generic[_V]):
+    """Values in the order in which they came; not safe to use from many threads.
+
+    Beyond the bound, the namespace that holds the most bytes loses its oldest value: nobody's many
+    or large pods push out those of another namespace.
 
     Args:
-        limit: pods kept; beyond it the oldest is forgotten.
-        most_bytes: bound on the memory of all kept pods; beyond it the largest is forgotten, so
-            that nobody's large pods push others out.
+        most_bytes: bound on the memory of all values.
     """
 
-    def __init__(self, limit: int, most_bytes: int = _MOST_BYTES) -> None:
-        self._limit = limit
+    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
         self._most_bytes = most_bytes
-        self._kept: OrderedDict[_K, tuple[_V, int]] = OrderedDict()
+        self._kept: dict[str, _V] = {}
+        self._sizes: dict[str, tuple[str, int]] = {}
+        self._by_namespace: Counter[str] = Counter()
         self._bytes = 0
 
-    def put(self, key: _K, value: _V, pod: core.Pod) -> None:
-        """Keep a value that holds the pod as the latest, unless the pod is too large to be kept."""
-        self.pop(key)
-        size = pod.held_bytes
-        self._kept[key] = (value, size)
-        self._bytes += size
-        if len(self._kept) > self._limit:
-            self.pop(next(iter(self._kept)))
+    def put(self, value: _V) -> list[_V]:
+        """Keep the value as its pod's only and as the latest; return the values that had to go."""
+        self.pop(value.pod.uid)
+        self._kept[value.pod.uid] = value
+        self._count(value.pod.uid, value.pod.namespace, value.held_bytes)
+        gone = []
         while self._bytes > self._most_bytes:
-            self.pop(max(self._kept, key=self._size))
+            largest = max(self._by_namespace, key=self._by_namespace.__getitem__)
+            oldest = next(uid for uid in self._kept if self._sizes[uid][0] == largest)
+            gone.append(self._kept[oldest])
+            self.pop(oldest)
+        return gone
 
-    def get(self, key: _K) -> _V | None:
-        """Return the value under the key."""
-        found = self._kept.get(key)
-        return None if found is None else found[0]
+    def weigh(self, value: _V) -> None:
+        """Count the memory of a value that is kept and has changed; the value keeps its place."""
+        uid = value.pod.uid
+        if self._kept.get(uid) is value:
+            namespace, size = self._sizes[uid]
+            self._count(uid, namespace, value.held_bytes, instead_of=size)
 
-    def pop(self, key: _K) -> _V | None:
-        """Return the value under the key and forget it."""
-        found = self._kept.pop(key, None)
-        if found is None:
-            return None
-        self._bytes -= found[1]
-        return found[0]
+    def get(self, uid: str) -> _V | None:
+        """Return the value of a pod."""
+        return self._kept.get(uid)
+
+    def pop(self, uid: str) -> None:
+        """Forget the value of a pod, if there is one."""
+        if self._kept.pop(uid, None) is not None:
+            namespace, size = self._sizes[uid]
+            self._count(uid, namespace, 0, instead_of=size)
+            del self._sizes[uid]
 
     def values(self) -> Iterable[_V]:
-        """Return every kept value, oldest first."""
-        return (value for value, _ in self._kept.values())
+        """Return every value, oldest first."""
+        return self._kept.values()
 
     def __len__(self) -> int:
         """Return how many values are kept."""
         return len(self._kept)
 
-    def _size(self, key: _K) -> int:
-        return self._kept[key][1]
+    def _count(self, uid: str, namespace: str, size: int, instead_of: int = 0) -> None:
+        self._sizes[uid] = namespace, size
+        self._bytes += size - instead_of
+        self._by_namespace[namespace] += size - instead_of
+        if not self._by_namespace[namespace]:
+            del self._by_namespace[namespace]

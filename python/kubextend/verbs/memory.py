@@ -9,12 +9,9 @@ from kubextend import core
 from kubextend.framework.handle import ClusterPorts
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits, WaitingPods
-from kubextend.verbs.attempts import Attempts
-from kubextend.verbs.parked_pods import ParkedPods
-from kubextend.verbs.reasons import Reasons
 from kubextend.verbs.refilter import looking_again
-from kubextend.verbs.rejected_permits import RejectedPermits
 from kubextend.verbs.unknown_names import UnknownNames
+from kubextend.verbs.unplaced_pods import UnplacedPods
 
 __all__ = ["Memory"]
 
@@ -26,25 +23,18 @@ class Memory:
     Attributes:
         request_store: the nodes that full-mode requests brought.
         limits: the threads of the plugins, and their breakers.
-        attempts: where filter leaves the CycleState for prioritize and bind.
+        unplaced: the pods that are on no node yet. Plugins activate pods through it.
         unknown: since when node names are unknown.
-        parked: pods that were rejected on every node a moment ago.
-        reasons: keeps the reasons that kube-scheduler reads from changing all the time.
         waiting_pods: where pods are found while Permit holds them.
-        rejected_permits: pods that Permit rejected, and that are not tried again yet. Plugins
-            activate pods through it.
         clock: monotonic seconds, as fast as the clock of the event loop.
         pool: gives the memory of large answers; None: every answer is ``bytes``.
     """
 
     request_store: core.NodeStore
     limits: PluginLimits
-    attempts: Attempts
+    unplaced: UnplacedPods
     unknown: UnknownNames
-    parked: ParkedPods
-    reasons: Reasons
     waiting_pods: WaitingPods
-    rejected_permits: RejectedPermits
     clock: Callable[[], float]
     pool: core.BodyPool | None = None
 
@@ -74,13 +64,10 @@ class Memory:
         return cls(
             request_store=core.NodeStore(),
             limits=limits,
-            attempts=Attempts(),
-            unknown=UnknownNames(clock),
-            parked=ParkedPods(
+            unplaced=UnplacedPods(
                 cluster.activator, metrics=metrics, look_again=look_again, clock=clock
             ),
-            reasons=Reasons(clock),
+            unknown=UnknownNames(clock),
             waiting_pods=WaitingPods() if waiting_pods is None else waiting_pods,
-            rejected_permits=RejectedPermits(cluster.activator, clock=clock),
             clock=clock,
         )

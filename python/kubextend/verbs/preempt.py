@@ -16,7 +16,6 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.profile import Profile
 from kubextend.verbs.answer import NO_VICTIMS, Answer, Body
 from kubextend.verbs.context import Context
-from kubextend.verbs.refilter import half_of
 
 __all__ = ["PreemptVerb"]
 
@@ -38,26 +37,19 @@ class PreemptVerb:
     name: ClassVar[VerbName] = "preempt"
 
     def __init__(self, context: Context) -> None:
-        self._profiles = context.profiles
-        self._stores = context.stores
-        self._readiness = context.readiness
-        self._unknown_schedulers = context.unknown_schedulers
-        self._failures = context.failures
-        self._metrics = context.metrics
-        self._timeout_s = context.settings.http_timeout_s
-        self._clock = context.memory.limits.clock
+        self._context = context
 
     @property
     def in_python(self) -> bool:
         """Whether filtering runs Python code in any profile."""
-        return self._profiles.filter_in_python
+        return self._context.profiles.filter_in_python
 
     def read(self, body: Body) -> core.PreemptionArgs:
         """Read ExtenderPreemptionArgs.
 
         Raises: WireError: the body cannot be read.
         """
-        return self._stores.read_preemption_args(body)
+        return self._context.stores.read_preemption_args(body)
 
     def dispensable(self, args: core.PreemptionArgs) -> frozenset[str]:
         """Return no plugin: on any doubt nobody is evicted."""
@@ -73,18 +65,18 @@ class PreemptVerb:
         """Return an ExtenderPreemptionResult; an empty one, on failure, ends the preemption."""
         if args.pod is None:
             return NO_VICTIMS
-        self._metrics.nodes(self.name).observe(len(args.nodes))
-        profile = self._profiles.for_pod(args.pod)
+        self._context.metrics.nodes(self.name).observe(len(args.nodes))
+        profile = self._context.profiles.for_pod(args.pod)
         if profile is None or not profile.rejects:
-            return self._unknown_schedulers.passes(
+            return self._context.unknown_schedulers.passes(
                 args.pod, Answer(args.result(args.nodes.everything()))
             )
-        if self._readiness.why_not(self.name, profile):
+        if self._context.readiness.why_not(self.name, profile):
             return NO_VICTIMS
         try:
             passing = self._passing(profile, args, args.pod)
         except PluginError as error:
-            self._failures.note(error, "no preemption")
+            self._context.failures.note(error, "no preemption")
             return NO_VICTIMS
         return Answer(args.result(passing))
 
@@ -93,14 +85,14 @@ class PreemptVerb:
 
         Raises: PluginError: a filter failed.
         """
-        goes_on = half_of(self._timeout_s, self._clock)
+        goes_on = self._context.half_time()
         pods = profile.pods()
         passing, across_nodes = _judged(profile, args, pod, pods)
         if not across_nodes or len(args.nodes) < 2:  # noqa: PLR2004  a single candidate was judged alone
             return passing
+        read = self._context.stores.read_preemption_args
         return core.Mask(
-            goes_on()
-            and _judged(profile, self._stores.read_preemption_args(body), pod, pods)[0].any()
+            goes_on() and _judged(profile, read(body), pod, pods)[0].any()
             for body in _one_by_one(args)
         )
 

@@ -25,30 +25,24 @@ class PrioritizeVerb:
     name: ClassVar[VerbName] = "prioritize"
 
     def __init__(self, context: Context) -> None:
-        self._profiles = context.profiles
-        self._stores = context.stores
-        self._readiness = context.readiness
-        self._attempts = context.memory.attempts
-        self._unknown_schedulers = context.unknown_schedulers
-        self._failures = context.failures
-        self._metrics = context.metrics
-        self._scale = context.settings.score_scale
+        self._context = context
+        self._unplaced = context.memory.unplaced
 
     @property
     def in_python(self) -> bool:
         """Whether scoring runs Python code in any profile."""
-        return self._profiles.score_in_python
+        return self._context.profiles.score_in_python
 
     def read(self, body: Body) -> core.ExtenderArgs:
         """Read ExtenderArgs.
 
         Raises: WireError: the body cannot be read.
         """
-        return self._stores.read_args(body)
+        return self._context.stores.read_args(body)
 
     def dispensable(self, args: core.ExtenderArgs) -> frozenset[str]:
         """Return every plugin: the scores of the others still count."""
-        profile = self._profiles.for_pod(args.pod)
+        profile = self._context.profiles.for_pod(args.pod)
         return frozenset() if profile is None else profile.plugin_names
 
     def instead(self, why: str, args: core.ExtenderArgs | None = None) -> Answer:
@@ -60,18 +54,19 @@ class PrioritizeVerb:
         """Return a HostPriorityList; it has no field for an error, so that it is then empty."""
         if args.nodes is None or args.pod is None:
             return NO_SCORES
-        self._metrics.nodes(self.name).observe(len(args.nodes))
-        profile = self._profiles.for_pod(args.pod)
+        self._context.metrics.nodes(self.name).observe(len(args.nodes))
+        profile = self._context.profiles.for_pod(args.pod)
         if profile is None or not profile.score:
-            return self._unknown_schedulers.passes(args.pod, _NOTHING_TO_ADD)
-        if self._readiness.why_not(self.name, profile, names_mode=args.names_mode):
+            return self._context.unknown_schedulers.passes(args.pod, _NOTHING_TO_ADD)
+        if self._context.readiness.why_not(self.name, profile, names_mode=args.names_mode):
             return NO_SCORES
         state = self._state_for(profile, args.pod, args.nodes)
         left_out = self._pre_scored(profile, state, args.pod, args.nodes)
         scored, failed = self._scored(profile, left_out, state, args.pod, args.nodes)
         if not scored:
             return NO_SCORES if failed else _NOTHING_TO_ADD
-        return Answer(args.prioritize_result(core.weigh(scored, self._scale)))
+        scores = core.weigh(scored, self._context.settings.score_scale)
+        return Answer(args.prioritize_result(scores))
 
     def _pre_scored(
         self, profile: Profile, state: CycleState, pod: core.Pod, nodes: core.Nodes
@@ -83,7 +78,7 @@ class PrioritizeVerb:
             try:
                 profile.run_pre_score_plugin(plugin, state, pod, nodes)
             except PluginError as error:
-                self._failed(error)
+                self._context.failures.left_out(error)
                 failed.add(plugin.name)
         return frozenset(failed)
 
@@ -104,7 +99,7 @@ class PrioritizeVerb:
             try:
                 scores = profile.run_score_plugin(plugin, state, pod, nodes)
             except PluginError as error:
-                self._failed(error)
+                self._context.failures.left_out(error)
                 failed = True
             else:
                 scored.append((scores, weight))
@@ -116,15 +111,12 @@ class PrioritizeVerb:
         Where the profile has no filter, each call begins an attempt. Where the attempt is lost, as
         after a restart, PreFilter makes its state anew.
         """
-        attempt = self._attempts.find(pod.uid)
+        attempt = self._unplaced.find(pod.uid)
         if attempt is not None and profile.rejects:
             return attempt.state
-        state = self._attempts.begin(pod).state
+        state = self._unplaced.begin(pod).state
         try:
-            profile.run_pre_filter_plugins(state, pod, nodes, self._failed)
+            profile.run_pre_filter_plugins(state, pod, nodes, self._context.failures.left_out)
         except PluginError as error:
-            self._failed(error)
+            self._context.failures.left_out(error)
         return state
-
-    def _failed(self, error: PluginError) -> None:
-        self._failures.note(error, "left out")

@@ -5,9 +5,9 @@ from kubextend.verbs.bind import BindVerb
 from kubextend.verbs.context import Context
 from kubextend.verbs.deadline import Deadline
 from kubextend.verbs.filter import FilterVerb
-from kubextend.verbs.parked_pods import parked_before
 from kubextend.verbs.preempt import PreemptVerb
 from kubextend.verbs.prioritize import PrioritizeVerb
+from kubextend.verbs.unplaced_pods import unschedulable_before
 from kubextend.verbs.verb import Verb
 
 __all__ = ["Verbs"]
@@ -33,10 +33,7 @@ class Verbs:
         self.waiting_pods = memory.waiting_pods
         self.readiness = context.readiness
         self.pool = memory.pool
-        self._parked = memory.parked
-        self._reasons = memory.reasons
-        self._rejected_permits = memory.rejected_permits
-        self._activator = cluster.activator
+        self.unplaced = memory.unplaced
         self._pods = None if cluster.activator is None else cluster.pods
         self.filter = Deadline(FilterVerb(context), context)
         self.prioritize = Deadline(PrioritizeVerb(context), context)
@@ -61,21 +58,16 @@ class Verbs:
 
         Runs the filters of these pods, so gather events before you call.
         """
-        self._parked.nodes_changed()
+        self.unplaced.nodes_changed()
 
     def wake_due(self) -> None:
         """Activate pods whose time has come; call this about once a second, from a thread.
 
-        Runs filters. The pods are those
-        - that Permit rejected a while ago,
-        - whose reasons changed while kube-scheduler has the old ones,
-        - that were rejected for the reservations of a pod that is not bound after all,
-        - that were parked before this process knew any pod: once.
+        Runs filters. The pods are those of ``UnplacedPods.wake_due`` and, once, those that were
+        unschedulable before this process knew any pod.
         """
-        self._parked.look_if_expected()
-        pods = [*self._rejected_permits.due(), *self._reasons.due(), *self._parked_before()]
-        if pods and self._activator is not None:
-            self._activator.activate(pods)
+        self.unplaced.wake_due()
+        self.unplaced.activate(self._unschedulable_before())
 
     def node_deleted(self, name: str) -> None:
         """Stop the binds to a deleted node; any thread may call, never blocks."""
@@ -89,9 +81,9 @@ class Verbs:
         """Stop binds to nodes that a whole list no longer shows; any thread, never blocks."""
         self.bind.nodes_listed()
 
-    def _parked_before(self) -> list[core.Pod]:
-        """Return pods that were parked before this process, once, as soon as readiness permits."""
+    def _unschedulable_before(self) -> list[core.Pod]:
+        """Return the pods of an earlier process, once, as soon as readiness permits."""
         if self._pods is None or any(why() for why in self.readiness.conditions.values()):
             return []
         pods, self._pods = self._pods, None
-        return parked_before(pods, self.profiles)
+        return unschedulable_before(pods, self.profiles)

@@ -9,7 +9,7 @@ from cluster_world import Clock, Held, unlabelled
 from scripted_api import Request, ScriptedApi, lost_request, refusing
 
 from kubextend.cluster import EventRecorder, list_set_aside
-from kubextend.cluster.outbox import OutboxStats
+from kubextend.cluster.write_queue import WriteStats
 from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def test_many_pods_are_told_within_the_rate_and_nobody_waits_for_it(
     recorder = EventRecorder(cluster, rate=20, burst=10, clock=clock)
     for number in range(40):
         waiting(recorder, f"pod-{number}", "A")
-    assert recorder.stats == OutboxStats()
+    assert recorder.stats == WriteStats()
     held.go_on.set()
     for sent in (10, 20, 30):
         eventually(lambda sent=sent: recorder.stats.sent == sent)

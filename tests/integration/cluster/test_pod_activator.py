@@ -10,7 +10,7 @@ from cluster_world import Clock, Held, unlabelled
 from scripted_api import Request, ScriptedApi, lost_request, refusing
 
 from kubextend.cluster import Activator
-from kubextend.cluster.outbox import OutboxStats
+from kubextend.cluster.write_queue import WriteStats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -212,7 +212,7 @@ def test_a_slow_api_never_makes_the_caller_wait(
     api.put_pod("web", "uid-web")
     for _ in range(100):
         activator.activate(parked("web", "other"))
-    assert activator.stats == OutboxStats()
+    assert activator.stats == WriteStats()
     held.go_on.set()
     eventually(lambda: (activator.stats.sent, activator.stats.gone) == (1, 1))
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
@@ -296,10 +297,7 @@ def test_messages_say_pods(
     assert said.endswith("(0 kept)")
 
 
-def test_a_pod_that_permit_holds_and_no_list_shows_is_sent_back(
-    api: ScriptedApi, kubeconfig: Path
-) -> None:
-    del api
+def app_with_gangs(kubeconfig: Path) -> app.App:
     gang = {"enabled": [{"name": "Coscheduling"}]}
     tree = {
         "apiVersion": "kubextend.dev/v1alpha1",
@@ -307,7 +305,35 @@ def test_a_pod_that_permit_holds_and_no_list_shows_is_sent_back(
         "cluster": {"kubeconfig": str(kubeconfig)},
         "profiles": [{"plugins": {"preFilter": gang, "permit": gang, "reserve": gang}}],
     }
-    built = app.build(config.parse(tree, known=IN_TREE))
+    return app.build(config.parse(tree, known=IN_TREE))
+
+
+def test_a_pod_that_is_deleted_or_bound_is_not_remembered(
+    api: ScriptedApi, kubeconfig: Path
+) -> None:
+    built = app_with_gangs(kubeconfig)
+    unplaced = built.verbs.unplaced
+    for name in ("stays", "goes", "bound"):
+        api.put_pod(name, f"uid-{name}")
+        pod = core.read_args(json.dumps({"Pod": api.pods[name], "NodeNames": []}).encode()).pod
+        assert pod is not None
+        unplaced.begin(pod)
+    built.follow()
+    try:
+        until(lambda: api.counts["watch"] == 2)
+        api.delete_pod("goes")
+        api.bind_pod("bound")
+        until(lambda: len(unplaced) == 1)
+    finally:
+        built.stop()
+    assert unplaced.find("uid-stays") is not None
+
+
+def test_a_pod_that_permit_holds_and_no_list_shows_is_sent_back(
+    api: ScriptedApi, kubeconfig: Path
+) -> None:
+    del api
+    built = app_with_gangs(kubeconfig)
     metadata = b'{"name":"p","namespace":"default","uid":"u"}'
     pod = core.read_args(b'{"Pod":{"metadata":' + metadata + b'},"NodeNames":[]}').pod
     assert pod is not None

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from kubextend.cluster.activator import patch
-from kubextend.cluster.outbox import TokenBucket
+from kubextend.cluster.write_queue import TokenBucket
 
 
 def test_a_bucket_gives_its_burst_at_once_and_then_its_rate() -> None:

@@ -16,9 +16,10 @@ import pytest
 from kubextend import core
 from kubextend.cluster.activator import BURST, POD_INTERVAL_S, RATE
 from kubextend.cluster.api_call import Call
-from kubextend.cluster.outbox import Letter, Letters, TokenBucket
+from kubextend.cluster.write_queue import TokenBucket, WaitingWrites, Write
 from kubextend.framework.status import Status
-from kubextend.verbs.rejected_permits import RejectedPermits
+from kubextend.metrics import Metrics
+from kubextend.verbs.unplaced_pods import UnplacedPods
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,8 +49,8 @@ class World:
 
     def __post_init__(self) -> None:
         bucket = TokenBucket(RATE, BURST, self.clock)
-        self.letters = Letters(bucket, POD_INTERVAL_S, self.clock)
-        self.rejected = RejectedPermits(self, clock=self.clock)
+        self.writes = WaitingWrites(bucket, POD_INTERVAL_S, self.clock)
+        self.unplaced = UnplacedPods(self, metrics=Metrics(), clock=self.clock)
         self.pods: dict[str, core.Pod] = {}
 
     def clock(self) -> float:
@@ -57,23 +58,23 @@ class World:
 
     def activate(self, pods: Iterable[core.Pod]) -> None:
         for each in pods:
-            self.letters.put(Letter.about(each, each.uid, lambda: Call("PATCH", "", 1.0)))
+            self.writes.put(Write.about(each, each.uid, lambda: Call("PATCH", "", 1.0)))
 
     def reject(self, each: core.Pod) -> None:
         self.pods[each.uid] = each
-        self.rejected.remember(each, REJECTED)
+        self.unplaced.reject_permit(each, REJECTED)
 
     def step(self, second: bool) -> None:
         self.now_s += STEP_S
         if second:
-            self.activate(self.rejected.due())
-        while isinstance(letter := self.letters.take(), Letter):
-            self.line.append(letter.key)
+            self.unplaced.wake_due()
+        while isinstance(write := self.writes.take(), Write):
+            self.line.append(write.key)
         if self.line:
             uid = self.line.popleft()
             self.tried.append((self.now_s, uid))
             if uid in self.pods:
-                self.rejected.remember(self.pods[uid], REJECTED)
+                self.unplaced.reject_permit(self.pods[uid], REJECTED)
 
 
 # With 200 tenants each may have a pod tried in ten seconds.

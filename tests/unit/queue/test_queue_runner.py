@@ -11,7 +11,7 @@ from queue_world import Clock, Queue, pod, released
 
 from kubextend import core
 from kubextend.queue import QueueRunner, State
-from kubextend.queue import runner as runner_module
+from kubextend.queue import queue_runner as runner_module
 from kubextend.queue import scheduling_queue as queue_module
 
 PATIENCE_S = 30.0

@@ -36,8 +36,8 @@ class NeedsLabel:
         return None if value == "ssd" else Status.unschedulable("node is busy")
 
 
-class Letters:
-    name = "Letters"
+class WaitingWrites:
+    name = "WaitingWrites"
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
         return [ord(name[0]) - ord("a") for name in nodes.names]
@@ -108,19 +108,19 @@ def test_arguments_are_read_as_a_configuration_is_read() -> None:
     assert testing.run_filter(NeedsLabel(Args(key="disk")), pod, NODES).kept == ("a",)
     with pytest.raises(ValidationError):
         testing.run_filter(NeedsLabel, pod, NODES, args={"kee": "zone"})
-    with pytest.raises(ValueError, match="Letters takes no arguments"):
-        testing.run_score(Letters, pod, NODES, args={"key": "zone"})
+    with pytest.raises(ValueError, match="WaitingWrites takes no arguments"):
+        testing.run_score(WaitingWrites, pod, NODES, args={"key": "zone"})
     with pytest.raises(ValueError, match="NeedsLabel is made already"):
         testing.run_filter(NeedsLabel(Args()), pod, NODES, args={"key": "zone"})
 
 
 def test_scores_are_those_of_the_plugin_unscaled_after_normalize_score() -> None:
-    scores = testing.run_score(Letters, testing.make_pod(), ["a", "b", "d"])
+    scores = testing.run_score(WaitingWrites, testing.make_pod(), ["a", "b", "d"])
     assert scores == {"a": 0, "b": 33, "d": 100}
 
 
 def test_prioritize_answers_the_points_that_kube_scheduler_gets() -> None:
-    runner = testing.Runner(Letters, nodes=["a", "b"], weights={"Letters": 3})
+    runner = testing.Runner(WaitingWrites, nodes=["a", "b"], weights={"WaitingWrites": 3})
     assert runner.prioritize(testing.make_pod()) == {"a": 0, "b": 30}
 
 
@@ -147,7 +147,7 @@ def test_a_plugin_that_fails_raises_with_its_cause(
     assert isinstance(caught.value.__cause__, cause)
 
 
-@pytest.mark.parametrize("plugin", [Letters, Fails])
+@pytest.mark.parametrize("plugin", [WaitingWrites, Fails])
 def test_a_call_leaves_nothing_at_the_log(plugin: type) -> None:
     logger = logging.getLogger("kubextend")
     before = list(logger.handlers)

@@ -5,13 +5,12 @@ import json
 from typing import Any
 
 import pytest
-from verb_world import Binder, Watched, full_request, names_request, node, pod
+from verb_world import Binder, Watched, full_request, names_request, node, pod, unplaced_pods
 
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
 from kubextend.profile import BindingPlugins, FilterOutcome, Profile, Profiles
 from kubextend.verbs import Verbs
-from kubextend.verbs.attempts import Attempts
 from make_verbs import make_verbs
 
 
@@ -22,7 +21,7 @@ def pod_named(name: str) -> core.Pod:
 
 
 def test_an_older_request_that_fails_leaves_the_newer_attempt_alone() -> None:
-    attempts, asked = Attempts(), pod_named("p")
+    attempts, asked = unplaced_pods(), pod_named("p")
     older, newer = attempts.begin(asked), attempts.begin(asked)
     attempts.drop(older)
     assert attempts.find(asked.uid) is newer
@@ -31,7 +30,7 @@ def test_an_older_request_that_fails_leaves_the_newer_attempt_alone() -> None:
 
 
 def test_the_attempts_kept_are_bounded_and_the_one_begun_first_goes() -> None:
-    attempts = Attempts(limit=2)
+    attempts = unplaced_pods(room_for=2)
     pods = {name: pod_named(name) for name in ("first", "second", "third")}
     for name in ("first", "second", "first", "third"):
         attempts.begin(pods[name])
@@ -39,22 +38,24 @@ def test_the_attempts_kept_are_bounded_and_the_one_begun_first_goes() -> None:
 
 
 def test_a_bind_takes_the_attempt_with_it() -> None:
-    attempts, asked = Attempts(), pod_named("p")
+    attempts, asked = unplaced_pods(), pod_named("p")
     begun = attempts.begin(asked)
     assert attempts.take(asked.uid) is begun
     assert attempts.take(asked.uid) is None
 
 
 def test_the_pods_whose_nominated_node_was_rejected_are_bounded() -> None:
-    attempts = Attempts(limit=2)
+    attempts = unplaced_pods(room_for=2)
     nodes = core.read_args(names_request(["n"])).nodes
     asked = {}
     for name in ("first", "second", "third"):
         shown = pod(name) | {"status": {"nominatedNodeName": "n"}}
         asked[name] = core.read_args(names_request([], shown)).pod
         attempts.drop(attempts.begin(asked[name], nodes))
-    again = [name for name in asked if attempts.begin(asked[name], nodes).nominated_alone]
-    assert again == ["first"]
+    again = [
+        attempts.begin(asked[name], nodes).nominated_alone for name in ("second", "third", "first")
+    ]
+    assert again == [False, False, True]
 
 
 class Points:

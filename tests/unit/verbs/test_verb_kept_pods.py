@@ -1,6 +1,8 @@
-"""What is remembered of pods has an end in number and in bytes."""
+"""What is remembered of pods has an end in bytes, and nobody pushes out what is another's."""
 
 import random
+from collections import Counter
+from dataclasses import dataclass
 
 import pytest
 from verb_world import names_request, pod
@@ -11,44 +13,88 @@ from kubextend.verbs.kept_pods import KeptPods
 MOST_BYTES = 20_000
 
 
-def pod_of(name: str, length: int) -> core.Pod:
-    made = pod(name)
-    made["metadata"]["annotations"] = {"a": "x" * length}
-    found = core.read_args(names_request([], made)).pod
+@dataclass
+class Kept:
+    pod: core.Pod
+    held_bytes: int
+
+
+def of(name: str, held_bytes: int, namespace: str = "ml") -> Kept:
+    found = core.read_args(names_request([], pod(name, namespace=namespace))).pod
     assert found is not None
-    return found
+    return Kept(found, held_bytes)
 
 
-def test_a_large_pod_goes_before_small_ones_that_came_first() -> None:
-    kept: KeptPods[str, str] = KeptPods(100, MOST_BYTES)
-    for name, length in [("a", 100), ("b", 12_000), ("c", 100), ("d", 7_000), ("e", 8_000)]:
-        kept.put(name, name, pod_of(name, length))
-    assert list(kept.values()) == ["a", "c", "d", "e"]
+def names(kept: KeptPods[Kept]) -> list[str]:
+    return [each.pod.name for each in kept.values()]
 
 
-def test_a_pod_that_is_larger_than_all_may_be_is_not_kept_and_pushes_nobody_out() -> None:
-    kept: KeptPods[str, str] = KeptPods(100, MOST_BYTES)
-    for name, length in [("a", 100), ("b", 9_000), ("huge", 50_000)]:
-        kept.put(name, name, pod_of(name, length))
-    assert list(kept.values()) == ["a", "b"]
-    assert kept.get("huge") is None
+@pytest.mark.parametrize(("number", "held_bytes"), [(500, 100), (5, 9_000)])
+def test_a_namespace_of_many_or_large_pods_pushes_out_its_own_oldest_alone(
+    number: int, held_bytes: int
+) -> None:
+    kept: KeptPods[Kept] = KeptPods(MOST_BYTES)
+    kept.put(of("mine", 2_000))
+    for each in range(number):
+        kept.put(of(f"p{each}", held_bytes, "another"))
+    fit = (MOST_BYTES - 2_000) // held_bytes
+    assert names(kept) == ["mine", *(f"p{each}" for each in range(number - fit, number))]
+
+
+def test_what_is_larger_than_all_may_be_is_not_kept() -> None:
+    kept: KeptPods[Kept] = KeptPods(MOST_BYTES)
+    kept.put(of("mine", 9_000))
+    gone = kept.put(of("huge", 50_000, "another"))
+    assert [each.pod.name for each in gone] == ["huge"]
+    assert names(kept) == ["mine"]
+
+
+def test_what_shrinks_gives_room_and_keeps_its_place() -> None:
+    kept: KeptPods[Kept] = KeptPods(MOST_BYTES)
+    first = of("first", 15_000)
+    kept.put(first)
+    first.held_bytes = 1_000
+    kept.weigh(first)
+    kept.put(of("second", 19_000))
+    kept.put(of("third", 1_000))
+    assert names(kept) == ["second", "third"]
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_it_keeps_what_a_plain_list_would(seed: int) -> None:
     chance = random.Random(seed)
-    kept: KeptPods[int, int] = KeptPods(8, MOST_BYTES)
-    model: list[tuple[int, int]] = []
-    for _ in range(200):
-        key = chance.randrange(15)
-        model = [each for each in model if each[0] != key]
-        if chance.random() < 0.3:
-            kept.pop(key)
+    kept: KeptPods[Kept] = KeptPods(MOST_BYTES)
+    model: list[Kept] = []
+    pods = [of(f"p{number}", 0, f"ns{number % 3}").pod for number in range(15)]
+    for _ in range(300):
+        asked = chance.choice(pods)
+        what = chance.random()
+        size = chance.choice([10, 2_000, 9_000, 30_000])
+        if what < 0.2:
+            kept.pop(asked.uid)
+            model = [each for each in model if each.pod is not asked]
+        elif what < 0.4:
+            for each in model:
+                if each.pod is asked:
+                    # What is kept may shrink, and never grows.
+                    each.held_bytes = min(size, each.held_bytes)
+                    kept.weigh(each)
         else:
-            asked = pod_of(f"p-{key:02}", chance.choice([10, 2_000, 9_000, 30_000]))
-            kept.put(key, key, asked)
-            model = [*model, (key, asked.held_bytes)][-8:]
-            while sum(size for _, size in model) > MOST_BYTES:
-                model.remove(max(model, key=lambda each: each[1]))
-        assert list(kept.values()) == [key for key, _ in model]
+            value = Kept(asked, size)
+            gone = kept.put(value)
+            model = [*(each for each in model if each.pod is not asked), value]
+            expected = []
+            while sum(each.held_bytes for each in model) > MOST_BYTES:
+                sums: Counter[str] = Counter()
+                for each in model:
+                    sums[each.pod.namespace] += each.held_bytes
+                heaviest = max(sums.values())
+                oldest = {each.pod.namespace: each for each in reversed(model)}
+                # Of namespaces that hold equally much, either may lose.
+                may_go = [each for name, each in oldest.items() if sums[name] == heaviest]
+                assert gone[len(expected)] in may_go
+                expected.append(gone[len(expected)])
+                model.remove(expected[-1])
+            assert gone == expected
+        assert list(kept.values()) == model
         assert len(kept) == len(model)

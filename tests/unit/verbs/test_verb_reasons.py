@@ -9,14 +9,28 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from verb_world import RDMA, Activator, Clock, Needs, Watched, names_request, node, pod, verbs_of
+from verb_world import (
+    RDMA,
+    Activator,
+    Clock,
+    Needs,
+    Watched,
+    names_request,
+    node,
+    pod,
+    unplaced_pods,
+    verbs_of,
+)
 
 from kubextend import core
 from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
-from kubextend.verbs.reasons import Entry, Reasons, entries_of
+from kubextend.profile import FilterOutcome, Profile
+from kubextend.verbs.reasons import Entry, entries_of
+from kubextend.verbs.refilter import Verdict
+from kubextend.verbs.unplaced_pods import Attempt
 
 HALVES = (True, False)
 
@@ -33,6 +47,49 @@ def entries(texts: Sequence[str], unresolvable: bool = True) -> list[Entry]:
         (core.Mask([each == text for each in texts]), text, unresolvable)
         for text in dict.fromkeys(texts)
     ]
+
+
+Look = Callable[[], Sequence[Entry] | None]
+NODES = [f"n{number}" for number in range(30)]
+STORE = Watched().listing(*map(node, NODES)).store
+
+
+class Reasons:
+    """What kube-scheduler is told of the reasons of pods that fit nowhere.
+
+    Args:
+        clock: moved by the test.
+        room_for: how many pods there is room for.
+    """
+
+    def __init__(self, clock: Clock, room_for: int = 100) -> None:
+        self.activator = Activator()
+        self.unplaced = unplaced_pods(
+            self.activator, look_again=self._look_again, clock=clock, room_for=room_for
+        )
+        self._looks: dict[str, Look] = {}
+
+    def steady(self, of: core.Pod, entries: list[Entry], look: Look | None = None) -> list[Entry]:
+        """Return what is told where filters rejected all nodes; a look finds the truth later."""
+        self._looks[of.uid] = look or (lambda: entries)
+        rows = sum(mask.count() for mask, _, _ in entries)
+        nodes = core.read_args(names_request(NODES[:rows]), watched=STORE).nodes
+        assert nodes is not None
+        attempt = Attempt(of, CycleState())
+        changes = None if look is None else self.unplaced.changes
+        return self.unplaced.reject(attempt, Profile("s"), nodes, entries, changes)
+
+    def due(self) -> list[str]:
+        """Return the pods that kube-scheduler is made to ask about."""
+        self.activator.woken.clear()
+        self.unplaced.wake_due()
+        return self.activator.woken
+
+    def _look_again(self, _profile: Profile, of: core.Pod, nodes: core.Nodes) -> Verdict:
+        found = self._looks[of.uid]()
+        rejections = [Rejection(rows, Status.unresolvable(text)) for rows, text, _ in found or ()]
+        kept = nodes.everything() if found is None else nodes.nothing()
+        return kept, FilterOutcome(kept, rejections)
 
 
 def told(answer: Sequence[Entry]) -> str:
@@ -103,10 +160,10 @@ def test_each_pod_is_told_its_own_reasons_and_one_without_a_uid_the_truth() -> N
 
 
 def test_the_pods_remembered_are_bounded_and_the_one_asked_about_least_recently_goes() -> None:
-    reasons = Reasons(Clock(), limit=2)
+    reasons = Reasons(Clock(), room_for=2)
     for name in ("first", "second", "first", "third"):
         reasons.steady(pod_named(name), entries("a"))
-    assert len(reasons) == 2
+    assert len(reasons.unplaced) == 2
     assert told(reasons.steady(pod_named("first"), entries("b"))) == "a"
     assert told(reasons.steady(pod_named("second"), entries("b"))) == "b"
 
@@ -155,9 +212,6 @@ def test_most_nodes_keep_their_own_reason_while_an_old_answer_is_repeated() -> N
     assert {text: nodes.indices() for nodes, text, _ in answer} == {"a": [0, 3], "b": [1, 2]}
 
 
-Look = Callable[[], Sequence[Entry] | None]
-
-
 def raising() -> None:
     name = "X"
     raise PluginError(name, "Filter", "why")
@@ -190,7 +244,7 @@ def test_who_has_to_be_asked_about_again(shows: str, truth: str, look: Look, ask
     clock.now_s += 39
     assert reasons.due() == []
     clock.now_s += 1
-    assert [due.name for due in reasons.due()] == (["p"] if asks else [])
+    assert reasons.due() == (["p"] if asks else [])
     assert reasons.due() == []
 
 
@@ -206,6 +260,20 @@ def test_a_pod_that_was_asked_about_during_the_second_look_need_not_be_asked_abo
     reasons.steady(asked, entries("b"), look)
     clock.now_s += 40
     assert reasons.due() == []
+
+
+def test_a_pod_that_passed_or_went_during_the_second_look_need_not_be_asked_about() -> None:
+    for end in ("passed", "forget"):
+        clock = Clock()
+        reasons, asked = Reasons(clock), pod_named("p")
+
+        def look(end: str = end, reasons: Reasons = reasons, asked: core.Pod = asked) -> None:
+            getattr(reasons.unplaced, end)(asked.uid)
+
+        reasons.steady(asked, entries("a"), look)
+        reasons.steady(asked, entries("b"), look)
+        clock.now_s += 40
+        assert reasons.due() == []
 
 
 def test_what_varied_and_then_stays_is_seen_by_a_later_look() -> None:
@@ -231,19 +299,19 @@ def test_a_pod_that_fits_by_now_is_not_looked_at_again() -> None:
     reasons, asked = Reasons(clock), pod_named("p")
     for truth in "ab":
         reasons.steady(asked, entries(truth), raising)
-    reasons.passed(asked.uid)
+    reasons.unplaced.passed(asked.uid)
     clock.now_s += 60
     assert reasons.due() == []
 
 
 def test_the_pods_looked_at_again_are_bounded() -> None:
     clock = Clock()
-    reasons = Reasons(clock, changed_limit=2)
+    reasons = Reasons(clock, room_for=2)
     for name in ("first", "second", "third"):
         for truth in "ab":
             reasons.steady(pod_named(name), entries(truth), lambda: entries("b"))
     clock.now_s += 40
-    assert [due.name for due in reasons.due()] == ["second", "third"]
+    assert reasons.due() == ["second", "third"]
 
 
 @dataclass

@@ -12,6 +12,7 @@ from kubextend.framework.status import Status
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
 from kubextend.verbs import Verbs
+from kubextend.verbs.unplaced_pods import UnplacedPods
 from make_verbs import make_verbs
 
 RDMA = {"rdma": "true"}
@@ -200,6 +201,14 @@ def verbs_of(
     joined.setdefault("request_store", core.NodeStore())
     joined.setdefault("metrics", Metrics())
     return make_verbs(Profiles.of([profile]), **joined)
+
+
+def unplaced_pods(activator: Activator | None = None, **parts: Any) -> UnplacedPods:
+    """An empty memory of pods; ``room_for`` says of how many small ones it has room."""
+    if (room_for := parts.pop("room_for", None)) is not None:
+        # 4 KiB of a record, and about a quarter of that for the pod.
+        parts["most_bytes"] = room_for * 5500
+    return UnplacedPods(activator, metrics=Metrics(), **parts)
 
 
 async def in_time(verbs: Verbs, name: str, body: bytes, arrived_s: float) -> bytes:

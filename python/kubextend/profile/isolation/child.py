@@ -44,7 +44,7 @@ __all__ = ["main"]
 
 _LOGGER = logging.getLogger(__name__)
 
-# The parent keeps as many attempts.
+# The parent keeps about as many attempts; PreFilter makes a lost state anew.
 _MOST_STATES: Final = 4096
 
 

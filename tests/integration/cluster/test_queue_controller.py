@@ -18,14 +18,14 @@ from kubextend.cluster import ungater as ungater_module
 from kubextend.plugins import IN_TREE
 from kubextend.profile.waiting_pods import WaitingPod
 from kubextend.queue import State
-from kubextend.queue import runner as runner_module
+from kubextend.queue import queue_runner as runner_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from kubextend.config import ExtenderConfiguration
-    from kubextend.queue_side import QueueSide
+    from kubextend.queue_controller import QueueController
 
 GATE = "kubextend.dev/queue"
 
@@ -381,7 +381,7 @@ def test_how_long_a_pod_waited_counts_from_its_creation(
     assert waited_s >= hour_s
 
 
-def joined(kubeconfig: Path) -> tuple[app.App, QueueSide]:
+def joined(kubeconfig: Path) -> tuple[app.App, QueueController]:
     """An app and its queue, not started yet."""
     built = app.build(configured(kubeconfig))
     assert built._queue is not None

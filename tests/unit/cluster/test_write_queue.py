@@ -1,4 +1,4 @@
-"""Which calls of an outbox are made, and in which order, on a clock that the test turns."""
+"""Which calls of a queue of writes are made, and in which order, on a clock that the test turns."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from kubextend.cluster import UnreachableError
-from kubextend.cluster import outbox as outbox_module
+from kubextend.cluster import UnreachableError, write_queue
 from kubextend.cluster.api_call import Call
-from kubextend.cluster.outbox import Letter, Letters, Outbox, TokenBucket
+from kubextend.cluster.write_queue import TokenBucket, WaitingWrites, Write, WriteQueue
 
 if TYPE_CHECKING:
     import logging
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 PATIENCE_S = 30.0
 
 
-class Noting(Letters):
-    """Letters that note each look which found no call to make, while nobody can put another."""
+class Noting(WaitingWrites):
+    """Notes each look that found no call to make, while nobody can put another."""
 
     def __init__(
         self,
@@ -37,21 +36,21 @@ class Noting(Letters):
         super().__init__(bucket, interval_s, clock)
         self._found = found
 
-    def take(self) -> Letter | float | None:
+    def take(self) -> Write | float | None:
         found = super().take()
-        if not isinstance(found, Letter):
+        if not isinstance(found, Write):
             self._found.put(found)
         return found
 
 
 class World:
-    """An outbox, the API that it sends to, and the time.
+    """A queue of writes, the API that it sends to, and the time.
 
     Attributes:
         now_s: the time.
         made: the calls that were made.
         does: what happens in the next call of a name.
-        found: grows whenever the outbox finds no call that it may make now.
+        found: grows whenever the queue of writes finds no call that it may make now.
     """
 
     def __init__(self, interval_s: float, rate: float = 1000.0, burst: int = 1000) -> None:
@@ -60,10 +59,10 @@ class World:
         self.does: dict[str, Callable[[], object]] = {}
         self.answered = threading.Condition()
         self.found: SimpleQueue[float | None] = SimpleQueue()
-        self.outbox = Outbox(
+        self.queue = WriteQueue(
             cast("Cluster", self),
             Noting(TokenBucket(rate, burst, self.clock), interval_s, self.clock, self.found),
-            name="outbox",
+            name="writes",
             trouble="nothing is sent",
         )
 
@@ -76,10 +75,10 @@ class World:
         return b"{}"
 
     def put(self, key: str, name: str = "") -> None:
-        self.outbox.put(letter(key, "ns", name))
+        self.queue.put(write(key, "ns", name))
 
     def until_found(self, kind: type) -> None:
-        """The outbox looked, and found that it has to pause, or that nothing waits."""
+        """The queue looked, and found that it has to pause, or that nothing waits."""
         while not isinstance(self.found.get(timeout=PATIENCE_S), kind):
             pass
 
@@ -93,23 +92,23 @@ class World:
     def send(self, *keys: str) -> None:
         """Each is sent before the next one is put."""
         for key in keys:
-            sent = self.outbox.stats.sent
+            sent = self.queue.stats.sent
             self.put(key)
             deadline = time.monotonic() + PATIENCE_S
-            while key not in self.made or self.outbox.stats.sent == sent:
+            while key not in self.made or self.queue.stats.sent == sent:
                 assert time.monotonic() < deadline, "did not come to hold in time"
                 time.sleep(0.002)
 
 
-def letter(key: str, namespace: str, name: str = "") -> Letter:
-    return Letter(key, lambda: Call("PATCH", name or key, 1.0), namespace, key, 0)
+def write(key: str, namespace: str, name: str = "") -> Write:
+    return Write(key, lambda: Call("PATCH", name or key, 1.0), namespace, key, 0)
 
 
 @pytest.fixture
 def world() -> Iterator[World]:
     made = World(interval_s=1.0)
     yield made
-    made.outbox.stop()
+    made.queue.stop()
 
 
 def test_a_call_that_failed_is_not_made_again_beside_a_newer_one_of_its_key(world: World) -> None:
@@ -129,7 +128,7 @@ def test_a_call_that_failed_is_not_made_again_beside_a_newer_one_of_its_key(worl
 def test_the_interval_of_a_key_is_kept_to_when_others_are_forgotten(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox_module, "MAX_WAITING", 2)
+    monkeypatch.setattr(write_queue, "MAX_WAITING", 2)
     world.send("a", "b", "c")
     world.now_s += 0.5
     world.send("d")
@@ -142,29 +141,29 @@ def test_the_interval_of_a_key_is_kept_to_when_others_are_forgotten(
     # Nobody asks any more when these were sent.
     world.now_s += 10
     world.send("g")
-    assert world.outbox._letters._sent_at.keys() == {"g"}
+    assert world.queue._writes._sent_at.keys() == {"g"}
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
-    """What the outbox logged, and no thread of an earlier test."""
-    return [record for record in caplog.records if record.name == outbox_module.log.name]
+    """What the queue of writes logged, and no thread of an earlier test."""
+    return [record for record in caplog.records if record.name == write_queue.log.name]
 
 
-def test_who_fills_the_outbox_keeps_nobody_out_and_the_log_names_what_is_dropped(
+def test_who_fills_the_queue_of_writes_keeps_nobody_out_and_the_log_names_what_is_dropped(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(outbox_module, "MAX_WAITING", 3)
+    monkeypatch.setattr(write_queue, "MAX_WAITING", 3)
     go = threading.Event()
     world.does["first"] = go.wait
     world.put("first")
     world.until_made(1)
     for number in range(5):
-        world.outbox.put(letter(f"greedy-{number}", "greedy"))
-    world.outbox.put(letter("neighbour", "neighbours"))
+        world.queue.put(write(f"greedy-{number}", "greedy"))
+    world.queue.put(write("neighbour", "neighbours"))
     go.set()
     world.until_made(4)
     assert world.made == ["first", "neighbour", "greedy-0", "greedy-1"]
-    assert world.outbox.stats.dropped == 3
+    assert world.queue.stats.dropped == 3
     assert [record.getMessage() for record in said(caplog)] == [
         "nothing is sent: 3 calls wait already; the first one dropped is about pod greedy/greedy-3"
     ]
@@ -173,7 +172,7 @@ def test_who_fills_the_outbox_keeps_nobody_out_and_the_log_names_what_is_dropped
 def test_the_log_says_that_calls_are_dropped_once_until_none_waits(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(outbox_module, "MAX_WAITING", 2)
+    monkeypatch.setattr(write_queue, "MAX_WAITING", 2)
     world = World(1.0, rate=20.0, burst=1)
     try:
         for made, drops in ((0, 1), (3, 3)):
@@ -187,7 +186,7 @@ def test_the_log_says_that_calls_are_dropped_once_until_none_waits(
             # Two wait for the rate, and a further one is dropped with nothing more said of it.
             world.until_found(float)
             world.put(f"{made}-further")
-            assert world.outbox.stats.dropped == drops + 1
+            assert world.queue.stats.dropped == drops + 1
             assert len(said(caplog)) == (drops + 1) // 2
             for more in (2, 3):
                 world.now_s += 1
@@ -195,7 +194,7 @@ def test_the_log_says_that_calls_are_dropped_once_until_none_waits(
             world.until_found(NoneType)
             world.now_s += 1
     finally:
-        world.outbox.stop()
+        world.queue.stop()
 
 
 class Clock:
@@ -208,28 +207,28 @@ class Clock:
         return self.now_s
 
 
-def full_of_two(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Letters:
-    """Letters of which two may wait."""
-    monkeypatch.setattr(outbox_module, "MAX_WAITING", 2)
-    return Letters(TokenBucket(1000.0, 1000, clock), 1.0, clock)
+def full_of_two(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> WaitingWrites:
+    """WaitingWrites of which two may wait."""
+    monkeypatch.setattr(write_queue, "MAX_WAITING", 2)
+    return WaitingWrites(TokenBucket(1000.0, 1000, clock), 1.0, clock)
 
 
-def taken(letters: Letters) -> list[str]:
+def taken(writes: WaitingWrites) -> list[str]:
     """The keys of all calls that are due."""
     keys = []
-    while isinstance(found := letters.take(), Letter):
+    while isinstance(found := writes.take(), Write):
         keys.append(found.key)
     return keys
 
 
 def test_a_call_that_was_dropped_may_be_put_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    letters = full_of_two(monkeypatch, Clock())
-    dropped = [letters.put(letter(key, "ns")) for key in ("a", "b", "c")]
+    writes = full_of_two(monkeypatch, Clock())
+    dropped = [writes.put(write(key, "ns")) for key in ("a", "b", "c")]
     assert [each and each.key for each in dropped] == [None, None, "c"]
-    assert taken(letters) == ["a", "b"]
-    assert letters.put(letter("c", "ns")) is None
-    assert letters.put(letter("d", "ns")) is None
-    assert taken(letters) == ["c", "d"]
+    assert taken(writes) == ["a", "b"]
+    assert writes.put(write("c", "ns")) is None
+    assert writes.put(write("d", "ns")) is None
+    assert taken(writes) == ["c", "d"]
 
 
 @pytest.mark.parametrize("pauses_s", [(5.0, 6.0, 7.0), (7.0, 6.0, 5.0), (6.0, 5.0, 7.0)])
@@ -237,10 +236,10 @@ def test_where_no_call_is_due_one_that_pauses_is_dropped_and_not_the_next(
     monkeypatch: pytest.MonkeyPatch, pauses_s: tuple[float, ...]
 ) -> None:
     clock = Clock()
-    letters = full_of_two(monkeypatch, clock)
-    dropped = [letters.put(letter(f"{each}", "ns"), each) for each in pauses_s][-1]
+    writes = full_of_two(monkeypatch, clock)
+    dropped = [writes.put(write(f"{each}", "ns"), each) for each in pauses_s][-1]
     assert dropped is not None
     clock.now_s += max(pauses_s)
-    left = taken(letters)
+    left = taken(writes)
     assert left[0] == f"{min(pauses_s)}"
     assert sorted([*left, dropped.key]) == sorted(f"{each}" for each in pauses_s)

@@ -1,4 +1,4 @@
-"""Joins the scheduling queue: a configuration with its plugins, and a cluster.
+"""The controller of the scheduling queue: joins a configuration, its plugins and a cluster.
 
 ``app`` runs the queue beside the verbs; the command shows the queue without running it.
 """
@@ -29,7 +29,7 @@ from kubextend.queue import (
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
 
-__all__ = ["QueueSide", "lease_name", "queue_entries", "scheduling_queue"]
+__all__ = ["QueueController", "lease_name", "queue_entries", "scheduling_queue"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ def queue_entries(
 
 
 @dataclass(frozen=True, slots=True)
-class QueueSide:
+class QueueController:
     """Everything that runs the queue.
 
     Attributes:
@@ -126,7 +126,7 @@ class QueueSide:
         api: "Cluster",
         metrics: Metrics,
         events: cluster.EventRecorder,
-    ) -> "QueueSide":
+    ) -> "QueueController":
         """Make and join the parts without starting them; makes no call yet."""
 
         def told(pod: core.Pod, fate: cluster.Fate, why: str) -> None:

@@ -15,17 +15,18 @@ from verb_world import (
     names_request,
     node,
     pod,
+    unplaced_pods,
     verbs_of,
     watch_event,
 )
 
 from kubextend import core
+from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
-from kubextend.metrics import Metrics
 from kubextend.profile import Profile
-from kubextend.verbs.parked_pods import ParkedPods
 from kubextend.verbs.refilter import Verdict, filter_anew
+from kubextend.verbs.unplaced_pods import Attempt, UnplacedPods
 
 
 def nodes_of(watched: Watched, *names: str) -> tuple[core.Pod, core.Nodes]:
@@ -33,6 +34,18 @@ def nodes_of(watched: Watched, *names: str) -> tuple[core.Pod, core.Nodes]:
     assert args.pod is not None
     assert args.nodes is not None
     return args.pod, args.nodes
+
+
+def reject(
+    unplaced: UnplacedPods,
+    profile: Profile,
+    asked: core.Pod,
+    nodes: core.Nodes,
+    changes: int | None = None,
+) -> None:
+    """The filters of the profile rejected the pod on these nodes."""
+    changes = unplaced.changes if changes is None else changes
+    unplaced.reject(Attempt(asked, CycleState()), profile, nodes, [], changes)
 
 
 def test_a_pod_is_forgotten_after_ten_seconds() -> None:
@@ -95,48 +108,81 @@ def test_a_full_mode_rejection_is_not_remembered() -> None:
 def test_a_change_between_lookup_and_rejection_is_not_lost() -> None:
     activator = Activator()
     watched = Watched().listing(node("n"))
-    parked = ParkedPods(activator, metrics=Metrics())
-    changes = parked.changes
+    unplaced = unplaced_pods(activator)
+    changes = unplaced.changes
     waiting, nodes = nodes_of(watched, "n")
     watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
-    parked.nodes_changed()
-    parked.remember(Profile("default-scheduler", filter=[Needs()]), waiting, nodes, changes)
+    unplaced.nodes_changed()
+    reject(unplaced, Profile("default-scheduler", filter=[Needs()]), waiting, nodes, changes)
     assert activator.woken == ["pod"]
-    assert len(parked) == 0
+    assert not unplaced._rejected
 
 
 def test_a_pod_of_which_a_filter_that_fails_can_say_nothing_is_asked_about_again() -> None:
     activator = Activator()
     watched = Watched().listing(node("n"))
-    parked = ParkedPods(activator, metrics=Metrics())
+    unplaced = unplaced_pods(activator)
     waiting, nodes = nodes_of(watched, "n")
-    parked.remember(Profile("default-scheduler", filter=[Breaks()]), waiting, nodes, 0)
-    parked.nodes_changed()
+    reject(unplaced, Profile("default-scheduler", filter=[Breaks()]), waiting, nodes)
+    unplaced.nodes_changed()
     assert activator.woken == ["pod"]
-    assert len(parked) == 0
+    assert not unplaced._rejected
 
 
 def test_the_pods_remembered_are_bounded_and_the_oldest_goes_first() -> None:
     activator = Activator()
     watched = Watched().listing(node("n"))
-    parked = ParkedPods(activator, metrics=Metrics(), limit=2)
+    unplaced = unplaced_pods(activator, room_for=2)
     profile = Profile("default-scheduler", filter=[Needs()])
     for name in ("first", "second", "third"):
         args = core.read_args(names_request(["n"], pod(name)), watched=watched.store)
         assert args.pod is not None
         assert args.nodes is not None
-        parked.remember(profile, args.pod, args.nodes, 0)
+        reject(unplaced, profile, args.pod, args.nodes, 0)
     watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
-    parked.nodes_changed()
+    unplaced.nodes_changed()
     assert activator.woken == ["second", "third"]
+
+
+def test_the_nodes_of_a_rejection_take_room_as_long_as_it_is_remembered() -> None:
+    clock, activator = Clock(), Activator()
+    unplaced = unplaced_pods(activator, clock=clock, room_for=4)
+    profile = Profile("default-scheduler", filter=[Needs()])
+
+    def rejected_on_many(name: str) -> None:
+        args = core.read_args(names_request([f"n{n}" for n in range(2500)], pod(name)))
+        assert args.pod is not None
+        assert args.nodes is not None
+        reject(unplaced, profile, args.pod, args.nodes)
+
+    for name in ("first", "second"):
+        rejected_on_many(name)
+    assert len(unplaced) == 1
+    clock.now_s += 11
+    unplaced.wake_due()
+    rejected_on_many("third")
+    assert len(unplaced) == 2
+
+
+def test_a_pod_nobody_asked_about_for_an_hour_is_forgotten() -> None:
+    clock = Clock()
+    unplaced = unplaced_pods(clock=clock)
+    for name, ages_s, left in (("early", 3500, 1), ("late", 200, 1), ("none", 3601, 0)):
+        asked = core.read_args(names_request([], pod(name))).pod
+        assert asked is not None
+        if name != "none":
+            unplaced.begin(asked)
+        clock.now_s += ages_s
+        unplaced.wake_due()
+        assert len(unplaced) == left
 
 
 def test_without_an_activator_nothing_is_remembered() -> None:
     watched = Watched().listing(node("n"))
-    parked = ParkedPods(None, metrics=Metrics())
+    unplaced = unplaced_pods()
     waiting, nodes = nodes_of(watched, "n")
-    parked.remember(Profile("default-scheduler", filter=[Needs()]), waiting, nodes, 0)
-    assert len(parked) == 0
+    reject(unplaced, Profile("default-scheduler", filter=[Needs()]), waiting, nodes, 0)
+    assert not unplaced._rejected
 
 
 def test_a_pod_is_woken_once_however_many_threads_see_the_change() -> None:
@@ -156,17 +202,17 @@ def test_a_pod_is_woken_once_however_many_threads_see_the_change() -> None:
 def test_a_filter_that_fails_and_may_be_ignored_neither_wakes_a_pod_nor_keeps_it_parked() -> None:
     activator = Activator()
     watched = Watched().listing(node("n"))
-    parked = ParkedPods(activator, metrics=Metrics())
+    unplaced = unplaced_pods(activator)
     waiting, nodes = nodes_of(watched, "n")
     profile = Profile(
         "default-scheduler", filter=[Breaks(), Needs()], ignored=frozenset({"Breaks"})
     )
-    parked.remember(profile, waiting, nodes, 0)
-    parked.nodes_changed()
+    reject(unplaced, profile, waiting, nodes)
+    unplaced.nodes_changed()
     # Left out, it can say nothing; the other one rejects.
     assert activator.woken == []
     watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
-    parked.nodes_changed()
+    unplaced.nodes_changed()
     assert activator.woken == ["pod"]
 
 
@@ -197,16 +243,16 @@ def test_a_rejection_that_came_while_an_older_one_was_judged_stays_remembered() 
     def look_again(*judged: Any) -> Verdict:
         if len(looks) == 0:
             looks.append("older")
-            parked.remember(profile, waiting, failing, parked.changes)
+            reject(unplaced, profile, waiting, failing, unplaced.changes)
         return filter_anew(*judged)
 
     looks: list[str] = []
-    parked = ParkedPods(activator, metrics=Metrics(), look_again=look_again)
-    parked.remember(profile, waiting, passing, 0)
-    parked.nodes_changed()
+    unplaced = unplaced_pods(activator, look_again=look_again)
+    reject(unplaced, profile, waiting, passing)
+    unplaced.nodes_changed()
     assert activator.woken == []
     watched.store.apply(watch_event("MODIFIED", node("m", RDMA)))
-    parked.nodes_changed()
+    unplaced.nodes_changed()
     assert activator.woken == ["pod"]
 
 
@@ -216,16 +262,16 @@ def test_what_is_expected_while_filters_look_leads_to_another_look() -> None:
     def look_again(*judged: Any) -> Verdict:
         looks.append(1)
         if len(looks) == 1:
-            parked.expect_change()
+            unplaced.expect_change()
         return filter_anew(*judged)
 
     watched = Watched().listing(node("n"))
-    parked = ParkedPods(Activator(), metrics=Metrics(), look_again=look_again)
+    unplaced = unplaced_pods(Activator(), look_again=look_again)
     waiting, nodes = nodes_of(watched, "n")
-    parked.remember(Profile("default-scheduler", filter=[Needs()]), waiting, nodes, 0)
-    parked.expect_change()
+    reject(unplaced, Profile("default-scheduler", filter=[Needs()]), waiting, nodes, 0)
+    unplaced.expect_change()
     for _ in range(3):
-        parked.look_if_expected()
+        unplaced.wake_due()
     assert len(looks) == 2
 
 
@@ -251,25 +297,25 @@ class Crowd:
         self.clock, self.activator = Clock(), Activator()
         self.plugin = Slow(self.clock)
         watched = Watched().listing(node("n"))
-        self.parked = ParkedPods(self.activator, metrics=Metrics(), clock=self.clock)
+        self.unplaced = unplaced_pods(self.activator, clock=self.clock)
         profile = Profile("default-scheduler", filter=[self.plugin])
         self.names = [f"p{number}" for number in range(10)]
         for name in self.names:
             args = core.read_args(names_request(["n"], pod(name)), watched=watched.store)
             assert args.pod is not None
             assert args.nodes is not None
-            self.parked.remember(profile, args.pod, args.nodes, 0)
+            reject(self.unplaced, profile, args.pod, args.nodes, 0)
 
 
 def test_after_a_change_pods_are_looked_at_in_turn_for_a_fifth_of_each_second() -> None:
     crowd = Crowd()
-    crowd.parked.nodes_changed()
+    crowd.unplaced.nodes_changed()
     assert crowd.plugin.asked == crowd.names[:4]
     for seen in (8, 10, 10):
         crowd.clock.now_s += 1
-        crowd.parked.look_if_expected()
+        crowd.unplaced.wake_due()
         assert crowd.plugin.asked == crowd.names[:seen]
-    crowd.parked.nodes_changed()
+    crowd.unplaced.nodes_changed()
     assert crowd.plugin.asked == crowd.names + crowd.names[:4]
 
 
@@ -277,9 +323,9 @@ def test_changes_one_after_the_other_keep_no_pod_from_its_turn_and_take_no_more_
     crowd = Crowd()
     for _ in range(3):
         for _ in range(20):
-            crowd.parked.nodes_changed()
+            crowd.unplaced.nodes_changed()
         crowd.clock.now_s += 1
-        crowd.parked.look_if_expected()
+        crowd.unplaced.wake_due()
     turns = [crowd.plugin.asked.count(name) for name in crowd.names]
     assert sum(turns) == 16
     assert set(turns) == {1, 2}
@@ -287,13 +333,13 @@ def test_changes_one_after_the_other_keep_no_pod_from_its_turn_and_take_no_more_
 
 def test_a_pod_whose_turn_has_not_come_when_it_is_forgotten_is_woken() -> None:
     crowd = Crowd()
-    crowd.parked.nodes_changed()
+    crowd.unplaced.nodes_changed()
     crowd.clock.now_s += 11
-    crowd.parked.look_if_expected()
+    crowd.unplaced.wake_due()
     assert crowd.activator.woken == crowd.names[4:]
-    assert len(crowd.parked) == 0
-    crowd.parked.nodes_changed()
-    crowd.parked.look_if_expected()
+    assert not crowd.unplaced._rejected
+    crowd.unplaced.nodes_changed()
+    crowd.unplaced.wake_due()
     assert crowd.plugin.asked == crowd.names[:4]
     assert crowd.activator.woken == crowd.names[4:]
 
@@ -307,7 +353,7 @@ def test_pods_that_are_rejected_right_before_a_change_while_filters_look_have_th
         args = core.read_args(names_request(["n"], pod(name)), watched=watched.store)
         assert args.pod is not None
         assert args.nodes is not None
-        parked.remember(profile, args.pod, args.nodes, parked.changes)
+        reject(unplaced, profile, args.pod, args.nodes, unplaced.changes)
 
     def slow() -> None:
         clock.now_s += 0.3
@@ -318,7 +364,7 @@ def test_pods_that_are_rejected_right_before_a_change_while_filters_look_have_th
         remember("late")
         watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
         # The reflector's thread: pods are behind already, so it notes the change and goes on.
-        parked.nodes_changed()
+        unplaced.nodes_changed()
 
     def look_again(*judged: Any) -> Verdict:
         if meanwhile:
@@ -326,20 +372,20 @@ def test_pods_that_are_rejected_right_before_a_change_while_filters_look_have_th
         return filter_anew(*judged)
 
     meanwhile = [slow, overtaken]
-    parked = ParkedPods(activator, metrics=Metrics(), look_again=look_again, clock=clock)
+    unplaced = unplaced_pods(activator, look_again=look_again, clock=clock)
     remember("first")
     remember("second")
-    parked.nodes_changed()
+    unplaced.nodes_changed()
     for _ in range(2):
         clock.now_s += 1
-        parked.look_if_expected()
+        unplaced.wake_due()
     assert sorted(activator.woken) == ["first", "late", "second"]
-    assert len(parked) == 0
+    assert not unplaced._rejected
 
 
 def test_pods_are_forgotten_in_time_though_no_node_changes() -> None:
     crowd = Crowd()
     crowd.clock.now_s += 11
-    crowd.parked.look_if_expected()
-    assert len(crowd.parked) == 0
+    crowd.unplaced.wake_due()
+    assert not crowd.unplaced._rejected
     assert crowd.activator.woken == crowd.plugin.asked == []

@@ -30,7 +30,7 @@ INVALID = 422
 
 
 @dataclass(slots=True)
-class OutboxStats:
+class WriteStats:
     """Counts since the start, for metrics.
 
     Attributes:
@@ -47,12 +47,12 @@ class OutboxStats:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class Write:
     """A call that waits to be sent.
 
     Attributes:
         key: tells calls apart.
-        write: makes the call when its time has come, anew for each attempt.
+        make: makes the call when its time has come, anew for each attempt.
         namespace: namespace of the pod that the call is about.
         pod_name: name of that pod.
         group: equal for pods with equal labels, such as those of a gang or of a controller.
@@ -60,16 +60,16 @@ class Letter:
     """
 
     key: str
-    write: Callable[[], Call]
+    make: Callable[[], Call]
     namespace: str
     pod_name: str
     group: int
     attempt: int = 1
 
     @classmethod
-    def about(cls, pod: Pod, key: str, write: Callable[[], Call]) -> Letter:
+    def about(cls, pod: Pod, key: str, make: Callable[[], Call]) -> Write:
         """Make a call about a pod, without keeping the pod, whose size its creator chooses."""
-        return cls(key, write, pod.namespace, pod.name, _group_of(pod))
+        return cls(key, make, pod.namespace, pod.name, _group_of(pod))
 
 
 def _group_of(pod: Pod) -> int:
@@ -101,7 +101,7 @@ class TokenBucket:
         return 0.0
 
 
-class Letters:
+class WaitingWrites:
     """Decides which call is sent next, and when; one call for each key. Not safe for threads.
 
     Calls whose time has come take turns by the namespace and the group of their pods: no pod waits
@@ -118,25 +118,25 @@ class Letters:
         self._interval_s = interval_s
         self._clock = clock
         self._keys: set[str] = set()
-        self._ready = Turns[Letter]()
-        self._later: list[tuple[float, int, Letter]] = []
+        self._ready = Turns[Write]()
+        self._later: list[tuple[float, int, Write]] = []
         self._sent_at: dict[str, float] = {}
         self._order = count()
 
-    def put(self, letter: Letter, pause_s: float = 0.0) -> Letter | None:
+    def put(self, write: Write, pause_s: float = 0.0) -> Write | None:
         """Queue a call, to be sent after the pause.
 
         Where a call with the same key waits already, the new call is ignored.
 
         Returns: the call that is dropped where too many wait: one of the namespace with the most.
         """
-        if letter.key in self._keys:
+        if write.key in self._keys:
             return None
-        self._keys.add(letter.key)
+        self._keys.add(write.key)
         now = self._clock()
-        sent_at = self._sent_at.get(letter.key, float("-inf"))
+        sent_at = self._sent_at.get(write.key, float("-inf"))
         due_at = max(now + pause_s, sent_at + self._interval_s)
-        heapq.heappush(self._later, (due_at, next(self._order), letter))
+        heapq.heappush(self._later, (due_at, next(self._order), write))
         self._line_up(now)
         if len(self._keys) <= MAX_WAITING:
             return None
@@ -144,7 +144,7 @@ class Letters:
         self._keys.discard(dropped.key)
         return dropped
 
-    def take(self) -> Letter | float | None:
+    def take(self) -> Write | float | None:
         """Return the call to send now, or the seconds until there may be one; None: none waits."""
         now = self._clock()
         self._line_up(now)
@@ -153,23 +153,23 @@ class Letters:
         wait_s = self._bucket.take()
         return wait_s or self._taken(now)
 
-    def _taken(self, now: float) -> Letter:
-        letter = self._ready.take()
-        self._keys.discard(letter.key)
+    def _taken(self, now: float) -> Write:
+        write = self._ready.take()
+        self._keys.discard(write.key)
         if len(self._sent_at) > MAX_WAITING:
             recent = now - self._interval_s
             self._sent_at = {key: at for key, at in self._sent_at.items() if at > recent}
-        self._sent_at[letter.key] = now
-        return letter
+        self._sent_at[write.key] = now
+        return write
 
     def _line_up(self, now: float) -> None:
         """Give calls whose time has come their turn."""
         while self._later and self._later[0][0] <= now:
-            letter = heapq.heappop(self._later)[2]
-            self._ready.put(letter.namespace, letter.group, letter)
+            write = heapq.heappop(self._later)[2]
+            self._ready.put(write.namespace, write.group, write)
 
 
-class Outbox:
+class WriteQueue:
     """Sends calls from one thread of its own, which begins with the first call.
 
     Args:
@@ -177,24 +177,24 @@ class Outbox:
         name: the name of the thread.
         trouble: what failing calls mean; logged once until a call succeeds, and for dropped calls
             once until no call waits.
-        letters: the waiting calls; the outbox alone uses them.
+        writes: the waiting calls; the queue of writes alone uses them.
     """
 
-    def __init__(self, cluster: Cluster, letters: Letters, *, name: str, trouble: str) -> None:
-        self.stats = OutboxStats()
+    def __init__(self, cluster: Cluster, writes: WaitingWrites, *, name: str, trouble: str) -> None:
+        self.stats = WriteStats()
         self._cluster = cluster
         self._trouble = trouble
         self._changed = threading.Condition()
-        self._letters = letters
+        self._writes = writes
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._stopped = False
         self._failing = False
         self._full = False
 
-    def put(self, letter: Letter) -> None:
+    def put(self, write: Write) -> None:
         """Send the call soon; where one with its key already waits, send that one. Never waits."""
         with self._changed:
-            self._put(letter)
+            self._put(write)
             if not (self._stopped or self._thread.is_alive()):
                 self._thread.start()
             self._changed.notify()
@@ -207,8 +207,8 @@ class Outbox:
         if self._thread.is_alive():
             self._thread.join(JOIN_S)
 
-    def _put(self, letter: Letter, pause_s: float = 0.0) -> None:
-        dropped = self._letters.put(letter, pause_s)
+    def _put(self, write: Write, pause_s: float = 0.0) -> None:
+        dropped = self._writes.put(write, pause_s)
         if dropped is None:
             return
         self.stats.dropped += 1
@@ -223,11 +223,11 @@ class Outbox:
             )
 
     def _run(self) -> None:
-        while (letter := self._next()) is not None:
+        while (write := self._next()) is not None:
             try:
-                self._cluster.request(letter.write())
+                self._cluster.request(write.make())
             except (RefusedError, UnreachableError) as error:
-                self._failed(letter, error)
+                self._failed(write, error)
             except Exception:
                 self.stats.failed += 1
                 log.exception("%s: unexpected failure", self._trouble)
@@ -235,18 +235,18 @@ class Outbox:
                 self.stats.sent += 1
                 self._failing = False
 
-    def _next(self) -> Letter | None:
+    def _next(self) -> Write | None:
         """Return the next call whose time has come, within the rate; None once stopped."""
         with self._changed:
             while not self._stopped:
-                found = self._letters.take()
-                if isinstance(found, Letter):
+                found = self._writes.take()
+                if isinstance(found, Write):
                     return found
                 self._full = self._full and found is not None
                 self._changed.wait(found)
         return None
 
-    def _failed(self, letter: Letter, error: RefusedError | UnreachableError) -> None:
+    def _failed(self, write: Write, error: RefusedError | UnreachableError) -> None:
         if _gone(error):
             self.stats.gone += 1
             return
@@ -254,13 +254,13 @@ class Outbox:
             self._failing = True
             log.warning("%s: %s", self._trouble, error)
         again = isinstance(error, UnreachableError) or error.passes
-        if not again or letter.attempt >= ATTEMPTS:
+        if not again or write.attempt >= ATTEMPTS:
             self.stats.failed += 1
             return
         asked_s = error.retry_after_s if isinstance(error, RefusedError) else None
-        pause_s = max(asked_s or 0.0, 2.0 ** (letter.attempt - 1))
+        pause_s = max(asked_s or 0.0, 2.0 ** (write.attempt - 1))
         with self._changed:
-            self._put(replace(letter, attempt=letter.attempt + 1), pause_s)
+            self._put(replace(write, attempt=write.attempt + 1), pause_s)
 
 
 def _gone(error: ClusterError) -> bool:

@@ -7,13 +7,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from verb_world import Activator, Binder, Clock, Watched, full_request, names_request, node, pod
+from verb_world import (
+    Activator,
+    Binder,
+    Clock,
+    Watched,
+    full_request,
+    names_request,
+    node,
+    pod,
+    unplaced_pods,
+)
 
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.status import Status
 from kubextend.profile import BindingPlugins, Profile, Profiles
-from kubextend.verbs.rejected_permits import RejectedPermits
 from make_verbs import make_verbs
 
 CLOSED = "the door is closed"
@@ -47,7 +56,7 @@ class World:
     binder: Binder = field(default_factory=Binder)
 
     def __post_init__(self) -> None:
-        self.rejected = RejectedPermits(self.activator, clock=self.clock)
+        self.unplaced = unplaced_pods(self.activator, clock=self.clock)
         profile = Profile(
             "default-scheduler",
             pre_filter=[],
@@ -58,7 +67,7 @@ class World:
             watched=Watched().listing(node("n"), node("m")),
             binder=self.binder,
             activator=self.activator,
-            rejected_permits=self.rejected,
+            unplaced=self.unplaced,
             clock=self.clock,
         )
 
@@ -78,7 +87,7 @@ class World:
         return found
 
     def remember(self) -> None:
-        self.rejected.remember(self.pod(), self.door.permits)
+        self.unplaced.reject_permit(self.pod(), self.door.permits)
 
 
 def test_the_next_filter_call_says_what_permit_said_of_every_node() -> None:
@@ -121,14 +130,14 @@ def test_another_pod_is_not_rejected_with_it() -> None:
 
 # (what ends it, how, whether the pod is woken)
 ENDS: list[tuple[str, Callable[[World], object], list[str]]] = [
-    ("the plugin activates the pod", lambda world: world.rejected.activate([world.pod()]), ["pod"]),
+    ("the plugin activates the pod", lambda world: world.unplaced.activate([world.pod()]), ["pod"]),
     (
         "the plugin activates what a generator yields",
-        lambda world: world.rejected.activate(each for each in [world.pod()]),
+        lambda world: world.unplaced.activate(each for each in [world.pod()]),
         ["pod"],
     ),
     ("it is over", lambda world: _after(world, 10), ["pod"]),
-    ("the pod is gone", lambda world: world.rejected.forget("uid-of-pod"), []),
+    ("the pod is gone", lambda world: world.unplaced.forget("uid-of-pod"), []),
 ]
 
 
@@ -168,14 +177,14 @@ def test_a_rejection_that_comes_again_lasts_twice_as_long_up_to_five_minutes() -
 
 
 def test_the_rejections_remembered_are_bounded_and_the_first_goes() -> None:
-    rejected = RejectedPermits(limit=2)
+    rejected = unplaced_pods(room_for=2)
     for name in ("first", "second", "third"):
         asked = core.read_args(names_request([], pod(name))).pod
         assert asked is not None
-        rejected.remember(asked, Status.unschedulable(CLOSED))
+        rejected.reject_permit(asked, Status.unschedulable(CLOSED))
     assert len(rejected) == 2
-    assert rejected.find("uid-of-first") is None
-    assert rejected.find("uid-of-third") == Status.unschedulable(CLOSED)
+    assert rejected.why_not_tried("uid-of-first") is None
+    assert rejected.why_not_tried("uid-of-third") == Status.unschedulable(CLOSED)
 
 
 # (how the binding cycle ends, the plugin, whether the next filter call rejects)
@@ -194,25 +203,42 @@ def test_of_a_binding_cycle_only_a_rejection_by_permit_is_remembered(
 ) -> None:
     world = World(door)
     # filter begins the attempt that tells bind which pod it is.
-    attempt = world.verbs.filter._verb._attempts.begin(world.pod())
+    attempt = world.unplaced.begin(world.pod())
     assert attempt.pod.uid == "uid-of-pod"
     assert bool(world.bind()) is (how != "the pod is bound")
     assert (world.filter()["NodeNames"] == []) is rejects
 
 
+def test_rejections_of_large_pods_take_no_room_from_other_namespaces() -> None:
+    rejected = unplaced_pods(room_for=20)
+    small = core.read_args(names_request([], pod("small", namespace="other"))).pod
+    assert small is not None
+    rejected.reject_permit(small, Status.unschedulable(CLOSED))
+    for number in range(20):
+        asked = pod(f"large-{number}")
+        asked["metadata"]["annotations"] = {"a": "x" * 30_000}
+        large = core.read_args(names_request([], asked)).pod
+        assert large is not None
+        rejected.reject_permit(large, Status.unschedulable(CLOSED))
+    assert len(rejected) == 4
+    assert rejected.why_not_tried("uid-of-small") is not None
+
+
 def test_a_bound_pod_is_forgotten() -> None:
     world = World(Door(permits=Status.success()))
     world.remember()
-    world.verbs.filter._verb._attempts.begin(world.pod())
+    world.unplaced.begin(world.pod())
     assert world.bind() == ""
-    assert len(world.rejected) == 0
+    assert len(world.unplaced) == 0
 
 
 def test_one_that_is_forgotten_for_another_is_woken_as_its_time_is_never_over() -> None:
-    rejected = RejectedPermits(limit=1)
+    activator = Activator()
+    rejected = unplaced_pods(activator, room_for=1)
     for name in ("parked", "next"):
         asked = core.read_args(names_request([], of=pod(name))).pod
         assert asked is not None
-        rejected.remember(asked, Status.unschedulable(CLOSED))
-    assert [each.name for each in rejected.due()] == ["parked"]
-    assert rejected.due() == []
+        rejected.reject_permit(asked, Status.unschedulable(CLOSED))
+    for _ in range(2):
+        rejected.wake_due()
+        assert activator.woken == ["parked"]

@@ -1,0 +1,477 @@
+"""What kubextend remembers of each pod that is on no node yet: one record a pod.
+
+A record begins with the first call about its pod. It ends when the pod is bound or deleted, when
+nobody has asked about the pod for an hour, or when the records take too much memory. It holds:
+
+- The last attempt with its CycleState: filter begins it, prioritize and bind read it. A request
+  names a pod and no attempt.
+- A rejection by filters on every node, for ten seconds. kube-scheduler reacts to a node event
+  within milliseconds and may ask before our own watch has the event. The filters then reject the
+  pod on stale labels, and no further event makes kube-scheduler try the pod again. kubextend
+  activates a pod that a later change would let pass. kubextend also activates a pod when its
+  filters fail: kube-scheduler retries an Error by itself, but not an unschedulable pod.
+- The reasons that kube-scheduler was told.
+- A rejection by Permit. bind can answer it with an Error only, and kube-scheduler retries an Error
+  after a few seconds, again and again. The pod's next filter call therefore rejects every node with
+  Permit's reason, and the pod becomes unschedulable. The plugin may activate the pod; kubextend
+  activates the pod after a while in any case, since not every plugin does.
+
+After a restart, or where different replicas answer bind and filter, kube-scheduler simply tries a
+pod again.
+"""
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from kubextend import core
+from kubextend.errors import PluginError
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import Activator, PodSource
+from kubextend.framework.status import Status
+from kubextend.metrics import Metrics
+from kubextend.profile import Profile, Profiles
+from kubextend.verbs.kept_pods import KeptPods
+from kubextend.verbs.reasons import Entry, Reasons, entries_of
+from kubextend.verbs.refilter import LookAgain, filter_anew
+
+__all__ = ["Attempt", "UnplacedPods", "unschedulable_before"]
+
+_LOGGER = logging.getLogger(__name__)
+
+# The objects of a record, and the state that plugins write, about.
+_RECORD_BYTES: Final = 4096
+# A rejection keeps the rows of its nodes.
+_NODE_BYTES: Final = 4
+# No wait between filter and bind is longer.
+_IDLE_S: Final = 3600.0
+
+_REJECTION_S: Final = 10.0
+# Filters that run for unschedulable pods delay the verbs. A pod that is not looked at within this
+# time has its turn a second later.
+_LOOK_S: Final = 0.2
+
+_PERMIT_HOLD_S: Final = 10.0
+_LONGEST_PERMIT_HOLD_S: Final = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One scheduling attempt of a pod.
+
+    Attributes:
+        pod: the pod as the filter request brought it.
+        state: what the plugins of the attempt tell each other.
+        nominated_alone: whether kube-scheduler asks about the nominated node alone; if that node is
+            rejected, kube-scheduler asks about all nodes in the same cycle.
+    """
+
+    pod: core.Pod
+    state: CycleState
+    nominated_alone: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Rejection:
+    """A rejection by filters on every node, and up to which change of the nodes it holds."""
+
+    profile: Profile
+    pod: core.Pod
+    nodes: core.Nodes
+    at_s: float
+    looked_s: float
+    seen: int
+
+    def entries_now(self, look_again: LookAgain) -> list[Entry] | None:
+        """Return the current entries; None where some node passes.
+
+        Raises PluginError: a filter failed; TimeoutError: the filters took too long.
+        """
+        latest = self.nodes.latest()
+        passing, outcome = look_again(self.profile, self.pod, latest)
+        return None if passing.any() else entries_of(~latest.known, outcome.rejections)
+
+
+@dataclass(slots=True, eq=False)
+class _Record:
+    """What is remembered of one pod.
+
+    Attributes:
+        pod: the pod as the last call brought it.
+        asked_s: when that was.
+        attempt: the last attempt, unless it left no node, failed, or is being bound.
+        left_nominated: the nominated node, if the last attempt was about that node alone and left
+            no node.
+        rejection: the last rejection by filters.
+        reasons: what kube-scheduler was told of rejections.
+        untold: the rejection whose reasons kube-scheduler was not told.
+        permit: why Permit rejected the pod, while that holds.
+        permit_hold_s: how long the last rejection by Permit holds.
+        permit_until_s: when that time is over.
+    """
+
+    pod: core.Pod
+    asked_s: float
+    attempt: Attempt | None = None
+    left_nominated: str = ""
+    rejection: _Rejection | None = None
+    reasons: Reasons = field(default_factory=Reasons)
+    untold: _Rejection | None = None
+    permit: Status | None = None
+    permit_hold_s: float = 0.0
+    permit_until_s: float = -math.inf
+
+    @property
+    def held_bytes(self) -> int:
+        rejections = [each for each in (self.rejection, self.untold) if each is not None]
+        nodes = sum(len(rejection.nodes) for rejection in rejections)
+        return _RECORD_BYTES + self.pod.held_bytes + _NODE_BYTES * nodes
+
+
+class UnplacedPods:
+    """The records of all pods, and what activates the pods; safe to use from many threads.
+
+    Plugins activate pods through this class: a pod that a plugin activates may succeed, so Permit's
+    rejection no longer holds.
+
+    Args:
+        activator: makes kube-scheduler ask about a pod again; None: nobody does.
+        metrics: where woken pods are counted.
+        look_again: asks the filters about a pod once more.
+        clock: monotonic seconds.
+        most_bytes: bound on the memory of all records; None: the usual one.
+    """
+
+    def __init__(
+        self,
+        activator: Activator | None = None,
+        *,
+        metrics: Metrics,
+        look_again: LookAgain = filter_anew,
+        clock: Callable[[], float] = time.monotonic,
+        most_bytes: int | None = None,
+    ) -> None:
+        self._activator = activator
+        self._metrics = metrics
+        self._look_again = look_again
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._records: KeptPods[_Record]
+        self._records = KeptPods() if most_bytes is None else KeptPods(most_bytes)
+        # The records with a rejection by filters, oldest rejection first.
+        self._rejected: dict[str, _Record] = {}
+        self._forgotten: list[core.Pod] = []
+        self._looking = threading.Lock()
+        self._changes = 0
+        self._expected = False
+        self._behind = False
+
+    def begin(self, pod: core.Pod, nodes: core.Nodes | None = None) -> Attempt:
+        """Begin an attempt, which replaces the pod's last one.
+
+        Where in-tree filters left no other node, kube-scheduler's call for the nominated node and
+        its call for all nodes are equal. The second of two such calls is for all nodes.
+
+        Args:
+            pod: the pod.
+            nodes: the nodes that kube-scheduler asks filter about; None: the call is no filter
+                call.
+        """
+        only = nodes.names[0] if nodes is not None and len(nodes) == 1 else ""
+        nominated_alone = bool(only) and only == pod.nominated_node_name
+        with self._lock:
+            record = self._record_of(pod)
+            if record.left_nominated == only:
+                nominated_alone = False
+            record.left_nominated = ""
+            record.attempt = attempt = Attempt(pod, CycleState(), nominated_alone)
+            self._keep(record)
+        return attempt
+
+    def find(self, uid: str) -> Attempt | None:
+        """Return the pod's last attempt, if it is still known."""
+        record = self._records.get(uid)
+        return None if record is None else record.attempt
+
+    def take(self, uid: str) -> Attempt | None:
+        """Return the pod's last attempt and forget it: a bind keeps the attempt it began with."""
+        with self._lock:
+            record = self._records.get(uid)
+            if record is None:
+                return None
+            attempt, record.attempt = record.attempt, None
+        return attempt
+
+    def drop(self, attempt: Attempt) -> None:
+        """Forget an attempt that left no node or failed, unless a newer one has replaced it."""
+        with self._lock:
+            record = self._records.get(attempt.pod.uid)
+            if record is None or record.attempt is not attempt:
+                return
+            record.attempt = None
+            if attempt.nominated_alone:
+                record.left_nominated = attempt.pod.nominated_node_name
+
+    @property
+    def changes(self) -> int:
+        """How often the nodes changed; read it before you look up the nodes of a request."""
+        return self._changes
+
+    def reject(
+        self,
+        attempt: Attempt,
+        profile: Profile,
+        nodes: core.Nodes,
+        entries: list[Entry],
+        changes: int | None,
+    ) -> list[Entry]:
+        """Remember that filters rejected the pod on every one of these nodes.
+
+        Args:
+            attempt: the attempt, which is dropped.
+            profile: the profile whose filters rejected the pod.
+            nodes: the nodes as they were looked up.
+            entries: each node in one entry, with its current reason.
+            changes: ``changes`` from before the lookup; if nodes changed since, filters run again
+                now. None: the nodes came with the request, and never change.
+
+        Returns: the same nodes with the reasons to tell now; for a pod without a UID, the current
+        ones.
+        """
+        self.drop(attempt)
+        pod, now_s = attempt.pod, self._clock()
+        rejection = None
+        with self._lock:
+            record = self._record_of(pod)
+            if changes is not None and self._activator is not None:
+                rejection = _Rejection(profile, pod, nodes, now_s, now_s, self._changes)
+                record.rejection = rejection
+                self._rejected.pop(pod.uid, None)
+                self._rejected[pod.uid] = record
+            if pod.uid and entries and not attempt.nominated_alone:
+                entries = record.reasons.steady(entries, now_s)
+                record.untold = None if record.reasons.newer is None else rejection
+            self._keep(record)
+        if rejection is not None and rejection.seen != changes and self._is_worth_asking(rejection):
+            self._wake([rejection])
+        return entries
+
+    def passed(self, uid: str) -> None:
+        """Forget the rejection of a pod that passed somewhere: nothing has to activate the pod."""
+        with self._lock:
+            record = self._records.get(uid)
+            if record is not None:
+                record.reasons.settle()
+                record.untold = None
+                self._end_rejection(record)
+
+    def reject_permit(self, pod: core.Pod, status: Status) -> None:
+        """Keep a pod that Permit rejected from being tried again for 10 s, doubling up to 5 min."""
+        now_s = self._clock()
+        with self._lock:
+            record = self._record_of(pod)
+            again = now_s < record.permit_until_s + _LONGEST_PERMIT_HOLD_S
+            hold_s = 2 * record.permit_hold_s if again else _PERMIT_HOLD_S
+            record.permit = status
+            record.permit_hold_s = min(hold_s, _LONGEST_PERMIT_HOLD_S)
+            record.permit_until_s = now_s + record.permit_hold_s
+            self._keep(record)
+
+    def why_not_tried(self, uid: str) -> Status | None:
+        """Return Permit's rejection while it holds; None where the pod is tried."""
+        record = self._records.get(uid)
+        if record is None or record.permit_until_s <= self._clock():
+            return None
+        return record.permit
+
+    def activate(self, pods: Iterable[core.Pod]) -> None:
+        """Let the pods be tried again, as they may succeed now; kube-scheduler asks soon."""
+        pods = list(pods)
+        with self._lock:
+            for pod in pods:
+                if (record := self._records.get(pod.uid)) is not None:
+                    record.permit = None
+        self._activate(pods)
+
+    def forget(self, uid: str) -> None:
+        """Forget a pod that is bound or gone; any thread may call, never waits."""
+        with self._lock:
+            self._records.pop(uid)
+            self._rejected.pop(uid, None)
+
+    def nodes_changed(self) -> None:
+        """Activate, once, each pod that may pass since the nodes changed; any thread may call.
+
+        Runs the filters of these pods for 0.2 s at most, so gather events before you call. Later
+        calls of ``wake_due`` look at the remaining pods.
+        """
+        self._note_change()
+        if not self._behind:
+            self._look()
+
+    def expect_change(self) -> None:
+        """Note that verdicts may change though no node did; any thread may call, never waits."""
+        self._expected = True
+
+    def wake_due(self) -> None:
+        """Activate pods whose time has come; call this each second, from a thread that may wait.
+
+        Runs filters. The pods are those
+        - that may pass after ``expect_change``, or that an earlier look had no time for,
+        - that Permit rejected a while ago,
+        - whose reasons changed while kube-scheduler has the old ones.
+        """
+        if self._expected:
+            self._expected = False
+            self._note_change()
+            self._look()
+        elif self._behind:
+            self._look()
+        self._activate([*self._due_after_permit(), *self._due_for_reasons()])
+        with self._lock:
+            self._end_old_rejections()
+            oldest_s = self._clock() - _IDLE_S
+            for record in [each for each in self._records.values() if each.asked_s < oldest_s]:
+                self._records.pop(record.pod.uid)
+
+    def __len__(self) -> int:
+        """Return how many pods are remembered."""
+        return len(self._records)
+
+    def _record_of(self, pod: core.Pod) -> _Record:
+        record = self._records.get(pod.uid) or _Record(pod, 0.0)
+        record.pod, record.asked_s = pod, self._clock()
+        return record
+
+    def _keep(self, record: _Record) -> None:
+        for gone in self._records.put(record):
+            self._rejected.pop(gone.pod.uid, None)
+            if gone.permit is not None:
+                # The pod may be unschedulable by now, and ``wake_due`` no longer finds it.
+                self._forgotten.append(gone.pod)
+
+    def _end_rejection(self, record: _Record) -> None:
+        record.rejection = None
+        self._rejected.pop(record.pod.uid, None)
+        self._records.weigh(record)
+
+    def _note_change(self) -> None:
+        with self._lock:
+            self._end_old_rejections()
+            self._changes += 1
+
+    def _look(self) -> None:
+        """Run the filters of pods since whose last look nodes changed, longest unseen first."""
+        with self._looking:
+            until_s = self._clock() + _LOOK_S
+            with self._lock:
+                self._end_old_rejections()
+                unseen = self._unseen()
+            awake = []
+            for rejection in sorted(unseen, key=lambda each: each.looked_s):
+                rejection.seen = self._changes
+                if self._is_worth_asking(rejection):
+                    awake.append(rejection)
+                rejection.looked_s = now_s = self._clock()
+                if now_s >= until_s:
+                    break
+            self._wake(awake)
+            with self._lock:
+                # Pods that were rejected while the filters looked are among them.
+                self._behind = bool(self._unseen())
+
+    def _unseen(self) -> list[_Rejection]:
+        rejections = (record.rejection for record in self._rejected.values())
+        return [each for each in rejections if each and each.seen != self._changes]
+
+    def _is_worth_asking(self, rejection: _Rejection) -> bool:
+        """Return whether kube-scheduler should ask: the pod passes, or its filters fail."""
+        try:
+            return rejection.entries_now(self._look_again) is None
+        except (PluginError, TimeoutError):
+            return True
+
+    def _wake(self, rejections: Iterable[_Rejection]) -> None:
+        """Activate the pods that were not rejected anew meanwhile."""
+        with self._lock:
+            pods = []
+            for rejection in rejections:
+                record = self._rejected.get(rejection.pod.uid)
+                if record is not None and record.rejection is rejection:
+                    self._end_rejection(record)
+                    pods.append(rejection.pod)
+        self._activate(pods)
+        self._metrics.pods_woken.inc(len(pods))
+
+    def _activate(self, pods: list[core.Pod]) -> None:
+        if pods and self._activator is not None:
+            self._activator.activate(pods)
+
+    def _end_old_rejections(self) -> None:
+        """Forget rejections of ten seconds ago, and wake pods among them with an unseen change."""
+        oldest_s = self._clock() - _REJECTION_S
+        for record in list(self._rejected.values()):
+            rejection = record.rejection
+            if rejection is None or rejection.at_s >= oldest_s:
+                break
+            self._end_rejection(record)
+            if rejection.seen != self._changes:
+                self._activate([rejection.pod])
+                self._metrics.pods_woken.inc()
+
+    def _due_after_permit(self) -> list[core.Pod]:
+        """Return, once, each pod whose rejection by Permit no longer holds."""
+        now_s = self._clock()
+        with self._lock:
+            due, self._forgotten = self._forgotten, []
+            for record in self._records.values():
+                if record.permit is not None and record.permit_until_s <= now_s:
+                    record.permit = None
+                    due.append(record.pod)
+        return due
+
+    def _due_for_reasons(self) -> list[core.Pod]:
+        """Return, once, each pod whose reasons stayed changed while kube-scheduler has old ones."""
+        now_s = self._clock()
+        with self._lock:
+            due = [each for each in self._records.values() if each.reasons.due_s <= now_s]
+        return [record.pod for record in due if self._stayed(record, now_s)]
+
+    def _stayed(self, record: _Record, now_s: float) -> bool:
+        """Look at the newer reasons of a pod again; return whether kube-scheduler has to ask."""
+        untold, entries, asks = record.untold, None, False
+        if untold is None:
+            return False
+        try:
+            entries = untold.entries_now(self._look_again)
+            asks = entries is None
+        except (PluginError, TimeoutError) as error:
+            _LOGGER.warning("reasons cannot be looked at again: %s", error)
+        with self._lock:
+            if self._records.get(record.pod.uid) is not record or record.untold is not untold:
+                return False
+            if entries is not None:
+                return record.reasons.stayed(entries, now_s)
+            record.reasons.settle()
+            record.untold = None
+            self._records.weigh(record)
+        return asks
+
+
+def unschedulable_before(pods: PodSource, profiles: Profiles) -> list[core.Pod]:
+    """Return unschedulable pods that an earlier process of kubextend may have rejected.
+
+    The earlier process took its memory of what wakes the pods with it.
+    """
+    return [
+        pod
+        for pod in pods.store.pods()
+        if not pod.node_name
+        and pod.scheduled_reason == "Unschedulable"
+        and (profile := profiles.for_pod(pod)) is not None
+        and (profile.rejects or profile.binding.permit)
+    ]
