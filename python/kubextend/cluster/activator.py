@@ -1,8 +1,8 @@
-"""Wakes pods that kube-scheduler has parked, by a condition of kubextend on the pod.
+"""Wakes unschedulable pods, by a condition of kubextend on the pod.
 
 The condition is an update of the pod, which makes kube-scheduler try the pod again; a node event
-from before it parked the pod does not. The caller never waits. Limits delay a wake-up, and it is
-lost only if the API refuses it for good.
+from before the pod became unschedulable does not. The caller never waits. Limits delay a wake-up,
+and it is lost only if the API refuses it for good.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class Binder(Protocol):
 
 
 class Activator(Protocol):
-    """Makes kube-scheduler ask about parked pods again."""
+    """Makes kube-scheduler ask about unschedulable pods again."""
 
     def activate(self, pods: Iterable[core.Pod]) -> None:
         """Wake the pods soon, from another thread; never blocks and never raises."""
@@ -148,7 +148,7 @@ class ClusterPorts:
         pods: watched pods, and the ledger of assumed pods; None unless a plugin needs them.
         pod_reader: reads one pod.
         binder: posts Bindings.
-        activator: wakes parked pods.
+        activator: wakes unschedulable pods.
         kubernetes_client: returns an ``ApiClient`` of the official client with the present
             credentials.
         in_thread: runs a call that waits for the Kubernetes API.
@@ -281,7 +281,7 @@ class Handle:
         return frozenset(pod.uid for pod, _ in self._pods.store.assumed())
 
     def activate(self, pods: Iterable[core.Pod]) -> None:
-        """Make kube-scheduler ask about these pods soon, if they are parked."""
+        """Make kube-scheduler ask about these pods soon, if they are unschedulable."""
         if self._activator is not None:
             self._activator.activate(pods)
 

@@ -16,7 +16,7 @@ class UnknownNames:
     """First sightings of unknown names, bounded in number and in time.
 
     kubextend forgets a name that nobody asked about for ten minutes. kube-scheduler flushes the
-    pods that it parked after five, so a pod that waits for such a node never meets a second window.
+    unschedulable pods after five, so a pod that waits for such a node never meets a second window.
 
     Args:
         clock: monotonic seconds.
