@@ -179,6 +179,9 @@ def _tell(
     if fate is cluster.Fate.RETURNED:
         runner.returned(pod)
         return
+    if fate is cluster.Fate.REFUSED_ONCE:
+        runner.refused_once(pod)
+        return
     metrics.queue_releases(fate.name.lower()).inc()
     if fate is cluster.Fate.RELEASED:
         metrics.queue_wait.observe(max(0.0, time.time() - info_of(pod).timestamp))

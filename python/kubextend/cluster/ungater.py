@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol
 
@@ -69,6 +70,8 @@ class Fate(Enum):
     """The pod cannot be patched now."""
     RETURNED = auto()
     """The pod was not patched, because this replica may no longer do so."""
+    REFUSED_ONCE = auto()
+    """The first patch of the pod was refused; the ungater tries again, and another fate follows."""
 
 
 class Told(Protocol):
@@ -78,13 +81,31 @@ class Told(Protocol):
         """Note the fate of a pod; ``why`` has a text for refused pods."""
 
 
+@dataclass(slots=True)
+class _Attempts:
+    """How far the attempts at one pod are.
+
+    Attributes:
+        until_s: when the last attempt may begin.
+        pause_s: the pause after the next failure.
+        wait_s: the pause before the next attempt.
+        refusals: how many patches were refused because of the pod.
+    """
+
+    until_s: float
+    pause_s: float
+    wait_s: float = 0.0
+    refusals: int = 0
+
+
 class Ungater:
     """Removes one gate from pods, several pods at a time.
 
     Args:
         cluster: the API.
         gate: the name of the gate.
-        at_once: how many patches may be under way, besides that of one large pod.
+        at_once: how many patches may be under way, besides that of one large pod and further
+            attempts at pods that were refused.
         may: asked before each patch whether this replica may patch.
         told: called with the fate of each pod.
         patience_s: the longest that one pod is tried while the API does not answer.
@@ -122,54 +143,70 @@ class Ungater:
         self._pool = ThreadPoolExecutor(at_once, "kubextend-ungater")
         # The patch of a large pod has a thread of its own, so that no other pod waits for it.
         self._large_pods = ThreadPoolExecutor(1, "kubextend-ungater-large")
+        # So have the pauses between attempts at a refused pod.
+        self._refused_once = ThreadPoolExecutor(at_once, "kubextend-ungater-refused")
+        self._pools = (self._pool, self._large_pods, self._refused_once)
         self._failing = False
 
     def release(self, pod: Pod) -> None:
         """Remove the pod's gate, soon. Never waits."""
         pool = self._large_pods if pod.truncated else self._pool
-        pool.submit(self._release, pod)
+        attempts = _Attempts(self._clock() + self._patience_s, self._first_pause_s)
+        pool.submit(self._release, pod, attempts)
 
     def finish(self) -> None:
         """Wait until the fate of each pod is known; accept no further pod."""
-        for pool in (self._pool, self._large_pods):
+        for pool in self._pools:
             pool.shutdown()
 
     def stop(self) -> None:
         """Wait for patches that are under way; begin no further one."""
         self._stopped.set()
-        for pool in (self._pool, self._large_pods):
+        for pool in self._pools:
             pool.shutdown(cancel_futures=True)
 
-    def _release(self, pod: Pod) -> None:
+    def _release(self, pod: Pod, attempts: _Attempts) -> None:
         try:
-            fate, why = self._patched(pod)
+            fate, why = self._patched(pod, attempts)
         except Exception:
             log.exception("pod %s/%s could not be released", pod.namespace, pod.name)
             fate, why = Fate.REFUSED, "kubextend failed unexpectedly while releasing it"
         self._told(pod, fate, why)
+        if fate is Fate.REFUSED_ONCE:
+            self._refused_once.submit(self._release, pod, attempts)
 
-    def _patched(self, pod: Pod) -> tuple[Fate, str]:
+    def _patched(self, pod: Pod, attempts: _Attempts) -> tuple[Fate, str]:
         """Patch the pod, and try again for as long as later pods can wait; return its fate."""
-        pause_s = self._first_pause_s
-        until_s = self._clock() + self._patience_s
-        refusals = 0
-        while not self._stopped.is_set() and self._may():
+        while True:
+            if attempts.wait_s:
+                self._wait(attempts.wait_s)
+            if self._stopped.is_set() or not self._may():
+                return Fate.RETURNED, ""
             try:
                 self._cluster.request(ungating(pod, self._gate))
             except (RefusedError, UnreachableError) as error:
                 if isinstance(error, RefusedError) and _is_gone(error):
                     return Fate.GONE, ""
-                refusals += _is_about_the_pod(error)
-                left_s = until_s - self._clock()
-                if left_s <= 0 or refusals == MOST_REFUSALS or not self._may_wait(pod, error):
+                if not self._may_try_again(pod, attempts, error):
                     return _refused(error)
                 self._say(error)
-                self._wait(min(max(pause_s, _asked_s(error)), left_s))
-                pause_s = min(2 * pause_s, PAUSE_S)
+                if _is_about_the_pod(error) and attempts.refusals == 1:
+                    return Fate.REFUSED_ONCE, ""
             else:
                 self._failing = False
                 return Fate.RELEASED, ""
-        return Fate.RETURNED, ""
+
+    def _may_try_again(
+        self, pod: Pod, attempts: _Attempts, error: RefusedError | UnreachableError
+    ) -> bool:
+        """Count a failure, and return whether another attempt follows after ``wait_s``."""
+        attempts.refusals += _is_about_the_pod(error)
+        left_s = attempts.until_s - self._clock()
+        if left_s <= 0 or attempts.refusals == MOST_REFUSALS or not self._may_wait(pod, error):
+            return False
+        attempts.wait_s = min(max(attempts.pause_s, _asked_s(error)), left_s)
+        attempts.pause_s = min(2 * attempts.pause_s, PAUSE_S)
+        return True
 
     def _may_wait(self, pod: Pod, error: RefusedError | UnreachableError) -> bool:
         """Return whether later pods can wait for another attempt at this pod.
@@ -197,13 +234,18 @@ def ungate(
     """
     deadline = time.monotonic() + timeout_s
     fates: list[tuple[Pod, Fate, str]] = []
+
+    def told(pod: Pod, fate: Fate, why: str) -> None:
+        if fate is not Fate.REFUSED_ONCE:
+            fates.append((pod, fate, why))
+
     ungater = Ungater(
         cluster,
         gate,
         at_once=AT_ONCE,
         may=lambda: time.monotonic() < deadline,
         patience_s=timeout_s,
-        told=lambda pod, fate, why: fates.append((pod, fate, why)),
+        told=told,
     )
     for pod in pods:
         ungater.release(pod)

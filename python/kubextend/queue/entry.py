@@ -41,6 +41,9 @@ class Entry:
         held_times: how often the pod was found to be held back since it last changed.
         refused_times: how often the gate could not be removed.
         tried: whether this replica ever tried to remove the gate.
+        refused_once: whether the API refused the first patch, and the pod stands beside the window.
+        in_permit: whether Permit holds the pod on a node since kube-scheduler's last verdict.
+        unschedulable: whether the pod counts as one that kube-scheduler cannot place.
         entered_at_s: when the pod took its place in the window.
         leaves_at_s: when the window no longer waits for the pod.
     """
@@ -53,6 +56,9 @@ class Entry:
     held_times: int = 0
     refused_times: int = 0
     tried: bool = False
+    refused_once: bool = False
+    in_permit: bool = False
+    unschedulable: bool = False
     entered_at_s: float = math.inf
     leaves_at_s: float = math.inf
 
@@ -60,6 +66,16 @@ class Entry:
     def pod(self) -> core.Pod:
         """The pod of this entry."""
         return self.info.pod
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether the pod's gate is being removed beside the window, so that no pod waits for it.
+
+        kube-apiserver compares each toleration with each other one: 14,000 of them take more time
+        than a patch may take. Whoever may create pods could have the queue wait for one such pod
+        after the other, or for pods whose patches are refused.
+        """
+        return self.state is State.RELEASING and (self.pod.truncated or self.refused_once)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 A flow has the pods of one namespace, or every pod. The flow whose pods have used the least time is
 next. A flow that had no pod for a while begins at what the flow of the last release had used, so
-nobody saves up turns.
+nobody saves up turns. A flow may be paused: then its pods wait, and the others go on.
 
 Source: Goyal, Vin and Cheng, Start-time Fair Queuing (SIGCOMM 1996); kube-apiserver's priority and
 fairness does the same with requests: k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing
@@ -28,12 +28,16 @@ class _Flow:
     """The ready pods of one flow.
 
     Attributes:
+        name: the name of the flow.
         pods: the pods, in the order of the plugin.
         used_s: the seconds that the flow has used.
+        taken: how many of its pods use time now.
     """
 
+    name: str
     pods: Heap[Entry]
     used_s: float
+    taken: int = 0
 
 
 class FairQueue:
@@ -50,21 +54,29 @@ class FairQueue:
     def __init__(self, order: Before[Entry], flow_of: Callable[[Entry], str]) -> None:
         self._order = order
         self._flow_of = flow_of
-        # While any pod is ready: the flows with ready pods, and the flows that have used time.
+        # While any pod is ready: every flow that differs from one that begins now.
         self._flows: dict[str, _Flow] = {}
-        # The flows with ready pods.
+        # The flows with ready pods whose turn may come.
         self._turns = Heap(_Turns(order))
+        # The flows that have only used more than a flow that begins now; the least first.
+        self._idle = Heap(_ByUsed())
+        self._paused: set[str] = set()
         # What a flow has used that begins now.
         self._begins_s = 0.0
         self._size = 0
 
     def __len__(self) -> int:
-        """Return the number of pods; any thread may call."""
+        """Return the number of pods, with those of paused flows; any thread may call."""
         return self._size
 
     def __iter__(self) -> Iterator[Entry]:
-        """Iterate over the pods in no order."""
-        return (entry for flow in self._turns for entry in flow.pods)
+        """Iterate over the pods in no order, with those of paused flows."""
+        return (entry for flow in self._flows.values() for entry in flow.pods)
+
+    @property
+    def has_next(self) -> bool:
+        """Whether there is a pod whose turn may come."""
+        return len(self._turns) > 0
 
     def push(self, entry: Entry) -> None:
         """Put the pod into its place, once; push a changed pod again."""
@@ -74,12 +86,12 @@ class FairQueue:
         before = len(flow.pods)
         flow.pods.push(entry)
         self._size += len(flow.pods) - before
-        self._turns.push(flow)
+        self._moved(flow)
 
     def pop(self) -> Entry:
         """Remove and return the pod whose turn it is.
 
-        Raises: IndexError: there is no pod.
+        Raises: IndexError: there is no pod whose turn may come.
         """
         entry = self._turns.first.pods.first
         self.remove(entry)
@@ -96,17 +108,56 @@ class FairQueue:
 
     def release(self, entry: Entry) -> None:
         """Count the release of a pod: later flows begin at what the pod's flow had used."""
-        self._begins_s = max(self._begins_s, self._flow(entry).used_s)
-        self.charge(entry, RELEASE_S)
+        flow = self._flow(entry)
+        self._begins_s = max(self._begins_s, flow.used_s)
+        self._charge(flow, RELEASE_S)
+        while self._idle and self._idle.first.used_s <= self._begins_s:
+            idle = self._idle.first
+            self._idle.remove(idle)
+            del self._flows[idle.name]
+
+    def begin(self, entry: Entry) -> None:
+        """Note that a pod uses time from now on, so that its flow is kept until ``end``."""
+        flow = self._flow(entry)
+        flow.taken += 1
+        self._moved(flow)
+
+    def end(self, entry: Entry, seconds: float) -> None:
+        """Count the seconds that a pod used since ``begin``."""
+        flow = self._flow(entry)
+        flow.taken -= 1
+        self._charge(flow, seconds)
 
     def charge(self, entry: Entry, seconds: float) -> None:
         """Count seconds that the flow of a pod used; the pod need not be there any more."""
-        flow = self._flow(entry)
-        flow.used_s += seconds
-        self._moved(flow)
+        self._charge(self._flow(entry), seconds)
+
+    def pause(self, name: str) -> None:
+        """Let no pod of a flow have its turn until ``resume``; the flow need not exist."""
+        if name not in self._paused:
+            self._paused.add(name)
+            flow = self._flows.get(name)
+            if flow is not None:
+                self._turns.remove(flow)
+
+    def resume(self, name: str) -> None:
+        """Let the pods of a paused flow have their turns; the flow has not saved up any."""
+        if name in self._paused:
+            self._paused.remove(name)
+            flow = self._flows.get(name)
+            if flow is not None and flow.pods:
+                flow.used_s = max(flow.used_s, self._begins_s)
+                self._turns.push(flow)
+
+    def is_paused(self, name: str) -> bool:
+        """Return whether the pods of a flow wait for ``resume``."""
+        return name in self._paused
 
     def ordered(self) -> list[Entry]:
-        """Return every pod in the order of release if each release takes equally long."""
+        """Return the pods in the order of release if each release takes equally long.
+
+        Pods of paused flows are not among them.
+        """
         turns = [
             (flow.used_s + turn * RELEASE_S, entry)
             for flow in self._turns
@@ -119,22 +170,40 @@ class FairQueue:
 
         return [entry for _, entry in sorted(turns, key=cmp_to_key(compared))]
 
+    def paused(self) -> list[Entry]:
+        """Return the pods of paused flows, each flow in its order."""
+        flows = [flow for name, flow in self._flows.items() if name in self._paused]
+        return [entry for flow in flows for entry in flow.pods.ordered()]
+
     def _flow(self, entry: Entry) -> _Flow:
         name = self._flow_of(entry)
         flow = self._flows.get(name)
         if flow is None:
-            flow = self._flows[name] = _Flow(Heap(self._order), self._begins_s)
+            flow = self._flows[name] = _Flow(name, Heap(self._order), self._begins_s)
         return flow
 
+    def _charge(self, flow: _Flow, seconds: float) -> None:
+        flow.used_s += seconds
+        self._moved(flow)
+
     def _moved(self, flow: _Flow) -> None:
-        """Find the place of a flow that changed, and forget what was used once no pod is ready."""
-        if flow.pods:
+        """Find the place of a flow that changed, and begin anew once no pod is ready."""
+        if flow.pods and flow.name not in self._paused:
             self._turns.push(flow)
         else:
             self._turns.remove(flow)
-        if not self._turns:
-            self._begins_s = max(flow.used_s for flow in self._flows.values())
-            self._flows.clear()
+        if flow.pods or flow.taken:
+            self._idle.remove(flow)
+        else:
+            self._idle.push(flow)
+        if not self._size:
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Make all flows equal; the next release forgets those that are idle."""
+        self._begins_s = max([self._begins_s, *(flow.used_s for flow in self._flows.values())])
+        for flow in self._flows.values():
+            flow.used_s = self._begins_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +216,10 @@ class _Turns:
         if a.used_s != b.used_s:
             return a.used_s < b.used_s
         return self.pods.before(a.pods.first, b.pods.first)
+
+
+class _ByUsed:
+    """The order of flows by the time that they used."""
+
+    def before(self, a: _Flow, b: _Flow, /) -> bool:
+        return a.used_s < b.used_s

@@ -90,6 +90,10 @@ class QueueRunner:
         """Tell the queue that a pod's gate cannot be removed now."""
         self._inbox.put(partial(self._queue.refused, pod.uid, why))
 
+    def refused_once(self, pod: core.Pod) -> None:
+        """Tell the queue that the first patch of a pod was refused, and that others are to come."""
+        self._inbox.put(partial(self._queue.refused_once, pod.uid))
+
     def held_in_permit(self, pod: core.Pod) -> None:
         """Tell the queue that a Permit plugin holds the pod on the node that was found for it."""
         self._inbox.put(partial(self._queue.held_in_permit, pod.uid))

@@ -7,6 +7,7 @@ has no thread and no clock of its own.
 
 import heapq
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from kubextend.queue.entry import Entry, QueueEntry, State, info_of
 from kubextend.queue.fair_queue import FairQueue
 from kubextend.queue.heap import Before
 from kubextend.queue.holds import Holds
+from kubextend.queue.unschedulable_pods import UnschedulablePods
 
 __all__ = ["FairQueuing", "SchedulingQueue", "Settings", "Strategy"]
 
@@ -35,6 +37,8 @@ LONGEST_PAUSE_S: Final = 10.0
 LONGEST_ASIDE_S: Final = 300.0
 FIRST_LARGE_S: Final = 60.0
 """kube-apiserver may be busy with a large pod for longer than the patch may take."""
+LONGEST_LOOK_S: Final = 1.0
+"""Pods that may be released do not wait until every other pod was asked about."""
 MOST_WHY_CHARS: Final = 300
 """A bound on the API's sentence, which may have any length."""
 UNANSWERED: Final = "its gate could not be removed within maxHold"
@@ -71,6 +75,9 @@ class Settings:
         max_hold_s: the longest that a pod keeps a place in the window, while its gate is removed as
             well as after its release.
         fair_queuing: which pods take turns.
+        most_unschedulable: where namespaces take turns: how many pods of one namespace that
+            kube-scheduler cannot place are released without a pause. An event may have
+            kube-scheduler try all of them, and it makes some hundred attempts a second.
     """
 
     gate: str
@@ -79,6 +86,7 @@ class Settings:
     window: int = 1
     max_hold_s: float = 60.0
     fair_queuing: FairQueuing = FairQueuing.NONE
+    most_unschedulable: int = 100
 
 
 class SchedulingQueue:
@@ -106,8 +114,13 @@ class SchedulingQueue:
         self._leads = leads
         self._holds = Holds(settings.max_hold_s, clock)
         self._known: dict[str, Entry] = {}
-        fair = settings.fair_queuing is FairQueuing.BY_NAMESPACE
-        self._ready = FairQueue(order, _namespace if fair else _one_flow)
+        self._fair = settings.fair_queuing is FairQueuing.BY_NAMESPACE
+        self._ready = FairQueue(order, _namespace if self._fair else _one_flow)
+        self._unschedulable = UnschedulablePods(
+            settings.most_unschedulable, settings.max_hold_s, clock
+        )
+        # By namespace: how many pods stand beside the window, as the API refused a first patch.
+        self._refused_once: Counter[str] = Counter()
         # Pods that are held or set aside.
         self._held: set[Entry] = set()
         # When held pods are due again; an entry that has changed since is skipped when its time
@@ -140,8 +153,11 @@ class SchedulingQueue:
         if entry is None:
             self._meet(pod)
         else:
+            if pod.scheduled_reason != entry.pod.scheduled_reason:
+                entry.in_permit = False
             entry.info = QueuedPodInfo(pod, entry.info.timestamp)
             self._update(entry)
+        self._count(self._known[pod.uid])
 
     def forget(self, uid: str) -> None:
         """Forget a pod that is on a node, or gone."""
@@ -150,15 +166,22 @@ class SchedulingQueue:
             self._leave(entry)
 
     def due(self) -> list[core.Pod]:
-        """Return the pods to release now, in order; report each result by a method below."""
+        """Return the pods to release now, in order; report each result by a method below.
+
+        Plugins may take long to hold many pods back, so a look ends after a second or so. Then
+        ``next_look_s`` is 0.
+        """
         self._expire()
         self._bring_back()
+        self._end_pauses()
         released: list[core.Pod] = []
-        while self._ready and self._places_taken() < self._settings.window:
+        asked_at_s = self._clock()
+        ends_at_s = asked_at_s + LONGEST_LOOK_S
+        while self._may_release() and asked_at_s < ends_at_s:
             entry = self._ready.pop()
-            asked_at_s = self._clock()
             why = self._why_not_now(entry)
-            self._ready.charge(entry, self._clock() - asked_at_s)
+            began_s, asked_at_s = asked_at_s, self._clock()
+            self._ready.charge(entry, asked_at_s - began_s)
             if why:
                 self._hold_for_a_while(entry, why)
             else:
@@ -183,6 +206,17 @@ class SchedulingQueue:
                 self._pause_large_pods()
             self._set_aside(entry, why)
 
+    def refused_once(self, uid: str) -> None:
+        """Note that the API refused the first patch of a pod, and that others are to follow.
+
+        Where namespaces take turns, the others go on meanwhile, and the pod's namespace waits.
+        """
+        entry = self._in_state(uid, State.RELEASING)
+        if entry is not None and self._fair and not entry.refused_once:
+            entry.refused_once = True
+            self._refused_once[entry.pod.namespace] += 1
+            self._pause_or_resume(entry.pod.namespace)
+
     def returned(self, uid: str) -> None:
         """Queue a pod that was due and about which nothing was done."""
         entry = self._in_state(uid, State.RELEASING)
@@ -191,8 +225,9 @@ class SchedulingQueue:
 
     def held_in_permit(self, uid: str) -> None:
         """Let a pod pass that Permit holds on the node that kube-scheduler found for it."""
-        entry = self._in_state(uid, State.RELEASING, State.RELEASED)
+        entry = self._in_state(uid, State.RELEASING, State.RELEASED, State.PASSED)
         if entry is not None:
+            entry.in_permit = True
             self._pass(entry)
 
     def next_look_s(self) -> float | None:
@@ -201,8 +236,11 @@ class SchedulingQueue:
         A pause that only matters once the window has room does not count.
         """
         times = [entry.leaves_at_s for entry in self._in_window]
-        if self._places_taken() < self._settings.window and self._again:
-            times.append(self._again[0][0])
+        if self._may_release():
+            return 0.0
+        if self._has_room():
+            times += [again_at_s for again_at_s, *_ in self._again[:1]]
+            times += self._ends_of_pauses()
         earliest = min(times, default=math.inf)
         return None if math.isinf(earliest) else max(0.0, earliest - self._clock())
 
@@ -232,18 +270,20 @@ class SchedulingQueue:
         first = sorted(self._in_window, key=lambda entry: entry.sequence)
         for entry in first:
             yield QueueEntry(None, entry.info, entry.state, _why_in_window(entry.pod))
-        taking = [entry for entry in first if not _is_apart(entry)]
+        taking = [entry for entry in first if not entry.is_apart]
         full = len(taking) >= self._settings.window
         why = f"waits for {_name(taking[0].pod)}" if full else "is next"
         for position, entry in enumerate(self._ready.ordered(), start=1):
             yield QueueEntry(position, entry.info, entry.state, why)
+        for entry in self._ready.paused():
+            yield QueueEntry(None, entry.info, entry.state, self._why_paused(entry.pod.namespace))
         for entry in sorted(self._held, key=lambda entry: entry.sequence):
             yield QueueEntry(None, entry.info, entry.state, entry.why)
 
     def _why_not_now(self, entry: Entry) -> str:
         """Return why a pod whose turn has come may not be released; empty where it may."""
         if entry.pod.truncated and (
-            self._clock() < self._large_again_at_s or any(map(_is_apart, self._in_window))
+            self._clock() < self._large_again_at_s or any(map(_is_large_apart, self._in_window))
         ):
             return ONE_LARGE
         return self._why_held(entry.pod)
@@ -256,7 +296,60 @@ class SchedulingQueue:
 
     def _places_taken(self) -> int:
         """Return how many pods take a place in the window."""
-        return sum(not _is_apart(entry) for entry in self._in_window)
+        return sum(not entry.is_apart for entry in self._in_window)
+
+    def _has_room(self) -> bool:
+        return self._places_taken() < self._settings.window
+
+    def _may_release(self) -> bool:
+        return self._ready.has_next and self._has_room()
+
+    def _count(self, entry: Entry) -> None:
+        """Count the pod if kube-scheduler has it and cannot place it, and if namespaces count."""
+        pod = entry.pod
+        counts = (
+            self._fair
+            and entry.state is State.PASSED
+            and pod.scheduled_reason in VERDICTS
+            and not (entry.in_permit or pod.scheduling_gates)
+        )
+        self._set_counted(entry, counts)
+
+    def _set_counted(self, entry: Entry, counts: bool) -> None:
+        if entry.unschedulable is counts:
+            return
+        entry.unschedulable = counts
+        change = self._unschedulable.add if counts else self._unschedulable.remove
+        change(entry.pod.namespace)
+        self._pause_or_resume(entry.pod.namespace)
+
+    def _pause_or_resume(self, namespace: str) -> None:
+        """Let a namespace wait while its first patch is refused, or it has many bad pods."""
+        next_at_s = self._unschedulable.next_at_s(namespace)
+        has_many = next_at_s is not None and self._clock() < next_at_s
+        if has_many or self._refused_once[namespace]:
+            self._ready.pause(namespace)
+        else:
+            self._ready.resume(namespace)
+
+    def _end_pauses(self) -> None:
+        """Let namespaces go on whose time has come."""
+        for namespace in self._unschedulable.namespaces():
+            self._pause_or_resume(namespace)
+
+    def _ends_of_pauses(self) -> Iterator[float]:
+        """Yield when namespaces go on that have many unschedulable pods and wait."""
+        for namespace in self._unschedulable.namespaces():
+            next_at_s = self._unschedulable.next_at_s(namespace)
+            waits = self._ready.is_paused(namespace) and not self._refused_once[namespace]
+            if waits and next_at_s is not None:
+                yield next_at_s
+
+    def _why_paused(self, namespace: str) -> str:
+        if self._refused_once[namespace]:
+            return "waits for a pod of its namespace whose gate the API does not let go"
+        number = self._unschedulable.count(namespace)
+        return f"waits because kube-scheduler cannot place {number} pods of its namespace"
 
     def _meet(self, pod: core.Pod) -> None:
         """Take in a pod that is seen for the first time."""
@@ -350,6 +443,8 @@ class SchedulingQueue:
     def _enter_window(self, entry: Entry, state: State, hold_s: float) -> None:
         if entry not in self._in_window:
             self._ready.release(entry)
+            self._unschedulable.released(entry.pod.namespace)
+            self._pause_or_resume(entry.pod.namespace)
         self._move(entry, state)
         entry.entered_at_s = self._clock()
         entry.leaves_at_s = entry.entered_at_s + hold_s
@@ -385,7 +480,7 @@ class SchedulingQueue:
     def _bring_back(self) -> None:
         """Queue held pods whose time has come."""
         now = self._clock()
-        while self._again and self._places_taken() < self._settings.window:
+        while self._again and self._has_room():
             again_at_s, _, entry = self._again[0]
             current = entry in self._held and entry.again_at_s == again_at_s
             if current and again_at_s > now:
@@ -422,23 +517,26 @@ class SchedulingQueue:
             self._held.add(entry)
         elif state is not State.PASSED:
             self._in_window.add(entry)
+            self._ready.begin(entry)
+        self._count(entry)
 
     def _leave(self, entry: Entry) -> None:
+        self._set_counted(entry, counts=False)
         self._ready.remove(entry)
         self._held.discard(entry)
         if entry in self._in_window:
             self._in_window.remove(entry)
-            self._ready.charge(entry, self._clock() - entry.entered_at_s)
+            self._ready.end(entry, self._clock() - entry.entered_at_s)
+        if entry.refused_once:
+            entry.refused_once = False
+            self._refused_once[entry.pod.namespace] -= 1
+            if not self._refused_once[entry.pod.namespace]:
+                del self._refused_once[entry.pod.namespace]
+            self._pause_or_resume(entry.pod.namespace)
 
 
-def _is_apart(entry: Entry) -> bool:
-    """Return whether the entry is a large pod whose gate is being removed: no pod waits for it.
-
-    kube-apiserver compares each toleration with each other one: 14,000 of them take more time than
-    a patch may take, and whoever may create pods could have the queue wait for one such pod after
-    the other.
-    """
-    return entry.state is State.RELEASING and entry.pod.truncated
+def _is_large_apart(entry: Entry) -> bool:
+    return entry.pod.truncated and entry.is_apart
 
 
 def _namespace(entry: Entry) -> str:

@@ -287,6 +287,28 @@ def test_a_pod_that_may_not_be_patched_lets_the_others_pass(
         assert metric(built, "kubextend_queue_releases_total", result="refused") == 1
 
 
+def test_other_namespaces_do_not_wait_while_a_refused_pod_is_tried_again(
+    api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None]
+) -> None:
+    api.put_gated_pod("first", [GATE], priority=9)
+    api.put_gated_pod("other", [GATE])
+    api.pods["other"]["metadata"]["namespace"] = "neighbour"
+    bound: list[str] = []
+
+    def until_the_other_is_bound(request: Request) -> bool:
+        return "first" in request.path and not bound and refusing(500, "InternalError")(request)
+
+    api.fail("patch", *[until_the_other_is_bound] * 100)
+    with running(kubeconfig, fairQueuing="ByNamespace", maxHold="1h") as built:
+        eventually(lambda: api.released_pods() == ["other"])
+        api.bind_pod("other")
+        bound.append("other")
+        eventually(lambda: api.released_pods() == ["first"])
+        # The first was never set aside.
+        assert metric(built, "kubextend_queue_releases_total", result="refused") is None
+        eventually(lambda: metric(built, "kubextend_queue_pods", state="released") == 1)
+
+
 @pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
 def test_a_pod_that_etcd_finds_too_large_to_patch_does_not_stop_the_queue(
     api: ScriptedApi,

@@ -68,6 +68,42 @@ def test_attempts_are_made_ever_more_slowly_and_no_sooner_than_asked(
     world = Ungating(failures)
     assert world.release() is fate
     assert world.waited == pytest.approx(waits)
+    # The first refusal that is about the pod is told at once; the API's own trouble is not.
+    about_the_pod = failures[0].status in {403, 500} if failures[0] is not AWAY else False  # type: ignore[attr-defined]
+    assert world.refused_once == about_the_pod
+
+
+def test_another_pod_is_patched_while_one_that_was_refused_is_tried_again() -> None:
+    other_is_free = threading.Event()
+    fates: list[tuple[str, Fate]] = []
+
+    class Refusing:
+        def request(self, call: Call) -> bytes:
+            if "/pods/a" in call.path:
+                raise refused(500)
+            return b"{}"
+
+    def told(pod: Pod, fate: Fate, _why: str) -> None:
+        fates.append((pod.name, fate))
+        if pod.name == "b":
+            other_is_free.set()
+
+    ungater = Ungater(
+        cast("Cluster", Refusing()),
+        "gate",
+        at_once=1,
+        may=lambda: True,
+        told=told,
+        clock=lambda: 0.0,
+        # The refused pod waits until the other is free.
+        wait=lambda _: other_is_free.wait(PATIENCE_S),
+    )
+    for name in (b"a", b"b"):
+        pod = PodStore().apply(POD.replace(b'"name":"a"', b'"name":"%b"' % name)).pod
+        assert pod is not None
+        ungater.release(pod)
+    ungater.finish()
+    assert fates == [("a", Fate.REFUSED_ONCE), ("b", Fate.RELEASED), ("a", Fate.REFUSED)]
 
 
 def test_stop_ends_the_wait_for_the_next_attempt() -> None:
@@ -126,6 +162,7 @@ class Ungating:
         self.now_s = 0.0
         self._event = event
         self.waited: list[float] = []
+        self.refused_once = 0
         self._fates: list[Fate] = []
         self._api = cast("Cluster", Api(failures))
         self._told = threading.Event()
@@ -149,6 +186,9 @@ class Ungating:
         return self._fates[-1]
 
     def _hear(self, _pod: Pod, became: Fate, _why: str) -> None:
+        if became is Fate.REFUSED_ONCE:
+            self.refused_once += 1
+            return
         self._fates.append(became)
         self._told.set()
 

@@ -1,7 +1,9 @@
 """A cluster in simulated time: a tenant who makes pods of every harmful kind, and a neighbour.
 
-kube-scheduler works on one pod at a time, in its own order, and kube-apiserver on one patch. The
-tenant makes more pods than kube-scheduler can place. Nothing here is random and nothing waits.
+kube-scheduler works on one pod at a time, in its own order, and kube-apiserver on one patch. What
+kube-scheduler cannot place it tries again, as it does where an extender rejected the pod and
+anything happens in the cluster. The tenant makes more pods than kube-scheduler can place. Nothing
+here is random and nothing waits.
 """
 
 import heapq
@@ -17,11 +19,14 @@ from kubextend.queue import FairQueuing, Strategy
 
 PATCH_S = 0.02
 ATTEMPT_S = 0.1
+REJECTION_S = 0.01
+# kube-scheduler's own backoff.
+FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 1.0, 10.0
 # What the ungater waits between its attempts at a pod that is refused: all such pods together have
 # five attempts more in five minutes.
 PAUSES_S = (0.2, 0.4, 0.8, 1.6, 2.0)
 ATTEMPT_AGAIN_EVERY_S = 60.0
-TENANT, NEIGHBOUR = "tenant", "neighbour"
+TENANT, OTHER_TENANT, NEIGHBOUR = "tenant", "other-tenant", "neighbour"
 
 
 class Outcome(Enum):
@@ -44,6 +49,7 @@ class Made:
         priority: its priority.
         created_s: when it was created.
         bound: whether it is bound.
+        tries: how often kube-scheduler has tried it.
     """
 
     name: str
@@ -52,6 +58,7 @@ class Made:
     priority: int
     created_s: float
     bound: bool = False
+    tries: int = 0
 
     @property
     def fields(self) -> dict[str, object]:
@@ -100,11 +107,12 @@ class Simulation:
     def run(self) -> list[float]:
         """Return how long the neighbour's pods waited until they were bound or the end came."""
         makers = (
-            (0.19, TENANT, Outcome.UNSCHEDULABLE, 0),
+            (0.19, TENANT, Outcome.UNSCHEDULABLE, 2000),
             (0.31, TENANT, Outcome.HELD_IN_PERMIT, 1000),
             (6.0, TENANT, Outcome.UNSCHEDULABLE, 2_000_001_000),
-            (0.5, TENANT, Outcome.BOUND, 1000),
-            (15.0, TENANT, Outcome.UNPATCHABLE, 0),
+            (1.0, TENANT, Outcome.BOUND, 1000),
+            (15.0, OTHER_TENANT, Outcome.UNPATCHABLE, 0),
+            (0.5, OTHER_TENANT, Outcome.BOUND, 0),
             (1.0, NEIGHBOUR, Outcome.BOUND, 0),
         )
         for every_s, namespace, outcome, priority in makers:
@@ -150,7 +158,7 @@ class Simulation:
         for due in self._queue.due():
             made = self._made[due.name]
             if made.outcome is Outcome.UNPATCHABLE:
-                self._after(PATCH_S + self._pauses_s(), self._refuser(made))
+                self._after(PATCH_S, self._refuser(made))
             else:
                 self._after(PATCH_S, self._releaser(made))
 
@@ -168,23 +176,32 @@ class Simulation:
         def refuse() -> None:
             self._queue.refused(f"uid-{made.name}", "too large")
 
-        return refuse
+        def refuse_once() -> None:
+            self._queue.refused_once(f"uid-{made.name}")
+            self._after(self._pauses_s(), refuse)
+
+        return refuse_once
 
     def _releaser(self, made: Made) -> Callable[[], None]:
         def release() -> None:
             self._queue.released(f"uid-{made.name}")
-            place = (-made.priority, self._clock(), next(self._numbers), made)
-            heapq.heappush(self._active, place)
-            self._schedule()
+            self._activate(made)
 
         return release
+
+    def _activate(self, made: Made) -> None:
+        """Put a pod into kube-scheduler's active queue."""
+        place = (-made.priority, self._clock(), next(self._numbers), made)
+        heapq.heappush(self._active, place)
+        self._schedule()
 
     def _schedule(self) -> None:
         """Let kube-scheduler begin with the next pod, if it has no other."""
         if self._active and not self._busy:
             self._busy = True
             made = heapq.heappop(self._active)[-1]
-            self._after(ATTEMPT_S, lambda: self._end(made))
+            rejected = made.outcome is Outcome.UNSCHEDULABLE
+            self._after(REJECTION_S if rejected else ATTEMPT_S, lambda: self._end(made))
 
     def _end(self, made: Made) -> None:
         self._busy = False
@@ -192,6 +209,9 @@ class Simulation:
         if made.outcome is Outcome.UNSCHEDULABLE:
             seen = released(made.name, "Unschedulable", **made.fields)
             self._queue.observe(seen)
+            backoff_s = min(FIRST_BACKOFF_S * 2.0**made.tries, LONGEST_BACKOFF_S)
+            made.tries += 1
+            self._after(backoff_s, lambda: self._activate(made))
         elif made.outcome is Outcome.HELD_IN_PERMIT:
             self._queue.held_in_permit(uid)
         else:

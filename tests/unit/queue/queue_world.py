@@ -118,6 +118,7 @@ class Queue:
         why_held: says so instead.
         leads: whether this replica releases pods.
         fair_queuing: which pods take turns.
+        most_unschedulable: how many of a namespace are released without a pause.
         failures: of plugins.
     """
 
@@ -128,12 +129,21 @@ class Queue:
     why_held: Callable[[core.Pod], str] | None = None
     leads: Callable[[], bool] = lambda: True
     fair_queuing: FairQueuing = FairQueuing.NONE
+    most_unschedulable: int = 100
     clock: Clock = field(default_factory=Clock)
     failures: list[tuple[str, str, str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.queue = SchedulingQueue(
-            Settings(GATE, {OURS}, self.strategy, self.window, WINDOW_HOLD_S, self.fair_queuing),
+            Settings(
+                GATE,
+                {OURS},
+                self.strategy,
+                self.window,
+                WINDOW_HOLD_S,
+                self.fair_queuing,
+                self.most_unschedulable,
+            ),
             Order(self.plugin, lambda *what: self.failures.append(what)),
             self.why_held or (lambda made: self.holds.get(made.name, "")),
             self.clock,

@@ -13,7 +13,7 @@ from queue_world import Clock, Queue, pod, released
 
 from kubextend import core
 from kubextend.plugins import PrioritySort
-from kubextend.queue import FairQueuing, Strategy
+from kubextend.queue import FairQueuing, State, Strategy
 from kubextend.queue.heap import Heap
 
 BY_NAMESPACE = FairQueuing.BY_NAMESPACE
@@ -103,7 +103,7 @@ def test_the_time_that_a_plugin_takes_to_hold_a_pod_back_counts() -> None:
     queue = fair()
 
     def slowly(made: core.Pod) -> str:
-        queue.clock.pass_s(1.0)
+        queue.clock.pass_s(0.25)
         return "not yet" if made.namespace == "a" else ""
 
     queue = Queue(
@@ -112,7 +112,7 @@ def test_the_time_that_a_plugin_takes_to_hold_a_pod_back_counts() -> None:
     queue.observe(*some("a", 50, priority=1000), *some("b", 1))
     asked_at_s = queue.clock()
     assert queue.due() == ["b0"]
-    assert queue.clock() - asked_at_s == 2.0
+    assert queue.clock() - asked_at_s == 0.5
 
 
 def test_nobody_saves_up_turns() -> None:
@@ -185,6 +185,180 @@ def test_namespaces_that_have_nothing_ready_take_no_memory() -> None:
     assert heaps() <= before + 1
 
 
+def test_a_namespace_whose_turns_are_over_takes_no_memory_while_others_have_pods() -> None:
+    def heaps() -> int:
+        return sum(isinstance(each, Heap) for each in gc.get_objects())
+
+    queue = fair()
+    queue.observe(*some("a", 150))
+    before = heaps()
+    for number in range(100):
+        queue.observe(pod(f"p{number}", namespace=f"n{number}"))
+    made: list[str] = []
+    while len(made) < 150:
+        (name,) = queue.release()
+        made.append(name)
+        queue.clock.pass_s(0.5)
+        queue.queue.forget(f"uid-{name}")
+    assert sum(name.startswith("p") for name in made) == 100
+    # Pods of the others are ready still, and have used as much as the hundred.
+    assert queue.queue.counts()[State.READY] == 100
+    assert heaps() <= before
+
+
+def many(count: int, namespace: str = "a", **fields: object) -> Queue:
+    """A queue of which kube-scheduler has so many pods of a namespace and cannot place them."""
+    queue = Queue(plugin=PrioritySort(), fair_queuing=BY_NAMESPACE)
+    for number in range(count):
+        bad = released(f"bad{number}", "Unschedulable", namespace=namespace, **fields)
+        queue.observe(bad)
+    return queue
+
+
+def test_a_namespace_with_a_hundred_unschedulable_pods_gets_one_more_each_max_hold() -> None:
+    queue = many(99)
+    queue.observe(*some("a", 9), *some("b", 2))
+    for name in ("a0", "b0", "b1"):
+        assert queue.release() == [name]
+        queue.observe(released(name, "Unschedulable", namespace=name[0]))
+    assert queue.due() == []
+    assert queue.queue.next_look_s() == 60.0
+    shown = {entry.info.pod.name: (entry.position, entry.why) for entry in queue.queue.entries()}
+    assert shown["a1"] == (
+        None,
+        "waits because kube-scheduler cannot place 100 pods of its namespace",
+    )
+    queue.clock.pass_s(59.5)
+    assert queue.due() == []
+    queue.clock.pass_s(0.5)
+    assert queue.queue.next_look_s() == 0.0
+    assert queue.release() == ["a1"]
+    queue.observe(released("a1", "Unschedulable", namespace="a"))
+    # The more there are the longer it takes.
+    assert queue.queue.next_look_s() == pytest.approx(60.6)
+
+
+@pytest.mark.parametrize("end", ["placed or deleted", "held in Permit"])
+def test_the_next_pod_goes_as_soon_as_one_of_the_hundred_is_placed(end: str) -> None:
+    queue = many(100)
+    queue.observe(*some("a", 3))
+    assert queue.due() == []
+    if end == "held in Permit":
+        queue.queue.held_in_permit("uid-bad7")
+    else:
+        queue.queue.forget("uid-bad7")
+    assert queue.release() == ["a0"]
+    queue.observe(released("a0", "SchedulerError", namespace="a"))
+    assert queue.due() == []
+    queue.queue.forget("uid-bad8")
+    assert queue.release() == ["a1"]
+
+
+def test_a_pod_that_permit_rejected_counts_again() -> None:
+    queue = many(100)
+    queue.observe(*some("a", 3))
+    queue.queue.held_in_permit("uid-bad7")
+    # A late view from before Permit held the pod.
+    queue.observe(released("bad7", "Unschedulable", namespace="a"))
+    assert queue.release() == ["a0"]
+    queue.queue.forget("uid-a0")
+    queue.observe(released("bad7", "SchedulerError", namespace="a"))
+    assert queue.due() == []
+
+
+def test_a_gang_larger_than_a_hundred_gets_all_its_pods_while_permit_holds_them() -> None:
+    queue = many(0)
+    queue.observe(*some("a", 300))
+    for number in range(250):
+        assert queue.release() == [f"a{number}"]
+        queue.queue.held_in_permit(f"uid-a{number}")
+    # One pod fits nowhere, so all are sent back.
+    for number in range(250):
+        queue.observe(released(f"a{number}", "SchedulerError", namespace="a"))
+    assert queue.due() == []
+    # There is room now.
+    for number in range(250):
+        queue.queue.held_in_permit(f"uid-a{number}")
+    for number in range(250, 300):
+        assert queue.release() == [f"a{number}"]
+        queue.queue.held_in_permit(f"uid-a{number}")
+    assert queue.due() == []
+
+
+def test_a_namespace_saves_up_no_turns_while_it_waits_for_its_unschedulable_pods() -> None:
+    queue = many(100)
+    queue.observe(*some("a", 20), *some("b", 80))
+    for number in range(50):
+        assert queue.release() == [f"b{number}"]
+        queue.clock.pass_s(1)
+        queue.queue.forget(f"uid-b{number}")
+    for number in range(100):
+        queue.queue.forget(f"uid-bad{number}")
+    assert "".join(name[0] for name in drained(queue, seconds=1.0)[:6]) == "aababa"
+
+
+def test_with_one_order_unschedulable_pods_are_not_counted() -> None:
+    queue = Queue(plugin=PrioritySort())
+    queue.observe(*(released(f"bad{number}", "Unschedulable") for number in range(200)))
+    queue.observe(pod("a"))
+    assert queue.due() == ["a"]
+
+
+def test_another_replica_counts_the_same_unschedulable_pods() -> None:
+    queue = Queue(plugin=PrioritySort(), fair_queuing=BY_NAMESPACE)
+    bad = [released(f"bad{n}", "Unschedulable", namespace="a", generation=1) for n in range(100)]
+    queue.queue.replace([*bad, *some("a", 3), *some("b", 1)])
+    assert queue.release() == ["b0"]
+    queue.queue.forget("uid-b0")
+    assert queue.due() == []
+
+
+def test_pods_that_have_other_gates_are_not_counted() -> None:
+    queue = Queue(plugin=PrioritySort(), fair_queuing=BY_NAMESPACE)
+    for number in range(200):
+        other = pod(f"o{number}", gates=["example.com/o"], reason="Unschedulable", namespace="a")
+        queue.observe(other)
+    queue.observe(*some("a", 1))
+    assert queue.due() == ["a0"]
+
+
+def test_while_a_refused_pod_is_tried_again_the_other_namespaces_go_on() -> None:
+    queue = fair()
+    queue.observe(*some("a", 3, priority=9), *some("b", 2))
+    assert queue.due() == ["a0"]
+    queue.queue.refused_once("uid-a0")
+    # Whether the API refuses everything is not known yet, so the order within a namespace holds.
+    assert queue.release() == ["b0"]
+    queue.queue.forget("uid-b0")
+    assert queue.release() == ["b1"]
+    queue.queue.forget("uid-b1")
+    assert queue.due() == []
+    why = queue.entry("a1").why
+    assert why == "waits for a pod of its namespace whose gate the API does not let go"
+    queue.queue.refused("uid-a0", "too large")
+    assert queue.release() == ["a1"]
+
+
+def test_with_one_order_all_wait_while_a_refused_pod_is_tried_again() -> None:
+    queue = Queue(plugin=PrioritySort())
+    queue.observe(*some("a", 1, priority=9), *some("b", 2))
+    assert queue.due() == ["a0"]
+    queue.queue.refused_once("uid-a0")
+    assert queue.due() == []
+
+
+def test_a_refused_pod_that_is_released_after_all_takes_a_place() -> None:
+    queue = fair()
+    queue.observe(*some("a", 1, priority=9), *some("b", 2))
+    assert queue.due() == ["a0"]
+    queue.queue.refused_once("uid-a0")
+    queue.queue.released("uid-a0")
+    assert queue.state("a0") is State.RELEASED
+    assert queue.due() == []
+    queue.queue.forget("uid-a0")
+    assert queue.due() == ["b0"]
+
+
 def test_ten_thousand_namespaces_cost_each_release_little() -> None:
     asked = 0
 
@@ -206,19 +380,46 @@ def test_ten_thousand_namespaces_cost_each_release_little() -> None:
     assert asked <= 100 * 4 * 14 * 4
 
 
+MOST = 3
+HOLD_S = 60.0
+
+
 @dataclass
 class Fact:
-    """A pod that waits, or has a place in the window since some time."""
+    """A pod, and how far it is.
+
+    Attributes:
+        entered_s: since when it has a place in the window, or stands beside the window.
+        refused: whether it stands beside the window, as its first patch was refused.
+        verdict: what kube-scheduler said of it; empty while it is not tried.
+        in_permit: whether Permit holds it.
+    """
 
     name: str
     namespace: str
     priority: int
     arrived: int
     entered_s: float | None = None
+    refused: bool = False
+    verdict: str = ""
+    in_permit: bool = False
 
     @property
     def key(self) -> tuple[int, int]:
         return -self.priority, self.arrived
+
+    @property
+    def waits(self) -> bool:
+        return self.entered_s is None and not (self.verdict or self.in_permit)
+
+    @property
+    def is_out(self) -> bool:
+        """Whether kube-scheduler has it, without a place in the window."""
+        return self.entered_s is None and not self.waits
+
+    @property
+    def is_unschedulable(self) -> bool:
+        return bool(self.is_out and self.verdict and not self.in_permit)
 
 
 @dataclass
@@ -229,18 +430,31 @@ class SlowTurns:
         facts: the pods, by name.
         used_s: what each namespace has used.
         begins_s: what a namespace has used that has nothing yet.
+        many_since_s: of each namespace with many unschedulable pods, since when it has so many, or
+            when its last pod was released.
+        paused: the namespaces that wait.
     """
 
     facts: dict[str, Fact] = field(default_factory=dict)
     used_s: dict[str, float] = field(default_factory=dict)
     begins_s: float = 0.0
+    many_since_s: dict[str, float] = field(default_factory=dict)
+    paused: set[str] = field(default_factory=set)
 
     def waiting(self, namespace: str | None = None) -> list[Fact]:
         return [
             fact
             for fact in self.facts.values()
-            if fact.entered_s is None and namespace in {None, fact.namespace}
+            if fact.waits and namespace in {None, fact.namespace}
         ]
+
+    def ready(self) -> list[Fact]:
+        """The pods whose turn may come."""
+        return [fact for fact in self.waiting() if fact.namespace not in self.paused]
+
+    def taken(self) -> int:
+        """How many places of the window are taken."""
+        return sum(fact.entered_s is not None and not fact.refused for fact in self.facts.values())
 
     def begins(self, namespace: str) -> None:
         """A namespace without waiting pods is about to have one."""
@@ -261,17 +475,39 @@ class SlowTurns:
             self.used_s.clear()
 
     def release(self, now_s: float) -> str:
-        first = min(self.waiting(), key=lambda fact: (self.used(fact.namespace), *fact.key))
+        first = min(self.ready(), key=lambda fact: (self.used(fact.namespace), *fact.key))
         used_s = self.used(first.namespace)
         first.entered_s = now_s
         self.rests()
         self.begins_s = max(self.begins_s, used_s)
         self.uses(first.namespace, RELEASE_S)
+        if first.namespace in self.many_since_s:
+            self.many_since_s[first.namespace] = now_s
+        self.pauses(now_s)
         return first.name
 
     def leaves(self, fact: Fact, now_s: float) -> None:
-        if fact.entered_s is not None:
-            self.uses(fact.namespace, now_s - fact.entered_s)
+        """A pod gives its place up, if it has one; it is no longer there, or it is out."""
+        entered_s, fact.entered_s, fact.refused = fact.entered_s, None, False
+        if entered_s is not None:
+            self.uses(fact.namespace, now_s - entered_s)
+        self.pauses(now_s)
+
+    def pauses(self, now_s: float) -> None:
+        """Look which namespaces wait now; one that goes on has saved up nothing."""
+        for namespace in "abc":
+            mine = [fact for fact in self.facts.values() if fact.namespace == namespace]
+            many = sum(fact.is_unschedulable for fact in mine)
+            if many < MOST:
+                self.many_since_s.pop(namespace, None)
+            since_s = now_s if many < MOST else self.many_since_s.setdefault(namespace, now_s)
+            waits = many >= MOST and now_s < since_s + HOLD_S * many / MOST
+            if waits or any(fact.refused for fact in mine):
+                self.paused.add(namespace)
+            elif namespace in self.paused:
+                self.paused.remove(namespace)
+                if self.waiting(namespace):
+                    self.used_s[namespace] = max(self.used(namespace), self.begins_s)
 
 
 class TurnsMachine(RuleBasedStateMachine):
@@ -288,6 +524,7 @@ class TurnsMachine(RuleBasedStateMachine):
             PrioritySort(),
             clock=self.clock,
             fair_queuing=BY_NAMESPACE,
+            most_unschedulable=MOST,
         )
         self.queue = made.queue
         self.turns = SlowTurns()
@@ -306,6 +543,9 @@ class TurnsMachine(RuleBasedStateMachine):
     def some_are_released(self) -> bool:
         return any(fact.entered_s is not None for fact in self.turns.facts.values())
 
+    def some_are_out(self) -> bool:
+        return any(fact.is_out for fact in self.turns.facts.values())
+
     def show(self, fact: Fact) -> None:
         self.queue.observe(pod(fact.name, namespace=fact.namespace, priority=fact.priority))
 
@@ -321,15 +561,15 @@ class TurnsMachine(RuleBasedStateMachine):
     @precondition(some_wait)
     @rule(data=st.data())
     def one_is_deleted_while_it_waits(self, data: st.DataObject) -> None:
-        fact = self.named(data, lambda fact: fact.entered_s is None)
+        fact = self.named(data, lambda fact: fact.waits)
         del self.turns.facts[fact.name]
         self.turns.rests()
         self.queue.forget(f"uid-{fact.name}")
 
-    @rule(seconds=st.sampled_from([0.0, 0.25, 1.0, 8.0]))
+    @rule(seconds=st.sampled_from([0.0, 0.25, 1.0, 8.0, 40.0]))
     def time_passes(self, seconds: float) -> None:
         if all(
-            self.clock() + seconds < fact.entered_s + 60.0
+            self.clock() + seconds < fact.entered_s + HOLD_S
             for fact in self.turns.facts.values()
             if fact.entered_s is not None
         ):
@@ -337,10 +577,12 @@ class TurnsMachine(RuleBasedStateMachine):
 
     @rule()
     def look(self) -> None:
-        taken = sum(fact.entered_s is not None for fact in self.turns.facts.values())
-        places = min(self.window - taken, len(self.turns.waiting()))
-        expected = [self.turns.release(self.clock()) for _ in range(places)]
+        self.turns.pauses(self.clock())
+        expected = []
+        while self.turns.ready() and self.turns.taken() < self.window:
+            expected.append(self.turns.release(self.clock()))
         assert [made.name for made in self.queue.due()] == expected
+        assert self.queue.next_look_s() != 0.0
 
     @precondition(some_are_released)
     @rule(data=st.data())
@@ -352,17 +594,59 @@ class TurnsMachine(RuleBasedStateMachine):
 
     @precondition(some_are_released)
     @rule(data=st.data())
+    def the_api_refuses_the_first_patch(self, data: st.DataObject) -> None:
+        fact = self.named(data, lambda fact: fact.entered_s is not None)
+        fact.refused = True
+        self.turns.pauses(self.clock())
+        self.queue.refused_once(f"uid-{fact.name}")
+
+    @precondition(some_are_released)
+    @rule(data=st.data())
     def kube_scheduler_finds_no_node(self, data: st.DataObject) -> None:
         fact = self.named(data, lambda fact: fact.entered_s is not None)
-        del self.turns.facts[fact.name]
+        self.find_none(fact, "Unschedulable")
+
+    @precondition(some_are_released)
+    @rule(data=st.data())
+    def permit_holds_one(self, data: st.DataObject) -> None:
+        fact = self.named(data, lambda fact: fact.entered_s is not None)
+        fact.in_permit = True
         self.turns.leaves(fact, self.clock())
-        self.queue.observe(released(fact.name, "Unschedulable", namespace=fact.namespace))
+        self.queue.held_in_permit(f"uid-{fact.name}")
+
+    @precondition(some_are_out)
+    @rule(data=st.data())
+    def permit_holds_one_again(self, data: st.DataObject) -> None:
+        fact = self.named(data, lambda fact: fact.is_out)
+        fact.in_permit = True
+        self.turns.pauses(self.clock())
+        self.queue.held_in_permit(f"uid-{fact.name}")
+
+    @precondition(some_are_out)
+    @rule(data=st.data())
+    def permit_rejects_one(self, data: st.DataObject) -> None:
+        fact = self.named(data, lambda fact: fact.is_out)
+        other = "Unschedulable" if fact.verdict == "SchedulerError" else "SchedulerError"
+        self.find_none(fact, other)
+
+    @precondition(some_are_out)
+    @rule(data=st.data())
+    def one_is_placed_or_deleted_late(self, data: st.DataObject) -> None:
+        fact = self.named(data, lambda fact: fact.is_out)
+        del self.turns.facts[fact.name]
+        self.turns.pauses(self.clock())
+        self.queue.forget(f"uid-{fact.name}")
+
+    def find_none(self, fact: Fact, verdict: str) -> None:
+        fact.verdict, fact.in_permit = verdict, False
+        self.turns.leaves(fact, self.clock())
+        self.queue.observe(released(fact.name, verdict, namespace=fact.namespace))
 
     def teardown(self) -> None:
         """In the end every pod is released, once."""
         left = sorted(fact.name for fact in self.turns.waiting())
         for fact in self.turns.facts.values():
-            if fact.entered_s is not None:
+            if not fact.waits:
                 self.queue.forget(f"uid-{fact.name}")
         made: list[str] = []
         while due := self.queue.due():
@@ -374,13 +658,16 @@ class TurnsMachine(RuleBasedStateMachine):
     @invariant()
     def positions_are_the_turns_if_all_take_equally_long(self) -> None:
         turns: dict[str, int] = {}
-        waiting = sorted(self.turns.waiting(), key=lambda fact: fact.key)
+        waiting = sorted(self.turns.ready(), key=lambda fact: fact.key)
         ahead = []
         for fact in waiting:
             turn = turns[fact.namespace] = turns.get(fact.namespace, -1) + 1
             ahead.append((self.turns.used(fact.namespace) + turn * RELEASE_S, fact.key, fact.name))
-        shown = [each for each in self.queue.entries() if each.position is not None]
+        entries = list(self.queue.entries())
+        shown = [each for each in entries if each.position is not None]
         assert [each.info.pod.name for each in shown] == [name for *_, name in sorted(ahead)]
+        ready = {each.info.pod.name for each in entries if each.state is State.READY}
+        assert ready == {fact.name for fact in self.turns.waiting()}
 
 
 class WideTurnsMachine(TurnsMachine):

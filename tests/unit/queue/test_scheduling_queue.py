@@ -125,6 +125,26 @@ def test_pods_whose_gate_somebody_else_takes_off_take_no_place_in_the_window(
     assert queue.due() == ["a"]
 
 
+def test_pods_that_may_go_do_not_wait_until_a_plugin_was_asked_about_all() -> None:
+    queue = Queue(window=20)
+    asked: list[str] = []
+
+    def slowly(made: core.Pod) -> str:
+        asked.append(made.name)
+        queue.clock.pass_s(0.1)
+        return "" if made.priority else "not yet"
+
+    queue = Queue(window=20, why_held=slowly, clock=queue.clock)
+    queue.observe(*(pod(f"held{number}", second=number) for number in range(30)))
+    queue.observe(pod("a", priority=1), pod("b", priority=1))
+    assert queue.due() == ["a", "b"]
+    assert len(asked) == 10
+    # The next look is at once.
+    assert queue.queue.next_look_s() == 0.0
+    assert queue.due() == []
+    assert len(asked) == 20
+
+
 def test_a_gate_that_is_off_after_we_tried_counts_as_released() -> None:
     queue = Queue()
     queue.observe(pod("a"), pod("b", second=1))
@@ -431,12 +451,12 @@ def test_a_pod_with_other_gates_is_skipped_until_they_are_off() -> None:
         State.HELD,
         "has other scheduling gates: x.dev/a, y.dev/b",
     )
-    assert queue.queue.next_look_s() is None
     assert queue.release() == ["b"]
+    queue.queue.forget("uid-b")
+    assert queue.queue.next_look_s() is None
     queue.observe(pod("a", gates=["x.dev/a", GATE]))
     assert queue.entry("a").why == "has other scheduling gates: x.dev/a"
     queue.observe(pod("a"))
-    queue.queue.forget("uid-b")
     assert queue.due() == ["a"]
 
 
