@@ -255,6 +255,7 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
     Asks the Kubernetes API and orders by the configured plugins; needs no running kubextend.
     """
     from kubextend import app, cluster, queue_controller
+    from kubextend.framework.handle import NO_CLUSTER, ClusterPorts
 
     overrides: dict[str, JsonValue] = {"cluster.kubeconfig": kubeconfig} if kubeconfig else {}
     config = _load(config_file, overrides, runs_here=False)
@@ -262,7 +263,10 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
         message = "this configuration has no queue: no profile enables a queueSort plugin"
         raise click.ClickException(message)
     api = cluster.connect(config.cluster.kubeconfig, config.cluster.context)
-    profiles = app.build_verbs(config).profiles
+    # Plugins at preEnqueue may look at pods.
+    asks = config.needs_pods and any(profile.at("preEnqueue") for profile in config.resolved)
+    ports = ClusterPorts(pods=cluster.list_pods(api)) if asks else NO_CLUSTER
+    profiles = app.build_verbs(config, ports).profiles
     pods = cluster.list_pending_pods(api)
     entries = queue_controller.queue_entries(config, profiles, pods, _set_aside(api))
     rows = [_queue_row(entry) for entry in entries]

@@ -15,7 +15,7 @@ from kubextend.cluster.binder import Binder
 from kubextend.cluster.election import Election, LeaseName, lease_holder
 from kubextend.cluster.events import EventRecorder, list_set_aside
 from kubextend.cluster.nodes import follow_nodes
-from kubextend.cluster.pending_pods import follow_pending_pods, list_pending_pods
+from kubextend.cluster.pending_pods import follow_pending_pods, list_pending_pods, list_pods
 from kubextend.cluster.pods import PodReader, follow_pods
 from kubextend.cluster.reflector import Reflector
 from kubextend.cluster.ungater import Fate, Ungater, ungate
@@ -44,6 +44,7 @@ __all__ = [
     "follow_pods",
     "lease_holder",
     "list_pending_pods",
+    "list_pods",
     "list_set_aside",
     "own_namespace",
     "unconnected_client",

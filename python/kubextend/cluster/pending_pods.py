@@ -6,11 +6,12 @@ A pod that is bound leaves the selection, so the API reports it as deleted.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kubextend import core
 from kubextend.cluster.api_call import Call
-from kubextend.cluster.pods import TruncatedPods
+from kubextend.cluster.pods import PODS, TruncatedPods
 from kubextend.cluster.reflector import LIST_SILENCE_S, PAGE_ITEMS, Kind, Reflector
 from kubextend.framework.handle import MAX_POD_BYTES
 
@@ -58,17 +59,36 @@ def list_pending_pods(cluster: Cluster) -> list[core.Pod]:
         UnreachableError: the API does not answer.
         WireError: the answer is something else.
     """
-    store = core.PodStore()
+    return _listed(cluster, core.PodStore(), PENDING_PODS).pods()
+
+
+def list_pods(cluster: Cluster) -> ListedPods:
+    """Return every pod that has not ended, for plugins that look at pods. Blocks.
+
+    Raises: as ``list_pending_pods``.
+    """
+    return ListedPods(_listed(cluster, core.PodStore(max_pod_bytes=MAX_POD_BYTES), PODS))
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPods:
+    """Pods that were listed once, in place of watched ones."""
+
+    store: core.PodStore
+    synced: bool = True
+
+
+def _listed(cluster: Cluster, store: core.PodStore, kind: Kind) -> core.PodStore:
     relist = store.relist()
-    query = {"fieldSelector": PENDING_PODS.field_selector, "limit": str(PAGE_ITEMS)}
+    query = {"fieldSelector": kind.field_selector, "limit": str(PAGE_ITEMS)}
     while True:
-        call = Call("GET", PENDING_PODS.path, LIST_SILENCE_S, query)
+        call = Call("GET", kind.path, LIST_SILENCE_S, query)
         page = relist.page(cluster.request(call))
         if not page.continue_token:
             break
         query["continue"] = page.continue_token
     relist.commit()
-    return store.pods()
+    return store
 
 
 class _Told:

@@ -4,7 +4,7 @@ Source: kubernetes v1.36 pkg/scheduler/apis/config/validation/validation.go vali
 pkg/scheduler/framework/runtime/framework.go NewFramework
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kubextend.config.issues import Findings, Location
 from kubextend.config.model import EnabledPlugin, Plugins, ResolvedProfile, SchedulerProfile
@@ -34,8 +34,8 @@ def leave_queue(at: Location, points: _Points, findings: Findings) -> None:
     """Remove the queue's points from a profile that kube-scheduler reads too."""
     for point in (_ENQUEUE, _SORT):
         plugins = points.pop(point, ())
-        if plugins:
-            names = ", ".join(plugin.name for plugin in plugins)
+        names = ", ".join(_not_used_elsewhere(plugins, points))
+        if names:
             message = f"{names}: the queue is turned on in an ExtenderConfiguration only"
             findings.note((*at, "plugins", point), message)
 
@@ -68,8 +68,19 @@ def check_queue_points(
     if plugins.pre_enqueue.enabled:
         hint = "enable one, such as PrioritySort, which is kube-scheduler's own order"
         findings.complain(where, message, holding, hint)
-    else:
-        findings.note(where, f"{', '.join(holding)} not used: {message}")
+    elif names := ", ".join(_not_used_elsewhere(points[_ENQUEUE], points)):
+        findings.note(where, f"{names} not used: {message}")
+
+
+def _not_used_elsewhere(plugins: Iterable[EnabledPlugin], points: _Points) -> list[str]:
+    """Return the plugins that do nothing but for the queue."""
+    elsewhere = {
+        plugin.name
+        for point, enabled in points.items()
+        if point not in {_ENQUEUE, _SORT}
+        for plugin in enabled
+    }
+    return [plugin.name for plugin in plugins if plugin.name not in elsewhere]
 
 
 def check_common_order(

@@ -149,9 +149,10 @@ class _Group:
 class Coscheduling:
     """Gangs without a PodGroup resource.
 
-    PreFilter rejects pods whose group cannot be complete. Permit holds a pod until its group is
-    complete. When one pod of a group times out, or is rejected after Permit, the plugin rejects all
-    held pods of the group. The plugin activates them when another pod of the group reaches Permit.
+    PreEnqueue keeps the pods of a group in the queue until enough of them exist, and PreFilter
+    rejects pods whose group cannot be complete. Permit holds a pod until its group is complete.
+    When one pod of a group times out, or is rejected after Permit, the plugin rejects all held pods
+    of the group. The plugin activates them when another pod of the group reaches Permit.
     """
 
     name = "Coscheduling"
@@ -169,10 +170,37 @@ class Coscheduling:
         self._clock = clock
         self._lock = threading.Lock()
         self._groups: OrderedDict[_Key, _Group] = OrderedDict()
+        # What PreEnqueue counted; only the thread of the queue looks at it.
+        self._gathering: OrderedDict[_Key, _Roster] = OrderedDict()
         self._loop: asyncio.AbstractEventLoop | None = None
         config = handle.configuration
         # The queue removes this gate by itself; nobody knows when another gate goes.
         self._own_gates = {config.queue.gate} if config is not None and config.queues else set()
+
+    def pre_enqueue(self, pod: core.Pod) -> Status | None:
+        """Hold the pod back in the queue while its group has fewer pods than its minimum.
+
+        kube-scheduler would try each of them again and again, and other pods would wait meanwhile.
+
+        Source: kubernetes v1.36 pkg/scheduler/framework/plugins/gangscheduling/gangscheduling.go
+        """
+        try:
+            gang = self._gang_of(pod)
+        except TruncatedPodError:
+            # kube-scheduler shows PreFilter the whole pod.
+            return None
+        if gang is None:
+            return None
+        if gang.min_available is None:
+            return Status.unresolvable(_NO_NUMBER, f"in {self._args.min_available_key}")
+        try:
+            there = self._gathered(gang.key).there
+        except TruncatedPodError as error:
+            return Status.unresolvable(_unlisted(error))
+        there.add(pod.uid)
+        if len(there) < gang.min_available:
+            return Status.unresolvable(_TOO_FEW, f"{len(there)} of {gang.min_available}")
+        return None
 
     def pre_filter(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Status | None:
         """Reject the pod if its group cannot be complete, or was rejected a moment ago."""
@@ -335,6 +363,17 @@ class Coscheduling:
         roster = group.roster
         if roster is None or self._clock() >= roster.until_s:
             roster = group.roster = self._listed(key, group)
+        return roster
+
+    def _gathered(self, key: _Key) -> _Roster:
+        """Return the last list of a group's pods for PreEnqueue, which changes no group."""
+        roster = self._gathering.pop(key, None)
+        if roster is None or self._clock() >= roster.until_s:
+            uids = {pod.uid for pod in self._members(key)}
+            roster = _Roster(uids, set(), self._clock() + len(uids) / _LISTED_PER_S)
+        self._gathering[key] = roster
+        if len(self._gathering) > _GROUPS:
+            self._gathering.popitem(last=False)
         return roster
 
     def _listed(self, key: _Key, group: _Group) -> _Roster:

@@ -114,6 +114,9 @@ class World:
         nodes = core.NodeStore().nodes()
         return self.plugin.pre_filter(CycleState(), read(shown), nodes) or Status.success()
 
+    def pre_enqueue(self, shown: Json) -> Status:
+        return self.plugin.pre_enqueue(read(shown)) or Status.success()
+
     def binding(
         self, shown: Json, *others: Any, reserve: Sequence[Any] = (), post_bind: bool = True
     ) -> "asyncio.Task[Status]":
@@ -218,10 +221,73 @@ def test_whom_pre_filter_rejects(
     shows: str, watched: Sequence[Json], asked: Json, reason: str
 ) -> None:
     del shows
-    said = World(*watched).pre_filter(asked)
-    assert said.reason == reason
     expected = Code.UNSCHEDULABLE_AND_UNRESOLVABLE if reason else Code.SUCCESS
-    assert said.code is expected
+    # What can never pass PreFilter is not let out of the queue.
+    for said in (World(*watched).pre_filter(asked), World(*watched).pre_enqueue(asked)):
+        assert (said.reason, said.code) == (reason, expected)
+
+
+def test_a_gang_leaves_the_queue_as_soon_as_it_may_be_whole() -> None:
+    queued = with_queue(QUEUE)
+    first, second, third = (
+        pod(name) | {"spec": {"schedulingGates": [{"name": QUEUE}]}} for name in "abc"
+    )
+    world = World(first, configuration=queued)
+    assert [world.pre_enqueue(each).reason for each in (first, second)] == [TOO_FEW] * 2
+    world.watch(first, second)
+    world.now_s += 1
+    # The watch of all pods may be later than the queue's own.
+    assert world.pre_enqueue(third).is_success
+    assert world.pre_enqueue(first).is_success
+    # One of them is gone.
+    world.watch(first, third)
+    world.now_s += 1
+    assert world.pre_enqueue(first).reason == TOO_FEW
+
+
+def test_a_gang_in_the_queue_is_listed_once_in_a_while() -> None:
+    pods = [pod(f"p{number}", minimum="50000") for number in range(1000)]
+    world = World(*pods)
+    lists = 0
+    with_label = world.handle.labelled_pods
+
+    def listing(*args: Any) -> list[core.Pod]:
+        nonlocal lists
+        lists += 1
+        return with_label(*args)
+
+    world.handle.labelled_pods = listing  # type: ignore[method-assign]
+    for each in pods:
+        assert world.pre_enqueue(each).reason == TOO_FEW
+    assert lists == 1
+
+
+def test_gangs_in_the_queue_push_out_no_gang_that_kube_scheduler_has() -> None:
+    world = World(*ABC)
+    assert world.pre_filter(ABC[0]).is_success
+    known = set(world.plugin._groups)
+    for number in range(5000):
+        world.pre_enqueue(pod("x", group=f"g{number}"))
+    assert set(world.plugin._groups) == known
+    assert len(world.plugin._gathering) <= 4096
+
+
+def test_a_pod_that_is_kept_without_its_labels_is_left_to_pre_filter() -> None:
+    store = core.PodStore(max_pod_bytes=64 << 10)
+    kept = store.apply(json.dumps({"type": "ADDED", "object": unlabelled("large")}).encode()).pod
+    assert kept is not None
+    assert kept.truncated
+    assert World().plugin.pre_enqueue(kept) is None
+
+
+def test_a_large_pod_stops_the_gangs_of_its_namespace_until_it_is_gone() -> None:
+    world = World(*ABC, unlabelled("large"))
+    for asks in (world.pre_filter, world.pre_enqueue):
+        assert asks(ABC[0]).reason == UNLISTED
+    assert world.pre_enqueue(pod("x", namespace="web", minimum="1")).is_success
+    world.watch(*ABC)
+    for asks in (world.pre_filter, world.pre_enqueue):
+        assert asks(ABC[0]).is_success
 
 
 def test_other_names_for_label_and_minimum() -> None:
