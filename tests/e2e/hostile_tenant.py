@@ -1,6 +1,7 @@
-"""A tenant does all the harm at once that pods of one namespace can do: ``make hostile-tenant``.
+"""A tenant does all the harm at once that pods of a namespace can do: ``make hostile-tenant``.
 
-The tenant may create, patch and delete pods of its own namespace and nothing else. kubextend runs
+The tenant may create, patch and delete pods of its own namespaces and nothing else. It has two, as
+a namespace with many unschedulable pods is soon left with that attack alone. kubextend runs
 with the limits and the manifests of deploy/, beside a real kube-scheduler. A neighbour creates a
 pod each second or so. Prints what the neighbour waited for, what kubextend took and what it said.
 Exit code: 0 where all of that is within its bounds.
@@ -37,13 +38,15 @@ from .stack import Mode, Stack, run_kubextend
 from .workbench import Workbench, say, until
 from .workload import create_priority_classes
 
-TENANT, NEIGHBOUR = "tenant", "neighbour"
+TENANT, OTHER_OF_TENANT, NEIGHBOUR = "tenant", "tenant-rejected", "neighbour"
 MOST_RESIDENT_BYTES: Final = 400_000_000
 MAX_HOLD_S: Final = 60.0
 # Seconds that 99 of 100 of the neighbour's pods wait at most.
 BOUNDS_S: Final = {"BestEffortFIFO": 2.0, "StrictFIFO": MAX_HOLD_S}
 _GROUP: Final = "scheduling.x-k8s.io/pod-group"
 _MINIMUM: Final = "pod-group.scheduling.sigs.k8s.io/min-available"
+# The shipped profile lets a pod with this label onto nodes with RDMA alone.
+_NOT_HERE: Final = "high-comm"
 _NOWHERE: Final = {"example.com/no-such-node": "true"}
 # The longest argument that a pod of this kind had when it could be created and not patched.
 _LONGEST_ARGUMENT: Final = 1_572_000
@@ -96,6 +99,7 @@ class Tenant:
         pool: of the nodes that its pods ask for.
         over: set when it is over.
         seconds: until then; what is created is as much less as they are fewer than ten minutes.
+        namespace: where its pods are made.
         meant: how many pods are made where nothing takes time.
         created: how many were made.
         unpatchable: when each pod was made that no patch fits into, by its name.
@@ -108,6 +112,7 @@ class Tenant:
     pool: str
     over: threading.Event
     seconds: float
+    namespace: str = TENANT
     meant: float = 0.0
     created: int = 0
     unpatchable: dict[str, float] = field(default_factory=dict)
@@ -124,7 +129,7 @@ class Tenant:
     def can_create(self, pod: Object) -> bool:
         """Whether there is such a pod now, which does not count."""
         try:
-            self.api.call("POST", f"/api/v1/namespaces/{TENANT}/pods", pod)
+            self.api.call("POST", f"/api/v1/namespaces/{self.namespace}/pods", pod)
         except httpx.HTTPError as error:
             self.errors[str(error)[:60]] += 1
             return False
@@ -133,7 +138,7 @@ class Tenant:
     def delete(self, name: str) -> None:
         """There is no such pod any more."""
         with suppress(httpx.HTTPError):
-            self.api.delete_pod(TENANT, name)
+            self.api.delete_pod(self.namespace, name)
 
     def some(self, count: int) -> int:
         """The part of this number that fits the time."""
@@ -274,10 +279,19 @@ def printed(tenant: Tenant) -> None:
         tenant.create(tenant.pod(f"printed-{number}", schedulerName=_FORGED, schedulingGates=gates))
 
 
+def rejected(tenant: Tenant) -> None:
+    """M10: pods that a plugin rejects on every node, so that each event wakes all of them."""
+    for number in tenant.every(0.25, tenant.some(2000)):
+        pod = tenant.pod(f"rejected-{number}")
+        pod["metadata"]["labels"] = {_NOT_HERE: "true"}
+        tenant.create(pod)
+
+
 ATTACKS: Final[tuple[Attack, ...]] = (
     *(unpatchable, tolerant, annotated, held, paired),
-    *(ahead, ungating, turned_away, printed),
+    *(ahead, ungating, turned_away, printed, rejected),
 )
+NAMESPACES: Final = dict.fromkeys(ATTACKS, TENANT) | {rejected: OTHER_OF_TENANT}
 
 
 class Neighbour:
@@ -373,10 +387,12 @@ class Trial:
         self._fair_queuing = fair_queuing
         self._seconds = seconds
         self._seed = seed
+        self._most_active = 0
         self._pool = NodePool(plane.api, "hostile", 20, cpu="1000", pods=5000)
-        for namespace in (TENANT, NEIGHBOUR):
+        for namespace in (TENANT, OTHER_OF_TENANT, NEIGHBOUR):
             plane.api.create_namespace(namespace, QUEUED)
-        _let_in(plane.api)
+        for namespace in (TENANT, OTHER_OF_TENANT):
+            _let_in(plane.api, namespace)
 
     def run(self) -> Outcome:
         """All of it, and what came of it."""
@@ -398,7 +414,8 @@ class Trial:
         neighbour = Neighbour(self._plane, self._pool.name, self._seed)
         with self._plane.api_of(TENANT) as api, neighbour.watching():
             tenants = {
-                attack: Tenant(api, self._pool.name, over, self._seconds) for attack in ATTACKS
+                attack: Tenant(api, self._pool.name, over, self._seconds, NAMESPACES[attack])
+                for attack in ATTACKS
             }
             with ThreadPoolExecutor(len(tenants) + 1) as threads:
                 doing = [threads.submit(attack, tenant) for attack, tenant in tenants.items()]
@@ -425,12 +442,20 @@ class Trial:
         wrong: list[str] = []
         ends_s = time.monotonic() + self._seconds
         while (left_s := ends_s - time.monotonic()) > 0 and not any(map(_has_failed, doing)):
-            over.wait(min(left_s, max(20.0, self._seconds / 10)))
+            self._wait(stack, over, min(left_s, max(20.0, self._seconds / 10)))
             lines = run_kubextend("queue", "--config", stack.config).splitlines()
             wrong += [f"printed: {line!r}" for line in lines if not line.isprintable()]
             wrong += [f"forged: {line!r}" for line in lines if "kube-system/forged " in line[:40]]
             say(self._progress(stack))
         return wrong
+
+    def _wait(self, stack: Stack, over: threading.Event, seconds: float) -> None:
+        """Wait, and note each second how many pods kube-scheduler has to try."""
+        ends_s = time.monotonic() + seconds
+        while (left_s := ends_s - time.monotonic()) > 0 and not over.wait(min(left_s, 1.0)):
+            with suppress(httpx.HTTPError):
+                active = stack.scheduler_counts().total("scheduler_pending_pods", queue="active")
+                self._most_active = max(self._most_active, int(active))
 
     def _progress(self, stack: Stack) -> str:
         with suppress(httpx.HTTPError):
@@ -476,6 +501,7 @@ class Trial:
                 f"{_p50_p99(waited)}, longest {waited[-1]:.2f} s"
             ),
             *(f"  {phase}: {_p50_p99(spans)}" for phase, spans in neighbour.phases() if spans),
+            f"kube-scheduler: {self._most_active} pods to try at most",
             f"kubextend: {worst} MB resident at most",
             (
                 f"tenant: {sum(each.created for each in tenants.values())} pods made, "
@@ -513,8 +539,13 @@ class Trial:
 
     def _turn_s(self) -> float:
         """When the youngest pod was created that the queue released of those without priority."""
-        pods = self._plane.api.pods(TENANT, labelSelector=f"{_GROUP}=away")
-        created = [pod["metadata"]["creationTimestamp"] for pod in pods if GATE not in gates(pod)]
+        created = [
+            pod["metadata"]["creationTimestamp"]
+            for pod in self._plane.api.pods(TENANT)
+            if pod["spec"]["schedulerName"] == SCHEDULER
+            and not pod["spec"]["priority"]
+            and GATE not in gates(pod)
+        ]
         return datetime.fromisoformat(max(created)).timestamp() if created else 0.0
 
 
@@ -542,10 +573,10 @@ def _memory(pid: int, name: str) -> int:
     return int(kilobytes) * 1024 // 1_000_000
 
 
-def _let_in(api: Api) -> None:
+def _let_in(api: Api, namespace: str) -> None:
     """The tenant may do with its pods what anybody may, and nothing else."""
     group = "rbac.authorization.k8s.io"
-    metadata = {"name": TENANT, "namespace": TENANT}
+    metadata = {"name": TENANT, "namespace": namespace}
     verbs = ["create", "get", "list", "patch", "update", "delete"]
     rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]
     role = {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": metadata, "rules": rules}
