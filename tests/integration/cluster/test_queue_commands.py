@@ -102,6 +102,30 @@ def test_the_queue_is_shown_to_machines(
     assert [entry["position"] for entry in entries] == [None, 1, 2, 3, None]
 
 
+def test_gangs_are_held_back_where_too_few_of_their_pods_exist(
+    api: ScriptedApi, kubeconfig: Path, config: Path
+) -> None:
+    enabled = "    multiPoint:\n      enabled:\n      - name: Coscheduling\n"
+    config.write_text(CONFIG.replace("    queueSort:\n", enabled + "    queueSort:\n"))
+    # A gang of three of which one pod runs, and a gang that lacks a pod.
+    api.put_pod("whole-a", "uid-whole-a", node="n1", phase="Running")
+    for name in ("whole-b", "whole-c", "short-a", "short-b"):
+        api.put_gated_pod(name, [GATE])
+    for name, pod in api.pods.items():
+        pod["metadata"]["labels"] = {
+            "scheduling.x-k8s.io/pod-group": name.split("-")[0],
+            "pod-group.scheduling.sigs.k8s.io/min-available": "3",
+        }
+    done = run("queue", "--config", config, "--kubeconfig", kubeconfig, "--output", "json")
+    short = "held back by Coscheduling: pod group has fewer pods than its minimum"
+    assert {entry["pod"]: entry["why"] for entry in json.loads(done.output)} == {
+        "default/whole-b": "is next",
+        "default/whole-c": "is next",
+        "default/short-a": short,
+        "default/short-b": short,
+    }
+
+
 def test_with_turns_of_namespaces_the_positions_are_those_of_the_turns(
     filled: ScriptedApi, kubeconfig: Path, config: Path
 ) -> None:

@@ -230,6 +230,9 @@ def test_pods_are_held_back_in_a_queue_or_not_at_all() -> None:
             "the queue, and no queueSort plugin turns it on"
         ),
     )
+    # A plugin that is of use without a queue needs no note.
+    without = profile(multiPoint=named("Both"), queueSort={"disabled": [{"name": "*"}]})
+    assert parse(document(profiles=[without], **CLUSTER)).notes == ()
     assert parse(
         document(
             profiles=[profile(preEnqueue=named("Hold"), queueSort=named("PrioritySort"))],
