@@ -12,7 +12,7 @@ from kubextend import core
 __all__ = ["KeptPods"]
 
 # Thousands of usual pods.
-_MOST_BYTES: Final = 32 * 1024 * 1024
+_MOST_BYTES: Final = 16 * 1024 * 1024
 
 
 class _OfPod(Protocol):
