@@ -131,6 +131,12 @@ class _Record:
         nodes = sum(len(rejection.nodes) for rejection in rejections)
         return _RECORD_BYTES + self.pod.held_bytes + _NODE_BYTES * nodes
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether a new record of the pod would be as good."""
+        now = self.attempt is not None or self.rejection is not None
+        return not (now or self.left_nominated or self.permit_hold_s or self.reasons.told)
+
 
 class UnplacedPods:
     """The records of all pods, and what activates the pods; safe to use from many threads.
@@ -204,6 +210,7 @@ class UnplacedPods:
             if record is None:
                 return None
             attempt, record.attempt = record.attempt, None
+            self._drop_if_empty(uid, record)
         return attempt
 
     def drop(self, attempt: Attempt) -> None:
@@ -215,6 +222,7 @@ class UnplacedPods:
             record.attempt = None
             if attempt.nominated_alone:
                 record.left_nominated = attempt.pod.nominated_node_name
+            self._drop_if_empty(attempt.pod.uid, record)
 
     @property
     def changes(self) -> int:
@@ -353,6 +361,11 @@ class UnplacedPods:
             if gone.permit is not None:
                 # The pod may be unschedulable by now, and ``wake_due`` no longer finds it.
                 self._forgotten.append(gone.pod)
+
+    def _drop_if_empty(self, uid: str, record: _Record) -> None:
+        # Permit may hold thousands of pods, and nothing else is known of most of them.
+        if record.is_empty:
+            self._records.pop(uid)
 
     def _end_rejection(self, record: _Record) -> None:
         record.rejection = None

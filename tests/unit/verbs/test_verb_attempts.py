@@ -44,6 +44,18 @@ def test_a_bind_takes_the_attempt_with_it() -> None:
     assert attempts.take(asked.uid) is None
 
 
+def test_pods_that_are_being_bound_or_left_no_node_push_out_no_attempt() -> None:
+    attempts, first = unplaced_pods(room_for=2), pod_named("first")
+    begun = attempts.begin(first)
+    for number in range(4):
+        other = attempts.begin(pod_named(f"other-{number}"))
+        if number % 2:
+            attempts.take(other.pod.uid)
+        else:
+            attempts.drop(other)
+    assert attempts.find(first.uid) is begun
+
+
 def test_the_pods_whose_nominated_node_was_rejected_are_bounded() -> None:
     attempts = unplaced_pods(room_for=2)
     nodes = core.read_args(names_request(["n"])).nodes

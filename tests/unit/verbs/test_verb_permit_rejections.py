@@ -242,3 +242,19 @@ def test_one_that_is_forgotten_for_another_is_woken_as_its_time_is_never_over() 
     for _ in range(2):
         rejected.wake_due()
         assert activator.woken == ["parked"]
+
+
+def test_a_pod_that_is_rejected_after_each_activation_waits_twice_as_long_each_time() -> None:
+    now_s = 0.0
+    rejected = unplaced_pods(clock=lambda: now_s)
+    asked = core.read_args(names_request([], pod("p"))).pod
+    assert asked is not None
+    closed = Status.unschedulable(CLOSED)
+    for hold_s in (10, 20, 40):
+        rejected.begin(asked)
+        rejected.take(asked.uid)
+        rejected.reject_permit(asked, closed)
+        now_s += hold_s - 1
+        assert rejected.why_not_tried(asked.uid) == closed
+        rejected.activate([asked])
+        assert rejected.why_not_tried(asked.uid) is None

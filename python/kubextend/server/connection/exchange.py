@@ -137,18 +137,19 @@ class Exchange:
 
     async def run(self) -> None:
         """Call the application; answer 500 where it fails before it answers, 503 at the end."""
-        failure = RefusedError(500, "kubextend failed internally; its log says where")
+        refused = None
         try:
             await self._app(self._scope, self.receive, self.send)
         except asyncio.CancelledError:
             # Only the end of the server cancels a request.
-            failure = RefusedError(503, "kubextend is shutting down")
+            refused = RefusedError(503, "kubextend is shutting down")
         except BaseException:
             # An application may raise SystemExit, and a panic of the core is a BaseException.
             _LOGGER.exception("%s %s failed", self._scope["method"], self._scope["path"])
         if self.answer is Answer.DUE:
             self.keep_alive = False
-            await refuse(self.send, failure)
+            failed = "kubextend failed internally; its log says where"
+            await refuse(self.send, refused or RefusedError(500, failed))
         elif self.answer is Answer.BEGUN:
             self._carrier.abort()
 
