@@ -262,7 +262,7 @@ def _leaving(count: int, field: str, server: Served) -> Iterator[None]:
 
 
 def _end_of(pipe: Path) -> int | None:
-    """The end to write to, while somebody reads."""
+    """Return the write end of the pipe while a process reads from the pipe."""
     with contextlib.suppress(OSError):
         return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
     return None

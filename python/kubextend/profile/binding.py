@@ -80,7 +80,7 @@ class BindingPlugins:
         return (*self.reserve, *self.permit, *self.pre_bind, *self.bind, *self.post_bind)
 
     def __bool__(self) -> bool:
-        """Return whether there is any plugin."""
+        """Return whether the profile has a plugin at any point of the binding cycle."""
         return bool(self.plugins)
 
 

@@ -1,7 +1,7 @@
-"""The scheduling queue: pods behind our scheduling gate, and the order in which they lose it.
+"""The scheduling queue: pods that have kubextend's gate, and the order in which it is removed.
 
 kube-scheduler sorts released pods by its own order, so the queue releases only a few at a time. The
-queue knows nothing of the Kubernetes API: callers tell it of pods, and a function releases them.
+queue does not call the Kubernetes API: callers report pods, and remove the gates that are due.
 """
 
 from kubextend.queue.entry import QueueEntry, State, info_of

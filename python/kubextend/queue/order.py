@@ -16,12 +16,12 @@ Failed = Callable[[str, str, str, str], object]
 class Order:
     """Decides which of two pods goes first; never raises.
 
-    Where the plugin fails on two pods, kube-scheduler's own order decides: by priority, then by
-    time. Where the plugin holds two pods for equal, the pod that came first goes first.
+    If the plugin raises, kube-scheduler's own order decides: by priority, then by time. If the
+    plugin ranks two pods as equal, the pod that the queue saw first goes first.
 
     Args:
         plugin: the one QueueSort plugin.
-        failed: called when the plugin raises, or returns something else than a bool.
+        failed: called when the plugin raises, or returns anything other than a bool.
     """
 
     def __init__(self, plugin: QueueSortPlugin, failed: Failed) -> None:

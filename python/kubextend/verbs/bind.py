@@ -222,7 +222,7 @@ class BindVerb:
             self._bindings.discard(binding_of)
 
     def bindings_under_way(self) -> list[str]:
-        """Return which pods the API is asked to bind, to which nodes, without an answer so far."""
+        """Return each pod, with its node, whose Binding the API has not answered yet."""
         return sorted(self._bindings)
 
     def node_deleted(self, name: str) -> None:

@@ -53,10 +53,10 @@ def filter_anew(
 
 
 def looking_again(limits: PluginLimits, seconds: float) -> LookAgain:
-    """Return a function that runs filters outside of any request and ends a call that hangs.
+    """Return a function that runs the filters again for a pod, without a request.
 
     Args:
-        limits: the threads for the filters.
+        limits: gives the filters a thread, and abandons it if a filter hangs.
         seconds: how long one pod may take.
     """
 

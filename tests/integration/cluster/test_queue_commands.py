@@ -1,4 +1,4 @@
-"""``kubextend queue`` and ``kubextend ungate`` against an API, with no server of ours."""
+"""``kubextend queue`` and ``kubextend ungate`` against an API, without a kubextend server."""
 
 from __future__ import annotations
 

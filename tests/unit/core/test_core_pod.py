@@ -1,4 +1,4 @@
-"""What a pod shows of itself."""
+"""The attributes of a pod that the core shows to Python."""
 
 import json
 from typing import Any

@@ -120,7 +120,7 @@ class World:
     def binding(
         self, shown: Json, *others: Any, reserve: Sequence[Any] = (), post_bind: bool = True
     ) -> "asyncio.Task[Status]":
-        """The cycle of a pod, with other Permit and Reserve plugins behind this one."""
+        """The binding cycle of a pod; other Permit and Reserve plugins run after Coscheduling."""
         bound = self._bound(read(shown), others, reserve, [self.plugin] if post_bind else [])
         return asyncio.ensure_future(bound)
 

@@ -60,19 +60,19 @@ def pod(  # noqa: PLR0913 - what the queue looks at
     namespace: str = "default",
     labels: Mapping[str, str] | None = None,
 ) -> core.Pod:
-    """A pod as the API shows it; of one name always the same pod.
+    """A pod as the API shows it; the same name always gives the same UID.
 
     Args:
         name: of the pod; its UID follows from it.
         gates: its scheduling gates.
         priority: as a number.
-        second: of its creation.
-        reason: of its condition PodScheduled; empty for none.
-        generation: None: 1 while it has a gate, 2 without.
-        qos: its class.
+        second: the second of its creation.
+        reason: the reason of its condition PodScheduled; empty: it has no such condition.
+        generation: metadata.generation; None: 1 with a gate, 2 without one.
+        qos: its QoS class.
         node: where it is bound.
         deleted: whether it is being deleted.
-        scheduler: whose it is.
+        scheduler: its spec.schedulerName.
         namespace: of the pod.
         labels: of the pod.
     """

@@ -196,7 +196,7 @@ def verbs_of(
     scores: Sequence[tuple[Any, int]] = (),
     **joined: Any,
 ) -> Verbs:
-    """Verbs of one profile for the default scheduler."""
+    """Make the verbs of one profile, whose schedulerName is ``default-scheduler``."""
     profile = Profile("default-scheduler", filter=filters, score=scores)
     joined.setdefault("request_store", core.NodeStore())
     joined.setdefault("metrics", Metrics())

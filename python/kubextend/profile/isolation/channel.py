@@ -66,7 +66,7 @@ class Channel:
         return parts
 
     def shut_down(self) -> None:
-        """Wake whoever waits at either end, because no message comes any more; any thread."""
+        """End the channel: wake each thread that waits for a message. Any thread may call this."""
         try:
             self._end.shutdown(socket.SHUT_RDWR)
         except OSError:

@@ -83,7 +83,7 @@ class Child:
         self._channel.shut_down()
 
     def stop(self) -> None:
-        """Let the child end its plugin's work for a moment, then kill the child."""
+        """Give the child process 2 s to stop its plugin, then kill the process."""
         self._end.settimeout(STOP_TIMEOUT_S)
         with suppress(OSError, EOFError, ValueError):
             self.ask(Message({"do": "stop"}))

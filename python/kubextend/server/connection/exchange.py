@@ -124,7 +124,7 @@ class Exchange:
         self._tell()
 
     def take_body(self) -> bytes:
-        """Return what has come of the body and was not taken before."""
+        """Return the bytes of the body that were received since the last call."""
         body = bytes(self._body)
         self._body.clear()
         self._body_is_taken = self.body_is_complete

@@ -188,7 +188,7 @@ class HttpConnection(asyncio.Protocol):
             self._refuse(error)
 
     def pause_writing(self) -> None:
-        """Give the client a deadline to read the answer, of which too much is unread."""
+        """Start a deadline for the client to read on: the write buffer is full."""
         self._writable = asyncio.Event()
         unread = self._unread_bytes()
         self._answer_deadline.start(

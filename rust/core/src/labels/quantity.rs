@@ -59,7 +59,7 @@ packed! {
 }
 
 impl Quantity {
-    /// The amount that `text` spells, to nano and away from zero.
+    /// The amount that `text` spells, rounded away from zero to a multiple of 10^-9.
     ///
     /// Takes no white space; Go's JSON reader strips it beforehand.
     ///

@@ -162,7 +162,7 @@ impl Requirement {
 
     /// Whether `labels` meet the requirement.
     ///
-    /// `!=` and `notin` are met where the label is absent; `>` and `<` need a label that is a
+    /// `!=` and `notin` are met if the label is absent; `>` and `<` need a label whose value is a
     /// whole number.
     ///
     /// Source: apimachinery v0.36 pkg/labels/selector.go `Requirement.Matches`

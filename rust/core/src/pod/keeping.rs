@@ -99,8 +99,8 @@ fn trim_common(pod: &mut Pod, most: usize) {
 /// No name of a node is longer, and no profile may have a longer one.
 const LONGEST_NAME: usize = 253;
 
-/// Keeps the beginnings of texts that Kubernetes does not bound: each is longer than any name, so that
-/// it equals none.
+/// Cuts strings whose length Kubernetes does not limit. A string that is cut stays longer than any
+/// valid name, so that it equals no name.
 fn trim_texts(pod: &mut Pod) {
     let words = [
         &mut pod.scheduler_name,

@@ -74,7 +74,8 @@ packed! {
         pub labels: bool,
         /// Containers and init containers.
         pub containers: bool,
-        /// Requests and overhead of some resources, none of them usual.
+        /// Requests or overhead of some resources; those of cpu, memory, storage, huge pages and the
+        /// usual GPUs are always kept.
         pub resources: bool,
         /// All scheduling gates but the first.
         pub gates: bool,

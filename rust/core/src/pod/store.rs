@@ -47,7 +47,7 @@ impl PodStore {
         Self::default()
     }
 
-    /// An empty store that keeps this of each pod.
+    /// An empty store that keeps the parts of each pod that `keeping` names.
     pub fn keeping(keeping: Keeping) -> Self {
         Self {
             keeping,

@@ -81,7 +81,8 @@ struct Row {
 }
 
 impl NodeSender {
-    /// The next message: these nodes, in their order, and what the receiver lacks of them.
+    /// Writes the next message: these nodes, in their order, with the node data that the receiver does
+    /// not have yet.
     pub fn packed(&mut self, nodes: &Nodes) -> Vec<u8> {
         self.messages += 1;
         let mut message = Message {

@@ -43,7 +43,7 @@ pub(crate) fn integer(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// `[{"Host":"n1","Score":7},…]`
+/// Writes the answer of prioritize, such as `[{"Host":"n1","Score":7}]`.
 pub(crate) fn host_priorities(scores: &[i64], hosts: Hosts<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(2 + 96 * scores.len());
     out.push(b'[');
