@@ -46,7 +46,7 @@ class Asked:
 
     @property
     def size(self) -> tuple[int, int]:
-        """How many nodes, and how many bytes of the request."""
+        """How many nodes and how many bytes the request has."""
         return len(self.cluster.names), self.body.stat().st_size
 
     def server_work(

@@ -81,7 +81,7 @@ class Cluster:
 
     @cached_property
     def rejected_names(self) -> list[str]:
-        """The names of all others."""
+        """The names of the nodes that the filter rejects."""
         return [name for name, rdma in zip(self.names, self.has_rdma, strict=True) if not rdma]
 
     def full_body(self, pod_name: str) -> bytes:
@@ -172,7 +172,7 @@ def _node(index: int, rng: random.Random, *, rdma: bool) -> _Object:
 
 
 def _labels(name: str, zone: str, index: int) -> dict[str, str]:
-    """31 labels, as kubelet, the cloud provider and feature discovery put them."""
+    """31 labels, as the kubelet, the cloud provider and node feature discovery set them."""
     features = {f"feature.node.kubernetes.io/cpu-cpuid.FEATURE{i}": "true" for i in range(14)}
     return features | {
         "beta.kubernetes.io/arch": "amd64",

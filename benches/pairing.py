@@ -111,7 +111,7 @@ class Pairing:
 
     @property
     def floor_spread(self) -> float:
-        """How far apart the floor's blocks were, as a part of their median."""
+        """The spread of the floor's blocks, largest less smallest, divided by their median."""
         floors = [block.medians[1] for block in self.blocks]
         return (max(floors) - min(floors)) / statistics.median(floors)
 

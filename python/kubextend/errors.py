@@ -69,7 +69,7 @@ class PluginError(KubextendError):
 
     @property
     def facts(self) -> dict[str, str]:
-        """The known attributes, as the facts of a log line."""
+        """The known attributes, as the fields of a log line."""
         names = ("plugin", "extension_point", "pod", "uid", "profile", "node")
         known = {name: getattr(self, name) for name in names}
         return {name: value for name, value in known.items() if value}

@@ -368,7 +368,7 @@ def _annotated(length: int, number: int) -> dict[str, Any]:
 
 
 def _put(api: ScriptedApi, number: int, parts: dict[str, Any]) -> None:
-    """A pod that the queue holds back: it has another gate too."""
+    """Create a pod that stays in the queue, because it has another gate too."""
     name = f"pod-{number:05}"
     with api.changed:
         gates = ["example.com/other", "kubextend.dev/queue"]
@@ -418,7 +418,7 @@ def shipped_server() -> dict[str, int]:
 
 
 def on_requests(*, short: bool = False) -> Iterator[Figures]:
-    """Every attack, each on a server of its own without a cluster."""
+    """Make every attack by requests, each on a server of its own without a cluster."""
     config = {
         "server": {"maxBodyBytes": BODY_LIMIT, "maxInFlightBytes": BODY_LIMIT},
         "extender": {"nodeCacheCapable": False, "httpTimeout": "3s"},

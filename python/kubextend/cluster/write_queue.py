@@ -102,14 +102,14 @@ class TokenBucket:
 
 
 class WaitingWrites:
-    """Decides which call is sent next, and when; one call for each key. Not safe for threads.
+    """Decides which write is sent next, and when. At most one write of a key waits.
 
-    Calls whose time has come take turns by the namespace and the group of their pods: no pod waits
-    for all pods of another tenant.
+    Writes that are due take turns by the namespace and the group of their pods, so that no pod
+    waits for all pods of another tenant. Not safe to use from many threads.
 
     Args:
-        bucket: the rate.
-        interval_s: the least time between two calls with one key.
+        bucket: limits the rate.
+        interval_s: the least time between two writes of one key.
         clock: monotonic seconds.
     """
 

@@ -142,7 +142,7 @@ class PluginLimits:
 
 
 class LimitedCall(Generic[_T]):
-    """One run on a thread, as its caller sees it."""
+    """One call on a thread that its caller can give up."""
 
     def __init__(
         self, work: Callable[[], _T], run: Run, threads: Threads, breakers: Breakers

@@ -36,7 +36,7 @@ class UnschedulablePods:
             self._since_s.setdefault(namespace, self._clock())
 
     def remove(self, namespace: str) -> None:
-        """Count one pod less."""
+        """Count one pod fewer that kube-scheduler cannot place."""
         self._counts[namespace] -= 1
         if self._counts[namespace] < self._most:
             self._since_s.pop(namespace, None)

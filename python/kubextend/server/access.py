@@ -42,7 +42,7 @@ class TokenFile:
         self._tokens()
 
     def holds(self, token: bytes) -> bool:
-        """Return whether the token is good, in a time that does not tell how near it was.
+        """Return whether the token is in the file; the time taken does not tell how much of it matches.
 
         Blocks while the file is read.
         """

@@ -336,7 +336,7 @@ def _uvicorn_config(
 def _always(
     context: ssl.SSLContext,
 ) -> Callable[[uvicorn.Config, Callable[[], ssl.SSLContext]], ssl.SSLContext]:
-    """Return the factory that uvicorn asks for a context."""
+    """Return a factory that gives uvicorn this TLS context each time."""
     return lambda _config, _default: context
 
 

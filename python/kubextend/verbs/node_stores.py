@@ -36,7 +36,7 @@ class Stores:
         return core.read_preemption_args(body, self.request, watched=self._watched_store)
 
     def nodes_named(self, *names: str) -> core.Nodes:
-        """Select nodes by name: watched ones, or else those that full-mode requests brought."""
+        """Select nodes by name among the watched ones; without a watch, among those of requests."""
         store = self.request if self._watched_store is None else self._watched_store
         return store.select(names)
 

@@ -46,7 +46,7 @@ pub(super) fn amounts(amounts: &[(Word, i64)]) -> usize {
             .sum::<usize>()
 }
 
-/// A scheduling gate, or any text that is kept for itself.
+/// A scheduling gate, or any text that is stored as a string of its own.
 pub(super) fn gate(gate: &str) -> usize {
     size_of::<Box<str>>() + ALLOCATION + gate.len()
 }

@@ -64,7 +64,7 @@ pub enum Problem {
 /// What was found where something else was expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// The first byte of a value or a stray one.
+    /// A byte that begins no value, or that stands where none may stand.
     Byte(u8),
     /// The end of the body.
     End,
