@@ -42,7 +42,7 @@ class TokenFile:
         self._tokens()
 
     def holds(self, token: bytes) -> bool:
-        """Return whether the token is in the file; the time taken does not tell how much of it matches.
+        """Return whether the token is in the file, in a time that tells nothing of near misses.
 
         Blocks while the file is read.
         """

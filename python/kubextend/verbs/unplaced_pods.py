@@ -269,7 +269,7 @@ class UnplacedPods:
         return entries
 
     def passed(self, uid: str) -> None:
-        """Forget the rejection of a pod for which a node passed: nothing has to activate the pod."""
+        """Forget the rejection of a pod that passed on a node: nothing has to activate it."""
         with self._lock:
             record = self._records.get(uid)
             if record is not None:

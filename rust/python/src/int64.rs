@@ -43,7 +43,7 @@ pub(crate) fn from_python<'py>(scores: &Bound<'py, PyAny>) -> PyResult<Int64s<'p
     }
 }
 
-/// The bytes that a memoryview shows from the first to the last, which cannot change.
+/// The immutable bytes behind a memoryview, if the view shows all of them in their order.
 fn viewed_bytes<'py>(
     scores: &Bound<'py, PyAny>,
     buffer: &PyBuffer<i64>,

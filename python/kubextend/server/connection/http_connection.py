@@ -452,7 +452,7 @@ class HttpConnection(asyncio.Protocol):
         task.add_done_callback(self._server.tasks.discard)
 
     def _refuse(self, error: RefusedError) -> None:
-        """Refuse the request that is being read, once earlier ones are answered; read nothing more."""
+        """Refuse the request that is being read, after the answers before it; read no more."""
         if self._reading is Reading.NOTHING:
             return
         # Nothing is kept of what cannot be read.
