@@ -56,13 +56,6 @@ class KeptPods(Generic[_V]):
             self.pop(oldest)
         return gone
 
-    def weigh(self, value: _V) -> None:
-        """Count the memory of a value that is kept and has changed; the value keeps its place."""
-        uid = value.pod.uid
-        if self._kept.get(uid) is value:
-            namespace, size = self._sizes[uid]
-            self._count(uid, namespace, value.held_bytes, instead_of=size)
-
     def get(self, uid: str) -> _V | None:
         """Return the value of a pod."""
         return self._kept.get(uid)

@@ -49,17 +49,6 @@ def test_what_is_larger_than_all_may_be_is_not_kept() -> None:
     assert names(kept) == ["mine"]
 
 
-def test_what_shrinks_gives_room_and_keeps_its_place() -> None:
-    kept: KeptPods[Kept] = KeptPods(MOST_BYTES)
-    first = of("first", 15_000)
-    kept.put(first)
-    first.held_bytes = 1_000
-    kept.weigh(first)
-    kept.put(of("second", 19_000))
-    kept.put(of("third", 1_000))
-    assert names(kept) == ["second", "third"]
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_it_keeps_what_a_plain_list_would(seed: int) -> None:
     chance = random.Random(seed)
@@ -73,12 +62,6 @@ def test_it_keeps_what_a_plain_list_would(seed: int) -> None:
         if what < 0.2:
             kept.pop(asked.uid)
             model = [each for each in model if each.pod is not asked]
-        elif what < 0.4:
-            for each in model:
-                if each.pod is asked:
-                    # What is kept may shrink, and never grows.
-                    each.held_bytes = min(size, each.held_bytes)
-                    kept.weigh(each)
         else:
             value = Kept(asked, size)
             gone = kept.put(value)

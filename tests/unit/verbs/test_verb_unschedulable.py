@@ -3,6 +3,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from verb_world import (
     RDMA,
     Activator,
@@ -25,6 +26,7 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 from kubextend.profile import Profile
+from kubextend.verbs import unplaced_pods as unplaced_pods_module
 from kubextend.verbs.refilter import Verdict, filter_anew
 from kubextend.verbs.unplaced_pods import Attempt, UnplacedPods
 
@@ -144,24 +146,64 @@ def test_the_pods_remembered_are_bounded_and_the_oldest_goes_first() -> None:
     assert activator.woken == ["second", "third"]
 
 
-def test_the_nodes_of_a_rejection_take_room_as_long_as_it_is_remembered() -> None:
-    clock, activator = Clock(), Activator()
-    unplaced = unplaced_pods(activator, clock=clock, room_for=4)
-    profile = Profile("default-scheduler", filter=[Needs()])
-
-    def rejected_on_many(name: str) -> None:
-        args = core.read_args(names_request([f"n{n}" for n in range(2500)], pod(name)))
+def rejected_each(
+    unplaced: UnplacedPods, watched: Watched, *names: str, reason: str = ""
+) -> list[list[str]]:
+    """Filters rejected these pods on a node for this reason; the reasons that are told of each."""
+    told = []
+    for name in names:
+        args = core.read_args(names_request(["n"], pod(name)), watched=watched.store)
         assert args.pod is not None
         assert args.nodes is not None
-        reject(unplaced, profile, args.pod, args.nodes)
+        profile = Profile("default-scheduler", filter=[Needs()])
+        entries = [(core.Mask([True]), reason, False)] if reason else []
+        attempt = Attempt(args.pod, CycleState())
+        steady = unplaced.reject(attempt, profile, args.nodes, entries, unplaced.changes)
+        told.append([text for _, text, _ in steady])
+    return told
 
-    for name in ("first", "second"):
-        rejected_on_many(name)
-    assert len(unplaced) == 1
-    clock.now_s += 11
-    unplaced.wake_due()
-    rejected_on_many("third")
-    assert len(unplaced) == 2
+
+PODS = ("first", "second", "third")
+
+
+def test_the_nodes_of_the_oldest_rejections_are_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unplaced_pods_module, "_MOST_WITH_NODES", 2)
+    activator, watched = Activator(), Watched().listing(node("n"))
+    unplaced = unplaced_pods(activator)
+    rejected_each(unplaced, watched, *PODS)
+    watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
+    unplaced.nodes_changed()
+    assert activator.woken == ["second", "third"]
+
+
+def test_reasons_that_were_told_outlive_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A text that changes at each attempt makes kube-scheduler try the pod again at once.
+    monkeypatch.setattr(unplaced_pods_module, "_MOST_WITH_NODES", 1)
+    clock, watched = Clock(), Watched().listing(node("n"))
+    unplaced = unplaced_pods(Activator(), clock=clock)
+    for reason in ("one", "another", "a third", "a fourth"):
+        assert rejected_each(unplaced, watched, *PODS, reason=reason) == [["one"]] * 3
+        clock.now_s += 2
+
+
+def test_a_pod_whose_nodes_are_let_go_of_with_a_change_unseen_is_woken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(unplaced_pods_module, "_MOST_WITH_NODES", 2)
+    clock, activator, watched = Clock(), Activator(), Watched().listing(node("n"))
+
+    def slow(profile: Profile, asked: core.Pod, nodes: core.Nodes) -> Verdict:
+        clock.now_s += 1
+        return filter_anew(profile, asked, nodes)
+
+    unplaced = unplaced_pods(activator, clock=clock, look_again=slow)
+    rejected_each(unplaced, watched, "first", "second")
+    watched.store.apply(watch_event("MODIFIED", node("n")))
+    unplaced.nodes_changed()
+    assert activator.woken == []
+    # There was no time for a look at the second pod.
+    rejected_each(unplaced, watched, "third", "fourth")
+    assert activator.woken == ["second"]
 
 
 def test_a_pod_nobody_asked_about_for_an_hour_is_forgotten() -> None:
