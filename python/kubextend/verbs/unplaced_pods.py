@@ -166,10 +166,9 @@ class UnplacedPods:
         self._lock = threading.Lock()
         self._records: KeptPods[_Record]
         self._records = KeptPods() if most_bytes is None else KeptPods(most_bytes)
-        # The records with a rejection by filters, oldest rejection first.
+        # The records that hold the nodes of a rejection by filters: of the last one, or of one
+        # whose reasons are still to be told. The oldest rejection comes first.
         self._rejected: dict[str, _Record] = {}
-        # The records that hold nodes, of a rejection or of reasons to tell, oldest first.
-        self._with_nodes: dict[str, _Record] = {}
         self._forgotten: list[core.Pod] = []
         self._looking = threading.Lock()
         self._changes = 0
@@ -263,8 +262,9 @@ class UnplacedPods:
             if pod.uid and entries and not attempt.nominated_alone:
                 entries = record.reasons.steady(entries, now_s)
                 record.untold = None if record.reasons.newer is None else rejection
+            self._unlist_without_nodes(record)
             self._keep(record)
-            woken = self._bound_nodes(record)
+            woken = self._bound_nodes()
         self._activate(woken)
         if rejection is not None and rejection.seen != changes and self._is_worth_asking(rejection):
             self._wake([rejection])
@@ -308,9 +308,7 @@ class UnplacedPods:
     def forget(self, uid: str) -> None:
         """Forget a pod that is bound or gone; any thread may call, never waits."""
         with self._lock:
-            self._records.pop(uid)
-            self._rejected.pop(uid, None)
-            self._with_nodes.pop(uid, None)
+            self._drop(uid)
 
     def nodes_changed(self) -> None:
         """Activate, once, each pod that may pass since the nodes changed; any thread may call.
@@ -345,7 +343,7 @@ class UnplacedPods:
             self._end_old_rejections()
             oldest_s = self._clock() - _IDLE_S
             for record in [each for each in self._records.values() if each.asked_s < oldest_s]:
-                self._records.pop(record.pod.uid)
+                self._drop(record.pod.uid)
 
     def __len__(self) -> int:
         """Return how many pods are remembered."""
@@ -359,10 +357,13 @@ class UnplacedPods:
     def _keep(self, record: _Record) -> None:
         for gone in self._records.put(record):
             self._rejected.pop(gone.pod.uid, None)
-            self._with_nodes.pop(gone.pod.uid, None)
             if gone.permit is not None:
                 # The pod may be unschedulable by now, and ``wake_due`` no longer finds it.
                 self._forgotten.append(gone.pod)
+
+    def _drop(self, uid: str) -> None:
+        self._records.pop(uid)
+        self._rejected.pop(uid, None)
 
     def _drop_if_empty(self, uid: str, record: _Record) -> None:
         # Permit may hold thousands of pods, and nothing else is known of most of them.
@@ -371,24 +372,27 @@ class UnplacedPods:
 
     def _end_rejection(self, record: _Record) -> None:
         record.rejection = None
-        self._rejected.pop(record.pod.uid, None)
-        if record.untold is None:
-            self._with_nodes.pop(record.pod.uid, None)
+        self._unlist_without_nodes(record)
 
-    def _let_nodes_go(self, record: _Record) -> None:
-        """Forget the rejection of a pod, and the reasons that kube-scheduler was not told."""
+    def _end_untold(self, record: _Record) -> None:
+        """Forget the reasons that kube-scheduler was not told."""
         record.reasons.settle()
         record.untold = None
+        self._unlist_without_nodes(record)
+
+    def _unlist_without_nodes(self, record: _Record) -> None:
+        if record.rejection is None and record.untold is None:
+            self._rejected.pop(record.pod.uid, None)
+
+    def _let_nodes_go(self, record: _Record) -> None:
+        self._end_untold(record)
         self._end_rejection(record)
 
-    def _bound_nodes(self, latest: _Record) -> list[core.Pod]:
+    def _bound_nodes(self) -> list[core.Pod]:
         """Let the nodes of the oldest rejections go; return pods with an unseen change of nodes."""
-        self._with_nodes.pop(latest.pod.uid, None)
-        if latest.rejection is not None or latest.untold is not None:
-            self._with_nodes[latest.pod.uid] = latest
         woken = []
-        while len(self._with_nodes) > _MOST_WITH_NODES:
-            record = next(iter(self._with_nodes.values()))
+        while len(self._rejected) > _MOST_WITH_NODES:
+            record = next(iter(self._rejected.values()))
             if record.rejection is not None and record.rejection.seen != self._changes:
                 woken.append(record.pod)
             self._let_nodes_go(record)
@@ -451,7 +455,9 @@ class UnplacedPods:
         oldest_s = self._clock() - _REJECTION_S
         for record in list(self._rejected.values()):
             rejection = record.rejection
-            if rejection is None or rejection.at_s >= oldest_s:
+            if rejection is None:
+                continue
+            if rejection.at_s >= oldest_s:
                 break
             self._end_rejection(record)
             if rejection.seen != self._changes:
@@ -491,10 +497,7 @@ class UnplacedPods:
                 return False
             if entries is not None:
                 return record.reasons.stayed(entries, now_s)
-            record.reasons.settle()
-            record.untold = None
-            if record.rejection is None:
-                self._with_nodes.pop(record.pod.uid, None)
+            self._end_untold(record)
         return asks
 
 
