@@ -45,9 +45,11 @@ class KeptPods(Generic[_V]):
 
     def put(self, value: _V) -> list[_V]:
         """Keep the value as its pod's only and as the latest; return the values that had to go."""
-        self.pop(value.pod.uid)
-        self._kept[value.pod.uid] = value
-        self._count(value.pod.uid, value.pod.namespace, value.held_bytes)
+        uid, namespace, size = value.pod.uid, value.pod.namespace, value.held_bytes
+        self.pop(uid)
+        self._kept[uid] = value
+        self._sizes[uid] = namespace, size
+        self._count(namespace, size)
         gone = []
         while self._bytes > self._most_bytes:
             largest = max(self._by_namespace, key=self._by_namespace.__getitem__)
@@ -63,9 +65,8 @@ class KeptPods(Generic[_V]):
     def pop(self, uid: str) -> None:
         """Forget the value of a pod, if there is one."""
         if self._kept.pop(uid, None) is not None:
-            namespace, size = self._sizes[uid]
-            self._count(uid, namespace, 0, instead_of=size)
-            del self._sizes[uid]
+            namespace, size = self._sizes.pop(uid)
+            self._count(namespace, -size)
 
     def values(self) -> Iterable[_V]:
         """Return every value, oldest first."""
@@ -75,9 +76,8 @@ class KeptPods(Generic[_V]):
         """Return how many values are kept."""
         return len(self._kept)
 
-    def _count(self, uid: str, namespace: str, size: int, instead_of: int = 0) -> None:
-        self._sizes[uid] = namespace, size
-        self._bytes += size - instead_of
-        self._by_namespace[namespace] += size - instead_of
+    def _count(self, namespace: str, more_bytes: int) -> None:
+        self._bytes += more_bytes
+        self._by_namespace[namespace] += more_bytes
         if not self._by_namespace[namespace]:
             del self._by_namespace[namespace]
