@@ -60,9 +60,10 @@ class BodyReader:
         share = share or Share(BytesInFlight(self._most_bytes))
         try:
             share.expect(length)
-            connection = connection_of(scope)
-            if length >= _LARGE_BYTES and self._pool is not None and connection is not None:
-                return await _read_at_once(connection, share.lend(length, self._pool), share)
+            if length >= _LARGE_BYTES and self._pool is not None:
+                connection = connection_of(scope)
+                if connection is not None:
+                    return await _read_at_once(connection, share.lend(length, self._pool), share)
             return await self._read_pieces(receive, share)
         finally:
             share.end()
