@@ -111,7 +111,8 @@ class Service:
         self._drain_s = drain_s
         self._tls_look_s = tls_look_s
         self._draining = False
-        self._full_again_s = self._failed_again_s = 0.0
+        # When each kind of line may be logged again.
+        self._said_again_s: dict[str, float] = {}
         self._servers: list[_Server] = []
 
     def run(self) -> None:
@@ -194,11 +195,17 @@ class Service:
             logging.shutdown()
             os._exit(1)
 
+    def _is_to_be_said(self, kind: str) -> bool:
+        """Return whether a line of this kind may be logged now, once in ten seconds."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s < self._said_again_s.get(kind, 0.0):
+            return False
+        self._said_again_s[kind] = now_s + _SAID_AGAIN_S
+        return True
+
     def _note_full(self, listener: Listener) -> None:
         self._metrics.connections_refused(listener.name).inc()
-        now_s = asyncio.get_running_loop().time()
-        if now_s >= self._full_again_s:
-            self._full_again_s = now_s + _SAID_AGAIN_S
+        if self._is_to_be_said("full"):
             _LOGGER.error(
                 "a connection to the %s was closed: %d are open, and no more may be",
                 listener.name,
@@ -207,9 +214,7 @@ class Service:
 
     def _note_failed_handshake(self, listener: Listener, why: str) -> None:
         self._metrics.failed_handshakes.inc()
-        now_s = asyncio.get_running_loop().time()
-        if now_s >= self._failed_again_s:
-            self._failed_again_s = now_s + _SAID_AGAIN_S
+        if self._is_to_be_said("failed handshake"):
             _LOGGER.warning(
                 "a TLS handshake on the %s failed: %s; kube-scheduler's log has its side",
                 listener.name,
