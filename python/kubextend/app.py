@@ -295,8 +295,11 @@ def build(config: ExtenderConfiguration) -> App:
     alive = [Check("plugins", verbs.limits.breakers.why_not_alive)]
     if side is not None and config.queues:
         queue = QueueController.of(config, verbs.profiles, side.api, metrics, side.events)
-        held_in_permit = queue.runner.held_in_permit
-        waiting_pods.tell(lambda held: held_in_permit(held.pod))
+        runner = queue.runner
+        waiting_pods.tell(
+            lambda held: runner.held_in_permit(held.pod),
+            lambda held: runner.left_permit(held.pod),
+        )
         checks.append(Check("queue-sync", partial(_why_not_synced, "pending pods", queue.pods)))
         alive.append(Check("queue", queue.runner.why_not_alive))
     health = Health(checks, alive, lambda: waiting_pods.close("kubextend is shutting down"))

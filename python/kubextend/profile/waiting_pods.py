@@ -159,13 +159,22 @@ class WaitingPods:
         self._pods: dict[str, WaitingPod] = {}
         self._by_namespace = Counter[str]()
         self._is_full = False
-        self._listeners: list[Callable[[WaitingPod], object]] = []
+        self._on_hold: list[Callable[[WaitingPod], object]] = []
+        self._on_end: list[Callable[[WaitingPod], object]] = []
         self._unreserving: set[str] = set()
         self._closed = ""
 
-    def tell(self, listener: Callable[[WaitingPod], object]) -> None:
-        """Call the listener for each pod that is held from now on; the listener must not block."""
-        self._listeners.append(listener)
+    def tell(
+        self,
+        on_hold: Callable[[WaitingPod], object],
+        on_end: Callable[[WaitingPod], object] = lambda _: None,
+    ) -> None:
+        """Call ``on_hold`` for each pod that is held from now on, and ``on_end`` when its hold ends.
+
+        Neither may block.
+        """
+        self._on_hold.append(on_hold)
+        self._on_end.append(on_end)
 
     def add(self, waiting: WaitingPod) -> None:
         """Hold the pod, or send it back where a limit allows no further pod."""
@@ -180,8 +189,8 @@ class WaitingPods:
         if self._closed:
             waiting.send_back(self._closed)
             return
-        for listener in self._listeners:
-            listener(waiting)
+        for on_hold in self._on_hold:
+            on_hold(waiting)
 
     def close(self, reason: str) -> None:
         """Send back every held pod, and each that would be held later; any thread may call.
@@ -202,6 +211,8 @@ class WaitingPods:
         self._by_namespace[pod.namespace] -= 1
         if not self._by_namespace[pod.namespace]:
             del self._by_namespace[pod.namespace]
+        for on_end in self._on_end:
+            on_end(waiting)
 
     def get(self, uid: str) -> WaitingPod | None:
         """Return the held pod of this UID."""

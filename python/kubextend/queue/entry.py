@@ -42,7 +42,7 @@ class Entry:
         refused_times: how often the gate could not be removed.
         tried: whether this replica ever tried to remove the gate.
         refused_once: whether the API refused the first patch, and the pod stands beside the window.
-        in_permit: whether Permit holds the pod on a node since kube-scheduler's last verdict.
+        in_permit: whether Permit holds the pod on the node that kube-scheduler found for it.
         unschedulable: whether the pod counts as one that kube-scheduler cannot place.
         entered_at_s: when the pod took its place in the window.
         leaves_at_s: when the window no longer waits for the pod.

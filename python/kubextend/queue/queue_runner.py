@@ -98,6 +98,10 @@ class QueueRunner:
         """Tell the queue that a Permit plugin holds the pod on the node that was found for it."""
         self._inbox.put(partial(self._queue.held_in_permit, pod.uid))
 
+    def left_permit(self, pod: core.Pod) -> None:
+        """Tell the queue that Permit no longer holds the pod."""
+        self._inbox.put(partial(self._queue.left_permit, pod.uid))
+
     def returned(self, pod: core.Pod) -> None:
         """Tell the queue that nothing was done about the pod."""
         self._inbox.put(partial(self._queue.returned, pod.uid))

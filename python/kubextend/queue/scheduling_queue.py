@@ -153,8 +153,6 @@ class SchedulingQueue:
         if entry is None:
             self._meet(pod)
         else:
-            if pod.scheduled_reason != entry.pod.scheduled_reason:
-                entry.in_permit = False
             entry.info = QueuedPodInfo(pod, entry.info.timestamp)
             self._update(entry)
         self._count(self._known[pod.uid])
@@ -229,6 +227,13 @@ class SchedulingQueue:
         if entry is not None:
             entry.in_permit = True
             self._pass(entry)
+
+    def left_permit(self, uid: str) -> None:
+        """Count a pod again that Permit no longer holds; if it is bound, it soon is forgotten."""
+        entry = self._known.get(uid)
+        if entry is not None:
+            entry.in_permit = False
+            self._count(entry)
 
     def next_look_s(self) -> float | None:
         """Return the seconds until ``due`` may change without an event; None: never.
@@ -305,13 +310,16 @@ class SchedulingQueue:
         return self._ready.has_next and self._has_room()
 
     def _count(self, entry: Entry) -> None:
-        """Count the pod if kube-scheduler has it and cannot place it, and if namespaces count."""
+        """Count the pod if kube-scheduler has it and cannot place it, and if namespaces count.
+
+        A pod that is nominated to a node only waits for the pods that leave that node.
+        """
         pod = entry.pod
         counts = (
             self._fair
             and entry.state is State.PASSED
             and pod.scheduled_reason in VERDICTS
-            and not (entry.in_permit or pod.scheduling_gates)
+            and not (entry.in_permit or pod.scheduling_gates or pod.nominated_node_name)
         )
         self._set_counted(entry, counts)
 

@@ -195,7 +195,10 @@ class BindVerb:
                 # while the deleted one still has its reservations.
                 self._unplaced.expect_change()
         if cycle.permit_rejected:
-            self._unplaced.reject_permit(pod, status)
+            try:
+                await self._context.memory.pace.turn(pod.namespace, cycle.time.cleanup_until_s)
+            finally:
+                self._unplaced.reject_permit(pod, status)
         return status
 
     async def _post(self, args: core.BindingArgs, binder: Binder, bind_time: BindTime) -> None:

@@ -131,7 +131,7 @@ class FilterVerb:
             return self._failed("kubextend failed internally", args, nodes)
         entries = entries_of(unknown, outcome.rejections)
         if passing.any():
-            self._unplaced.passed(attempt.pod.uid)
+            self._unplaced.passed(attempt)
         else:
             # A full-mode request brings its own nodes, and they never change.
             before = changes if args.names_mode else None

@@ -270,11 +270,14 @@ class UnplacedPods:
             self._wake([rejection])
         return entries
 
-    def passed(self, uid: str) -> None:
-        """Forget the rejection of a pod that passed on a node: nothing has to activate it."""
+    def passed(self, attempt: Attempt) -> None:
+        """Forget the rejection of a pod that passed on a node: nothing has to activate it.
+
+        A newer attempt may have ended in a rejection meanwhile, and that one stays.
+        """
         with self._lock:
-            record = self._records.get(uid)
-            if record is not None:
+            record = self._records.get(attempt.pod.uid)
+            if record is not None and record.attempt is attempt:
                 self._let_nodes_go(record)
 
     def reject_permit(self, pod: core.Pod, status: Status) -> None:

@@ -349,6 +349,30 @@ def test_a_pod_that_permit_holds_leaves_the_window(
         eventually(lambda: api.released_pods() == sorted([first, second]))
 
 
+def test_the_queue_hears_that_permit_no_longer_holds_a_pod(
+    api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None]
+) -> None:
+    (first,) = gate_pods(api, 1)
+    told: list[tuple[str, str]] = []
+
+    async def hold_and_let_go(built: app.App) -> None:
+        assert built._queue is not None
+        runner = built._queue.runner
+        runner.held_in_permit = lambda pod: told.append(("held", pod.name))  # type: ignore[method-assign]
+        runner.left_permit = lambda pod: told.append(("left", pod.name))  # type: ignore[method-assign]
+        (pod,) = built_pods(built)
+        waiting = WaitingPod(pod, "n1", {"Gang": 60.0})
+        built.verbs.waiting_pods.add(waiting)
+        assert told == [("held", first)]
+        built.verbs.waiting_pods.remove(waiting)
+        waiting.end()
+
+    with running(kubeconfig, maxHold="1h") as built:
+        eventually(lambda: api.released_pods() == [first])
+        asyncio.run(hold_and_let_go(built))
+    assert told == [("held", first), ("left", first)]
+
+
 def built_pods(built: app.App) -> list[core.Pod]:
     assert built._queue is not None
     return built._queue.pods.store.pods()

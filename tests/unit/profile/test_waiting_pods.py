@@ -79,12 +79,16 @@ def test_a_plugin_that_allowed_it_in_time_does_not_reject_it_by_its_timeout() ->
 def test_a_wait_that_ends_leaves_a_newer_one_of_its_pod_where_it_is_found() -> None:
     async def run() -> None:
         pods, of = WaitingPods(), request("n")[0]
+        ended: list[WaitingPod] = []
+        pods.tell(lambda _: None, ended.append)
         older, newer = WaitingPod(of, "n", {"A": 60}), WaitingPod(of, "m", {"A": 60})
         pods.add(older)
         pods.add(newer)
         pods.remove(older)
         assert pods.get(of.uid) is newer
+        assert ended == []
         pods.remove(newer)
+        assert ended == [newer]
         assert pods.get(of.uid) is None
         older.end()
         newer.end()

@@ -59,6 +59,7 @@ def pod(  # noqa: PLR0913 - what the queue looks at
     scheduler: str = OURS,
     namespace: str = "default",
     labels: Mapping[str, str] | None = None,
+    nominated: str = "",
 ) -> core.Pod:
     """A pod as the API shows it; the same name always gives the same UID.
 
@@ -75,6 +76,7 @@ def pod(  # noqa: PLR0913 - what the queue looks at
         scheduler: its spec.schedulerName.
         namespace: of the pod.
         labels: of the pod.
+        nominated: the node whose pods it preempted; empty: none.
     """
     gates = list(gates)
     manifest: dict[str, Any] = pod_manifest(
@@ -97,6 +99,8 @@ def pod(  # noqa: PLR0913 - what the queue looks at
     if reason:
         condition = {"type": "PodScheduled", "status": "False", "reason": reason}
         manifest["status"]["conditions"] = [condition]
+    if nominated:
+        manifest["status"]["nominatedNodeName"] = nominated
     return pod_of(manifest)
 
 

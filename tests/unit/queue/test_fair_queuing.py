@@ -258,11 +258,24 @@ def test_a_pod_that_permit_rejected_counts_again() -> None:
     queue = many(100)
     queue.observe(*some("a", 3))
     queue.queue.held_in_permit("uid-bad7")
-    # A late view from before Permit held the pod.
-    queue.observe(released("bad7", "Unschedulable", namespace="a"))
+    # Late views from before Permit held the pod.
+    for verdict in ("Unschedulable", "SchedulerError"):
+        queue.observe(released("bad7", verdict, namespace="a"))
     assert queue.release() == ["a0"]
     queue.queue.forget("uid-a0")
-    queue.observe(released("bad7", "SchedulerError", namespace="a"))
+    queue.queue.left_permit("uid-bad7")
+    assert queue.due() == []
+
+
+def test_a_pod_that_waits_for_the_pods_that_it_preempted_does_not_count() -> None:
+    queue = many(100)
+    queue.observe(*some("a", 3))
+    assert queue.due() == []
+    queue.observe(released("bad7", "Unschedulable", namespace="a", nominated="n1"))
+    assert queue.release() == ["a0"]
+    queue.queue.forget("uid-a0")
+    # The pods that were to leave the node did not help.
+    queue.observe(released("bad7", "Unschedulable", namespace="a"))
     assert queue.due() == []
 
 
@@ -274,6 +287,7 @@ def test_a_gang_larger_than_a_hundred_gets_all_its_pods_while_permit_holds_them(
         queue.queue.held_in_permit(f"uid-a{number}")
     # One pod fits nowhere, so all are sent back.
     for number in range(250):
+        queue.queue.left_permit(f"uid-a{number}")
         queue.observe(released(f"a{number}", "SchedulerError", namespace="a"))
     assert queue.due() == []
     # There is room now.
@@ -626,8 +640,22 @@ class TurnsMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def permit_rejects_one(self, data: st.DataObject) -> None:
         fact = self.named(data, lambda fact: fact.is_out)
-        other = "Unschedulable" if fact.verdict == "SchedulerError" else "SchedulerError"
-        self.find_none(fact, other)
+        if fact.verdict:
+            fact.in_permit = False
+            self.turns.pauses(self.clock())
+            self.queue.left_permit(f"uid-{fact.name}")
+            self.find_none(fact, fact.verdict)
+        else:
+            self.find_none(fact, "SchedulerError")
+            fact.in_permit = False
+            self.turns.pauses(self.clock())
+            self.queue.left_permit(f"uid-{fact.name}")
+
+    @precondition(some_are_out)
+    @rule(data=st.data(), verdict=st.sampled_from(["Unschedulable", "SchedulerError"]))
+    def a_late_verdict_is_seen(self, data: st.DataObject, verdict: str) -> None:
+        fact = self.named(data, lambda fact: fact.is_out)
+        self.find_none(fact, verdict)
 
     @precondition(some_are_out)
     @rule(data=st.data())
@@ -638,7 +666,7 @@ class TurnsMachine(RuleBasedStateMachine):
         self.queue.forget(f"uid-{fact.name}")
 
     def find_none(self, fact: Fact, verdict: str) -> None:
-        fact.verdict, fact.in_permit = verdict, False
+        fact.verdict = verdict
         self.turns.leaves(fact, self.clock())
         self.queue.observe(released(fact.name, verdict, namespace=fact.namespace))
 

@@ -23,6 +23,7 @@ from kubextend import core
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.status import Status
 from kubextend.profile import BindingPlugins, Profile, Profiles
+from kubextend.verbs.answer_pace import AnswerPace
 from make_verbs import make_verbs
 
 CLOSED = "the door is closed"
@@ -54,6 +55,7 @@ class World:
     clock: Clock = field(default_factory=Clock)
     activator: Activator = field(default_factory=Activator)
     binder: Binder = field(default_factory=Binder)
+    pace: AnswerPace = field(default_factory=AnswerPace)
 
     def __post_init__(self) -> None:
         self.unplaced = unplaced_pods(self.activator, clock=self.clock)
@@ -69,6 +71,7 @@ class World:
             activator=self.activator,
             unplaced=self.unplaced,
             clock=self.clock,
+            pace=self.pace,
         )
 
     def filter(self) -> dict[str, Any]:
@@ -76,8 +79,17 @@ class World:
         return result
 
     def bind(self) -> str:
+        return asyncio.run(self.answer_of_bind())
+
+    async def answer_of_attempt(self) -> str:
+        """Bind, long after the last rejection."""
+        self.clock.now_s += 3600
+        self.unplaced.begin(self.pod())
+        return await self.answer_of_bind()
+
+    async def answer_of_bind(self) -> str:
         body = {"PodName": "pod", "PodNamespace": "ml", "PodUID": "uid-of-pod", "Node": "n"}
-        answer = asyncio.run(self.verbs.bind(json.dumps(body).encode()))
+        answer = await self.verbs.bind(json.dumps(body).encode())
         error: str = json.loads(answer)["Error"]
         return error
 
@@ -258,3 +270,53 @@ def test_a_pod_that_is_rejected_after_each_activation_waits_twice_as_long_each_t
         assert rejected.why_not_tried(asked.uid) == closed
         rejected.activate([asked])
         assert rejected.why_not_tried(asked.uid) is None
+
+
+@dataclass
+class Waits:
+    """Answers that have to wait do so until the test lets them go."""
+
+    began: asyncio.Event = field(default_factory=asyncio.Event)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds > 0.001:  # less than that is rounding
+            self.began.set()
+            await self.over.wait()
+
+    async def until_waiting(self, answer: asyncio.Task[str]) -> None:
+        """Return once the answer waits; it must not come before."""
+        began = asyncio.create_task(self.began.wait())
+        await asyncio.wait([answer, began], return_when=asyncio.FIRST_COMPLETED)
+        assert not answer.done(), answer.result()
+
+
+def test_the_twenty_first_rejection_of_a_namespace_is_told_later() -> None:
+    async def run() -> None:
+        waits = Waits()
+        world = World(pace=AnswerPace(lambda: 0.0, waits.sleep))
+        for _ in range(20):
+            assert await world.answer_of_attempt() == CLOSED
+        assert not waits.began.is_set()
+        later = asyncio.create_task(world.answer_of_attempt())
+        await waits.until_waiting(later)
+        waits.over.set()
+        assert await later == CLOSED
+
+    asyncio.run(run())
+
+
+def test_a_client_that_leaves_while_its_answer_waits_still_has_been_rejected() -> None:
+    async def run() -> None:
+        waits = Waits()
+        world = World(pace=AnswerPace(lambda: 0.0, waits.sleep))
+        for _ in range(20):
+            await world.answer_of_attempt()
+        later = asyncio.create_task(world.answer_of_attempt())
+        await waits.until_waiting(later)
+        assert world.filter()["NodeNames"] == ["n", "m"]
+        later.cancel()
+        await asyncio.wait([later])
+        assert world.filter()["FailedAndUnresolvableNodes"] == {"n": CLOSED, "m": CLOSED}
+
+    asyncio.run(run())

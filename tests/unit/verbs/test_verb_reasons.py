@@ -263,12 +263,15 @@ def test_a_pod_that_was_asked_about_during_the_second_look_need_not_be_asked_abo
 
 
 def test_a_pod_that_passed_or_went_during_the_second_look_need_not_be_asked_about() -> None:
-    for end in ("passed", "forget"):
+    for passed in (True, False):
         clock = Clock()
         reasons, asked = Reasons(clock), pod_named("p")
 
-        def look(end: str = end, reasons: Reasons = reasons, asked: core.Pod = asked) -> None:
-            getattr(reasons.unplaced, end)(asked.uid)
+        def look(passed: bool = passed, reasons: Reasons = reasons, asked: core.Pod = asked) -> None:
+            if passed:
+                reasons.unplaced.passed(reasons.unplaced.begin(asked))
+            else:
+                reasons.unplaced.forget(asked.uid)
 
         reasons.steady(asked, entries("a"), look)
         reasons.steady(asked, entries("b"), look)
@@ -299,7 +302,7 @@ def test_a_pod_that_fits_by_now_is_not_looked_at_again() -> None:
     reasons, asked = Reasons(clock), pod_named("p")
     for truth in "ab":
         reasons.steady(asked, entries(truth), raising)
-    reasons.unplaced.passed(asked.uid)
+    reasons.unplaced.passed(reasons.unplaced.begin(asked))
     clock.now_s += 60
     assert reasons.due() == []
 

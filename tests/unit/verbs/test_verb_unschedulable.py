@@ -50,6 +50,20 @@ def reject(
     unplaced.reject(Attempt(asked, CycleState()), profile, nodes, [], changes)
 
 
+def test_an_older_attempt_that_passes_late_ends_no_newer_rejection() -> None:
+    activator, watched = Activator(), Watched().listing(node("n"))
+    unplaced = unplaced_pods(activator)
+    profile = Profile("default-scheduler", pre_filter=[Needs()])
+    asked, nodes = nodes_of(watched, "n")
+    older = unplaced.begin(asked, nodes)
+    newer = unplaced.begin(asked, nodes)
+    unplaced.reject(newer, profile, nodes, [], unplaced.changes)
+    unplaced.passed(older)
+    watched.store.apply(watch_event("MODIFIED", node("n", RDMA)))
+    unplaced.nodes_changed()
+    assert activator.woken == [asked.name]
+
+
 def test_a_pod_is_forgotten_after_ten_seconds() -> None:
     for waited_s, woken in [(9.9, ["pod"]), (10.1, [])]:
         clock, activator = Clock(), Activator()
