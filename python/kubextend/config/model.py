@@ -215,11 +215,11 @@ class Server(_Model):
     path: Annotated[str, AfterValidator(_server_path)] = "/"
     """Path below which the verbs are: `/` makes them `/filter` and so on."""
     health_port: _Port | None = None
-    """TCP port of `/livez`, `/readyz` and `/metrics` over plain HTTP, for no verb. Null: `port`
-    serves them."""
+    """TCP port that serves `/livez`, `/readyz` and `/metrics` over plain HTTP, and no verb. Null:
+    `port` serves them."""
     health_host: Annotated[str, Field(min_length=1), AfterValidator(_host)] | None = None
-    """Address of `healthPort`. Null: `host`. A pod whose verbs stay on loopback opens it to probes
-    and to Prometheus."""
+    """Address to listen on for `healthPort`. Null: `host`. Set it where `host` is loopback, and
+    probes and Prometheus call from elsewhere."""
     max_body_bytes: Annotated[int, Field(ge=1)] = 512 << 20
     """Bytes of the largest request body; a larger one gets 413. 15,000 whole nodes are 285 MB,
     their names 1 MB."""
@@ -231,7 +231,7 @@ class Server(_Model):
     keep_alive_seconds: Annotated[int, Field(ge=95, le=86_400)] = 120
     """Seconds before the server closes an idle connection; kube-scheduler closes it after 90."""
     drain_delay: GoDuration = Duration(0)
-    """Time from SIGTERM on in which the server is not ready and still answers, 20s at most."""
+    """Time after SIGTERM in which `/readyz` fails and the server still answers, 20s at most."""
     insecure: bool = False
     """Whether anyone who reaches the port may call preempt and bind."""
     tls: ServerTLS = ServerTLS()
@@ -270,10 +270,10 @@ class Queue(_Model):
     max_hold: GoDuration = Duration(60_000_000_000)
     """Time after which a released pod gives up its place in the window."""
     fair_queuing: Literal["None", "ByNamespace"] = "None"
-    """Whose pods take turns: `ByNamespace` lets no namespace wait for all pods of another, and then
-    the order of the queueSort plugin holds within a namespace; `None` keeps that order for all."""
+    """`ByNamespace`: namespaces take turns, and the order of the queueSort plugin holds within a
+    namespace. `None`: that order holds among the pods of all namespaces."""
     gate: Annotated[str, AfterValidator(_gate)] = "kubextend.dev/queue"
-    """Scheduling gate that is put on pods at their creation; kubextend takes the gate off."""
+    """Scheduling gate that an admission policy puts on new pods; kubextend removes the gate."""
     lease: QueueLease = QueueLease()
     """Lease that decides which replica releases pods."""
 
@@ -306,13 +306,13 @@ class Extender(_Model):
     url_prefix: str | None = None
     """URL at which kube-scheduler finds the verbs. Null: the URL that `server` describes."""
     node_cache_capable: Annotated[bool, Field(json_schema_extra={"default": None})] = False
-    """Whether requests carry node names only, instead of whole nodes. Null: true with `cluster`,
-    else false."""
+    """Whether requests carry only the names of nodes, instead of whole nodes. Null: true with
+    `cluster`, else false."""
     http_timeout: GoDuration = Duration(2_000_000_000)
     """Timeout of filter, prioritize and preempt."""
     ignorable: bool = False
-    """Whether kube-scheduler places pods without our filters while kubextend is away or has not
-    listed the nodes."""
+    """Whether kube-scheduler places pods without our filters while kubextend does not answer or has
+    not listed the nodes."""
     managed_resources: tuple[ManagedResource, ...] = ()
     """Extended resources: kube-scheduler sends only pods that ask for one. Empty: all pods."""
     tls_config: ExtenderTLSConfig = ExtenderTLSConfig()
@@ -321,8 +321,8 @@ class Extender(_Model):
     bind: bool = False
     """Whether kubextend binds pods even where no plugin needs it."""
     permit_max_wait: GoDuration = Duration(60_000_000_000)
-    """Longest time for which a Permit plugin holds a pod, 15m at most. bind's timeout is a minute
-    more."""
+    """Longest time for which a Permit plugin holds a pod, 15m at most. The timeout of bind is a
+    minute longer."""
     max_held_pods: Annotated[int, Field(ge=1)] = 2000
     """Number of pods that Permit plugins hold at a time; each costs a connection."""
     max_held_pods_per_namespace: Annotated[int, Field(ge=1)] = 1000
