@@ -34,6 +34,7 @@ from kubextend.profile.isolation import IsolatedPlugin
 from kubextend.queue_controller import QueueController
 from kubextend.server import (
     Access,
+    ApiThreads,
     Application,
     Check,
     Health,
@@ -42,7 +43,6 @@ from kubextend.server import (
     Service,
     TlsFiles,
     TokenFile,
-    Workers,
     application,
     health_application,
     keep_freed_memory,
@@ -276,7 +276,7 @@ def build(config: ExtenderConfiguration) -> App:
     """
     metrics = Metrics()
     waiting_pods = _waiting_pods(config)
-    workers = Workers()
+    workers = ApiThreads()
 
     side = _ClusterSide.of(config, waiting_pods, lambda: verbs)
     ports = NO_CLUSTER if side is None else side.ports(workers.wait_for)

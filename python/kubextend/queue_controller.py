@@ -16,8 +16,8 @@ from kubextend.profile import Profile, Profiles
 from kubextend.queue import (
     Failed,
     FairQueuing,
-    Gatekeeper,
     Order,
+    PreEnqueue,
     QueueEntry,
     QueueRunner,
     SchedulingQueue,
@@ -55,7 +55,7 @@ def scheduling_queue(
         leads: whether this replica releases pods.
     """
     sorting = next(iter(profiles.values())).queue_sort[0]
-    gatekeeper = Gatekeeper(
+    pre_enqueue = PreEnqueue(
         {name: profile.pre_enqueue for name, profile in profiles.items()},
         {name: profile.ignored for name, profile in profiles.items()},
         failed,
@@ -70,7 +70,7 @@ def scheduling_queue(
         fair_queuing=FairQueuing(queue.fair_queuing),
     )
     order = Order(sorting, failed)
-    return SchedulingQueue(settings, order, gatekeeper.why_held, time.monotonic, leads)
+    return SchedulingQueue(settings, order, pre_enqueue.why_held, time.monotonic, leads)
 
 
 def lease_name(config: ExtenderConfiguration) -> cluster.LeaseName:

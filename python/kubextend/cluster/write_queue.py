@@ -10,7 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from kubextend.cluster.api_call import CONFLICT, NOT_FOUND, RefusedError, UnreachableError
-from kubextend.cluster.turns import Turns
+from kubextend.cluster.fair_order import Turns
 from kubextend.errors import TruncatedPodError
 
 if TYPE_CHECKING:

@@ -169,9 +169,9 @@ class WaitingPods:
         on_hold: Callable[[WaitingPod], object],
         on_end: Callable[[WaitingPod], object] = lambda _: None,
     ) -> None:
-        """Call ``on_hold`` for each pod that is held from now on, and ``on_end`` when its hold ends.
+        """Call ``on_hold`` for each pod that is held from now on, and ``on_end`` when that ends.
 
-        Neither may block.
+        Neither function may block.
         """
         self._on_hold.append(on_hold)
         self._on_end.append(on_end)

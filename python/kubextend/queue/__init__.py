@@ -5,8 +5,8 @@ queue does not call the Kubernetes API: callers report pods, and remove the gate
 """
 
 from kubextend.queue.entry import QueueEntry, State, info_of
-from kubextend.queue.gatekeeper import Gatekeeper
 from kubextend.queue.order import Failed, Order
+from kubextend.queue.pre_enqueue import PreEnqueue
 from kubextend.queue.queue_runner import QueueRunner
 from kubextend.queue.scheduling_queue import (
     FairQueuing,
@@ -18,8 +18,8 @@ from kubextend.queue.scheduling_queue import (
 __all__ = [
     "Failed",
     "FairQueuing",
-    "Gatekeeper",
     "Order",
+    "PreEnqueue",
     "QueueEntry",
     "QueueRunner",
     "SchedulingQueue",

@@ -20,8 +20,8 @@ from kubextend.framework.plugin import QueuedPodInfo
 from kubextend.queue.entry import Entry, QueueEntry, State, info_of
 from kubextend.queue.fair_queue import FairQueue
 from kubextend.queue.heap import Before
-from kubextend.queue.holds import Holds
-from kubextend.queue.unschedulable_pods import UnschedulablePods
+from kubextend.queue.unschedulable_counts import UnschedulableCounts
+from kubextend.queue.window_waits import WindowWaits
 
 __all__ = ["FairQueuing", "SchedulingQueue", "Settings", "Strategy"]
 
@@ -112,11 +112,11 @@ class SchedulingQueue:
         self._why_held = why_held
         self._clock = clock
         self._leads = leads
-        self._holds = Holds(settings.max_hold_s, clock)
+        self._window_waits = WindowWaits(settings.max_hold_s, clock)
         self._known: dict[str, Entry] = {}
         self._fair = settings.fair_queuing is FairQueuing.BY_NAMESPACE
         self._ready = FairQueue(order, _namespace if self._fair else _one_flow)
-        self._unschedulable = UnschedulablePods(
+        self._unschedulable = UnschedulableCounts(
             settings.most_unschedulable, settings.max_hold_s, clock
         )
         # By namespace: how many pods stand beside the window, as the API refused a first patch.
@@ -468,7 +468,7 @@ class SchedulingQueue:
         if self._settings.strategy is Strategy.BEST_EFFORT_FIFO:
             self._pass(entry)
         else:
-            hold_s = self._holds.hold_s(entry.pod.namespace)
+            hold_s = self._window_waits.hold_s(entry.pod.namespace)
             entry.leaves_at_s = min(entry.leaves_at_s, entry.entered_at_s + hold_s)
 
     def _pass(self, entry: Entry) -> None:
@@ -482,7 +482,7 @@ class SchedulingQueue:
                 self._set_aside(entry, UNANSWERED)
                 continue
             if entry.pod.scheduled_reason in VERDICTS:
-                self._holds.ran_out(entry.pod.namespace)
+                self._window_waits.ran_out(entry.pod.namespace)
             self._pass(entry)
 
     def _bring_back(self) -> None:

@@ -5,6 +5,7 @@ verbs know what a body means.
 """
 
 from kubextend.server.access import Access, TokenFile
+from kubextend.server.api_threads import ApiThreads
 from kubextend.server.application import Application, Limits, application, health_application
 from kubextend.server.connection.deadlines import Deadlines
 from kubextend.server.connection.tls import TlsFiles
@@ -13,10 +14,10 @@ from kubextend.server.health import Check, Health
 from kubextend.server.memory_limit import memory_limit_bytes
 from kubextend.server.service import Listener, Service
 from kubextend.server.waiting_pods_endpoint import waiting_pod_routes
-from kubextend.server.workers import Workers
 
 __all__ = [
     "Access",
+    "ApiThreads",
     "Application",
     "Check",
     "Deadlines",
@@ -26,7 +27,6 @@ __all__ = [
     "Service",
     "TlsFiles",
     "TokenFile",
-    "Workers",
     "application",
     "health_application",
     "keep_freed_memory",

@@ -19,7 +19,7 @@ from kubextend.verbs.answer import Answer, Body, binding
 from kubextend.verbs.chosen_node import DELETED, GONE, why_not_on
 from kubextend.verbs.context import Context
 from kubextend.verbs.failures import sentence
-from kubextend.verbs.results import counting
+from kubextend.verbs.request_counts import counting
 from kubextend.verbs.unplaced_pods import Attempt
 from kubextend.verbs.verb import OnJob
 
@@ -196,7 +196,7 @@ class BindVerb:
                 self._unplaced.expect_change()
         if cycle.permit_rejected:
             try:
-                await self._context.memory.pace.turn(pod.namespace, cycle.time.cleanup_until_s)
+                await self._context.memory.throttle.turn(pod.namespace, cycle.time.cleanup_until_s)
             finally:
                 self._unplaced.reject_permit(pod, status)
         return status

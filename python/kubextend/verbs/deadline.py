@@ -16,7 +16,7 @@ from kubextend.profile.time_limits import LimitedCall
 from kubextend.verbs.answer import Answer, Body
 from kubextend.verbs.context import Context
 from kubextend.verbs.failures import sentence
-from kubextend.verbs.results import counting
+from kubextend.verbs.request_counts import counting
 from kubextend.verbs.verb import OnJob, QuickVerb
 
 __all__ = ["Deadline"]

@@ -9,7 +9,7 @@ from kubextend import core
 from kubextend.framework.handle import ClusterPorts
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits, WaitingPods
-from kubextend.verbs.answer_pace import AnswerPace
+from kubextend.verbs.answer_throttle import AnswerThrottle
 from kubextend.verbs.refilter import looking_again
 from kubextend.verbs.unknown_names import UnknownNames
 from kubextend.verbs.unplaced_pods import UnplacedPods
@@ -29,7 +29,7 @@ class Memory:
         waiting_pods: where pods are found while Permit holds them.
         clock: monotonic seconds, as fast as the clock of the event loop.
         pool: gives the memory of large answers; None: every answer is ``bytes``.
-        pace: when kube-scheduler is told that Permit rejected a pod.
+        throttle: when kube-scheduler is told that Permit rejected a pod.
     """
 
     request_store: core.NodeStore
@@ -39,7 +39,7 @@ class Memory:
     waiting_pods: WaitingPods
     clock: Callable[[], float]
     pool: core.BodyPool | None = None
-    pace: AnswerPace = field(default_factory=AnswerPace)
+    throttle: AnswerThrottle = field(default_factory=AnswerThrottle)
 
     @classmethod
     def of(

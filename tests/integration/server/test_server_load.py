@@ -19,7 +19,7 @@ from live_server import (
 
 from kubextend.profile import Profiles
 from kubextend.server import service as service_module
-from kubextend.server.workers import BIND_THREADS, Workers
+from kubextend.server.api_threads import BIND_THREADS, ApiThreads
 from kubextend.verbs import Verbs
 from make_verbs import make_verbs
 
@@ -28,7 +28,7 @@ def binding_verbs(api: Any) -> Verbs:
     return make_verbs(
         Profiles({}),
         binder=api,
-        in_thread=Workers().wait_for,
+        in_thread=ApiThreads().wait_for,
     )
 
 
@@ -184,7 +184,7 @@ def test_a_call_that_has_not_begun_when_the_workers_stop_never_does() -> None:
         made.append("first")
 
     async def scenario() -> list[Any]:
-        workers = Workers(1)
+        workers = ApiThreads(1)
         binding = asyncio.create_task(workers.wait_for(first))
         assert await asyncio.to_thread(begun.wait, PATIENT_S)
         waiting = asyncio.create_task(workers.wait_for(lambda: made.append("second")))
@@ -207,7 +207,7 @@ def test_a_call_that_has_begun_counts_however_often_it_is_cancelled() -> None:
         return "bound"
 
     async def scenario() -> str:
-        waiting = asyncio.create_task(Workers().wait_for(call))
+        waiting = asyncio.create_task(ApiThreads().wait_for(call))
         assert await asyncio.to_thread(begun.wait, PATIENT_S)
         for _ in range(3):
             waiting.cancel()

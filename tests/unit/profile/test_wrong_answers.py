@@ -29,7 +29,7 @@ from kubextend.profile import (
     Profile,
     WaitingPods,
 )
-from kubextend.queue import Gatekeeper, Order
+from kubextend.queue import Order, PreEnqueue
 from kubextend.queue.entry import Entry
 
 POD, NODES = request("n0", "n1")
@@ -111,7 +111,7 @@ def orders(plugin: Any) -> object:
 
 
 def enqueues(plugin: Any) -> object:
-    return Gatekeeper({POD.scheduler_name: [plugin]}, {}, told).why_held(POD)
+    return PreEnqueue({POD.scheduler_name: [plugin]}, {}, told).why_held(POD)
 
 
 def starts(plugin: Any) -> object:

@@ -9,7 +9,7 @@ from queue_world import OURS, Queue, pod
 from kubextend import core
 from kubextend.framework.plugin import QueuedPodInfo
 from kubextend.framework.status import Code, Status
-from kubextend.queue import Gatekeeper, State
+from kubextend.queue import PreEnqueue, State
 
 Failure = tuple[str, str, str, str]
 
@@ -99,12 +99,12 @@ class Enqueue:
         return self._answer(made)
 
 
-def gatekeeper(
+def pre_enqueue(
     *plugins: Enqueue, ignored: frozenset[str] = frozenset()
-) -> tuple[Gatekeeper, list[Failure]]:
+) -> tuple[PreEnqueue, list[Failure]]:
     failures: list[Failure] = []
     return (
-        Gatekeeper({OURS: plugins}, {OURS: ignored}, lambda *what: failures.append(what)),
+        PreEnqueue({OURS: plugins}, {OURS: ignored}, lambda *what: failures.append(what)),
         failures,
     )
 
@@ -121,7 +121,7 @@ def gatekeeper(
     ],
 )
 def test_a_pre_enqueue_plugin_holds_a_pod_back_or_lets_it_pass(answer: Any, why: str) -> None:
-    made, failures = gatekeeper(Enqueue("P", lambda _: answer))
+    made, failures = pre_enqueue(Enqueue("P", lambda _: answer))
     assert made.why_held(pod("a")) == why
     assert failures == []
 
@@ -132,7 +132,7 @@ def test_the_first_plugin_that_objects_is_named_and_the_next_not_asked() -> None
     def plugin(name: str, answer: Status | None) -> Enqueue:
         return Enqueue(name, lambda _: (asked.append(name), answer)[1])
 
-    made, _ = gatekeeper(
+    made, _ = pre_enqueue(
         plugin("A", None), plugin("B", Status.unschedulable("b")), plugin("C", None)
     )
     assert made.why_held(pod("a")) == "held back by B: b"
@@ -158,23 +158,23 @@ def test_the_first_plugin_that_objects_is_named_and_the_next_not_asked() -> None
 def test_a_failing_pre_enqueue_plugin_holds_the_pod_back_unless_it_may_be_ignored(
     answer: Callable[[core.Pod], Any], what: str
 ) -> None:
-    made, failures = gatekeeper(Enqueue("P", answer))
+    made, failures = pre_enqueue(Enqueue("P", answer))
     assert made.why_held(pod("a")) == "held back by P: it failed"
     assert failures == [("P", "preEnqueue", what, "default/a")]
-    made, failures = gatekeeper(Enqueue("P", answer), ignored=frozenset({"P"}))
+    made, failures = pre_enqueue(Enqueue("P", answer), ignored=frozenset({"P"}))
     assert made.why_held(pod("a")) == ""
     assert failures == [("P", "preEnqueue", what, "default/a")]
 
 
 def test_only_the_plugins_of_the_pods_own_profile_are_asked() -> None:
-    made, _ = gatekeeper(Enqueue("P", lambda _: Status.unschedulable("never")))
+    made, _ = pre_enqueue(Enqueue("P", lambda _: Status.unschedulable("never")))
     assert made.why_held(pod("a", scheduler="another")) == ""
 
 
 def test_a_pod_is_released_once_its_plugin_lets_it() -> None:
     open_to_all = [False]
     plugin = Enqueue("P", lambda _: None if open_to_all[0] else Status.pending("closed"))
-    made, _ = gatekeeper(plugin)
+    made, _ = pre_enqueue(plugin)
     queue = Queue(why_held=made.why_held)
     queue.observe(pod("a"))
     assert queue.due() == []

@@ -17,7 +17,7 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import PreFilterResult, Rejection
 from kubextend.framework.status import Status
 from kubextend.profile import BindingPlugins, PluginLimits, Profile, Profiles
-from kubextend.server.workers import Workers
+from kubextend.server.api_threads import ApiThreads
 from make_verbs import make_verbs
 from skipping_loop import run, skip
 
@@ -58,7 +58,7 @@ class World:
             binder=self.binder,
             activator=self.activator,
             limits=self.limits,
-            in_thread=Workers().wait_for,
+            in_thread=ApiThreads().wait_for,
             clock=self.clock,
             **({"http_timeout_s": 600.0} | self.joined),
         )
@@ -518,7 +518,7 @@ def a_second_profile(world: World, pods: Pods) -> World:
         pods=pods,
         binder=world.binder,
         activator=world.activator,
-        in_thread=Workers().wait_for,
+        in_thread=ApiThreads().wait_for,
     )
     return world
 

@@ -23,7 +23,7 @@ from kubextend import core
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.status import Status
 from kubextend.profile import BindingPlugins, Profile, Profiles
-from kubextend.verbs.answer_pace import AnswerPace
+from kubextend.verbs.answer_throttle import AnswerThrottle
 from make_verbs import make_verbs
 
 CLOSED = "the door is closed"
@@ -55,7 +55,7 @@ class World:
     clock: Clock = field(default_factory=Clock)
     activator: Activator = field(default_factory=Activator)
     binder: Binder = field(default_factory=Binder)
-    pace: AnswerPace = field(default_factory=AnswerPace)
+    throttle: AnswerThrottle = field(default_factory=AnswerThrottle)
 
     def __post_init__(self) -> None:
         self.unplaced = unplaced_pods(self.activator, clock=self.clock)
@@ -71,7 +71,7 @@ class World:
             activator=self.activator,
             unplaced=self.unplaced,
             clock=self.clock,
-            pace=self.pace,
+            throttle=self.throttle,
         )
 
     def filter(self) -> dict[str, Any]:
@@ -294,7 +294,7 @@ class Waits:
 def test_the_twenty_first_rejection_of_a_namespace_is_told_later() -> None:
     async def run() -> None:
         waits = Waits()
-        world = World(pace=AnswerPace(lambda: 0.0, waits.sleep))
+        world = World(throttle=AnswerThrottle(lambda: 0.0, waits.sleep))
         for _ in range(20):
             assert await world.answer_of_attempt() == CLOSED
         assert not waits.began.is_set()
@@ -309,7 +309,7 @@ def test_the_twenty_first_rejection_of_a_namespace_is_told_later() -> None:
 def test_a_client_that_leaves_while_its_answer_waits_still_has_been_rejected() -> None:
     async def run() -> None:
         waits = Waits()
-        world = World(pace=AnswerPace(lambda: 0.0, waits.sleep))
+        world = World(throttle=AnswerThrottle(lambda: 0.0, waits.sleep))
         for _ in range(20):
             await world.answer_of_attempt()
         later = asyncio.create_task(world.answer_of_attempt())

@@ -267,7 +267,9 @@ def test_a_pod_that_passed_or_went_during_the_second_look_need_not_be_asked_abou
         clock = Clock()
         reasons, asked = Reasons(clock), pod_named("p")
 
-        def look(passed: bool = passed, reasons: Reasons = reasons, asked: core.Pod = asked) -> None:
+        def look(
+            passed: bool = passed, reasons: Reasons = reasons, asked: core.Pod = asked
+        ) -> None:
             if passed:
                 reasons.unplaced.passed(reasons.unplaced.begin(asked))
             else:

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from starlette.types import ASGIApp, Message, Scope
 
-from kubextend.server.connection.state import Answer
+from kubextend.server.connection.phases import Answer
 from kubextend.server.reply import RefusedError, refuse
 
 __all__ = ["Carrier", "Exchange"]

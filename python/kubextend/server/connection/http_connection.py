@@ -28,7 +28,7 @@ from kubextend.server.connection.limits import (
     MOST_HEAD_BYTES,
     RequestBytes,
 )
-from kubextend.server.connection.state import Answer, Reading
+from kubextend.server.connection.phases import Answer, Reading
 from kubextend.server.reply import RefusedError, refuse
 
 __all__ = ["ConnectionSettings", "HttpConnection"]

@@ -9,10 +9,10 @@ from kubextend.framework.status import Status
 from kubextend.framework.wrong_answer import check_status, wrong_answer
 from kubextend.queue.order import Failed
 
-__all__ = ["Gatekeeper"]
+__all__ = ["PreEnqueue"]
 
 
-class Gatekeeper:
+class PreEnqueue:
     """The PreEnqueue plugins of all profiles; never raises.
 
     Args:

@@ -9,14 +9,14 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-__all__ = ["AnswerPace"]
+__all__ = ["AnswerThrottle"]
 
 INTERVAL_S: Final = 0.05
 """kube-scheduler makes some hundred attempts a second."""
 AT_ONCE: Final = 20
 
 
-class AnswerPace:
+class AnswerThrottle:
     """For each namespace: 20 answers at once, then one each 50 ms. For one event loop.
 
     Args:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-__all__ = ["Workers"]
+__all__ = ["ApiThreads"]
 
 _T = TypeVar("_T")
 
@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 BIND_THREADS: Final = 64
 
 
-class Workers:
+class ApiThreads:
     """A pool of threads, made when first used, which run no plugin's code.
 
     Args:

@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubextend.cluster.turns import IN_A_ROW, Turns
+from kubextend.cluster.fair_order import IN_A_ROW, Turns
 
 
 def filled(*items: tuple[str, int, str]) -> Turns[str]:

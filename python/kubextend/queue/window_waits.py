@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Holds"]
+__all__ = ["WindowWaits"]
 
 LEAST_S: Final = 1.0
 FORGOTTEN_AFTER: Final = 10
@@ -22,7 +22,7 @@ class _Streak:
     last_at_s: float
 
 
-class Holds:
+class WindowWaits:
     """The holds of all namespaces.
 
     Args:

@@ -8,10 +8,10 @@ may create pods could have kube-scheduler try thousands, and all released pods w
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-__all__ = ["UnschedulablePods"]
+__all__ = ["UnschedulableCounts"]
 
 
-class UnschedulablePods:
+class UnschedulableCounts:
     """The unschedulable pods of each namespace, and when a namespace with many gets one more.
 
     Args:
