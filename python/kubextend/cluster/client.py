@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import orjson
+import urllib3
 import yaml
 from kubernetes.client import ApiClient, ApiException, Configuration
 from kubernetes.config import (
@@ -29,6 +30,7 @@ from kubernetes.config import (
     load_kube_config,
 )
 from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
+from urllib3.exceptions import InsecureRequestWarning
 
 from kubextend import __version__
 from kubextend.cluster.api_call import Call, RefusedError, TooLongError, UnreachableError
@@ -123,6 +125,17 @@ def _kubeconfig(path: str, context: str | None) -> Configuration:
     return configuration
 
 
+def _warn_of_unverified(configuration: Configuration) -> None:
+    """Say once what urllib3 would print for each connection."""
+    if configuration.host.startswith("https://") and not configuration.verify_ssl:
+        log.warning(
+            "kubextend does not verify the certificate of %s, as insecure-skip-tls-verify asks;"
+            " whoever answers there can read kubextend's credentials",
+            configuration.host,
+        )
+        urllib3.disable_warnings(InsecureRequestWarning)
+
+
 def _broken(path: str, error: Exception) -> str:
     if isinstance(error, FileNotFoundError) and "temporary directory" in str(error):
         return (
@@ -148,7 +161,9 @@ class Cluster:
         self._clock = clock
         self._renewing = threading.Lock()
         self._renewed_at = float("-inf")
-        self._session = _Session(load(), clock)
+        configuration = load()
+        _warn_of_unverified(configuration)
+        self._session = _Session(configuration, clock)
 
     @property
     def host(self) -> str:

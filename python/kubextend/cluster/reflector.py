@@ -61,6 +61,7 @@ UNREACHABLE_PAUSE_S = 3.0
 ready within five seconds of the API's return."""
 GATEWAY = frozenset({502, 503, 504})
 BAD_REQUEST = 400
+FORBIDDEN = 403
 JOIN_S = 2.0
 
 
@@ -383,7 +384,7 @@ class Reflector(Generic[_Store]):
             log.debug("%s are listed anew in shorter pages: %s", self._kind.noun, error)
             return 0.0
         self.stats.failures += 1
-        self._last_error = str(error) or type(error).__name__
+        self._last_error = self._sentence(error)
         if isinstance(error, RefusedError) and error.status in {GONE, BAD_REQUEST}:
             return self._expired(error)
         if isinstance(error, UnreachableError):
@@ -394,7 +395,7 @@ class Reflector(Generic[_Store]):
             self._streaks.refused += 1
             self._streaks.unreachable = 0
             pause_s = self._refused(error)
-        self._lost(error)
+        self._lost()
         return pause_s
 
     def _expired(self, error: RefusedError) -> float:
@@ -408,7 +409,7 @@ class Reflector(Generic[_Store]):
         if self._streaks.expired == 1:
             return 0.0
         if self._streaks.expired > PAGED_ATTEMPTS:
-            self._lost(error)
+            self._lost()
         return self._jitter(self._streaks.expired - 1, REFUSED_PAUSE_S)
 
     def _refused(self, error: BaseException) -> float:
@@ -435,7 +436,7 @@ class Reflector(Generic[_Store]):
         if self._streaks.broken_watches >= BROKEN_WATCHES:
             self._version = None
 
-    def _lost(self, error: BaseException) -> None:
+    def _lost(self) -> None:
         """Log once that the API is not followed; a single failure after the sync is not news."""
         if self._lost_at is not None or (self.synced and self._streaks.failures == 1):
             return
@@ -443,9 +444,16 @@ class Reflector(Generic[_Store]):
         log.warning(
             "%s cannot be followed, trying again: %s (%d kept)",
             self._kind.noun,
-            error,
+            self._last_error,
             len(self._store),
         )
+
+    def _sentence(self, error: BaseException) -> str:
+        said = str(error) or type(error).__name__
+        if isinstance(error, RefusedError) and error.status == FORBIDDEN:
+            resource = self._kind.path.rpartition("/")[2]
+            return f"{said}; grant list and watch on {resource}"
+        return said
 
     def _jitter(self, failures: int, limit_s: float) -> float:
         doubled = FIRST_PAUSE_S * 2.0 ** min(failures - 1, 16)

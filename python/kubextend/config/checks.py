@@ -229,6 +229,7 @@ class _Checks:
         self._need_both(
             ("extender", "tlsConfig"), extender.tls_config.cert_file, extender.tls_config.key_file
         )
+        self._note_unverified()
         at: Location = ("extender", "httpTimeout")
         if extender.http_timeout.nanoseconds <= 0:
             message = "must be more than 0"
@@ -239,6 +240,19 @@ class _Checks:
         if extender.ignorable and "filter" in self._config.verbs:
             message = "while kubextend does not answer, pods are placed as if it had no plugins"
             self._findings.note(("extender", "ignorable"), message)
+
+    def _note_unverified(self) -> None:
+        """Say what `kubextend scheduler-config` will refuse."""
+        config = self._config
+        if not self._sound("server.tls", "extender") or config.scheme != "https":
+            return
+        message = "kube-scheduler needs it, as a path on its own machine; scheduler-config does too"
+        tls = config.extender.tls_config
+        missing = [] if tls.ca_file else ["caFile"]
+        if config.server.tls.client_ca_file and not (tls.cert_file or tls.key_file):
+            missing += ["certFile", "keyFile"]
+        for field in missing:
+            self._findings.note(("extender", "tlsConfig", field), f"not set: {message}")
 
     def permit_max_wait(self) -> None:
         wait = self._config.extender.permit_max_wait

@@ -27,7 +27,12 @@ def check_queue_sort(profiles: Sequence[SchedulerProfile], findings: Findings) -
             message = "only one queue sort plugin can be enabled"
             findings.complain((*at, "enabled"), message, names)
         if queue_sort != profiles[0].plugins.queue_sort:
-            findings.complain(at, "must be the same for all profiles", names)
+            first = profiles[0]
+            enabled = ", ".join(plugin.name for plugin in first.plugins.queue_sort.enabled)
+            hint = f"kube-scheduler has one queue; profile {first.scheduler_name} has"
+            findings.complain(
+                at, "must be the same for all profiles", names, f"{hint} {enabled or 'none'}"
+            )
 
 
 def leave_queue(at: Location, points: _Points, findings: Findings) -> None:

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from cluster_world import PATIENCE_S
 from cluster_world import eventually as until
+from scripted_api import refusing
 
 from kubextend import app, config, core
 from kubextend.cluster import follow_pods
@@ -295,6 +296,18 @@ def test_messages_say_pods(
     (said,) = [record.getMessage() for record in caplog.records]
     assert said.startswith("pods cannot be followed, trying again: GET /api/v1/pods: ")
     assert said.endswith("(0 kept)")
+
+
+def test_a_missing_right_is_named(
+    api: ScriptedApi, pods: Followed, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.fail("list", *[refusing(403, "Forbidden")] * 10_000)
+    pods.reflector.start()
+    until(lambda: caplog.records)
+    missing = "; grant list and watch on pods"
+    assert pods.reflector.last_error is not None
+    assert pods.reflector.last_error.endswith(missing)
+    assert caplog.records[0].getMessage().endswith(f"{missing} (0 kept)")
 
 
 def app_with_gangs(kubeconfig: Path) -> app.App:

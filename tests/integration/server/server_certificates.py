@@ -32,10 +32,18 @@ class Authority:
         self.file = folder / f"{name}.pem"
         self.file.write_bytes(_pem(built.sign(self._key, hashes.SHA256())))
 
-    def sign(self, name: str, *dns_names: str, lasts: timedelta = timedelta(days=1)) -> Pair:
-        """A certificate for 127.0.0.1, for servers and clients; may have ended already."""
+    def sign(
+        self,
+        name: str,
+        *dns_names: str,
+        lasts: timedelta = timedelta(days=1),
+        for_servers: bool = True,
+    ) -> Pair:
+        """A certificate for 127.0.0.1, for clients and, unless said, servers; may have ended."""
         key = ec.generate_private_key(ec.SECP256R1())
-        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
+        if for_servers:
+            usages.append(ExtendedKeyUsageOID.SERVER_AUTH)
         loopback = x509.IPAddress(ip_address("127.0.0.1"))
         names = [loopback, *map(x509.DNSName, dns_names)]
         certificate = (

@@ -228,6 +228,15 @@ def test_a_certificate_that_has_ended_is_refused_at_the_start(authority: Authori
         TlsReloader(TlsFiles(ended.cert_file, ended.key_file), lambda _loaded: None)
 
 
+def test_what_openssl_refuses_comes_with_what_would_be_right(authority: Authority) -> None:
+    own, other = authority.sign("own"), authority.sign("other")
+    with pytest.raises(KubextendError, match="; the key is that of another certificate"):
+        TlsFiles(own.cert_file, other.key_file).check()
+    of_client = authority.sign("of-client", for_servers=False)
+    with pytest.raises(KubextendError, match="; its extendedKeyUsage has to name serverAuth"):
+        TlsFiles(of_client.cert_file, of_client.key_file).check()
+
+
 def test_metrics_say_when_the_certificate_ends(mounted: Mounted, authority: Authority) -> None:
     verbs = some_verbs()
 

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import base64
 import tempfile
+import warnings
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 from kubernetes.config import incluster_config, kube_config
+from urllib3.exceptions import InsecureRequestWarning
 
 from kubextend.cluster import UnreachableError, connect
 from kubextend.cluster.api_call import Call
@@ -218,3 +220,18 @@ def test_connecting_gets_at_most_five_seconds_of_the_longest_silence(
     with pytest.raises(UnreachableError):
         cluster.request(Call("GET", "/api/v1/nodes", silence_s))
     assert given == [(connecting_s, silence_s)]
+
+
+def test_an_api_that_is_not_verified_is_said_once_and_not_with_each_connection(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    document = yaml.safe_load(yaml.safe_dump(WHOLE))
+    document["clusters"][0]["cluster"]["insecure-skip-tls-verify"] = True
+    connect(written(tmp_path, document), "elsewhere")
+    assert caplog.messages == []
+    with warnings.catch_warnings(record=True) as printed:
+        connect(written(tmp_path, document), "there")
+        warnings.warn("a connection", InsecureRequestWarning, stacklevel=1)
+    assert printed == []
+    [said] = caplog.messages
+    assert said.startswith("kubextend does not verify the certificate of https://10.0.0.1:6443")

@@ -465,7 +465,12 @@ PROFILES = {
                 {"schedulerName": "b", "plugins": {"queueSort": named("SortB")}},
             ],
         ),
-        Issue("profiles[1].plugins.queueSort", "must be the same for all profiles", ["SortB"]),
+        Issue(
+            "profiles[1].plugins.queueSort",
+            "must be the same for all profiles",
+            ["SortB"],
+            "kube-scheduler has one queue; profile a has SortA",
+        ),
     ),
     "arguments twice": (
         configured("LabelMatch", [{"name": "LabelMatch"}, {"name": "LabelMatch"}]),

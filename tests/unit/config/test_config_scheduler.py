@@ -276,6 +276,24 @@ def test_https_is_never_written_without_a_ca_nor_mutual_tls_without_a_certificat
     ]
 
 
+def test_what_scheduler_config_will_refuse_of_tls_is_noted_before(
+    parse: Parse, tls: dict[str, str]
+) -> None:
+    def missing(server: dict[str, str], **extender: str) -> list[str]:
+        loaded = parse(document(server={"tls": server}, extender={"tlsConfig": extender}))
+        return [note.partition(":")[0] for note in loaded.notes]
+
+    own = {name: tls[name] for name in ("certFile", "keyFile")}
+    at = "extender.tlsConfig."
+    pair = {"certFile": "/crt", "keyFile": "/key"}
+    assert missing(own) == [f"{at}caFile"]
+    assert missing(own, caFile="/ca") == []
+    assert missing(tls, caFile="/ca") == [f"{at}certFile", f"{at}keyFile"]
+    assert missing(tls) == [f"{at}caFile", f"{at}certFile", f"{at}keyFile"]
+    assert missing(tls, caFile="/ca", **pair) == []
+    assert missing({}) == []
+
+
 def test_the_default_is_written_for_whole_nodes() -> None:
     written = yaml.safe_load(scheduler_configuration(config.load(None, known=KNOWN)))
     assert written["extenders"] == [FILTER]

@@ -11,13 +11,19 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from kubextend.errors import KubextendError
 
 __all__ = ["TlsFiles", "TlsReloader"]
 
 _LOGGER = logging.getLogger(__name__)
+
+_HINTS: Final = {
+    "KEY_VALUES_MISMATCH": "; the key is that of another certificate",
+    "unsuitable certificate purpose": "; its extendedKeyUsage has to name serverAuth",
+}
+"""What OpenSSL's reasons mean for the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,8 @@ class TlsFiles:
         try:
             certificate = self._accepted_certificate(None)
         except ssl.SSLCertVerificationError as error:
-            message = f"TLS certificate {self.cert_file}: {error.verify_message}"
+            hint = _HINTS.get(error.verify_message, "")
+            message = f"TLS certificate {self.cert_file}: {error.verify_message}{hint}"
             raise KubextendError(message) from error
         return ssl.cert_time_to_seconds(certificate["notAfter"])
 
@@ -118,7 +125,8 @@ class TlsFiles:
         try:
             context.load_cert_chain(self.cert_file, self.key_file, self._refuse_password)
         except OSError as error:
-            message = f"TLS certificate {self.cert_file} with key {self.key_file}: {error}"
+            hint = _HINTS.get(getattr(error, "reason", ""), "")
+            message = f"TLS certificate {self.cert_file} with key {self.key_file}: {error}{hint}"
             raise KubextendError(message) from error
         return context
 
