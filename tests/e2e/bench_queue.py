@@ -15,7 +15,6 @@ import argparse
 import itertools
 import json
 import re
-import ssl
 import tempfile
 import threading
 import time
@@ -27,7 +26,7 @@ from pathlib import Path
 import httpx
 
 from .controlplane import USERS, ControlPlane, build_binaries
-from .kubeapi import Api, NodePool, Object
+from .kubeapi import Api, NodePool, Object, trusting
 from .manifests import grant_kubextend
 from .queue_policies import GATE, install_queue
 from .queue_stack import QueueStack, queue_scheduler, sorted_by
@@ -137,7 +136,7 @@ class Bench:
     @contextmanager
     def _bindings(self, namespace: str) -> Iterator[Iterator[str]]:
         """Names of pods as a watch shows them bound."""
-        trust = ssl.create_default_context(cafile=str(self._plane.authority.cert))
+        trust = trusting(self._plane.authority.cert)
         admin = {"Authorization": f"Bearer {USERS['admin'][0]}"}
         path = f"/api/v1/namespaces/{namespace}/pods"
         query = {"watch": "true", "fieldSelector": "spec.nodeName!=", "resourceVersion": "0"}

@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import random
-import ssl
 import sys
 import tempfile
 import threading
@@ -29,7 +28,7 @@ import httpx
 import yaml
 
 from .controlplane import USERS, ControlPlane, build_binaries
-from .kubeapi import MERGE, Api, NodePool, Object
+from .kubeapi import MERGE, Api, NodePool, Object, trusting
 from .manifests import DEPLOY, apply, grant_kubextend
 from .queue_policies import GATE, QUEUED, SCHEDULER, gates, install_queue
 from .queue_stack import NAMESPACE
@@ -345,7 +344,7 @@ class Neighbour:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """What is released and bound is noted while this lasts."""
-        trust = ssl.create_default_context(cafile=str(self._plane.authority.cert))
+        trust = trusting(self._plane.authority.cert)
         admin = {"Authorization": f"Bearer {USERS['admin'][0]}"}
         path = f"{self._plane.url}/api/v1/namespaces/{NEIGHBOUR}/pods"
         query = {"watch": "true", "timeoutSeconds": "3600"}

@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from .certificates import Authority
 from .controlplane import ControlPlane
-from .kubeapi import Object
+from .kubeapi import Object, trusting
 from .workbench import Program, until
 
 KUBEXTEND = Path(sys.executable).with_name("kubextend")
@@ -275,7 +275,7 @@ class Stack:
     def _client(self) -> httpx.Client:
         if self._certificates is None:
             return httpx.Client(base_url=self.url, trust_env=False, timeout=120.0)
-        context = ssl.create_default_context(cafile=str(self._certificates.cert))
+        context = trusting(self._certificates.cert)
         pair = self._certificates.issue("client")
         context.load_cert_chain(pair.cert, pair.key)
         return httpx.Client(base_url=self.url, verify=context, trust_env=False, timeout=120.0)
