@@ -1,4 +1,4 @@
-"""Certificates for tests: authorities, and what they sign, as PEM files."""
+"""Makes certificate authorities and signed certificates for tests, as PEM files."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ class Pair:
 
 
 class Authority:
-    """A CA of its own; its certificate is ``file``."""
+    """A certificate authority, whose own certificate is the PEM file ``file``."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
@@ -33,7 +33,7 @@ class Authority:
         self.file.write_bytes(_pem(built.sign(self._key, hashes.SHA256())))
 
     def sign(self, name: str, *dns_names: str, lasts: timedelta = timedelta(days=1)) -> Pair:
-        """A certificate for 127.0.0.1, for servers and clients; may have ended already."""
+        """Sign a certificate for 127.0.0.1, for servers and clients; ``lasts`` may be negative."""
         key = ec.generate_private_key(ec.SECP256R1())
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         loopback = x509.IPAddress(ip_address("127.0.0.1"))
