@@ -190,7 +190,7 @@ class Coscheduling:
         self._own_gates = {config.queue.gate} if config is not None and config.queues else set()
 
     def pre_enqueue(self, pod: core.Pod) -> Status | None:
-        """Hold the pod back in the queue while its group has fewer pods than its minimum.
+        """Hold the pod back in the queue while its pod group has fewer pods than the minimum.
 
         kube-scheduler would try each pod of the group again and again, and delay all other pods.
 

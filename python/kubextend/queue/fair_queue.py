@@ -70,7 +70,7 @@ class FairQueue:
         return self._size
 
     def __iter__(self) -> Iterator[Entry]:
-        """Iterate over the pods in no order, with those of paused flows."""
+        """Iterate over all pods in no particular order, with those of paused flows."""
         return (entry for flow in self._flows.values() for entry in flow.pods)
 
     @property
@@ -150,7 +150,7 @@ class FairQueue:
                 self._turns.push(flow)
 
     def is_paused(self, name: str) -> bool:
-        """Return whether the pods of a flow wait for ``resume``."""
+        """Return whether the flow ``name`` is paused."""
         return name in self._paused
 
     def ordered(self) -> list[Entry]:

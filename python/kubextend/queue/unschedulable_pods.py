@@ -45,7 +45,7 @@ class UnschedulablePods:
             del self._counts[namespace]
 
     def released(self, namespace: str) -> None:
-        """Note that a pod of the namespace was released."""
+        """Begin a pause of the namespace after a release, if it has many unschedulable pods."""
         if namespace in self._since_s:
             self._since_s[namespace] = self._clock()
 

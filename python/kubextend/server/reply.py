@@ -59,7 +59,7 @@ async def reply(send: Send, status: int, body: Body, headers: Iterable[_Header] 
 
 
 async def _send_large(send: Send, body: memoryview) -> None:
-    """Send the body piece by piece, without a copy."""
+    """Send the body of a large answer in pieces of 1 MiB, without copying the body."""
     for start in range(0, len(body), _PIECE_BYTES):
         piece = body[start : start + _PIECE_BYTES]
         await send({"type": "http.response.body", "body": piece, "more_body": True})

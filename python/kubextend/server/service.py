@@ -134,7 +134,7 @@ class Service:
                 runner.run(self._serve())
 
     def drain(self) -> None:
-        """Fail readiness now, and call ``stop`` after ``drain_s`` seconds, or in a second call.
+        """Fail readiness now, and stop after ``drain_s`` seconds; a second call stops immediately.
 
         Clients learn late that this replica is not ready, so they are served until then. Each
         answer ends its connection, and the next connection goes to another replica.
@@ -376,7 +376,7 @@ def _bound_socket(listener: Listener) -> socket.socket:
 
 @contextlib.contextmanager
 def _on_signals(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterator[None]:
-    """Handle these signals inside the block, if this is the main thread."""
+    """Call the handlers for their signals inside the block, if this is the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -391,7 +391,7 @@ def _on_signals(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterat
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the soft limit of open files to the hard one: each held pod needs a file."""
+    """Raise the soft limit of open files to the hard one: each held pod needs a connection."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < most:

@@ -44,7 +44,7 @@ class Workers:
         return outcome.result()
 
     def stop(self) -> None:
-        """Start no further call, and do not wait for those that run."""
+        """Stop the pool: start no further call, and do not wait for calls that run."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None

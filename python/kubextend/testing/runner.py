@@ -160,7 +160,7 @@ class Runner:
         self.verbs = Verbs(Context(profiles, memory, cluster, settings, metrics))
 
     def filter(self, pod: PodLike, nodes: Sequence[str] | None = None) -> FilterResult:
-        """Run PreFilter, Filter and, where no node is left, PostFilter.
+        """Run PreFilter, Filter and, if no node is left, PostFilter; return each node's result.
 
         Args:
             pod: the pod to place.
@@ -239,7 +239,7 @@ class Runner:
         return result
 
     async def held(self, pod: PodLike, timeout_s: float = 5.0) -> HeldPod:
-        """Wait until Permit holds the pod, and return it; call this while ``binding`` waits.
+        """Wait until Permit holds the pod; return the held pod. Call this while ``binding`` waits.
 
         Raises: TimeoutError: no plugin holds the pod.
         """

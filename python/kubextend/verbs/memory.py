@@ -49,7 +49,7 @@ class Memory:
         waiting_pods: WaitingPods | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> Self:
-        """Return an empty memory.
+        """Return a ``Memory`` that holds nothing yet.
 
         Args:
             cluster: its activator wakes pods.

@@ -48,7 +48,7 @@ class Readiness:
 
     @property
     def conditions(self) -> Mapping[str, Callable[[], str]]:
-        """By condition name, a function that returns what is missing; empty: nothing is."""
+        """By condition name, a function that returns what is missing; empty: the condition holds."""
         conditions = {PLUGINS_STARTED: lambda: _not_started(sorted(self._not_started()))}
         if self._watched is not None:
             conditions[NODES_LISTED] = self._why_no_nodes
@@ -87,7 +87,7 @@ class Readiness:
         return "" if self._pods is None or self._pods.synced else "the pods are not listed yet"
 
     def _log(self, verb: VerbName, scheduler_name: str, why: str) -> None:
-        """Log one line for each missing condition, not one for each pod."""
+        """Log when a profile's missing condition changes, and not once for each pod."""
         if why == self._logged.get(scheduler_name, ""):
             return
         self._logged[scheduler_name] = why

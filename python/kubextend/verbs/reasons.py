@@ -38,7 +38,7 @@ Entry: TypeAlias = tuple[core.Mask, str, bool]
 """Rejected nodes, the reason, and whether the rejection is final whatever pods are evicted."""
 
 Counts: TypeAlias = Mapping[str, int]
-"""How many nodes gave each text."""
+"""The number of nodes by the text of their reason."""
 
 
 def entries_of(unknown: core.Mask, rejections: Sequence[Rejection]) -> list[Entry]:

@@ -11,7 +11,7 @@ from kubextend.server.reply import RefusedError
 __all__ = ["BytesInFlight", "Room", "Share"]
 
 _SMALL_BYTES: Final = 1024 * 1024
-"""Bound on a small body: the names of 15,000 nodes, which a kube-scheduler sends, need as much."""
+"""The most bytes of a small body: as many as a request with the names of 15,000 nodes needs."""
 
 # kube-scheduler ignores Retry-After; other clients obey it. Most requests are answered within 1 s.
 _RETRY_AFTER_S: Final = 1
