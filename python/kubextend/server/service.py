@@ -391,7 +391,7 @@ def _on_signals(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterat
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the soft limit of open files to the hard one: each held pod needs a connection."""
+    """Raise the soft limit of open files to the hard one: each held pod needs a descriptor."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < most:

@@ -48,7 +48,7 @@ class Readiness:
 
     @property
     def conditions(self) -> Mapping[str, Callable[[], str]]:
-        """By condition name, a function that returns what is missing; empty: the condition holds."""
+        """By condition name, a function that returns what is missing; empty: nothing."""
         conditions = {PLUGINS_STARTED: lambda: _not_started(sorted(self._not_started()))}
         if self._watched is not None:
             conditions[NODES_LISTED] = self._why_no_nodes
