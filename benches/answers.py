@@ -1,4 +1,4 @@
-"""What an answer must say, worked out from the generated nodes and never from our own output."""
+"""Checks answers of filter and prioritize against the generated nodes, not against our output."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -21,7 +21,7 @@ _REASON = "Node does not support RDMA"
 
 
 def check_full_answer(cluster: Cluster, answer: bytes) -> None:
-    """Kept nodes are those with the label, byte for byte as they were sent; the others say why."""
+    """Check a full-mode filter answer: RDMA nodes kept byte for byte, others with their reason."""
     result = orjson.loads(answer)
     kept = result["Nodes"]["items"]
     assert len(kept) == len(cluster.kept_items)
@@ -34,7 +34,7 @@ def check_full_answer(cluster: Cluster, answer: bytes) -> None:
 
 
 def check_names_answer(cluster: Cluster, answer: bytes) -> None:
-    """Kept names are those of the nodes with the label; the others say why."""
+    """Check a names-mode filter answer: names of RDMA nodes kept, others with their reason."""
     result = orjson.loads(answer)
     assert result["NodeNames"] == cluster.kept_names
     assert result["Nodes"] is None
@@ -42,7 +42,7 @@ def check_names_answer(cluster: Cluster, answer: bytes) -> None:
 
 
 def check_nothing_rejected(cluster: Cluster, answer: bytes) -> None:
-    """Every name is kept."""
+    """Check a names-mode filter answer that keeps every name."""
     result = orjson.loads(answer)
     assert result["NodeNames"] == list(cluster.names)
     assert not result["FailedNodes"]
@@ -51,7 +51,7 @@ def check_nothing_rejected(cluster: Cluster, answer: bytes) -> None:
 
 
 def check_equal_scores(cluster: Cluster, answer: bytes) -> None:
-    """Every node has 50 points of 100, a tenth of them on the wire."""
+    """Check a prioritize answer in which every node has score 50, which is 5 points on the wire."""
     assert orjson.loads(answer) == [{"Host": name, "Score": 5} for name in cluster.names]
 
 

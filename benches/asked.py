@@ -1,4 +1,4 @@
-"""One request on disk, for programs of their own, and what must come back."""
+"""Writes a request to files for other programs, and makes works that check their answers."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +12,12 @@ __all__ = ["Asked"]
 
 @dataclass(frozen=True)
 class Asked:
-    """One request about a cluster.
+    """A filter request about the nodes of a cluster, as files.
 
     Attributes:
         cluster: the nodes.
-        mode: full or names.
-        folder: where the files are.
+        mode: full or names mode.
+        folder: the folder of the files.
     """
 
     cluster: Cluster
@@ -26,46 +26,46 @@ class Asked:
 
     @property
     def body(self) -> Path:
-        """The request."""
+        """The file with the body of the request that is timed."""
         return self._written("body", self.mode.body(self.cluster))
 
     @property
     def first_body(self) -> Path:
-        """The one that brings the nodes in."""
+        """The file with the body of an earlier request, which brings in the nodes."""
         return self._written("first-body", self.mode.request(self.cluster, FIRST_POD))
 
     @property
     def node_list(self) -> Path:
-        """What names stand for."""
+        """The file with the NodeList of the cluster, for requests in names mode."""
         return self._written("nodes", self.cluster.node_list())
 
     @property
     def good_names(self) -> Path:
-        """The nodes that are kept."""
+        """The file with the names of the nodes that the filter keeps."""
         return self._written("good", "\n".join(self.cluster.kept_names).encode())
 
     @property
     def size(self) -> tuple[int, int]:
-        """How many nodes and how many bytes the request has."""
+        """The number of nodes and the number of bytes of the request."""
         return len(self.cluster.names), self.body.stat().st_size
 
     def server_work(
         self, name: str, client: Stopwatch, url: str, *, right: bool = True
     ) -> RemoteWork:
-        """A server's work, once it has answered right; from now on it must answer the same.
+        """Check a server's answer; return the work of asking it, which expects the same answer.
 
         Args:
-            name: as the report calls it.
-            client: asks the server.
-            url: of the server.
-            right: False: the server decides nothing, its answer is none.
+            name: the name of the work in the report.
+            client: the program that sends the requests.
+            url: the URL of the server.
+            right: whether to check the answer; False for a server that decides nothing.
         """
         order = {"work": name, "url": f"{url}/filter"}
         client.timed(**order, body=self.first_body, calls=1)
         return self._checked(RemoteWork(name, client, order | {"body": self.body}), right=right)
 
     def go_work(self, stopwatch: Stopwatch) -> RemoteWork:
-        """The plain Go extender's code without a server; otherwise as ``server_work``."""
+        """Check the plain Go extender's code without a server; return the work of calling it."""
         order = {"work": "filter", "body": self.body}
         if self.mode.name == "names":
             order["nodes"] = self.node_list

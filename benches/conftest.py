@@ -1,7 +1,7 @@
-"""The clusters, the two kinds of stopwatch, and the report at the end.
+"""Fixtures of the benchmarks: clusters, programs that measure time, servers, and the report.
 
-pytest-benchmark shows how long each work takes; the ratios come from paired rounds (``pairing``),
-because two groups that ran a minute apart cannot be compared.
+pytest-benchmark shows how long each work takes. The ratios come from works that are timed in turn
+(``pairing``), because times that are measured a minute apart cannot be compared.
 """
 
 import functools
@@ -48,7 +48,7 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _heap_of_a_small_program() -> Iterator[None]:
-    """What pytest keeps is left out of collections: orjson.loads would be slower for its sake."""
+    """Exclude pytest's objects from garbage collections, which would slow down orjson.loads."""
     gc.collect()
     gc.freeze()
     yield
@@ -57,7 +57,7 @@ def _heap_of_a_small_program() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def clusters(pytestconfig: pytest.Config) -> Callable[[int], Cluster]:
-    """The first so many nodes of one large cluster."""
+    """Return a function that gives the first ``size`` nodes of one large cluster."""
     managed_fields = bool(pytestconfig.getoption("--managed-fields"))
 
     @functools.cache
@@ -72,21 +72,21 @@ def clusters(pytestconfig: pytest.Config) -> Callable[[int], Cluster]:
 
 @pytest.fixture
 def go() -> Iterator[Stopwatch]:
-    """Times the plain Go extender's code without a server."""
+    """Run the program that times the plain Go extender's code without a server."""
     with Stopwatch("inprocess") as go:
         yield go
 
 
 @pytest.fixture
 def client() -> Iterator[Stopwatch]:
-    """Asks servers as kube-scheduler does, and takes the time."""
+    """Run the Go client that calls servers as kube-scheduler does, and times the calls."""
     with Stopwatch("http") as client:
         yield client
 
 
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[Servers]:
-    """Starts servers; they end with the test."""
+    """Return what starts servers, which end with the test."""
     with Servers.in_folder(tmp_path / "servers") as servers:
         yield servers
 
@@ -95,7 +95,7 @@ def servers(tmp_path: Path) -> Iterator[Servers]:
 def absolute(
     benchmark: BenchmarkFixture, request: pytest.FixtureRequest
 ) -> Callable[[Work, Mode, int], None]:
-    """pytest-benchmark's figures of a work, in one group with all that reads the same request."""
+    """Return a function that measures a work with pytest-benchmark, grouped by request."""
     suite = _suite(request)
 
     def measure(work: Work, mode: Mode, size: int) -> None:
@@ -116,7 +116,7 @@ def absolute(
 
 @pytest.fixture
 def add(request: pytest.FixtureRequest) -> Callable[[report.Row | report.Reading], None]:
-    """A row goes into the report."""
+    """Return a function that adds a row to the report."""
     records = request.config.stash[_RECORDS]
 
     def record(row: report.Row | report.Reading) -> None:
@@ -127,7 +127,7 @@ def add(request: pytest.FixtureRequest) -> Callable[[report.Row | report.Reading
 
 @pytest.fixture
 def compare(request: pytest.FixtureRequest, add: Callable[..., None]) -> Callable[..., None]:
-    """A work beside a floor, from paired rounds; what comes of it goes into the report."""
+    """Return a function that times a work and its floor in turn, and adds a row to the report."""
     suite = _suite(request)
 
     def measure(  # noqa: PLR0913, PLR0917  what a row of the report says

@@ -1,4 +1,4 @@
-"""What a pair of times says: how many times faster, how much longer, how much a node."""
+"""Figures that compare two times: times faster, times as long, more microseconds, ns a node."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ __all__ = ["ADDED", "AS_LONG", "AS_LONG_AT_P99", "FASTER", "MILLISECONDS", "Figu
 
 @dataclass(frozen=True)
 class Figure:
-    """A number made of two times, and which way it is meant to go.
+    """A number computed from the times of ours and of the floor, and the direction of its aim.
 
     Attributes:
-        unit: what stands behind the number.
-        of: the number, given the seconds of ours and those of the floor.
-        at_least: an aim is the least it may be; else the most.
-        tail: the times are those of the slowest of a hundred calls, else of the middle one.
+        unit: the unit, which is printed behind the number.
+        of: computes the number from the seconds of ours and the seconds of the floor.
+        at_least: whether an aim is the least value of the number; False: the most.
+        tail: whether the times are 99th percentiles; False: medians.
     """
 
     unit: str
@@ -25,15 +25,15 @@ class Figure:
     tail: bool = False
 
     def of_block(self, block: Block) -> float:
-        """The number that a block gives."""
+        """Return the number for the times of one block."""
         return self.of(*(block.p99s if self.tail else block.medians))
 
     def shown(self, value: float) -> str:
-        """The number with its unit."""
+        """Return the number as text, with its unit."""
         return f"{_rounded(value)}{self.unit}"
 
     def meets(self, value: float, aim: float) -> bool:
-        """Whether the number is as the aim wants it."""
+        """Return whether the number meets the aim."""
         return value >= aim if self.at_least else value <= aim
 
 
@@ -47,7 +47,7 @@ ADDED = Figure(" us more", lambda ours_s, floor_s: (ours_s - floor_s) * 1e6, at_
 
 
 def a_node(nodes: int) -> Figure:
-    """What each of so many nodes costs more."""
+    """Return the figure of how many ns more ours takes than the floor for each of the nodes."""
 
     def of(ours_s: float, floor_s: float) -> float:
         return (ours_s - floor_s) / nodes * 1e9

@@ -1,4 +1,4 @@
-"""Clusters like a cloud provider's, and the requests that kube-scheduler makes of them.
+"""Generates clusters like a cloud provider's, and kube-scheduler's requests about their nodes.
 
 Nodes are written as Go writes a ``v1.Node``: fields in the order of the struct, maps by key. The
 shape is that of the recorded requests in ``tests/data/wire``. The same seed gives the same bytes.
@@ -20,7 +20,7 @@ RDMA = "node.kubernetes.io/rdma-enabled"
 
 _SEED = 36
 _IMAGES = 50
-# Of five nodes in a row two have the label, so that every prefix of a cluster has its 40 %.
+# Of each five nodes in a row two have the RDMA label, so that 40 % of every prefix have the label.
 _RDMA_OF_FIVE = (True, True, False, False, False)
 _REGISTRY = "602401143452.dkr.ecr.cn-north-1.amazonaws.com/platform"
 _MADE = "2026-11-21T01:36:24Z"
@@ -36,12 +36,12 @@ _CONDITIONS = (
 
 @dataclass(frozen=True)
 class Cluster:
-    """Some nodes, and the bodies that ask about them.
+    """Generated nodes, and bodies of requests about them.
 
     Attributes:
-        names: of every node, in the order of the requests.
+        names: the name of every node, in the order of the requests.
         items: every node as compact JSON.
-        has_rdma: whether a node carries the RDMA label.
+        has_rdma: for every node, whether the node has the RDMA label.
     """
 
     names: tuple[str, ...]
@@ -50,7 +50,7 @@ class Cluster:
 
     @classmethod
     def of(cls, size: int, *, managed_fields: bool = False) -> "Cluster":
-        """A cluster of ``size`` nodes, 16 KB each, 19 KB with ``managed_fields``."""
+        """Generate a cluster of ``size`` nodes, 16 KB each, 19 KB with ``managed_fields``."""
         rng = random.Random(_SEED)  # noqa: S311  data for a stopwatch
         has_rdma: list[bool] = []
         while len(has_rdma) < size:
@@ -66,17 +66,17 @@ class Cluster:
         )
 
     def first(self, size: int) -> "Cluster":
-        """The cluster of the first ``size`` nodes alone."""
+        """Return the cluster of the first ``size`` nodes alone."""
         return Cluster(self.names[:size], self.items[:size], self.has_rdma[:size])
 
     @cached_property
     def kept_items(self) -> list[bytes]:
-        """The nodes that a ``high-comm`` pod may run on, as they were sent."""
+        """The JSON of each node that a ``high-comm`` pod may run on."""
         return [item for item, rdma in zip(self.items, self.has_rdma, strict=True) if rdma]
 
     @cached_property
     def kept_names(self) -> list[str]:
-        """The names of those nodes."""
+        """The names of the nodes that a ``high-comm`` pod may run on."""
         return [name for name, rdma in zip(self.names, self.has_rdma, strict=True) if rdma]
 
     @cached_property
@@ -85,16 +85,16 @@ class Cluster:
         return [name for name, rdma in zip(self.names, self.has_rdma, strict=True) if not rdma]
 
     def full_body(self, pod_name: str) -> bytes:
-        """ExtenderArgs with whole nodes, about a pod that asks for RDMA."""
+        """Return ExtenderArgs with whole nodes, for a pod that asks for RDMA."""
         nodes = b'{"metadata":{},"items":[' + b",".join(self.items) + b"]}"
         return _args(pod_name, nodes, b"null")
 
     def names_body(self, pod_name: str) -> bytes:
-        """ExtenderArgs with the names alone."""
+        """Return ExtenderArgs with names of nodes alone, for a pod that asks for RDMA."""
         return _args(pod_name, b"null", orjson.dumps(self.names))
 
     def node_list(self) -> bytes:
-        """The NodeList that kube-apiserver would answer."""
+        """Return the NodeList of the cluster as kube-apiserver writes it."""
         head = (
             b'{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"100"},"items":['
         )
@@ -172,7 +172,7 @@ def _node(index: int, rng: random.Random, *, rdma: bool) -> _Object:
 
 
 def _labels(name: str, zone: str, index: int) -> dict[str, str]:
-    """31 labels, as the kubelet, the cloud provider and node feature discovery set them."""
+    """Return 31 labels, as the kubelet, the cloud provider and node feature discovery set them."""
     features = {f"feature.node.kubernetes.io/cpu-cpuid.FEATURE{i}": "true" for i in range(14)}
     return features | {
         "beta.kubernetes.io/arch": "amd64",
@@ -255,7 +255,7 @@ def _image(service: int, rng: random.Random) -> _Object:
 
 
 def _managed_fields(node: _Object) -> list[_Object]:
-    """Who owns which field, as kube-apiserver keeps it."""
+    """Return the managedFields of a node as kube-apiserver keeps them."""
     status = node["status"]
     of_status = {
         "f:addresses": _keyed(status["addresses"]),
@@ -292,7 +292,7 @@ def _owned(fields: _Object) -> _Object:
 
 
 def _keyed(entries: Sequence[_Object]) -> _Object:
-    """A list that is merged by its ``type``."""
+    """Return the managed fields of a list whose entries are merged by their ``type``."""
     ordered = sorted(entries, key=lambda entry: str(entry["type"]))
     owned = {f"k:{_as_json({'type': entry['type']})}": _owned(entry) for entry in ordered}
     return {".": {}} | owned

@@ -1,4 +1,4 @@
-"""Two pieces of work timed in turn, so that whatever slows the machine slows both."""
+"""Times two pieces of work in turn, so that a slow machine slows down both alike."""
 
 import gc
 import statistics
@@ -10,39 +10,39 @@ from typing import Any, Protocol
 __all__ = ["Block", "Pairing", "Timed", "Work", "as_bytes", "p99", "paired"]
 
 _BLOCKS = 5
-# A floor that moves more than this within one run says nothing.
+# If the floor's medians spread by more than this share, its blocks do not count.
 _MOST_SPREAD = 0.10
 _BUDGET_S = 3.0
 _MOST_EXTRA_S = 9.0
-# Calls shorter than this are timed one by one but compared in bunches of it.
+# Seconds of one turn: as many calls as fit are timed one by one, and compared by their median.
 _TURN_S = 0.2
 
 
 def as_bytes(answer: object) -> bytes:
-    """An answer, which may be a buffer of the core's, in a form that can be compared."""
+    """Return an answer, which may be a buffer of the core, as bytes that can be compared."""
     return answer if isinstance(answer, bytes) else bytes(memoryview(answer))  # type: ignore[arg-type]
 
 
 class Timed(Protocol):
-    """Something that can be timed in turns."""
+    """A work that can be timed in turn with another."""
 
     @property
     def name(self) -> str:
-        """As the report calls it."""
+        """The name of the work in the report."""
 
     def turn(self, calls: int) -> list[float]:
-        """Seconds of so many calls, one after the other."""
+        """Make so many calls, one after the other, and return the seconds of each."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """Something of this process to time.
+    """A call in this process that can be timed.
 
     Attributes:
-        name: as the report calls it.
-        given: makes what the call is given; not timed.
-        call: what is timed.
-        expected: what each call must return; None where that is checked elsewhere.
+        name: the name of the work in the report.
+        given: makes the argument of a call; not timed.
+        call: the function that is timed.
+        expected: what each call must return; None: the result is checked elsewhere.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Work:
     expected: bytes | None = None
 
     def seconds(self) -> float:
-        """How long one call takes; what it returned is given up after the clock has stopped."""
+        """Return the seconds of one call; freeing what the call returned is not timed."""
         argument = self.given()
         start = perf_counter()
         result = self.call(argument)
@@ -60,19 +60,19 @@ class Work:
         return took_s
 
     def turn(self, calls: int) -> list[float]:
-        """Seconds of so many calls, one after the other."""
-        # Every turn begins with no garbage, else the other side's would be collected at its cost.
+        """Make so many calls, one after the other, and return the seconds of each."""
+        # Collect garbage first, or the garbage of the other work would be collected in this turn.
         gc.collect()
         return [self.seconds() for _ in range(calls)]
 
 
 @dataclass(frozen=True)
 class Block:
-    """One floor, ours, ours, floor.
+    """The times of four turns: the floor, ours, ours, the floor.
 
     Attributes:
-        ours_s: the calls of ours.
-        floor_s: the calls of the floor.
+        ours_s: the seconds of each call of ours.
+        floor_s: the seconds of each call of the floor.
     """
 
     ours_s: list[float]
@@ -80,33 +80,33 @@ class Block:
 
     @property
     def medians(self) -> tuple[float, float]:
-        """Of ours and of the floor, in seconds."""
+        """The median times of ours and of the floor, in seconds."""
         return statistics.median(self.ours_s), statistics.median(self.floor_s)
 
     @property
     def p99s(self) -> tuple[float, float]:
-        """What one call in a hundred takes longer than: of ours and of the floor, in seconds."""
+        """The 99th percentiles of the times of ours and of the floor, in seconds."""
         return p99(self.ours_s), p99(self.floor_s)
 
 
 @dataclass(frozen=True)
 class Pairing:
-    """Two works timed in turn.
+    """The times of two works, ours and its floor, that were timed in turn.
 
     Attributes:
-        blocks: one after the other.
+        blocks: the times, in the order in which they were measured.
     """
 
     blocks: Sequence[Block]
 
     @property
     def ours_s(self) -> list[float]:
-        """Every call of ours."""
+        """The seconds of every call of ours."""
         return [time_s for block in self.blocks for time_s in block.ours_s]
 
     @property
     def floor_s(self) -> list[float]:
-        """Every call of the floor."""
+        """The seconds of every call of the floor."""
         return [time_s for block in self.blocks for time_s in block.floor_s]
 
     @property
@@ -117,19 +117,19 @@ class Pairing:
 
     @property
     def steady(self) -> bool:
-        """Whether the floor stood still enough for what is made of the times to count."""
+        """Whether the medians of the floor spread by at most 10 %, so that the figures count."""
         return self.floor_spread <= _MOST_SPREAD
 
     @property
     def stood_still(self) -> bool:
-        """Whether there are enough blocks in a row over which the floor stood still."""
+        """Whether the floor was steady over at least five blocks in a row."""
         return len(self.blocks) >= _BLOCKS and self.steadiest.steady
 
     @property
     def steadiest(self) -> "Pairing":
-        """The longest run of at least five blocks over which the floor stood still, else all.
+        """The longest run of at least five blocks over which the floor was steady, else all blocks.
 
-        Which blocks count is decided by the floor alone, so ours cannot gain by it.
+        The floor alone decides which blocks count, so ours cannot gain by the choice.
         """
         for length in range(len(self.blocks), _BLOCKS - 1, -1):
             for first in range(len(self.blocks) - length + 1):
@@ -140,19 +140,20 @@ class Pairing:
 
 
 def p99(times_s: Sequence[float]) -> float:
-    """What one call in a hundred takes longer than."""
+    """Return the 99th percentile of some times."""
     return statistics.quantiles(times_s, n=100)[98]
 
 
 def paired(ours: Timed, floor: Timed, calls: int | None = None) -> Pairing:
-    """Times floor, ours, ours, floor, until the floor stood still for at least five such blocks.
+    """Time blocks of floor, ours, ours, floor, until the floor is steady over at least five blocks.
 
-    Where it never does, all that was timed is returned once the time is over.
+    If the floor never is, all blocks are returned after at most 12 s, or five blocks if these take
+    longer.
 
     Args:
-        ours: one of them.
-        floor: the other one.
-        calls: of each turn; by default as many as fill a tenth of a second.
+        ours: the work to compare with the floor.
+        floor: the work that is the reference.
+        calls: the calls of each turn; None: as many as fill 0.2 s.
     """
     ours_calls, floor_calls = calls or _calls_a_turn(ours), calls or _calls_a_turn(floor)
     blocks: list[Block] = []

@@ -1,4 +1,4 @@
-"""A picture of time against nodes, both on scales where ten times is the same step everywhere."""
+"""Draws a chart of time against number of nodes as SVG, with logarithmic axes."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,13 +20,13 @@ _OURS, _THEIRS, _LIMIT = "#0072b2", "#d55e00", "#767676"
 
 @dataclass(frozen=True)
 class Line:
-    """One work.
+    """One line of the chart: the times of one work.
 
     Attributes:
-        name: written at its end.
-        seconds: by the number of nodes.
-        kind: ours, theirs, or limit, for the colour.
-        dashed: where two of a kind are told apart.
+        name: the text at the end of the line.
+        seconds: the time by the number of nodes.
+        kind: ``ours``, ``theirs`` or ``limit``, which gives the colour.
+        dashed: whether the line is dashed.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Line:
 
 @dataclass(frozen=True)
 class _Scale:
-    """A range of numbers on a range of pixels."""
+    """A logarithmic scale that maps a range of numbers to a range of pixels."""
 
     least: float
     most: float
@@ -50,7 +50,7 @@ class _Scale:
 
 
 def log_log(title: str, lines: Sequence[Line]) -> str:
-    """The picture as SVG."""
+    """Return the chart of some lines as SVG."""
     sizes = sorted({size for line in lines for size in line.seconds})
     times_s = [time_s for line in lines for time_s in line.seconds.values()]
     x = _Scale(sizes[0], sizes[-1], _LEFT, _WIDTH - _RIGHT)
@@ -96,7 +96,7 @@ def _drawn(line: Line, x: _Scale, y: _Scale) -> str:
 
 
 def _names(lines: Sequence[Line], y: _Scale) -> Iterable[str]:
-    """Each at the end of its line, or as near as the others leave room."""
+    """Yield the name of each line, at the end of the line or close by if names would overlap."""
     last = 0.0
     ends = [(y.at(line.seconds[max(line.seconds)]), line) for line in lines]
     for at, line in sorted(ends, key=lambda end: end[0]):
@@ -125,7 +125,7 @@ def _time(seconds: float) -> str:
 
 
 def main() -> None:
-    """Draws what the last runs of ``test_growth.py`` and ``test_go.py`` have written."""
+    """Draw the results of the last runs of ``test_growth.py`` and ``test_go.py``."""
     growth, go = (
         orjson.loads((RESULTS / f"{suite}.json").read_bytes())["rows"] for suite in ("growth", "go")
     )

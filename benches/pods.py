@@ -1,7 +1,7 @@
-"""Running pods as kube-apiserver lists them, some KB each: a Deployment has fifty of them.
+"""Generates running pods as kube-apiserver lists them, some KB each, fifty for each Deployment.
 
-The same numbers give the same bytes. What a pod has in common with its Deployment is the same in
-fifty pods; its name, UID, times and one annotation are its own.
+The same numbers give the same bytes. The fifty pods of a Deployment differ only in name, UID, times
+and one annotation.
 """
 
 from collections.abc import Iterator, Sequence
@@ -54,22 +54,22 @@ _POD = (
 
 
 def uid(at: int) -> str:
-    """The UID of one pod."""
+    """Return the UID of the pod with this number."""
     return f"{at:08x}-1111-4222-8333-{at:012x}"
 
 
 def namespace(at: int) -> str:
-    """The namespace of one pod: that of its Deployment."""
+    """Return the namespace of the pod with this number, which is that of its Deployment."""
     return f"team-{at // _OF_A_DEPLOYMENT % _NAMESPACES}"
 
 
 def group_size(pods: int) -> int:
-    """How many of so many pods have one value of ``LABEL`` in one namespace."""
+    """Return how many of ``pods`` pods have the same value of ``LABEL`` in the same namespace."""
     return pods // _NAMESPACES
 
 
 def item(at: int, nodes: Sequence[str], version: int = 1, label: str = "v1") -> str:
-    """One pod as JSON, on one of the nodes."""
+    """Return the pod with this number as JSON, on one of the nodes."""
     return _POD % {
         "app": at // _OF_A_DEPLOYMENT,
         "at": at,
@@ -84,7 +84,7 @@ def item(at: int, nodes: Sequence[str], version: int = 1, label: str = "v1") -> 
 
 
 def pages(pods: int, nodes: Sequence[str]) -> Iterator[bytes]:
-    """The pages of a list of so many pods."""
+    """Yield the pages of a PodList of ``pods`` pods, 500 pods a page."""
     for start in range(0, pods, PAGE):
         after = '"continue":"more",' if start + PAGE < pods else ""
         items = ",".join(item(at, nodes) for at in range(start, min(start + PAGE, pods)))
@@ -95,5 +95,5 @@ def pages(pods: int, nodes: Sequence[str]) -> Iterator[bytes]:
 
 
 def event(at: int, nodes: Sequence[str], version: int, label: str) -> bytes:
-    """The event that gives a pod another label."""
+    """Return the MODIFIED event that gives the pod with this number another label."""
     return f'{{"type":"MODIFIED","object":{item(at, nodes, version, label)}}}'.encode()

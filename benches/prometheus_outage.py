@@ -1,10 +1,10 @@
-"""What NetworkTraffic costs in prioritize, and what it costs while Prometheus is not well.
+"""Measures how long prioritize takes with NetworkTraffic while Prometheus is up, hangs or is gone.
 
     python benches/prometheus_outage.py
 
-A stand-in for Prometheus that is up, then hangs, then is gone, answers for 5,000 nodes; refreshes
-come 15 times as often as by default. Prints p50 and p99 of each phase beside prioritize without
-the plugin. Asserts nothing but the answers: times are for people.
+A stand-in for Prometheus is up, then hangs, then is gone; it answers for 5,000 nodes. Refreshes
+come 15 times as often as by default. The program prints p50 and p99 of each phase, and of
+prioritize without the plugin. It checks the answers, but not the times.
 """
 
 import http.server
@@ -29,7 +29,7 @@ SCORES = {"Host": NODES[0], "Score": 10}
 
 
 class StandIn(http.server.ThreadingHTTPServer):
-    """Answers every query for every node; hangs while ``hangs`` is set."""
+    """A stand-in for Prometheus: answers every query for every node; hangs if ``hangs`` is set."""
 
     daemon_threads = True
     block_on_close = False
@@ -46,7 +46,7 @@ class StandIn(http.server.ThreadingHTTPServer):
         self.over = threading.Event()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that gave up is what is measured."""
+        """Ignore clients that gave up, as these are what is measured."""
 
 
 class Answers(http.server.BaseHTTPRequestHandler):
@@ -61,7 +61,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
         self.wfile.write(self.server.body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Quiet."""
+        """Log nothing."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Works that another program times: it is given orders, one at a time, and reports the seconds."""
+"""Works that another program times: the program gets one order at a time and reports seconds."""
 
 import subprocess
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ PROGRAMS = Path(__file__).parents[1] / "build" / "benches"
 
 
 class Stopwatch:
-    """A program of ``benches/`` that keeps the time of what it is told to call."""
+    """A Go program of ``benches/`` that makes the calls of an order and times each."""
 
     def __init__(self, name: str) -> None:
         self._process = subprocess.Popen(  # noqa: S603  built from this folder
@@ -21,9 +21,9 @@ class Stopwatch:
         )
 
     def timed(self, **order: Any) -> list[float]:
-        """Seconds of every call.
+        """Let the program make the calls of an order, and return the seconds of each call.
 
-        Raises: RuntimeError: a call failed, or answered what was not expected.
+        Raises: RuntimeError: a call failed, or returned another answer than expected.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -39,7 +39,7 @@ class Stopwatch:
         return seconds
 
     def close(self) -> None:
-        """The program ends."""
+        """End the program."""
         self._process.kill()
         self._process.communicate()
 
@@ -52,12 +52,12 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class RemoteWork:
-    """Something that a stopwatch times.
+    """A work that a ``Stopwatch`` program times.
 
     Attributes:
-        name: as the report calls it.
-        stopwatch: who times it.
-        order: what is called.
+        name: the name of the work in the report.
+        stopwatch: the program that makes and times the calls.
+        order: the order that says what to call.
     """
 
     name: str
@@ -65,14 +65,14 @@ class RemoteWork:
     order: dict[str, Any]
 
     def turn(self, calls: int) -> list[float]:
-        """Seconds of so many calls."""
+        """Make so many calls, and return the seconds of each."""
         return self.stopwatch.timed(**self.order, calls=calls)
 
     def answer(self, into: Path) -> bytes:
-        """What a call answers."""
+        """Make one call; write its answer to the file ``into``, and return the answer."""
         self.stopwatch.timed(**self.order, calls=1, answer_to=into)
         return into.read_bytes()
 
     def expecting(self, answer: Path) -> "RemoteWork":
-        """The same, where every call must answer what the file holds."""
+        """Return this work with the check that every call answers what the file holds."""
         return replace(self, order={**self.order, "expected": answer})

@@ -1,4 +1,4 @@
-"""One table of all that was compared, and the same as JSON, a file for each suite."""
+"""Reports all comparisons: as one table, and as a JSON file for each suite."""
 
 import os
 import platform
@@ -21,11 +21,11 @@ from pairing import Pairing, p99
 __all__ = ["RESULTS", "Reading", "Record", "Row", "machine", "table", "write"]
 
 Record: TypeAlias = dict[str, Any]
-"""What a file of results says of one row, or of the machine."""
+"""The JSON object of one row, or of the machine, in a file of results."""
 
 RESULTS = Path(__file__).parent / "results"
 _DISTRIBUTIONS = ("kubextend", "orjson", "starlette", "uvicorn", "uvloop", "pytest-benchmark")
-# With fewer calls there is no ninety-ninth percentile.
+# With fewer calls the report has no 99th percentile.
 _CALLS_FOR_P99 = 100
 _HEADS = (
     "through",
@@ -56,17 +56,17 @@ aim: for the median
 
 @dataclass(frozen=True)
 class Row:
-    """One work beside one floor.
+    """A row of the report: one work compared with one floor.
 
     Attributes:
-        suite: which layer was called.
-        nodes: of the request.
-        work: what was timed.
-        floor: what it was timed beside.
-        body_bytes: of the request.
-        pairing: the times.
-        figure: what is made of them.
-        aim: what the figure is meant to be.
+        suite: the layer that was called.
+        nodes: how many nodes the request had.
+        work: the name of the work that was timed.
+        floor: the name of the work that was the reference.
+        body_bytes: the size of the request's body.
+        pairing: the times of both works.
+        figure: the figure that compares the times.
+        aim: the value that the figure should reach; None: no aim.
     """
 
     suite: str
@@ -93,15 +93,15 @@ class Row:
 
 @dataclass(frozen=True)
 class Reading:
-    """Something that is no time, or has nothing beside it.
+    """A row of the report without a floor, or whose values are not times.
 
     Attributes:
-        suite: which layer was looked at.
-        nodes: that it was about.
+        suite: the layer that was measured.
+        nodes: how many nodes the measurement was about.
         work: what was done.
-        values: what was read, once a run.
-        figure: what the values are.
-        aim: what they are meant to be.
+        values: the measured values, one for each run.
+        figure: the unit and the direction of the values.
+        aim: the value that their median should reach; None: no aim.
     """
 
     suite: str
@@ -139,7 +139,7 @@ def _record(
 
 
 def table(records: Mapping[str, Sequence[Record]]) -> Iterator[str]:
-    """The lines of the table of all suites."""
+    """Yield the lines of the table of all suites."""
     rows = [_cells(suite, record) for suite, of_suite in records.items() for record in of_suite]
     lines = [_HEADS, *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -183,7 +183,7 @@ def _moved(record: Record) -> str:
 
 
 def machine() -> Record:
-    """What the figures are measured on."""
+    """Return the machine and the versions of the programs with which the figures are measured."""
     return {
         "cpu": _cpu(),
         "cpus": os.cpu_count(),
@@ -196,14 +196,21 @@ def machine() -> Record:
 
 
 def _go_version() -> str:
-    """Of the toolchain that made the programs that are compared."""
+    """Return the version of the Go toolchain that built the programs; "none" without Go."""
     path = shutil.which("go")
     said = subprocess.check_output([path, "env", "GOVERSION"]) if path else b"none"  # noqa: S603
     return said.decode().strip().removeprefix("go")
 
 
 def write(suite: str, records: Sequence[Record], measured_on: Record, *, whole: bool) -> Path:
-    """The file of one suite's results, written anew, or with these rows in the place of theirs."""
+    """Write one suite's results to its file, and return the file's path.
+
+    Args:
+        suite: the name of the suite.
+        records: the rows.
+        measured_on: the machine.
+        whole: whether to replace all rows of the file; False: only rows of the same works.
+    """
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{suite}.json"
     measured = datetime.now(UTC).isoformat(timespec="seconds")
@@ -245,7 +252,7 @@ def _cpu() -> str:
 
 
 def main() -> None:
-    """Prints again what the last runs of all suites have written."""
+    """Print the table of the results that the last runs of all suites have written."""
     written = [orjson.loads(path.read_bytes()) for path in sorted(RESULTS.glob("*.json"))]
     lines = [*table({result["suite"]: result["rows"] for result in written})]
     machines = dict.fromkeys(described(result["machine"]) for result in written)
@@ -253,7 +260,7 @@ def main() -> None:
 
 
 def described(measured_on: Record) -> str:
-    """The machine on one line."""
+    """Return the description of the machine on one line."""
     return ", ".join(f"{key} {value}" for key, value in measured_on.items())
 
 

@@ -1,4 +1,4 @@
-"""The servers that are compared, each in a process of its own on loopback."""
+"""Starts the servers that are compared, each in a process of its own on loopback."""
 
 import contextlib
 import http.client
@@ -40,10 +40,10 @@ _PROFILE = {
 
 
 class Servers:
-    """Starts them and ends them all at the end.
+    """Starts servers, and ends all of them at the end.
 
     Args:
-        folder: for logs and configurations.
+        folder: the folder for logs and configurations.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -53,28 +53,28 @@ class Servers:
     @classmethod
     @contextlib.contextmanager
     def in_folder(cls, folder: Path) -> Iterator["Servers"]:
-        """The servers, until the end of the block."""
+        """Yield a ``Servers`` whose servers run until the end of the block."""
         servers = cls(folder)
         with servers.bench:
             yield servers
 
     def noop(self, answer_bytes: int) -> str:
-        """Starlette and uvicorn that answer so many bytes."""
+        """Start a Starlette application on uvicorn that answers so many bytes; return its URL."""
         port = self.bench.free_port()
         command = (sys.executable, _HERE / "peers" / "noop.py", str(port), str(answer_bytes))
         return self._started_at(port, "noop", *command)[0]
 
     def go_extender(self, node_list: Path | None = None) -> str:
-        """The plain Go extender; names stand for the nodes of a list."""
+        """Start the plain Go extender, with the nodes of a NodeList for names; return its URL."""
         options = () if node_list is None else ("-nodes", node_list)
         return self._go("extender", *options)[0]
 
     def go_bytes(self, *options: str | Path) -> str:
-        """The Go server that decodes nothing."""
+        """Start the Go extender that works on bytes and decodes no JSON; return its URL."""
         return self._go("bytes", *options)[0]
 
     def api(self, node_list: Path) -> str:
-        """What stands in for kube-apiserver."""
+        """Start the stand-in for kube-apiserver with the nodes of a file; return its URL."""
         return self._go("apiserver", "-nodes", node_list)[0]
 
     def kubextend(
@@ -85,13 +85,13 @@ class Servers:
         out_of_tree: Sequence[str] = (),
         python_path: Path | None = None,
     ) -> tuple[str, Program]:
-        """kubextend in full mode, or in names mode with the nodes of an API.
+        """Start kubextend in full mode, or in names mode; return its URL and its program.
 
         Args:
-            kubeconfig: of the API.
-            profile: what it runs, besides the filter and the score of the Go extender.
-            out_of_tree: plugins that are not its own.
-            python_path: where those are.
+            kubeconfig: the kubeconfig of the API with the nodes, for names mode; None: full mode.
+            profile: fields of the profile that replace the filter and score of the Go extender.
+            out_of_tree: plugins outside of kubextend, as in ``outOfTree``.
+            python_path: the folder of these plugins.
         """
         port = self.bench.free_port()
         config: dict[str, Any] = {
@@ -131,7 +131,7 @@ class Servers:
         return url, program
 
     def kubeconfig(self, api: str) -> Path:
-        """For what stands in for kube-apiserver."""
+        """Write a kubeconfig for the stand-in for kube-apiserver; return its path."""
         file = self.bench.folder / "kubeconfig.json"
         config = {
             "apiVersion": "v1",
@@ -146,11 +146,11 @@ class Servers:
 
 
 def ask(url: str, method: str = "GET") -> bytes:
-    """What a server answers to a request without a body.
+    """Send a request without a body to a server, and return the body of the answer.
 
-    Raises: OSError: nothing, or anything but 200.
+    Raises: OSError: the server gives no answer, or another status than 200.
     """
-    # Cheaper than a client that could do TLS: tests ask again and again while something is timed.
+    # This client is cheap, without TLS: tests call this often while something is timed.
     where = urlsplit(url)
     with contextlib.closing(http.client.HTTPConnection(where.netloc, timeout=10)) as connection:
         connection.request(method, where.path)

@@ -1,4 +1,4 @@
-"""Reading, HighCommPodFilter and the bytes of the answer, through ``kubextend.core`` alone."""
+"""Measures reading a request, HighCommPodFilter and writing the answer in ``kubextend.core``."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The plain Go extender's code by itself, for the picture of time against nodes."""
+"""Measures the plain Go extender's code without a server, for the chart of time against nodes."""
 
 from collections.abc import Callable
 from pathlib import Path

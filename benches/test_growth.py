@@ -1,4 +1,4 @@
-"""How the core's time grows from 100 nodes to 15,000, beside what it cannot grow slower than."""
+"""Measures how the core's time grows from 100 to 15,000 nodes, beside comparing and copying."""
 
 import statistics
 from collections.abc import Callable
@@ -58,7 +58,10 @@ def _times_as_long(pairing: Pairing) -> list[float]:
 
 
 def _growth(share: float, *, beside_floor: bool) -> Figure:
-    """The time, or its ratio to the floor's, as a part of what it was at the smallest size."""
+    """Return the figure of a time, or its ratio to the floor's, times ``share``.
+
+    ``share`` is one over the reference value, so that the figure is the growth from there.
+    """
 
     def of(ours_s: float, floor_s: float) -> float:
         return share * (ours_s / floor_s if beside_floor else ours_s)

@@ -1,4 +1,4 @@
-"""filter over HTTP, asked by a Go client as kube-scheduler is: beside a no-op, and Go servers.
+"""Measures filter over HTTP with a Go client like kube-scheduler's, beside a no-op and Go servers.
 
 Requests are equal byte for byte, and answers in length.
 """
@@ -87,7 +87,7 @@ def _answer_bytes(work: RemoteWork) -> int:
 
 
 def _beside_core_too(asked: Asked) -> Figure:
-    """The time beside that of the no-op and the core together."""
+    """Return the figure of a time relative to the floor's time and the core's time together."""
     core = _CORE[asked.mode.name].work(asked.cluster, asked.body.read_bytes())
     core_s = statistics.median(core.turn(_CORE_CALLS))
 

@@ -1,4 +1,4 @@
-"""The memory of a kubextend in full mode, while some of the nodes change with each request."""
+"""Measures the memory of a kubextend in full mode, while some nodes change with each request."""
 
 import http.client
 import random
@@ -40,7 +40,7 @@ class Conversation:
         return len(self._body)
 
     def go_on(self) -> None:
-        """One more request is answered right."""
+        """Send one more request with changed nodes, and check its answer."""
         for name in self._rng.sample(self._names, _CHANGING):
             digits = b"%0*d" % (_DIGITS, self._rng.randrange(10**_DIGITS))
             _write(self._body, self._places[name], digits)
@@ -80,7 +80,7 @@ def test_a_thousand_full_requests_with_changing_nodes(
 
 
 def _places(text: bytearray, cluster: Cluster) -> dict[str, int]:
-    """Where the digits of each node's resourceVersion are, by its name, as far as it is there."""
+    """Return where in ``text`` the digits of each node's resourceVersion are, by node name."""
     places: dict[str, int] = {}
     at = 0
     for name in cluster.names:
@@ -96,7 +96,7 @@ def _write(text: bytearray, at: int, digits: bytes) -> None:
 
 
 def _status(pid: int, field: str) -> int:
-    """Bytes of one line of the process's status."""
+    """Return the bytes of one field of the process's ``/proc`` status, such as VmRSS."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     kilobytes = next(line.split()[1] for line in lines if line.startswith(f"{field}:"))
     return int(kilobytes) * 1024

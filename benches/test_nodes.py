@@ -1,4 +1,4 @@
-"""The generated nodes are like those that a real kube-scheduler sent."""
+"""Tests that the generated nodes are like those that a real kube-scheduler sent."""
 
 from pathlib import Path
 from typing import Any

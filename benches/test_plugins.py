@@ -1,4 +1,4 @@
-"""Plugins in Python through ``kubextend.verbs`` in names mode, beside what costs them nothing."""
+"""Measures plugins in Python through ``kubextend.verbs`` in names mode, beside cheaper plugins."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ _NO_RDMA = Status.unresolvable("Node does not support RDMA")
 
 
 class VectorisedFilter:
-    """HighCommPodFilter as an author would write it over all nodes at once."""
+    """HighCommPodFilter in Python, with one call for all nodes."""
 
     name = "VectorisedFilter"
 
@@ -35,7 +35,7 @@ class VectorisedFilter:
 
 
 class PerNodeFilter:
-    """The same of one node."""
+    """HighCommPodFilter in Python, with one call for each node."""
 
     name = "PerNodeFilter"
 
@@ -47,7 +47,7 @@ class PerNodeFilter:
 
 
 class BareCalls(PerNodeFilter):
-    """The same calls on views that are at hand; what they say is known beforehand."""
+    """Calls ``PerNodeFilter.filter`` for prepared NodeInfo objects; returns known rejections."""
 
     name = "BareCalls"
 
@@ -66,7 +66,7 @@ class BareCalls(PerNodeFilter):
 
 
 class FilterOfAll:
-    """Says nothing, once."""
+    """Keeps all nodes, with one call for all nodes."""
 
     name = "FilterOfAll"
 
@@ -78,7 +78,7 @@ class FilterOfAll:
 
 
 class FilterOfEach:
-    """Says nothing of each node."""
+    """Keeps all nodes, with one call for each node."""
 
     name = "FilterOfEach"
 
@@ -87,7 +87,7 @@ class FilterOfEach:
 
 
 class FilterWithLabel:
-    """Says nothing of each node after a look at a label."""
+    """Keeps all nodes, with one call for each node that reads a label."""
 
     name = "FilterWithLabel"
 
@@ -97,7 +97,7 @@ class FilterWithLabel:
 
 
 class ScoreOfAll:
-    """One score for all nodes."""
+    """Gives all nodes the score 50, with one call for all nodes."""
 
     name = "ScoreOfAll"
 
@@ -107,7 +107,7 @@ class ScoreOfAll:
 
 
 class ScoreOfEach:
-    """The same score for each node."""
+    """Gives all nodes the score 50, with one call for each node."""
 
     name = "ScoreOfEach"
 
@@ -117,7 +117,7 @@ class ScoreOfEach:
 
 
 class ScoreWithLabel:
-    """The same score for each node after a look at a label."""
+    """Gives all nodes the score 50, with one call for each node that reads a label."""
 
     name = "ScoreWithLabel"
 
@@ -129,16 +129,16 @@ class ScoreWithLabel:
 
 @dataclass(frozen=True)
 class Grain:
-    """A way to write a plugin, beside one that leaves a part of it out.
+    """A comparison of a plugin with one that does a part of the same work.
 
     Attributes:
-        says: what the difference is.
-        verb: which one runs it.
-        ours: the plugin.
-        floor: the other one, for the nodes of the cluster.
+        says: what the difference between the two plugins is.
+        verb: the verb that runs the plugins.
+        ours: makes the plugin.
+        floor: makes the plugin that is the reference, for the nodes of the cluster.
         figure: what is made of their times.
         aim: what it is meant to be at most.
-        check: that the answer of both is right.
+        check: asserts that the answer with either plugin is right.
     """
 
     says: str
@@ -223,7 +223,7 @@ def test_a_plugin_in_python_beside_less_of_it(
 
 
 def _work(grain: Grain, plugin: Any, cluster: Cluster, body: bytes) -> Work:
-    """One call of the verb with this plugin alone, once it has answered right."""
+    """Check one answer; return the work of calling the verb with this plugin alone."""
     store = core.NodeStore()
     store.replace(cluster.node_list())
     at: dict[str, Any] = (

@@ -1,6 +1,6 @@
-"""150,000 pods on 15,000 nodes: what lists, events and questions about labels cost, and who waits.
+"""Measures 150,000 pods on 15,000 nodes: lists, events, queries by label, and who waits.
 
-CPU time is that of the thread that works. What is there and what is answered is asserted beside.
+CPU time is that of the thread that works. The tests also check the stored pods and the answers.
 """
 
 import subprocess
@@ -30,7 +30,7 @@ _EVENT_AIM_S, _LABELLED_AIM_S, _BYTES_AIM, _LEFT_AIM = 30e-6, 1e-3, 1_200, 100
 _SECONDS = Figure(" s of CPU", lambda ours_s, _: ours_s, at_least=False)
 _MICROSECONDS = Figure(" us of CPU", lambda ours_s, _: ours_s * 1e6, at_least=False)
 _BYTES = Figure(" bytes a pod", lambda ours, _: ours, at_least=False)
-# A program that takes pages in, and then an empty list.
+# A program that reads the pages of a list into a pod store, and then an empty list.
 _HOLDS = """
 import ctypes, sys
 from pathlib import Path
@@ -112,7 +112,7 @@ def test_names_while_the_same_pods_are_listed_again(
 
 
 class _WhileListed:
-    """A work, timed only while a list of the same pods is committed."""
+    """A work that is timed only while a list of the same pods is committed to the store."""
 
     def __init__(self, work: Work, store: core.PodStore, cluster: Cluster) -> None:
         self.name = work.name
@@ -121,7 +121,7 @@ class _WhileListed:
         self._cluster = cluster
 
     def turn(self, calls: int) -> list[float]:
-        """Seconds of at least so many calls, each begun before a commit has ended."""
+        """Return the seconds of at least so many calls, each begun before a commit has ended."""
         times_s: list[float] = []
         while len(times_s) < calls:
             relist = _listed(self._store, self._cluster.names)
@@ -194,7 +194,7 @@ def _listed(store: core.PodStore, names: tuple[str, ...]) -> core.PodRelist:
 
 @contextmanager
 def _cpu(times_s: list[float] | None = None) -> Iterator[list[float]]:
-    """Adds the CPU time of this thread within the block to a list."""
+    """Add the CPU seconds of this thread within the block to a list; yield the list."""
     into = [] if times_s is None else times_s
     start = thread_time()
     yield into

@@ -1,4 +1,4 @@
-"""What names-mode requests wait for while the same kubextend does something large beside them."""
+"""Measures how long names-mode requests wait while the same kubextend does some large work."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -24,27 +24,27 @@ _SLICE_S = 0.05
 
 
 class Load(Protocol):
-    """Something large that goes on for a while."""
+    """A large work that goes on for a while beside the timed requests."""
 
     def begin(self) -> None:
-        """It has begun."""
+        """Begin the large work, and return once it has begun."""
 
     @property
     def going_on(self) -> bool:
-        """Whether it still does."""
+        """Whether the large work is still going on."""
 
     def end(self) -> None:
-        """It is over."""
+        """Wait for the end of the large work, or end it."""
 
 
 @dataclass(frozen=True)
 class UnderLoad:
-    """A work, timed only while something else goes on.
+    """A work that is timed only while a load goes on.
 
     Attributes:
-        name: as the report calls it.
-        work: what is timed.
-        load: what else goes on.
+        name: the name of the work in the report.
+        work: the work that is timed.
+        load: the large work that goes on beside it.
     """
 
     name: str
@@ -52,7 +52,7 @@ class UnderLoad:
     load: Load
 
     def turn(self, calls: int) -> list[float]:
-        """Seconds of at least so many calls, each begun and ended under the load."""
+        """Return the seconds of at least so many calls, each begun and ended under the load."""
         times_s: list[float] = []
         while len(times_s) < calls:
             self.load.begin()
@@ -64,10 +64,10 @@ class UnderLoad:
 
 
 class Repeated:
-    """A call that is made again and again.
+    """A load that makes a call over and over, on a thread of its own.
 
     Args:
-        call: what is called, on a thread of its own.
+        call: the function to call.
     """
 
     going_on = True
@@ -95,7 +95,7 @@ class Repeated:
 
 
 class Relist:
-    """The 15,000 nodes are listed anew."""
+    """A load in which kubextend lists the 15,000 nodes anew."""
 
     def __init__(self, api: str) -> None:
         self._api = api
@@ -123,7 +123,7 @@ class Relist:
 
 @dataclass(frozen=True)
 class Stage:
-    """A kubextend that watches 15,000 nodes, and a client that asks it about 5,000 by name."""
+    """A kubextend that watches 15,000 nodes, and a client that sends it names of 5,000 nodes."""
 
     url: str
     api: str

@@ -1,4 +1,4 @@
-"""The same work through ``kubextend.verbs``, as a server calls it: profile, metrics and all."""
+"""Measures filter through ``kubextend.verbs``, as the server calls it, with profile and metrics."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from works import FIRST_POD, FULL, NAMES, SIZES, Case, Watched, loads
 
 
 def verbs_of(watched: Watched | None = None) -> Verbs:
-    """The configuration that is there when none is given: HighCommPodFilter and no more."""
+    """Make the verbs of the default configuration, which runs HighCommPodFilter alone."""
     return app.build_verbs(config.load(None, known=IN_TREE), ports=ClusterPorts(nodes=watched))
 
 

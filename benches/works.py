@@ -1,4 +1,4 @@
-"""What every suite measures at, and the floors that stand beside it."""
+"""What all suites share: sizes, request modes, and the floors with which works are compared."""
 
 import gc
 from collections.abc import Callable
@@ -34,21 +34,21 @@ __all__ = [
 SIZES = (500, 1_000, 5_000)
 SIZES_OF_GROWTH = (100, 300, 1_000, 3_000, 5_000, 10_000, 15_000)
 
-# The pod that brings the nodes in, before one with a longer name asks: two requests are never one
-# buffer, and a node that is compared with itself costs half the memory traffic of a server's.
+# The pod of the request that brings in the nodes. The pod of the timed request has a longer name,
+# so that the two bodies differ: to compare a buffer with itself takes half the memory traffic.
 FIRST_POD = "worker-0"
 _SECOND_POD = "another-worker-1"
 
 
 @dataclass(frozen=True)
 class Mode:
-    """Full or names.
+    """A mode of requests: full (whole nodes) or names.
 
     Attributes:
-        name: as the report calls it.
-        request: the body that a pod of this name sends.
-        check: that the answer is right.
-        calls: how many calls pytest-benchmark times, for so many nodes.
+        name: the name of the mode in the report.
+        request: makes the body of a request about a cluster, for a pod of this name.
+        check: asserts that an answer is right.
+        calls: returns how many calls pytest-benchmark times, by the number of nodes.
     """
 
     name: str
@@ -57,24 +57,24 @@ class Mode:
     calls: Callable[[int], int]
 
     def body(self, cluster: Cluster) -> bytes:
-        """The request that is timed."""
+        """Return the body of the request that is timed."""
         return self.request(cluster, _SECOND_POD)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A layer of ours in one mode, with nodes known or not.
+    """A layer of kubextend in one request mode, with nodes that it has seen before or not.
 
     Attributes:
-        mode: full or names.
-        work_of: the work on a request of the cluster.
+        mode: full or names mode.
+        work_of: makes the work of answering a request body about a cluster.
     """
 
     mode: Mode
     work_of: Callable[[Cluster, bytes], Work]
 
     def work(self, cluster: Cluster, body: bytes) -> Work:
-        """The work after it has answered right once; from now on it must answer the same."""
+        """Check one answer; return the work of answering, which expects the same answer."""
         work = self.work_of(cluster, body)
         answer = as_bytes(work.call(work.given()))
         self.mode.check(cluster, answer)
@@ -83,7 +83,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Watched:
-    """Nodes that a watch would have brought."""
+    """A source of nodes for names mode, in place of a watch."""
 
     store: core.NodeStore
     synced: bool = True
@@ -97,12 +97,12 @@ NAMES = Mode("names", Cluster.names_body, check_names_answer, lambda _: 200)
 
 
 def loads(body: bytes) -> Work:
-    """orjson builds the document, and no more."""
+    """Return the work of building the JSON document of a body with orjson, and nothing else."""
     return Work("orjson.loads", lambda: body, orjson.loads)
 
 
 def loads_without_gc(body: bytes) -> Work:
-    """The same while no garbage is collected, as hardly any program has it."""
+    """Return the work of orjson.loads with the garbage collector off, which few programs do."""
 
     def call(body: bytes) -> Any:
         gc.disable()
@@ -115,8 +115,8 @@ def loads_without_gc(body: bytes) -> Work:
 
 
 def memory(body: bytes, answer: bytes) -> Work:
-    """A compare of the whole body and a copy of the answer: no known node costs less."""
-    # Not a copy that the interpreter could take for the same object.
+    """Return the work of comparing the body and copying the answer, the least for known nodes."""
+    # A real copy: the interpreter may give bytes(body) the memory of the body.
     stored = bytes(bytearray(body))
 
     def call(stored: bytes) -> bytes:
@@ -127,7 +127,7 @@ def memory(body: bytes, answer: bytes) -> Work:
 
 
 def verbs_over(profiles: Profiles, nodes: Watched) -> Verbs:
-    """The verbs of some profiles, for requests that name these nodes."""
+    """Make the verbs of some profiles, for requests with names of these nodes."""
     metrics, cluster = Metrics(), ClusterPorts(nodes=nodes)
     memory = Memory.of(cluster, metrics, look_again_s=5.0)
     return Verbs(Context(profiles, memory, cluster, metrics=metrics))

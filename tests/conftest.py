@@ -1,4 +1,4 @@
-"""How long an example takes is nobody's business: another process may have the processor.
+"""Settings of all tests: Hypothesis has no deadline for an example, since the machine may be busy.
 
 ``--hypothesis-profile=nightly`` tries a thousand times as many examples.
 """
@@ -19,9 +19,9 @@ settings.load_profile("untimed")
 
 @pytest.fixture
 def caplog(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """Leave out the failures of plugins that earlier tests gave up.
+    """Leave log lines of threads that earlier tests abandoned out of this test's ``caplog``.
 
-    The thread of such a plugin ends when it likes, and then says in the log how it failed.
+    The thread of an abandoned plugin call ends at some later time, and then logs the failure.
     """
     earlier = {*threading.enumerate()} - {threading.main_thread()}
 

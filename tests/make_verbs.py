@@ -1,4 +1,4 @@
-"""Verbs of some profiles, with the parts that a test names and defaults for the others."""
+"""Makes ``Verbs`` for tests, from profiles and named parts, with defaults for all other parts."""
 
 from dataclasses import fields, replace
 from typing import Any
@@ -10,11 +10,11 @@ from kubextend.verbs import Context, ExtenderSettings, Memory, Verbs
 
 
 def make_verbs(profiles: Profiles, *, metrics: Metrics | None = None, **parts: Any) -> Verbs:
-    """Make verbs.
+    """Make the ``Verbs`` of some profiles.
 
     Args:
         profiles: profiles by scheduler name.
-        metrics: where calls are counted; None: new metrics.
+        metrics: counts calls; None: new metrics.
         parts: fields of ``ClusterPorts``, ``ExtenderSettings``, ``Memory`` and ``Context``;
             ``watched`` stands for the nodes of the cluster.
     """

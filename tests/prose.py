@@ -1,6 +1,6 @@
-"""What a program can see of plain English: long lines, and docstrings that lean on a neighbour.
+"""Finds long lines in Markdown pages, and docstrings whose first line cannot be understood alone.
 
-``python -m tests.prose`` is part of ``make lint``. No page and no docstring may have such a place.
+``python -m tests.prose`` is part of ``make lint`` and fails if it finds any.
 """
 
 import ast
@@ -30,11 +30,13 @@ FINITE: Final = re.compile(
 
 
 class Place(NamedTuple):
-    """A line that a reader stumbles on.
+    """A line of a page or docstring that breaks a rule.
 
     Attributes:
+        file: the path of the file below the project's root.
+        line: the number of the line.
         fault: what is wrong with the line.
-        text: how the line begins.
+        text: the text of the line.
     """
 
     file: str
@@ -43,7 +45,7 @@ class Place(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        """Return the place as one line, as a compiler would."""
+        """Return file, line, fault and the begin of the text, as a compiler reports an error."""
         return f"{self.file}:{self.line}: {self.fault}: {self.text[:60]}"
 
 
@@ -59,7 +61,7 @@ def long_lines(text: str, file: str) -> Iterator[Place]:
 
 
 def leaning_docstrings(source: str, file: str) -> Iterator[Place]:
-    """Yield the docstrings whose first line begins with an anaphora, or has no verb."""
+    """Yield the docstrings of Python source whose first line begins with an anaphora or no verb."""
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -72,7 +74,7 @@ def leaning_docstrings(source: str, file: str) -> Iterator[Place]:
 
 
 def has_no_verb(function: ast.FunctionDef | ast.AsyncFunctionDef, first: str) -> bool:
-    """Return whether a function's first line begins as a noun does; a property's may."""
+    """Return whether a function's first line begins with a noun; a property's line may do so."""
     decorators = {ast.unparse(each).rpartition(".")[2] for each in function.decorator_list}
     is_property = bool(decorators & {"property", "cached_property", "setter"})
     clause = re.split(r"[,;:]", first, maxsplit=1)[0]
@@ -80,7 +82,7 @@ def has_no_verb(function: ast.FunctionDef | ast.AsyncFunctionDef, first: str) ->
 
 
 def markdown() -> Iterator[Place]:
-    """Yield the places in the pages."""
+    """Yield the faulty lines of the project's Markdown pages."""
     pages = [*ROOT.glob("*.md"), ROOT / "benches/README.md"]
     pages += [*(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*.md")]
     for page in sorted(pages):
@@ -88,7 +90,7 @@ def markdown() -> Iterator[Place]:
 
 
 def docstrings() -> Iterator[Place]:
-    """Yield the places in the production code, stubs included."""
+    """Yield the faulty docstrings of the production code, with its type stubs."""
     for path in sorted((ROOT / "python").rglob("*.py*")):
         if path.suffix in {".py", ".pyi"}:
             source = path.read_text(encoding="utf-8")
@@ -96,7 +98,7 @@ def docstrings() -> Iterator[Place]:
 
 
 def main() -> int:
-    """Print every place; return 1 if there is one."""
+    """Print every faulty line; return 1 if there is any."""
     found = [*markdown(), *docstrings()]
     print("\n".join(map(str, found)) or "prose: nothing to complain of")  # noqa: T201  a lint prints
     return 1 if found else 0

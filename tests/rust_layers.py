@@ -1,7 +1,7 @@
-"""Which module of the Rust core may use which.
+"""Checks that modules of the Rust core use only modules of lower layers.
 
-``python -m tests.rust_layers`` is part of ``make lint``. ARCHITECTURE.md has the layers, behind
-the words of ``LAYERS``: a module may use those of the layers below its own, and no other.
+``python -m tests.rust_layers`` is part of ``make lint``. ARCHITECTURE.md lists the layers after the
+words in ``LAYERS``: a module may use modules of the layers below its own, and no others.
 """
 
 import re
@@ -21,7 +21,7 @@ _TEST_ITEM: Final = re.compile(r"^#\[cfg\(test\)\]\n(?:.*\{\n(?: .*\n|\n)*\}|.*;
 
 
 def layers(page: str) -> dict[str, int]:
-    """Return the layer of each module, the lowest 0, as ``page`` has them."""
+    """Return the number of each module's layer, the lowest 0, from the text of ARCHITECTURE.md."""
     _, found, rest = page.partition(LAYERS)
     spelled = re.search(r"`([^`]+)`", rest)
     if not found or spelled is None:
@@ -32,10 +32,10 @@ def layers(page: str) -> dict[str, int]:
 
 
 def used(source: str, depth: int) -> Iterator[tuple[int, str]]:
-    """Yield the modules of the crate that a file names outside of its tests, each with its line.
+    """Yield line number and name of each module of the crate that a file uses outside its tests.
 
     Args:
-        source: of the file.
+        source: the text of the file.
         depth: how many modules deep the file is: 1 for a file of the crate's root.
     """
     tests = _TESTS.search(source)
@@ -50,7 +50,13 @@ def used(source: str, depth: int) -> Iterator[tuple[int, str]]:
 
 
 def wrong(path: Path, source: str, layer_of: Mapping[str, int]) -> Iterator[str]:
-    """Yield a sentence for each use in a file, at ``path`` below the crate's root, that goes up."""
+    """Yield a sentence for each use of a module that is not in a lower layer.
+
+    Args:
+        path: of the file, below the crate's root.
+        source: the text of the file.
+        layer_of: the number of the layer by module name.
+    """
     parts = [part for part in path.with_suffix("").parts if part != "mod"]
     module = parts[0]
     if module not in layer_of:
@@ -62,7 +68,7 @@ def wrong(path: Path, source: str, layer_of: Mapping[str, int]) -> Iterator[str]
 
 
 def main() -> int:
-    """Print every use that goes up; return 1 if there is one."""
+    """Print every use of a module that is in no lower layer; return 1 if there is one."""
     layer_of = layers((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"))
     found = [
         sentence

@@ -8,14 +8,14 @@ from typing import Any, Final, TypeVar
 _T = TypeVar("_T")
 
 AT_MOST_S: Final = 60.0
-"""Real seconds, which only a test waits for that is about to fail."""
+"""The real seconds after which ``run`` fails a test; only a failing test takes as long."""
 
-# Of all loops: time goes forward only, also from one test to the next.
+# The time of all loops, which only goes forward, also from one test to the next.
 _now_s = [1000.0]
 
 
 def now() -> float:
-    """The clock of such a loop."""
+    """Return the time of every ``SkippingLoop`` in seconds."""
     return _now_s[0]
 
 
@@ -25,7 +25,7 @@ class SkippingLoop(asyncio.SelectorEventLoop):
 
 
 def run(scenario: Coroutine[Any, Any, _T]) -> _T:
-    """As ``asyncio.run``, on such a loop; TimeoutError after a real minute."""
+    """Run a coroutine on a ``SkippingLoop``; raise TimeoutError after a real minute."""
 
     async def watched() -> _T:
         task = asyncio.current_task()
@@ -47,15 +47,15 @@ def run(scenario: Coroutine[Any, Any, _T]) -> _T:
 
 
 async def skip(seconds: float = 0.0) -> None:
-    """Every timer that is due by then has gone off, and what waited for it has gone on."""
+    """Move the loop's time forward, and run all timers that are due and the tasks they wake."""
     assert isinstance(asyncio.get_running_loop(), SkippingLoop)
     _now_s[0] += seconds
-    # A turn for the timers, one for who waits for them, and some for who waits for those.
+    # One pass of the loop for the timers, one for the tasks that wait for them, and so on.
     for _ in range(10):
         await asyncio.sleep(0)
 
 
 async def until(fulfilled: Callable[[], object]) -> None:
-    """What threads bring about is there, while no time passes."""
+    """Wait until threads have made ``fulfilled`` true, while the loop's time stands still."""
     while not fulfilled():  # noqa: ASYNC110  there is no event for what is waited for
         await asyncio.sleep(0)

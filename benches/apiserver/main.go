@@ -1,6 +1,6 @@
-// Command apiserver stands in for kube-apiserver: it lists the nodes of a file, in pages as asked
-// for, and keeps watches open. POST /relist ends them: first well, for a client that lists less
-// often after failures in a row, then in the way that makes it list again.
+// Command apiserver stands in for kube-apiserver: it lists the nodes of a file, in pages as
+// requested, and keeps watches open. POST /relist makes the client list again: it ends the watches
+// well, since a client lists less often after failures in a row, and then the next with an error.
 package main
 
 import (
@@ -111,7 +111,7 @@ func (s *server) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// endWatches waits until there is one, and ends it with these last words.
+// endWatches waits until a watch is open, and ends all watches with the bytes in last.
 func (s *server) endWatches(last string) {
 	for !s.tryEndWatches(last) {
 		time.Sleep(pause)

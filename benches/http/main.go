@@ -1,5 +1,5 @@
-// Command http asks servers as kube-scheduler asks its extenders: net/http, connections that are
-// kept, the length of the body declared. It takes its orders from standard input.
+// Command http calls servers as kube-scheduler calls its extenders: with net/http, kept connections
+// and a Content-Length. The command takes orders of package stopwatch from standard input.
 package main
 
 import (
@@ -42,7 +42,7 @@ func main() {
 
 type asking struct {
 	client *http.Client
-	// Read into again and again: what the client does with an answer is not what is compared.
+	// A buffer for all answers, since the client's work on answers is not what is compared.
 	answer []byte
 }
 

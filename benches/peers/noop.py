@@ -1,4 +1,4 @@
-"""Starlette and uvicorn as they come: the body is read, some of it is sent back, nothing more.
+"""A minimal server of Starlette and uvicorn: reads the body and sends a part of it back.
 
 python benches/peers/noop.py PORT ANSWER_BYTES
 """

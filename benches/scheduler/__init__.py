@@ -1,4 +1,4 @@
-"""The real kube-scheduler with one extender after the other: pods a second.
+"""Measures the pods a second of the real kube-scheduler with several extenders.
 
 PYTHONPATH=benches:. python -m scheduler
 """

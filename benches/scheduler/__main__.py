@@ -1,4 +1,4 @@
-"""Runs the comparison at the two sizes and in both modes, and writes what came of it.
+"""Compares extenders under kube-scheduler at two sizes and in both modes, and writes the results.
 
 python -m scheduler [SUITE ...], such as scheduler-names-1000; all of them without a name.
 """
@@ -18,7 +18,7 @@ from servers import Servers
 # A block takes a minute or two.
 _MOST_BLOCKS = 6
 _BLOCKS_WITHOUT_AIM = 2
-# From one second to the next the rate moves by a tenth and more, so a turn takes many of them.
+# The pods a second vary by a tenth and more, so each turn takes many seconds.
 _RUNS = (
     Run(1_000, names=True, pods_alone=1_600, pods=1_600, pods_of_slow=1_600),
     Run(1_000, names=False, pods_alone=1_600, pods=60, pods_of_slow=20),
@@ -28,7 +28,7 @@ _RUNS = (
 
 
 def compare(stage: Stage, run: Run) -> Iterator[report.Record]:
-    """The rows of one size and mode, after turns that do not count."""
+    """Yield the rows of one size and mode, after one turn of each extender that does not count."""
     started = extenders(stage, run)
     for extender in started.values():
         stage.seconds_a_pod(extender, run.pods_for(extender.name))
@@ -39,7 +39,7 @@ def compare(stage: Stage, run: Run) -> Iterator[report.Record]:
 def _blocks(
     stage: Stage, run: Run, started: Mapping[str, Extender], compared: Comparison
 ) -> list[Block]:
-    """Until the floor stood still; what has no aim is shown for the sake of the others."""
+    """Time blocks until the floor is steady, at most six, or two if the comparison has no aim."""
     blocks: list[Block] = []
     most = _BLOCKS_WITHOUT_AIM if run.aim(compared) is None else _MOST_BLOCKS
     while len(blocks) < most and not Pairing(blocks).stood_still:
@@ -53,7 +53,7 @@ def _say(lines: Iterable[str]) -> None:
 
 
 def main(suites: Collection[str]) -> None:
-    """Prints one table and writes a file of results for each size and mode."""
+    """Print one table, and write a file of results for each size and mode."""
     runs = {run.suite: run for run in _RUNS}
     if unknown := set(suites) - runs.keys():
         sys.exit(f"no such suite: {', '.join(sorted(unknown))}; there are {', '.join(runs)}")

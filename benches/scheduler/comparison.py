@@ -1,4 +1,4 @@
-"""Who runs beside whom under kube-scheduler, and what is made of the times."""
+"""The extenders that are compared under kube-scheduler, and the rows of the report."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ _AIMS = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two extenders."""
+    """Two extenders to compare, by name: ours and the floor."""
 
     ours: str
     floor: str
@@ -33,14 +33,15 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Run:
-    """One size and mode.
+    """The comparisons at one number of nodes and in one request mode.
 
     Attributes:
-        nodes: of the cluster.
-        names: names of nodes are sent, else whole nodes.
-        pods_alone: how many are scheduled each time without an extender.
-        pods: the same with one.
-        pods_of_slow: the same of an extender that decodes whole nodes.
+        nodes: how many nodes the cluster has.
+        names: whether names of nodes are sent; False: whole nodes.
+        pods_alone: how many pods are scheduled in a turn without an extender.
+        pods: how many pods are scheduled in a turn with an extender.
+        pods_of_slow: how many pods are scheduled in a turn with the plain Go extender, which
+            decodes whole nodes.
     """
 
     nodes: int
@@ -51,20 +52,20 @@ class Run:
 
     @property
     def suite(self) -> str:
-        """As the report calls it."""
+        """The name of the suite in the report, such as ``scheduler-names-1000``."""
         return f"scheduler-{'names' if self.names else 'full'}-{self.nodes}"
 
     def pods_for(self, name: str) -> int:
-        """How many pods an extender is given."""
+        """Return how many pods are scheduled in a turn with the extender of this name."""
         return {NONE: self.pods_alone, GO: self.pods_of_slow}.get(name, self.pods)
 
     def aim(self, compared: Comparison) -> float | None:
-        """How many times faster ours is meant to be, if there is something to be said."""
+        """Return how many times as fast as the floor ours should be; None: there is no aim."""
         return _AIMS.get((self.names, compared.ours, compared.floor))
 
 
 def comparisons() -> Iterator[Comparison]:
-    """What is compared; kubextend is never compared with more than one at a time."""
+    """Yield the comparisons; each has kubextend and one other extender."""
     yield Comparison(NATIVE, BYTES)
     yield Comparison(NATIVE, GO)
     yield Comparison(PYTHON, NATIVE)
@@ -73,7 +74,7 @@ def comparisons() -> Iterator[Comparison]:
 
 
 def extenders(stage: Stage, run: Run) -> Mapping[str, Extender]:
-    """All that are compared, started, by their names."""
+    """Start all extenders that are compared, and return them by name."""
     servers, names = stage.servers, run.names
     kubeconfig = stage.kubeconfig if names else None
     profile = {"schedulerName": SCHEDULER_NAME}
@@ -97,7 +98,7 @@ def extenders(stage: Stage, run: Run) -> Mapping[str, Extender]:
 
 
 def block(stage: Stage, run: Run, started: Mapping[str, Extender], compared: Comparison) -> Block:
-    """Seconds a pod of the floor, ours, ours, the floor."""
+    """Time one turn of the floor, two of ours and one of the floor, in seconds a pod."""
 
     def turn(name: str) -> float:
         took_s = stage.seconds_a_pod(started[name], run.pods_for(name))
@@ -111,7 +112,7 @@ def block(stage: Stage, run: Run, started: Mapping[str, Extender], compared: Com
 
 
 def record(run: Run, compared: Comparison, blocks: Sequence[Block]) -> Record:
-    """The row of a comparison; a time is that of one pod."""
+    """Return the row of a comparison, whose times are seconds a pod."""
     pairing = Pairing(blocks).steadiest
     names = (compared.ours, compared.floor)
     return Row(run.suite, run.nodes, *names, 0, pairing, FASTER, run.aim(compared)).as_json()

@@ -1,4 +1,4 @@
-"""What the Go extender does, as a plugin in Python that is asked about each node."""
+"""A Python plugin that filters and scores like the plain Go extender, with a call for each node."""
 
 from kubextend.core import NodeInfo, Pod
 from kubextend.framework import CycleState, Status
@@ -9,7 +9,7 @@ _NO_RDMA = Status.unresolvable("Node does not support RDMA")
 
 
 class PerNode:
-    """Pods with ``high-comm`` go to nodes with RDMA; those have 100 points."""
+    """Keeps pods with the label ``high-comm`` on nodes with RDMA, and gives these nodes 100."""
 
     name = "PerNode"
 

@@ -1,4 +1,4 @@
-"""A control plane with nodes like a cloud provider's, and pods that wait for a scheduler."""
+"""Runs a control plane with generated nodes, and times kube-scheduler on waiting pods."""
 
 import json
 import time
@@ -25,20 +25,20 @@ _KUBEXTEND_USER = "kubextend"
 _RUN_TIMEOUT_S = 150.0
 _POLL_S = 0.2
 _MANY_LOOKS = 10
-# Counted from here, kube-scheduler's own start is no part of it.
+# Counting begins at this share of the pods, so that kube-scheduler's start is left out.
 _FIRST_SHARE = 0.1
 _COUNTED = f'scheduler_schedule_attempts_total{{profile="{SCHEDULER_NAME}",result="scheduled"}} '
 
 
 @dataclass(frozen=True)
 class Extender:
-    """What kube-scheduler calls.
+    """An extender that kube-scheduler calls, or none.
 
     Attributes:
-        name: as the report calls it.
-        url: where it is; None: kube-scheduler is alone.
-        names: it is given names of nodes, else whole nodes.
-        decides: it keeps pods away from nodes without RDMA.
+        name: the name of the extender in the report.
+        url: the extender's URL; None: kube-scheduler runs without an extender.
+        names: whether the extender gets names of nodes; False: whole nodes.
+        decides: whether the extender keeps pods away from nodes without RDMA.
     """
 
     name: str
@@ -48,11 +48,11 @@ class Extender:
 
 
 class Stage:
-    """The control plane and what is on it; nothing changes but pods.
+    """A control plane with nodes, on which only pods change between turns.
 
     Args:
-        servers: where programs are started.
-        nodes: how many there are; nine of ten have RDMA.
+        servers: starts the programs.
+        nodes: how many nodes there are; nine of ten have RDMA.
     """
 
     def __init__(self, servers: Servers, nodes: int) -> None:
@@ -69,7 +69,7 @@ class Stage:
 
     @property
     def api(self) -> Api:
-        """The API, as its administrator."""
+        """The client of kube-apiserver, as an administrator."""
         return self._plane.api
 
     @cached_property
@@ -88,13 +88,13 @@ class Stage:
 
     @property
     def kubeconfig(self) -> Path:
-        """What kubextend watches the nodes with."""
+        """The kubeconfig with which kubextend watches the nodes."""
         return self._plane.kubeconfig(_KUBEXTEND_USER)
 
     def seconds_a_pod(self, extender: Extender, pods: int) -> float:
-        """How long kube-scheduler takes for each of so many pods that were there before it.
+        """Create pods, start kube-scheduler, and return the seconds that it takes for a pod.
 
-        Every one of them is bound, and where the extender decides, to a node that it keeps.
+        The method checks that every pod is bound, and to a node with RDMA if the extender decides.
         """
         names = [f"pod-{number:04}" for number in range(pods)]
         self.api.create_pods(_NAMESPACE, map(_pod, names))
@@ -139,7 +139,7 @@ class Stage:
 
 
 def _seconds_a_pod(scheduler: Scheduler, pods: int) -> float:
-    """Between the first look that counts and the last, each of which found more pods scheduled."""
+    """Return the seconds a pod between the first and last reading of kube-scheduler's counter."""
     end_s = time.monotonic() + _RUN_TIMEOUT_S
     looks: list[tuple[float, int]] = []
     done = 0
@@ -150,7 +150,7 @@ def _seconds_a_pod(scheduler: Scheduler, pods: int) -> float:
         if done > before and done >= pods * _FIRST_SHARE:
             looks.append((now_s, done))
     if len(looks) > _MANY_LOOKS:
-        # Where pods go fast, the last one went some time before the look that found it gone.
+        # With fast pods, the last pod was scheduled some time before the reading that shows it.
         looks.pop()
     assert len(looks) > 1, "all pods were scheduled between two looks: take more of them"
     (first_s, first), (last_s, last) = looks[0], looks[-1]
@@ -165,7 +165,7 @@ def _scheduled(scheduler: Scheduler) -> int:
 
 
 def _manifest(item: bytes, index: int) -> dict[str, Any]:
-    """A node as its cloud provider would create it; the rest is for the API to fill in."""
+    """Return the manifest of a node as a cloud provider creates it; the API fills in the rest."""
     node: dict[str, Any] = orjson.loads(item)
     metadata = node["metadata"]
     for filled_in in ("uid", "resourceVersion", "creationTimestamp"):

@@ -1,6 +1,6 @@
 // Package stopwatch times calls on demand: one order a line on standard input, one report a line
-// on standard output. Whoever orders decides whose turn it is, so that several such programs and
-// the one that orders can take turns.
+// on standard output. The program that sends the orders decides when each program measures, so
+// that several programs can be timed in turn.
 package stopwatch
 
 import (
@@ -13,37 +13,37 @@ import (
 	"time"
 )
 
-// Order is what to time, how often or for how long.
+// Order says which call to time, and how often or for how long.
 type Order struct {
-	// Work is one of those that the program knows.
+	// Work is the name of a work that the program knows.
 	Work string `json:"work"`
-	// URL is asked, by a program that asks servers.
+	// URL is where a program that calls servers sends the request.
 	URL string `json:"url"`
-	// Body is the file with the request.
+	// Body is the path of the file with the request.
 	Body string `json:"body"`
-	// Nodes is the file with the NodeList that names stand for.
+	// Nodes is the path of the file with the NodeList in which names of nodes are looked up.
 	Nodes string `json:"nodes"`
-	// Expected is the file with the answer of each call; empty: any.
+	// Expected is the path of the file with the expected answer; empty: any answer is right.
 	Expected string `json:"expected"`
-	// AnswerTo is the file that the last answer is written to; empty: none.
+	// AnswerTo is the path of the file to which the last answer is written; empty: none.
 	AnswerTo string `json:"answer_to"`
-	// Calls is how many calls are timed at least.
+	// Calls is the least number of calls to time.
 	Calls int `json:"calls"`
-	// Seconds is how long calls are timed at least.
+	// Seconds is the least time for which calls are made.
 	Seconds float64 `json:"seconds"`
 }
 
-// Report is how long each call took, or why there is nothing to report.
+// Report has the seconds of each call, or the error that ended the order.
 type Report struct {
 	Seconds []float64 `json:"seconds"`
 	Error   string    `json:"error"`
 }
 
-// Prepare makes the call that an order asks for; what it loads it keeps for later orders. The
-// answer is read before the next call and may be overwritten by it.
+// Prepare returns the call that an order asks for; loaded files may be kept for later orders. The
+// answer of a call is used before the next call, which may overwrite the answer.
 type Prepare func(Order) (func() ([]byte, error), error)
 
-// Serve takes orders until its input ends.
+// Serve carries out the orders from in, and writes their reports to out, until in ends.
 func Serve(in io.Reader, out io.Writer, prepare Prepare) error {
 	files := Files{}
 	reports := json.NewEncoder(out)
@@ -95,10 +95,10 @@ func follow(order Order, prepare Prepare, files Files) ([]float64, error) {
 	return seconds, nil
 }
 
-// Files keeps what was read once.
+// Files holds the contents of files that were read, by path.
 type Files map[string][]byte
 
-// Read returns the content of a file; nil where there is no path.
+// Read returns the content of a file; nil if the path is empty.
 func (files Files) Read(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil

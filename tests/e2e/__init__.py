@@ -1,1 +1,1 @@
-"""End-to-end tests: etcd, kube-apiserver and kube-scheduler as they are, with kubextend behind."""
+"""End-to-end tests: kubextend with unmodified etcd, kube-apiserver and kube-scheduler."""

@@ -1,14 +1,14 @@
-"""How fast gated pods are bound, beside the same pods without gates: ``make bench-queue``.
+"""Measures how fast gated pods are bound, compared with pods without gates: ``make bench-queue``.
 
-Each run is timed from the first binding to the last, by kube-scheduler's own counter, whose limit
-of calls a second is lifted for all runs alike. Runs by name:
+Each run is timed from the first binding to the last, by kube-scheduler's own counter. In all runs
+kube-scheduler's limit of API calls a second is lifted. Runs by name:
 
 - ``created``: without gates, bound while they are created.
 - ``backlog``: without gates, all created before kube-scheduler is started.
 - a number: all gated before kubextend is started with this window.
-- ``bare``: all gated; a loop without any queue takes the gate off one, waits until a watch shows
-  it bound, and goes on with the next. What a window of 1 can be measured by.
-- ``hasty``: the same without waiting: what any larger window can be measured by.
+- ``bare``: all gated; a loop without any queue removes the gate of one pod, waits until a watch
+  shows the pod bound, and goes on with the next pod. The reference for a window of 1.
+- ``hasty``: as ``bare``, but the loop does not wait. The reference for larger windows.
 """
 
 import argparse
@@ -44,12 +44,12 @@ _numbers = itertools.count()
 
 
 class Bench:
-    """Runs on one control plane.
+    """Makes the runs of the benchmark on one control plane.
 
     Args:
-        plane: has the policies.
-        count: pods of each run.
-        nodes: each of which fits each pod; what kube-scheduler alone manages depends on them.
+        plane: the control plane, with the policies of deploy/queue.
+        count: how many pods each run binds.
+        nodes: how many nodes there are, each of which fits each pod.
     """
 
     def __init__(self, plane: ControlPlane, count: int, nodes: int) -> None:
@@ -58,7 +58,7 @@ class Bench:
         self._pool = NodePool(plane.api, "bench", nodes, cpu="64")
 
     def run(self, name: str) -> str:
-        """Run once, and say what came of it."""
+        """Make the run of this name, and return its result as text."""
         runs: dict[str, Callable[[], str]] = {
             "created": self._created,
             "backlog": self._backlog,
@@ -135,7 +135,7 @@ class Bench:
 
     @contextmanager
     def _bindings(self, namespace: str) -> Iterator[Iterator[str]]:
-        """Names of pods as a watch shows them bound."""
+        """Watch a namespace; yield an iterator over the names of pods as they are bound."""
         trust = trusting(self._plane.authority.cert)
         admin = {"Authorization": f"Bearer {USERS['admin'][0]}"}
         path = f"/api/v1/namespaces/{namespace}/pods"
@@ -149,11 +149,11 @@ class Bench:
             yield (json.loads(line)["object"]["metadata"]["name"] for line in answer.iter_lines())
 
     def _kubextend(self) -> Api:
-        """The account that the policy limits: that takes kube-apiserver some time, too."""
+        """Return a client with kubextend's account, whose requests the policies check."""
         return Api(self._plane.url, self._plane.authority.cert, USERS["kubextend"][0])
 
     def _rate(self, scheduler: Scheduler) -> float:
-        """Pods bound a second, once all are bound."""
+        """Wait until all pods are bound, and return how many were bound a second."""
         first = until(lambda: _bound(scheduler), "the first is bound", every_s=0.02)
         began = time.monotonic()
         until(lambda: _bound(scheduler) >= self._count, "all are bound", 300.0, every_s=0.1)

@@ -45,7 +45,7 @@ class Authority:
         self.cert.write_bytes(self._cert.public_bytes(serialization.Encoding.PEM))
 
     def issue(self, name: str) -> KeyPair:
-        """Write a pair for a server on loopback or a client; it serves as both."""
+        """Write a certificate and key that serve a server on loopback as well as a client."""
         key = ec.generate_private_key(ec.SECP256R1())
         hosts = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
         uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]

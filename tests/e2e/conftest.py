@@ -1,4 +1,4 @@
-"""One control plane for the whole session, and what the tests share on it."""
+"""Fixtures of the e2e tests: one control plane for the session, and stacks that tests share."""
 
 import itertools
 import subprocess
@@ -83,14 +83,14 @@ def api(control_plane: ControlPlane) -> Api:
 
 @pytest.fixture(scope="session")
 def door(control_plane: ControlPlane) -> Iterator[Door]:
-    """The way of ``names_stack`` to kube-apiserver; open at the end of each test."""
+    """Run the proxy between ``names_stack`` and kube-apiserver; each test leaves it open."""
     with Door(control_plane.bench.free_port(), control_plane.port) as door:
         yield door
 
 
 @pytest.fixture(scope="session")
 def names_stack(control_plane: ControlPlane, door: Door) -> Iterator[Stack]:
-    """Names mode, and nothing special. It counts what other tests do, too."""
+    """Run a stack in names mode, without options. Its counters include calls by other tests."""
     running = Stack(control_plane, "names", Mode(names=True), api_url=door.url)
     yield running
     running.close()
@@ -98,7 +98,7 @@ def names_stack(control_plane: ControlPlane, door: Door) -> Iterator[Stack]:
 
 @pytest.fixture(scope="session")
 def full_stack(control_plane: ControlPlane) -> Iterator[Stack]:
-    """The other mode, with as little else."""
+    """Run a stack in full mode, without options."""
     running = Stack(control_plane, "full", Mode(names=False))
     yield running
     running.close()
@@ -106,7 +106,7 @@ def full_stack(control_plane: ControlPlane) -> Iterator[Stack]:
 
 @pytest.fixture(scope="session")
 def breakable_plane(new_control_plane: Callable[[], ControlPlane]) -> ControlPlane:
-    """A control plane whose kube-apiserver may be killed, and is there at the end of each test."""
+    """Start a control plane whose kube-apiserver tests may kill, and start again at their end."""
     return new_control_plane()
 
 
@@ -117,18 +117,18 @@ def thousand_nodes(api: Api) -> NodePool:
 
 @pytest.fixture(scope="session")
 def hello_world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that the example package is installed in, with what announces its plugins."""
+    """Install the hello-world example with its entry points, and return the folder."""
     return install(HELLO_WORLD, tmp_path_factory.mktemp("hello-world"))
 
 
 @pytest.fixture(scope="session")
 def queue_sort(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same for the example of a queueSort plugin."""
+    """Install the example of a queueSort plugin with its entry points, and return the folder."""
     return install(QUEUE_SORT, tmp_path_factory.mktemp("queue-sort"))
 
 
 def install(package: Path, folder: Path) -> Path:
-    """Put a package into a folder. Nothing is downloaded: uv brings the build backend."""
+    """Install a package into a folder. Nothing is downloaded: uv brings the build backend."""
     uv = Path(sys.executable).with_name("uv")
     options = ["--offline", "--no-deps", "--quiet", f"--python={sys.executable}"]
     command: list[str | Path] = [uv, "pip", "install", *options, f"--target={folder}", package]
@@ -141,7 +141,7 @@ _namespaces = itertools.count()
 
 @pytest.fixture
 def new_workload(api: Api) -> Iterator[NewWorkload]:
-    """Make workloads; their pods are gone after the test."""
+    """Return a function that makes workloads, whose pods are deleted after the test."""
     made: list[Workload] = []
 
     def make(stack: Stack, pool: NodePool, scheduler_name: str | None = None) -> Workload:

@@ -32,7 +32,7 @@ USERS = {
     "system:kube-scheduler": ("scheduler-token", "system:authenticated"),
     "kubextend": ("kubextend-token", "system:authenticated"),
 }
-# What kubextend writes, and nothing of anybody else.
+# The audit log holds the writes of kubextend, and of no other user.
 AUDITED = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -50,7 +50,7 @@ START_TIMEOUT_S = 300.0
 
 
 def build_binaries(into: Path = BINARIES) -> Path:
-    """Leave etcd, kube-apiserver and kube-scheduler of the pinned versions in a folder.
+    """Build etcd, kube-apiserver and kube-scheduler of the pinned versions, unless they are built.
 
     Raises: RuntimeError: there is no Go toolchain; CalledProcessError: the build fails.
     """
@@ -120,11 +120,11 @@ class ControlPlane:
         self.api.close()
 
     def api_of(self, account: str) -> Api:
-        """Make requests as any account: a user, or system:serviceaccount:NAMESPACE:NAME."""
+        """Return a client that acts as a user, or as system:serviceaccount:NAMESPACE:NAME."""
         return Api(self.url, self.authority.cert, USERS["admin"][0], account)
 
     def kubeconfig(self, user: str, url: str | None = None) -> Path:
-        """Write the kubeconfig of one user, for the kube-apiserver or another way to it."""
+        """Write the kubeconfig of a user, for kube-apiserver or a proxy at ``url``."""
         server = url or self.url
         way = server.rsplit(":", 1)[1]
         path = self._folder / f"{user.replace(':', '-')}-{way}.kubeconfig"
@@ -141,13 +141,13 @@ class ControlPlane:
         return path
 
     def written(self, namespace: str) -> list[Object]:
-        """Every change that kubextend asked for in a namespace, as audit Events, in order."""
+        """Return every write request of kubextend in a namespace, as audit Events, in order."""
         events = map(json.loads, self._audited.read_text().splitlines())
         return [e for e in events if e["objectRef"].get("namespace") == namespace]
 
     @contextlib.contextmanager
     def without_server(self) -> Iterator[None]:
-        """Kill kube-apiserver: every connection and watch ends at once. In the end it is back."""
+        """Kill kube-apiserver for the block, which ends all watches; start it again at the end."""
         self.bench.end(self._server.program, signal.SIGKILL)
         try:
             yield

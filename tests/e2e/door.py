@@ -1,4 +1,4 @@
-"""A way to kube-apiserver that a test can shut, as a busy network does."""
+"""A TCP proxy in front of kube-apiserver that a test can block, as a busy network does."""
 
 import asyncio
 import contextlib
@@ -11,14 +11,14 @@ _Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Door:
-    """Listens on a loopback port and passes bytes on.
+    """A TCP proxy on a loopback port that passes bytes to and from kube-apiserver.
 
-    While the door is shut, what kube-apiserver says waits here: nobody behind the door hears
-    anything new, whatever they ask. Nothing is lost or comes in another order.
+    While the proxy is shut, bytes from kube-apiserver wait in the proxy, so that its clients get no
+    answers and no events. No byte is lost or comes in another order.
 
     Args:
-        port: where it listens.
-        target_port: where kube-apiserver does.
+        port: the port on which the proxy listens.
+        target_port: the port of kube-apiserver.
     """
 
     def __init__(self, port: int, target_port: int) -> None:
@@ -31,11 +31,11 @@ class Door:
         self._thread = threading.Thread(target=self._run, name="door", daemon=True)
 
     def shut(self) -> None:
-        """Let nothing through that comes from now on."""
+        """Stop passing on bytes from kube-apiserver."""
         self._turn(is_open=False)
 
     def open(self) -> None:
-        """Let through what has waited, and all that comes."""
+        """Pass on the bytes from kube-apiserver again, first those that have waited."""
         self._turn(is_open=True)
 
     def __enter__(self) -> Self:
@@ -51,7 +51,7 @@ class Door:
         self._thread.join()
 
     def _turn(self, *, is_open: bool) -> None:
-        """Return when it is so."""
+        """Open or shut the proxy, and return when that is done."""
 
         async def turn() -> None:
             (self._is_open.set if is_open else self._is_open.clear)()

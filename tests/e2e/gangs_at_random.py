@@ -1,13 +1,14 @@
-"""Random gangs on a real kube-scheduler: none is bound in part, no group spins or sticks.
+"""Runs random gangs on a real kube-scheduler: none may be bound in part, retried in vain, or stuck.
 
-``make gangs-at-random`` runs 200 gangs, some at a time, while Reserve and PreBind refuse at random,
-pods are deleted, operators allow and reject held pods, and kubextend is killed or stopped. Then all
-is calm, and every gang that still has enough pods must be bound. Prints the seed; exit code 0 where
-nothing was wrong.
+``make gangs-at-random`` runs 200 gangs, 25 at a time, while Reserve and PreBind refuse pods at
+random, pods are deleted, operators allow and reject held pods, and kubextend is killed or stopped.
+Then the trouble ends, and every gang that still has enough pods must be bound. The program prints
+its seed; exit code 0: nothing was wrong.
 
-A pod may be bound when its gang was complete with it at a moment since its Permit was asked. A
-member that is deleted after that, or whose PreBind or Binding fails, takes none of the others back,
-as in kube-scheduler: it is tried again. A pod that an operator let in may be bound, and counts.
+A pod may be bound if its gang was complete with this pod at a moment since the pod reached Permit.
+If a member is deleted after that moment, or its PreBind or Binding fails, the other members stay
+bound, as in kube-scheduler, and the failed member is retried. A pod that an operator allowed may be
+bound, and counts.
 """
 
 import argparse
@@ -35,28 +36,29 @@ SCHEDULER = "gangs"
 TOKEN = "operators-of-random-gangs"
 GANGS_AT_A_TIME = 25
 NODES, ROOM = 10, 8
-# What the last bindings set in motion ends, and then nothing happens.
+# Seconds of trouble; of calm until all gangs are bound; until retries end; without any retry.
 CHAOS_S, CALM_S, SETTLE_S, QUIET_S = 15.0, 60.0, 3.0, 10.0
-# The watch may show a deletion so much later.
+# The seconds after which the watch shows a deletion at the latest.
 SEEN_AFTER_S = 2.0
-# A wait in Permit lasts 5 s, and Chance refuses a pod at most six times in the life of a kubextend.
+# A wait in Permit lasts 5 s, and Chance refuses a pod at most six times in a kubextend process.
 MOST_CYCLES_A_POD_AND_S, MORE_CYCLES_A_POD = 0.3, 12
 MOST_QUIET_TRIES_A_POD = 2
 
 
 @dataclass
 class Gang:
-    """A group of pods.
+    """A pod group of the test, and what happened to its pods.
 
     Attributes:
-        names: of its pods.
-        minimum: that have to run.
-        permitted: those whose Permit was asked, and whose Unreserve was not since.
-        bound: those whose PostBind was asked, or that were bound when kubextend was away.
-        entitled: those with which the gang was complete since their Permit was asked.
-        deleted_s: when which of them was deleted.
-        tries: how often PreFilter was asked about one of them.
-        cycles: how often Reserve was asked about one of them.
+        name: the name of the group.
+        names: the names of its pods.
+        minimum: how many of the pods have to run.
+        permitted: pods for which Permit was called, and Unreserve was not called since.
+        bound: pods for which PostBind was called, or that were bound while kubextend was down.
+        entitled: pods that may be bound: the gang was complete with them since their Permit.
+        deleted_s: by pod name, when the pod was deleted.
+        tries: how often PreFilter was called for pods of the group.
+        cycles: how often Reserve was called for pods of the group.
     """
 
     name: str
@@ -76,7 +78,7 @@ class Gang:
         }
 
     def counting(self, at_s: float) -> set[str]:
-        """Pods that may be counted at a moment: what the watch does not show yet is not known."""
+        """Return the pods that Coscheduling may count at a time, since it knows no deletion yet."""
         return {
             name
             for name in self.permitted | self.bound
@@ -85,7 +87,7 @@ class Gang:
 
 
 class Judge:
-    """Reads what the plugin and the run wrote down, in the order of time."""
+    """Replays the events of a run in the order of time, and finds gangs that are bound in part."""
 
     def __init__(self, gangs: Sequence[Gang]) -> None:
         self._gang_of = {name: gang for gang in gangs for name in gang.names}
@@ -94,7 +96,7 @@ class Judge:
         self.seen = Counter[str]()
 
     def is_about(self, event: Object) -> bool:
-        """Whether it is about these gangs: the pods of others may be given up a little later."""
+        """Return whether an event is about these gangs, and not about those of an earlier wave."""
         return event["point"] == "restart" or event["pod"] in self._gang_of
 
     def read(self, event: Object) -> None:
@@ -131,7 +133,7 @@ class Judge:
         gang.bound.add(name)
 
     def _restarted(self, bound: set[str]) -> None:
-        """Nothing is remembered but what is bound, by a request that got no answer maybe."""
+        """Forget all but bound pods, as a restart does; a binding may have had no answer before."""
         for gang in self._gangs:
             for name in bound.intersection(gang.names):
                 self._bound(gang, name)
@@ -140,7 +142,7 @@ class Judge:
 
 
 class WithOperators(Stack):
-    """kubextend with the requests that decide on held pods."""
+    """A stack whose kubextend serves the endpoints that allow and reject held pods."""
 
     def _extender_configuration(self) -> Object:
         tokens = self._folder / "tokens"
@@ -151,11 +153,11 @@ class WithOperators(Stack):
 
 
 class Run:
-    """Gangs on one control plane, some at a time.
+    """Runs waves of gangs on one control plane.
 
     Args:
         plane: the control plane.
-        seed: of all that is random here; when things happen is up to the programs.
+        seed: the seed of all random choices; the timing of the programs is not reproducible.
     """
 
     def __init__(self, plane: ControlPlane, seed: int) -> None:
@@ -183,7 +185,7 @@ class Run:
         self._namespace = ""
 
     def wave(self, number: int, count: int) -> "Wave":
-        """Run a wave of gangs through trouble, leave them alone, and return what was wrong."""
+        """Run gangs through trouble and then calm, and return the record of this wave."""
         self._namespace = self._api.create_namespace(f"gangs-{number}")
         self._calm.unlink(missing_ok=True)
         self._mine.clear()
@@ -192,7 +194,7 @@ class Run:
         began_s = time.time()
         self._trouble(gangs)
         self._calm.touch()
-        # There was not enough room for all; now there is.
+        # The nodes were too few for all pods; now they are enough.
         labels = {POOL_LABEL: self._pool.name}
         self._api.create_nodes(node(each, labels, cpu=str(ROOM)) for each in self._more)
         stuck = self._calmed(gangs)
@@ -224,7 +226,7 @@ class Run:
         return Gang(name, names, self._draw.randint(2, size))
 
     def _trouble(self, gangs: Sequence[Gang]) -> None:
-        """Pods are created by and by; at each step something may happen to one of them."""
+        """Create the pods step by step; at each step, delete, allow or reject a pod at random."""
         coming = [(gang, name) for gang in gangs for name in gang.names]
         self._draw.shuffle(coming)
         there: dict[str, str] = {}
@@ -253,7 +255,7 @@ class Run:
             time.sleep(0.1)
 
     def _decide(self, decision: str) -> None:
-        """An operator decides on one of the pods that are held; allowing is rare."""
+        """Allow or reject one of the held pods at random, as an operator; allow only sometimes."""
         if decision == "allow" and self._draw.random() < 0.5:
             return
         with suppress(httpx.TransportError):
@@ -261,13 +263,13 @@ class Run:
             if not held:
                 return
             chosen = self._draw.choice(held)
-            # What follows may be written down before the answer is here.
+            # The plugin may write the consequence to its file before the answer comes.
             at_s = time.time()
             if self._is_done(decision, chosen["uid"]):
                 self._note(decision, chosen["name"], at_s=at_s)
 
     def _is_done(self, decision: str, uid: str) -> bool:
-        """Whether kubextend did what the operator asked for, or may have done it."""
+        """Send an operator's decision; return whether kubextend carried it out, or may have."""
         body = {"reason": "not now"} if decision == "reject" else None
         try:
             answer = self._operator.post(f"/waiting-pods/{uid}/{decision}", json=body)
@@ -288,7 +290,7 @@ class Run:
         until(self.stack.is_ready, "kubextend is ready again")
 
     def _calmed(self, gangs: Sequence[Gang]) -> list[Gang]:
-        """Gangs that have enough pods and are not bound though nothing is in their way."""
+        """Wait up to 60 s; return the gangs that have enough pods and are still not bound."""
         deleted = {event["pod"] for event in self._mine if event["point"] == "delete"}
         stuck: list[Gang] = []
 
@@ -325,7 +327,15 @@ class Run:
 
 @dataclass
 class Wave:
-    """What became of some gangs."""
+    """The record of one wave of gangs.
+
+    Attributes:
+        gangs: the gangs of the wave.
+        judge: has replayed the events of the wave.
+        stuck: gangs that have enough pods and are not bound.
+        quiet: how often PreFilter was called for each pod after all trouble ended.
+        lasted_s: the seconds until the gangs were bound or given up.
+    """
 
     gangs: Sequence[Gang]
     judge: Judge
@@ -346,13 +356,13 @@ class Wave:
                 yield f"{gang.name} spins: {gang.cycles} binding cycles in {self.lasted_s:.0f} s"
 
     def most_cycles(self, gang: Gang) -> float:
-        """A group that spins has more binding cycles than this."""
+        """Return how many binding cycles a gang may have; more mean that it is retried in vain."""
         a_pod = MOST_CYCLES_A_POD_AND_S * self.lasted_s + MORE_CYCLES_A_POD
         return a_pod * len(gang.names)
 
 
 def missing(seen: Counter[str], waves: int, gangs: int) -> Iterator[str]:
-    """What a run of this size has to have seen and has not; without trouble it shows nothing."""
+    """Yield a sentence for each kind of trouble that happened less often than the run needs."""
     # Operators allow about two pods a wave.
     least = {"restart": waves, "postBind": gangs, "allow": waves // 4}
     least |= dict.fromkeys(("delete", "refuse", "reject", "unreserve"), 1)
@@ -371,7 +381,7 @@ def _profile(args: Object) -> Object:
             "preFilter": enabled("Chance", "Coscheduling"),
             "postFilter": enabled("Coscheduling"),
             "reserve": enabled("Coscheduling", "Chance"),
-            # What is written down comes before what is decided.
+            # Chance writes the call to its file before Coscheduling decides.
             "permit": enabled("Chance", "Coscheduling"),
             "preBind": enabled("Chance"),
             "postBind": enabled("Chance", "Coscheduling"),

@@ -1,10 +1,10 @@
-"""A tenant does all the harm at once that pods of a namespace can do: ``make hostile-tenant``.
+"""Runs all attacks that a tenant can make with pods at the same time: ``make hostile-tenant``.
 
-The tenant may create, patch and delete pods of its own namespaces and nothing else. It has two, as
-a namespace with many unschedulable pods is soon left with that attack alone. kubextend runs
-with the limits and the manifests of deploy/, beside a real kube-scheduler. A neighbour creates a
-pod each second or so. Prints what the neighbour waited for, what kubextend took and what it said.
-Exit code: 0 where all of that is within its bounds.
+The tenant may create, patch and delete pods of its own two namespaces and nothing else. The attack
+with unschedulable pods has one of them, since the queue soon slows down such a namespace.
+kubextend runs with the limits and manifests of deploy/, beside a real kube-scheduler. A neighbour
+creates about one pod a second. The program prints how long the neighbour's pods waited,
+and the memory and the reports of kubextend. Exit code: 0 where all figures are within their bounds.
 """
 
 import argparse
@@ -50,9 +50,9 @@ _NOWHERE: Final = {"example.com/no-such-node": "true"}
 # The longest argument that a pod of this kind had when it could be created and not patched.
 _LONGEST_ARGUMENT: Final = 1_572_000
 _FORGED: Final = "kubextend-scheduler\n1         kube-system/forged  0\x1b[31m"
-# What it takes to name a pod that cannot be patched: it is tried for five seconds.
+# The seconds within which an Event has to name a pod that cannot be patched.
 _NAMED_WITHIN_S: Final = 60.0
-# An API server under attack answers late: of what is meant to happen so much has to.
+# The share of the planned actions that have to happen: an API server under attack answers late.
 _LEAST_SHARE: Final = 0.5
 # The neighbour creates a pod each second, and waits for the answer.
 _LEAST_PODS_PER_S: Final = 0.75
@@ -73,7 +73,7 @@ class ShippedStack(Stack):
 
 
 def shipped_profile() -> Object:
-    """The profile of deploy/second-scheduler, a queue, and gangs as in their example."""
+    """Return the profile of deploy/second-scheduler with a queue and the Coscheduling example."""
     (own,) = _shipped("second-scheduler")["profiles"]
     (gangs,) = _shipped("examples", "coscheduling")["profiles"]
     plugins = {**own["plugins"], **gangs["plugins"]}
@@ -91,20 +91,20 @@ def _shipped(*folder: str) -> Object:
 
 @dataclass
 class Tenant:
-    """One kind of attack, and what came of it.
+    """The tenant while it makes one kind of attack, and the counts of that attack.
 
     Attributes:
-        api: acts as the tenant.
-        pool: of the nodes that its pods ask for.
-        over: set when it is over.
-        seconds: until then; what is created is as much less as they are fewer than ten minutes.
-        namespace: where its pods are made.
-        meant: how many pods are made where nothing takes time.
-        created: how many were made.
-        unpatchable: when each pod was made that no patch fits into, by its name.
-        ungated: how often the tenant took off a gate.
-        refused: how often it was not let.
-        errors: what went wrong with the attack itself, counted by kind.
+        api: a client with the account of the tenant.
+        pool: the name of the node pool that the pods select.
+        over: set when the attack is to end.
+        seconds: how long the attack lasts; the number of pods is scaled by ``seconds`` / 600.
+        namespace: the namespace of the attack's pods.
+        meant: how many pods the attack creates if no call takes time.
+        created: how many pods the attack has created.
+        unpatchable: by pod name, when each pod was created that is too large for any patch.
+        ungated: how often the tenant removed the queue's gate.
+        refused: how often the tenant was forbidden to remove the gate.
+        errors: the errors of calls of the attack, counted by text.
     """
 
     api: Api
@@ -120,13 +120,13 @@ class Tenant:
     errors: Counter[str] = field(default_factory=Counter)
 
     def create(self, pod: Object) -> bool:
-        """Whether there is such a pod now."""
+        """Create a pod and count it; return whether the pod was created."""
         made = self.can_create(pod)
         self.created += made
         return made
 
     def can_create(self, pod: Object) -> bool:
-        """Whether there is such a pod now, which does not count."""
+        """Create a pod without counting it; return whether the pod was created."""
         try:
             self.api.call("POST", f"/api/v1/namespaces/{self.namespace}/pods", pod)
         except httpx.HTTPError as error:
@@ -135,23 +135,29 @@ class Tenant:
         return True
 
     def delete(self, name: str) -> None:
-        """There is no such pod any more."""
+        """Delete a pod, if it exists."""
         with suppress(httpx.HTTPError):
             self.api.delete_pod(self.namespace, name)
 
     def some(self, count: int) -> int:
-        """The part of this number that fits the time."""
+        """Return the number of pods scaled to the time of the attack: all in ten minutes."""
         return max(1, round(count * self.seconds / 600))
 
     def pod(self, name: str, group: str = "", minimum: int = 0, **spec: object) -> Object:
-        """A pod for the scheduler with the queue, of a group if one is named."""
+        """Make a pod for the scheduler with the queue, in a pod group if one is named."""
         made = queued_pod(name, self.pool, **spec)  # type: ignore[arg-type]
         if group:
             made["metadata"]["labels"] = {_GROUP: group, _MINIMUM: str(minimum)}
         return made
 
     def every(self, seconds: float, count: int, pods: int = 1) -> Iterator[int]:
-        """Numbers, one at a time, until it is over; with each so many pods are to be made."""
+        """Yield numbers, one after each pause of ``seconds``, until the attack is over.
+
+        Args:
+            seconds: the pause before each number.
+            count: how many numbers at most.
+            pods: how many pods the attack creates for each number.
+        """
         self.meant = pods * min(count, self.seconds // seconds)
         for number in range(count):
             if self.over.wait(seconds):
@@ -163,7 +169,7 @@ Attack: TypeAlias = Callable[[Tenant], None]
 
 
 def unpatchable(tenant: Tenant) -> None:
-    """M1: pods at the edge of what etcd takes: they can be created and not changed."""
+    """Attack: create pods so large that etcd takes them, but no patch of them."""
     length = _longest_argument(tenant)
     for number in tenant.every(15.0, 40):
         name = _long_name(f"edge-{number}")
@@ -172,7 +178,7 @@ def unpatchable(tenant: Tenant) -> None:
 
 
 def _longest_argument(tenant: Tenant) -> int:
-    """How long an argument may be: found by trying, and the pods that were made are gone."""
+    """Return the longest argument with which a pod can be created, found by trial."""
     fits, too_long = _LONGEST_ARGUMENT - 20_000, _LONGEST_ARGUMENT + 2_000
     name = _long_name("edge-tried")
     while too_long - fits > 8:
@@ -197,7 +203,7 @@ def _edge_pod(tenant: Tenant, name: str, length: int) -> Object:
 
 
 def tolerant(tenant: Tenant) -> None:
-    """M2: pods of 14,000 tolerations each, for no scheduler and for ours."""
+    """Attack: create pods with 14,000 tolerations, for kubextend's scheduler and for none."""
     for number in tenant.every(1.5, tenant.some(200)):
         keys = (f"example.com/t{number}-{each}" for each in range(14_000))
         tolerations = [{"key": key, "operator": "Exists"} for key in keys]
@@ -208,7 +214,7 @@ def tolerant(tenant: Tenant) -> None:
 
 
 def annotated(tenant: Tenant) -> None:
-    """M2: pods with 250 KB of annotations."""
+    """Attack: create pods with 250 KB of annotations."""
     for number in tenant.every(0.4, tenant.some(1100)):
         pod = tenant.pod(f"annotated-{number}", schedulerName="nobody")
         pod["metadata"]["annotations"] = {"example.com/a": f"{number:08}" * 31_000}
@@ -216,7 +222,7 @@ def annotated(tenant: Tenant) -> None:
 
 
 def held(tenant: Tenant) -> None:
-    """M3: gangs of 101 of which 100 are held, as the last can never run."""
+    """Attack: create gangs of 101 pods, of which Permit holds 100, as one can never run."""
     for gang in tenant.every(20.0, tenant.some(11), 101):
         for number in range(101):
             where = {"nodeSelector": _NOWHERE} if number == 0 else {}
@@ -226,7 +232,7 @@ def held(tenant: Tenant) -> None:
 
 
 def paired(tenant: Tenant) -> None:
-    """M4: pairs of which one member can never run, or belongs to somebody else's scheduler."""
+    """Attack: create gangs of two of which one can never run or has another scheduler."""
     for pair in tenant.every(8.0, 70, 2):
         group = f"pair-{pair}"
         tenant.create(tenant.pod(f"{group}-a", group, 2))
@@ -238,7 +244,7 @@ def paired(tenant: Tenant) -> None:
 
 
 def ahead(tenant: Tenant) -> None:
-    """M5: heads of the queue that can never run, with the highest priority that there is."""
+    """Attack: create pods of the highest priority that can never run, first in the queue."""
     critical = "system-node-critical"
     for number in tenant.every(6.0, 100):
         pod = tenant.pod(f"ahead-{number}", priority_class=critical, nodeSelector=_NOWHERE)
@@ -248,7 +254,7 @@ def ahead(tenant: Tenant) -> None:
 
 
 def ungating(tenant: Tenant) -> None:
-    """M6: takes off the gate of its own pods, which have another one that keeps them there."""
+    """Attack: remove the queue's gate from own pods, which another gate still holds."""
     other = [{"name": "example.com/other"}]
     for number in tenant.every(2.0, 300):
         name = f"ungating-{number}"
@@ -266,20 +272,20 @@ def ungating(tenant: Tenant) -> None:
 
 
 def turned_away(tenant: Tenant) -> None:
-    """M8: thousands of pods of a gang that is never whole."""
+    """Attack: create thousands of pods of a gang that is never complete."""
     for number in tenant.every(0.1, tenant.some(3200)):
         tenant.create(tenant.pod(f"away-{number}", "away", 50_000))
 
 
 def printed(tenant: Tenant) -> None:
-    """M9: names that forge a row where they are printed as they are."""
+    """Attack: create pods whose scheduler name forges a row in printed tables."""
     for number in tenant.every(20.0, 20):
         gates = [{"name": GATE}]
         tenant.create(tenant.pod(f"printed-{number}", schedulerName=_FORGED, schedulingGates=gates))
 
 
 def rejected(tenant: Tenant) -> None:
-    """M10: pods that a plugin rejects on every node, so that each event wakes all of them."""
+    """Attack: create pods that a plugin rejects on every node, so that each event wakes all."""
     for number in tenant.every(0.25, tenant.some(2000)):
         pod = tenant.pod(f"rejected-{number}")
         pod["metadata"]["labels"] = {_NOT_HERE: "true"}
@@ -306,7 +312,7 @@ class Neighbour:
         self.bound: dict[str, float] = {}
 
     def create(self, over: threading.Event) -> None:
-        """A pod each second or so, until it is over."""
+        """Create about one pod a second, until the attacks are over."""
         number = 0
         while not over.wait(self._chance.uniform(0.8, 1.2)):
             name = f"pod-{number:04}"
@@ -317,7 +323,7 @@ class Neighbour:
             self.created[name] = time.monotonic()
 
     def watch(self, pods: Iterator[Object]) -> None:
-        """Notes when pods are released and bound, until the watch ends."""
+        """Note when pods are released and bound, until the watch ends."""
         with suppress(httpx.HTTPError):
             for pod in pods:
                 name = pod["metadata"]["name"]
@@ -327,11 +333,11 @@ class Neighbour:
                     self.bound.setdefault(name, time.monotonic())
 
     def waited(self) -> list[float]:
-        """Seconds until each pod was bound; those that are not bound wait until now."""
+        """Return the sorted seconds until each pod was bound; unbound pods count until now."""
         return self._spans(self.asked, self.bound)
 
     def phases(self) -> Iterator[tuple[str, list[float]]]:
-        """The seconds that each pod spent on each part of its way."""
+        """Yield each phase of a pod's way, with the sorted seconds that the pods spent in it."""
         yield "in kube-apiserver", self._spans(self.asked, self.created)
         yield "in the queue", self._spans(self.created, self.released)
         yield "in kube-scheduler", self._spans(self.released, self.bound)
@@ -343,7 +349,7 @@ class Neighbour:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """What is released and bound is noted while this lasts."""
+        """Watch the neighbour's pods during the block; note when they are released and bound."""
         trust = trusting(self._plane.authority.cert)
         admin = {"Authorization": f"Bearer {USERS['admin'][0]}"}
         path = f"{self._plane.url}/api/v1/namespaces/{NEIGHBOUR}/pods"
@@ -369,14 +375,14 @@ def _lines(answer: httpx.Response) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is said in the end; ``wrong`` has a line for each bound that was passed."""
+    """The report of a trial; ``wrong`` has a line for each bound that was passed."""
 
     lines: list[str]
     wrong: list[str]
 
 
 class Trial:
-    """One kubextend, one kube-scheduler, one tenant, one neighbour."""
+    """A run with one kubextend, one kube-scheduler, one hostile tenant and one neighbour."""
 
     def __init__(
         self, plane: ControlPlane, strategy: str, fair_queuing: str, seconds: float, seed: int
@@ -394,7 +400,7 @@ class Trial:
             _let_in(plane.api, namespace)
 
     def run(self) -> Outcome:
-        """All of it, and what came of it."""
+        """Run all attacks beside the neighbour, and return the outcome."""
         queue = {
             "lease": {"namespace": NAMESPACE},
             "strategy": self._strategy,
@@ -423,7 +429,7 @@ class Trial:
                     wrong = self._look_at_queue(stack, over, doing)
                 finally:
                     over.set()
-            # What failed in a thread fails here.
+            # An exception of a thread is raised here.
             for each in doing:
                 each.result()
             with suppress(TimeoutError):
@@ -434,9 +440,9 @@ class Trial:
     def _look_at_queue(
         self, stack: Stack, over: threading.Event, doing: Sequence[Future[None]]
     ) -> list[str]:
-        """Print the queue a few times until the time is over, or somebody who does something fails.
+        """Check ``kubextend queue`` until the time is over, or an attack or the neighbour fails.
 
-        Returns: what was wrong with it.
+        Returns: a line for each unprintable or forged line of the output.
         """
         wrong: list[str] = []
         ends_s = time.monotonic() + self._seconds
@@ -525,7 +531,7 @@ class Trial:
         return Outcome(lines, wrong)
 
     def _unnamed(self, tenant: Tenant) -> list[str]:
-        """Pods that cannot be patched, whose turn has come, and that no Event explains."""
+        """Return unpatchable pods whose turn in the queue has come and that no Event names."""
         path = f"/apis/events.k8s.io/v1/namespaces/{TENANT}/events"
         events = self._plane.api.items(path, fieldSelector="reason=SetAside")
         named = {each["regarding"]["name"] for each in events if each.get("note")}
@@ -537,7 +543,7 @@ class Trial:
         ]
 
     def _turn_s(self) -> float:
-        """When the youngest pod was created that the queue released of those without priority."""
+        """Return when the youngest pod without priority was created that the queue has released."""
         created = [
             pod["metadata"]["creationTimestamp"]
             for pod in self._plane.api.pods(TENANT)
@@ -555,7 +561,7 @@ def _has_failed(work: Future[None]) -> bool:
 def _undone(
     tenants: Mapping[Attack, Tenant], neighbour: Neighbour, seconds: float
 ) -> Iterator[str]:
-    """What did not happen that the bounds are about."""
+    """Yield a line for each attack, and for the neighbour, that did too little for the bounds."""
     for attack, tenant in tenants.items():
         if tenant.created < max(1.0, tenant.meant * _LEAST_SHARE):
             yield f"{attack.__name__} made {tenant.created} pods of {tenant.meant:.0f}"
@@ -573,7 +579,7 @@ def _memory(pid: int, name: str) -> int:
 
 
 def _let_in(api: Api, namespace: str) -> None:
-    """The tenant may do with its pods what anybody may, and nothing else."""
+    """Allow the tenant to create, read, change and delete pods of a namespace, and nothing else."""
     group = "rbac.authorization.k8s.io"
     metadata = {"name": TENANT, "namespace": namespace}
     verbs = ["create", "get", "list", "patch", "update", "delete"]
@@ -592,7 +598,7 @@ def _let_in(api: Api, namespace: str) -> None:
 
 
 def main() -> int:
-    """One trial, from the command line."""
+    """Run one trial from the command line; return 1 if a bound was passed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""A small client of kube-apiserver, and the objects that the tests put there."""
+"""A small client of kube-apiserver, and the nodes and pods that the tests create with it."""
 
 import contextlib
 import json
@@ -41,13 +41,13 @@ def trusting(ca: Path) -> ssl.SSLContext:
 
 
 class Api:
-    """Requests as one user. Every refusal is an httpx.HTTPStatusError that tells the reason.
+    """A client of kube-apiserver as one user; raises httpx.HTTPStatusError, with the reason.
 
     Args:
-        url: of kube-apiserver.
-        ca: the certificate to trust.
-        token: of who calls.
-        acting_as: another user, whom the caller may impersonate.
+        url: the URL of kube-apiserver.
+        ca: the file of the CA certificate to trust.
+        token: the bearer token of the caller.
+        acting_as: another user, whom the caller may impersonate; empty: nobody.
     """
 
     def __init__(self, url: str, ca: Path, token: str, acting_as: str = "") -> None:
@@ -97,12 +97,12 @@ class Api:
             return False
 
     def create_all(self, path: str, objects: Iterable[Object]) -> list[Object]:
-        """Create objects over several connections, in any order; answers come in theirs."""
+        """Create objects over several connections; return the answers in the objects' order."""
         bodies = list(objects)
         made: list[Object] = [{} for _ in bodies]
 
         def create(first: int) -> None:
-            # What the other calls go through costs this process more than it costs kube-apiserver.
+            # httpx, which the other calls use, takes more time than kube-apiserver.
             with contextlib.closing(self._connect()) as connection:
                 for at in range(first, len(bodies), WRITERS):
                     made[at] = self._create(connection, path, bodies[at])
@@ -145,7 +145,7 @@ class Api:
         self.call("DELETE", path, {"gracePeriodSeconds": 0})
 
     def delete_pods(self, namespace: str) -> None:
-        """Delete them all at once; without a kubelet a grace period would never end."""
+        """Delete all pods of a namespace without grace period, which no kubelet would end."""
         path = f"/api/v1/namespaces/{namespace}/pods"
         self.call("DELETE", path, {"gracePeriodSeconds": 0})
 
@@ -155,7 +155,7 @@ class Api:
         return self.create_all("/api/v1/nodes", nodes)
 
     def label_node(self, name: str, labels: Mapping[str, str | None]) -> Object:
-        """Set labels; None takes one away."""
+        """Set labels of a node; the value None removes a label."""
         patch = {"metadata": {"labels": dict(labels)}}
         return self.call("PATCH", f"/api/v1/nodes/{name}", patch, MERGE)
 
@@ -167,16 +167,16 @@ class Api:
 
 
 class NodePool:
-    """Nodes that one test has for itself: its pods select them, so others' nodes do not count.
+    """Nodes for one test: the test's pods select them, so that nodes of other tests do not count.
 
     Args:
-        api: where they are.
-        name: of the pool, and the beginning of theirs.
-        size: how many.
-        cpu: that each has.
-        pods: that each takes.
-        born_with: label and value of some, by their number. Whoever knows of such a node knows its
-            label, while a label that is set later may not be seen yet when the next pod comes.
+        api: the client with which the nodes are created.
+        name: the name of the pool, with which the names of its nodes begin.
+        size: how many nodes.
+        cpu: the CPU of each node.
+        pods: how many pods each node takes.
+        born_with: a label, its value, and the numbers of the nodes that are created with it. A
+            label that is set later may not be seen yet when the next pod comes.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class NodePool:
         self.label_only(RDMA_LABEL, "true", *names)
 
     def label_only(self, key: str, value: str, *names: str) -> None:
-        """Let exactly these nodes carry the label."""
+        """Give the label to these nodes of the pool, and take it from all others."""
         now = {n for n in self._labelled if n.startswith(f"{key}|")}
         want = {f"{key}|{n}" for n in names}
         self._api.label_nodes((n.split("|")[1] for n in now - want), {key: None})
@@ -218,7 +218,7 @@ class NodePool:
 def node(
     name: str, labels: Mapping[str, str] | None = None, cpu: str = "32", pods: int = 500
 ) -> Object:
-    """Make a ready node with room for so many pods."""
+    """Make a ready node that takes at most ``pods`` pods."""
     capacity = {"cpu": cpu, "memory": "64Gi", "pods": str(pods), "ephemeral-storage": "100Gi"}
     return {
         "apiVersion": "v1",
@@ -241,7 +241,7 @@ def pod(
     cpu: str = "10m",
     priority_class: str = "",
 ) -> Object:
-    """Make a pod for one scheduler and one pool."""
+    """Make a pod with this scheduler name, for the nodes of one pool."""
     spec: Object = {
         "schedulerName": scheduler,
         "terminationGracePeriodSeconds": 0,
@@ -256,11 +256,11 @@ def pod(
 
 
 def placed_on(pods: Sequence[Object]) -> dict[str, str]:
-    """Node of each pod that has one, by the pod's name."""
+    """Return the node of each pod that has one, by the pod's name."""
     return {p["metadata"]["name"]: n for p in pods if (n := p["spec"].get("nodeName"))}
 
 
 def condition(pod: Object, kind: str) -> Object:
-    """Return one condition of a pod, empty while it has none."""
+    """Return the condition of this type of a pod; empty: the pod does not have it."""
     conditions = pod.get("status", {}).get("conditions") or []
     return next((c for c in conditions if c["type"] == kind), {})

@@ -1,4 +1,4 @@
-"""The files of deploy/, as objects."""
+"""Reads the YAML files of deploy/ as objects, and applies them to a kube-apiserver."""
 
 from pathlib import Path
 
@@ -12,12 +12,12 @@ HELLO_WORLD = DEPLOY / "examples" / "hello-world"
 QUEUE_SORT = DEPLOY / "examples" / "queue-sort"
 KUBEXTEND_KIND = "ExtenderConfiguration"
 SCHEDULER_KIND = "KubeSchedulerConfiguration"
-# Read by a program from a file; no API serves them.
+# Kinds that a program reads from a file, and that kube-apiserver does not serve.
 CONFIGURATION_KINDS = {KUBEXTEND_KIND, SCHEDULER_KIND, "Config", "Kustomization"}
 
 
 def documents() -> list[tuple[Path, Object]]:
-    """Every YAML document below deploy/ with its file."""
+    """Return every YAML document below deploy/ that has a kind, each with its file."""
     found = []
     for path in sorted([*DEPLOY.rglob("*.yaml"), *DEPLOY.rglob("*.yml")]):
         for document in yaml.safe_load_all(path.read_text()):
@@ -27,14 +27,14 @@ def documents() -> list[tuple[Path, Object]]:
 
 
 def objects() -> list[tuple[Path, Object]]:
-    """Every object that is meant for kube-apiserver."""
+    """Return every object below deploy/ that is meant for kube-apiserver, each with its file."""
     return [(p, d) for p, d in documents() if d["kind"] not in CONFIGURATION_KINDS]
 
 
 def path_of(api: Api, manifest: Object, namespace: str = "default") -> str:
-    """Where kube-apiserver keeps an object of this kind and name.
+    """Return the path of an object of this kind and name in kube-apiserver.
 
-    Raises: LookupError: it serves no such kind.
+    Raises: LookupError: kube-apiserver serves no such kind.
     """
     group_version = manifest["apiVersion"]
     root = f"/api/{group_version}" if "/" not in group_version else f"/apis/{group_version}"
@@ -49,14 +49,14 @@ def path_of(api: Api, manifest: Object, namespace: str = "default") -> str:
 
 
 def apply(api: Api, manifest: Object, **query: str) -> Object:
-    """Let kube-apiserver make the object, or make it so, and return it."""
+    """Create or update an object by a server-side apply, and return the object."""
     return api.call(
         "PATCH", path_of(api, manifest), manifest, APPLY, fieldManager="e2e", force="true", **query
     )
 
 
 def grant_kubextend(api: Api, user: str) -> None:
-    """Allow a user what deploy/ allows kubextend, and nothing else."""
+    """Grant a user the permissions that deploy/ grants kubextend, and no others."""
     name, group = f"e2e-{user}", "rbac.authorization.k8s.io"
     roles = [d for _, d in objects() if d["kind"] == "ClusterRole"]
     allowed = []

@@ -1,4 +1,4 @@
-"""deploy/queue, put into a control plane for real."""
+"""Installs the admission policies of deploy/queue in a control plane."""
 
 from collections.abc import Mapping
 
@@ -11,14 +11,14 @@ from .workbench import until
 
 GATE = "kubextend.dev/queue"
 QUEUED = {"kubextend.dev/queue": "enabled"}
-# The one that gate.yaml names.
+# The scheduler name in gate.yaml.
 SCHEDULER = "kubextend-scheduler"
 PROBE = "queue-probe"
 PODS = f"/api/v1/namespaces/{PROBE}/pods"
 
 
 def install_queue(plane: ControlPlane) -> None:
-    """Put all of deploy/queue in; it is in force when this returns."""
+    """Apply all of deploy/queue, and return once the policies are in force."""
     api = plane.api
     for path, manifest in sorted(objects(), key=lambda found: found[1]["kind"] != "Namespace"):
         if path.parent == DEPLOY / "queue":
@@ -33,7 +33,7 @@ def install_queue(plane: ControlPlane) -> None:
 
 
 def gates(pod: Object) -> list[str]:
-    """Names of a pod's scheduling gates."""
+    """Return the names of a pod's scheduling gates."""
     return [gate["name"] for gate in pod["spec"].get("schedulingGates", [])]
 
 

@@ -1,4 +1,4 @@
-"""A kube-scheduler for queued pods, and kubextends that come and go while it runs."""
+"""Runs a kube-scheduler for queued pods, and kubextend processes with a queue beside it."""
 
 import json
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ from .stack import Mode, Scheduler, Stack, run_kubextend
 NAMESPACE = "kubextend-system"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 LEASE = f"{LEASES}/kubextend-queue"
-# After a kill nobody gives the lease back, so the next holder waits for its end.
+# A killed kubextend does not give the lease back, so the next holder waits for the lease's end.
 TAKE_OVER_S = 90.0
 
 
 def sorted_by(plugin: str, scheduler: str = SCHEDULER) -> Object:
-    """A profile with a queue in the order of a plugin, and nothing else."""
+    """Return a profile with one queueSort plugin, and no other plugin."""
     return {
         "schedulerName": scheduler,
         "plugins": {"queueSort": {"enabled": [{"name": plugin}]}},
@@ -31,12 +31,12 @@ def sorted_by(plugin: str, scheduler: str = SCHEDULER) -> Object:
 
 
 def queue_scheduler(plane: ControlPlane, name: str, **settings: object) -> Scheduler:
-    """Start the kube-scheduler of queued pods. No verb is called, so it needs no kubextend.
+    """Start the kube-scheduler of queued pods, which calls no verb and so needs no kubextend.
 
     Args:
-        plane: its control plane.
-        name: of its files.
-        settings: further fields of its configuration.
+        plane: the control plane.
+        name: the name of the scheduler's files.
+        settings: further fields of the scheduler's configuration.
     """
     ours, written = (plane.bench.folder / f"{name}-{kind}.yaml" for kind in ("kubextend", "kube"))
     config = {
@@ -55,7 +55,7 @@ def queue_scheduler(plane: ControlPlane, name: str, **settings: object) -> Sched
 
 
 class QueueStack(Stack):
-    """One kubextend with a queue; it gives its lease back at the end."""
+    """A kubextend with a queue and without a kube-scheduler; its lease is deleted at the end."""
 
     def __init__(
         self,
@@ -95,12 +95,12 @@ class QueueStack(Stack):
         return self.counts().total("kubextend_queue_leader") == 1
 
     def releases(self) -> int:
-        """How many pods this process released."""
+        """Return how many pods this kubextend process has released from the queue."""
         return int(self.counts().total("kubextend_queue_releases_total", result="released"))
 
 
 def forget_lease(api: Api) -> None:
-    """Let the next kubextend begin at once, however the last one ended."""
+    """Delete the queue's lease, so that the next kubextend leads without waiting."""
     with suppress(httpx.HTTPError):
         api.call("DELETE", LEASE)
 

@@ -1,4 +1,4 @@
-"""Pods that wait in the queue, and the order in which they were bound."""
+"""Creates pods that wait in the queue, and reads the order in which the pods were bound."""
 
 import random
 import time
@@ -27,7 +27,7 @@ EXPECTED_SECONDS = "example.com/expected-seconds"
 def queued_pod(
     name: str, pool: str, *, qos: str = "Burstable", priority_class: str = "", **spec: object
 ) -> Object:
-    """Make a pod of this class for the scheduler that has a queue."""
+    """Make a pod with this QoS class and priority class, for the scheduler that has a queue."""
     container = {"name": "c", "image": "registry.invalid/none", "resources": RESOURCES[qos]}
     own: Object = {
         "schedulerName": SCHEDULER,
@@ -41,7 +41,7 @@ def queued_pod(
 
 
 def mixed_pods(count: int, pool: str, seed: int) -> list[Object]:
-    """Make pods of every priority and QoS class and different work, shuffled."""
+    """Make pods of all priority and QoS classes, with different expected seconds, shuffled."""
     shuffled = random.Random(seed)
     pods = [
         queued_pod(
@@ -61,7 +61,7 @@ def mixed_pods(count: int, pool: str, seed: int) -> list[Object]:
 
 
 def by_priority(pod: Object) -> tuple[int, str]:
-    """PrioritySort's key: the higher priority, then the older pod.
+    """Return PrioritySort's sort key of a pod: the higher priority first, then the older pod.
 
     Source: kubernetes v1.36 pkg/scheduler/framework/plugins/queuesort/priority_sort.go Less
     """
@@ -69,7 +69,7 @@ def by_priority(pod: Object) -> tuple[int, str]:
 
 
 def by_qos(pod: Object) -> tuple[int, int, str]:
-    """QOSSort's key; kube-apiserver itself computes the class.
+    """Return QOSSort's sort key of a pod, with the QoS class that kube-apiserver computes.
 
     Source: scheduler-plugins pkg/qos/queue_sort.go Less
     """
@@ -78,14 +78,14 @@ def by_qos(pod: Object) -> tuple[int, int, str]:
 
 
 def by_work(pod: Object) -> tuple[int, float, str]:
-    """ShortestFirst's key, as the README of the example says: no word of the work comes last."""
+    """Return ShortestFirst's sort key of a pod; a pod without expected seconds comes last."""
     priority, created = by_priority(pod)
     annotations = pod["metadata"].get("annotations", {})
     return priority, float(annotations.get(EXPECTED_SECONDS, "inf")), created
 
 
 class QueuedPods:
-    """The pods of one namespace in which every pod is queued, or none."""
+    """The pods of one namespace, in which either every pod gets the queue's gate, or none does."""
 
     def __init__(self, api: Api, namespace: str, pool: NodePool, *, queued: bool = True) -> None:
         self._api = api
@@ -95,17 +95,17 @@ class QueuedPods:
         self.pool = pool.name
 
     def create(self, pods: Iterable[Object]) -> dict[str, Object]:
-        """Create pods and return them as they were made, by name."""
+        """Create pods and return the created pods by name."""
         made = self._api.create_pods(self.namespace, pods)
         assert all(gates(pod)[-1:] == self._gates for pod in made)
         return {pod["metadata"]["name"]: pod for pod in made}
 
     def create_mixed(self, count: int, seed: int, batches: int = 1) -> dict[str, Object]:
-        """Create pods of all kinds, whose ages differ by a second from batch to batch."""
+        """Create the pods of ``mixed_pods`` in batches, with a second between two batches."""
         pods = mixed_pods(count, self.pool, seed)
         made = self.create(pods[::batches])
         for batch in range(1, batches):
-            # An age is in whole seconds.
+            # The creation time of a pod is in whole seconds.
             time.sleep(1.0)
             made |= self.create(pods[batch::batches])
         return made
@@ -114,11 +114,11 @@ class QueuedPods:
         return {pod["metadata"]["name"]: pod for pod in self._api.pods(self.namespace)}
 
     def placed(self) -> dict[str, str]:
-        """Node of every pod that has one."""
+        """Return the node of every pod that has one, by the pod's name."""
         return placed_on(list(self.all().values()))
 
     def gated(self) -> set[str]:
-        """Names of the pods that still have our gate."""
+        """Return the names of the pods that still have the queue's gate."""
         return {name for name, pod in self.all().items() if GATE in gates(pod)}
 
     def until_placed(self, count: int, timeout_s: float = 60.0) -> None:
@@ -127,15 +127,18 @@ class QueuedPods:
         until(lambda: len(self.placed()) >= count, what, timeout_s, every_s=0.2)
 
     def bound_order(self) -> list[str]:
-        """Names in the order of binding, which is the last that happens to a pod here."""
+        """Return the names of bound pods in the order of binding, by their resourceVersion.
+
+        Nothing changes a pod after its binding, since there is no kubelet.
+        """
         bound = [pod for pod in self.all().values() if pod["spec"].get("nodeName")]
         bound.sort(key=lambda pod: int(pod["metadata"]["resourceVersion"]))
         return [pod["metadata"]["name"] for pod in bound]
 
     def run_one_at_a_time(self, count: int, timeout_s: float = 60.0) -> list[str]:
-        """Be the kubelet of a node with room for one pod: each that comes ends at once.
+        """End each pod as soon as it is bound, as on a node that takes one pod at a time.
 
-        Returns: the names in the order of binding.
+        Returns: the names of the pods in the order of binding.
         """
         order: list[str] = []
 
@@ -155,12 +158,12 @@ class QueuedPods:
         self._api.delete_pod(self.namespace, name)
 
     def finish(self, name: str) -> None:
-        """Let the pod's containers have ended well."""
+        """Set the phase of a pod to Succeeded."""
         status = {"status": {"phase": "Succeeded"}}
         self._api.call("PATCH", f"{self._path}/{name}/status", status, STRATEGIC)
 
     def remove_gate(self, name: str, gate: str) -> None:
-        """Take one gate off, as somebody other than kubextend."""
+        """Remove one scheduling gate of a pod, as a user other than kubextend."""
         remove_gate(self._api, self.namespace, name, gate)
 
     def close(self) -> None:
@@ -173,12 +176,12 @@ class QueuedPods:
 
 
 def remove_gate(api: Api, namespace: str, name: str, gate: str) -> None:
-    """Take one gate off a pod, whatever others it has."""
+    """Remove one scheduling gate of a pod, and leave its other gates."""
     patch = {"spec": {"schedulingGates": [{"$patch": "delete", "name": gate}]}}
     api.call("PATCH", f"/api/v1/namespaces/{namespace}/pods/{name}", patch, STRATEGIC)
 
 
 def in_order(order: Sequence[str], pods: dict[str, Object], key: Key) -> bool:
-    """Whether no pod comes before one that goes first; equal ones may come either way."""
+    """Return whether the pods are in the order of their keys; equal keys may be in any order."""
     keys = [key(pods[name]) for name in order]
     return keys == sorted(keys)

@@ -1,4 +1,4 @@
-"""What the Recorder plugin has written down."""
+"""Reads the calls that the Recorder plugin has written to its file."""
 
 import json
 from collections import Counter
@@ -9,10 +9,10 @@ from .stack import Stack
 
 
 class Recording:
-    """Reads the file of one Recorder.
+    """Reads the file of one Recorder plugin.
 
     Args:
-        file: as its pluginConfig names it.
+        file: the path in the plugin's pluginConfig.
     """
 
     def __init__(self, file: Path) -> None:
@@ -20,15 +20,15 @@ class Recording:
 
     @property
     def args(self) -> Object:
-        """The Recorder's arguments."""
+        """The Args of the Recorder plugin that writes the file."""
         return {"file": str(self.file)}
 
     def count(self, point: str) -> Counter[str]:
-        """How often an extension point saw each pod, by the pod's name."""
+        """Return how often an extension point was called for each pod, by the pod's name."""
         return Counter(line["pod"] for line in self._lines() if line["point"] == point)
 
     def taken_by(self, stack: Stack, node_names: list[str], scheduler_name: str) -> set[str]:
-        """Names of the pods that a filter sees on these nodes now, assumed ones among them."""
+        """Return the names of the pods, bound or assumed, that filter sees on these nodes now."""
         probe = f"probe-{self.file.stat().st_size if self.file.exists() else 0}"
         metadata = {"name": probe, "namespace": "default", "uid": probe}
         pod = {"metadata": metadata, "spec": {"schedulerName": scheduler_name}}

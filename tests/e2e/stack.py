@@ -1,7 +1,7 @@
-"""kubextend and a kube-scheduler behind which it stands, for one scheduler name.
+"""Runs a kubextend and a kube-scheduler that calls it, for one scheduler name.
 
 kube-scheduler always runs with the configuration that ``kubextend scheduler-config`` wrote, except
-that it tries again sooner: see BACKOFF.
+that it retries pods sooner: see BACKOFF.
 """
 
 import json
@@ -27,9 +27,9 @@ from .workbench import Program, until
 KUBEXTEND = Path(sys.executable).with_name("kubextend")
 PLUGIN_FOLDER = Path(__file__).with_name("plugins")
 START_TIMEOUT_S = 300.0
-# A busy machine makes no call fail.
+# kube-scheduler's timeout of a call, so long that no call fails on a busy machine.
 PATIENT = "20s"
-# A pod that failed is tried again about once a second, not after up to ten.
+# kube-scheduler retries a pod about once a second, and not after up to ten seconds.
 BACKOFF = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
 NO_RDMA = "Node does not support RDMA"
 HIGH_COMM = {"high-comm": "yes"}
@@ -43,7 +43,13 @@ LABEL_MATCH = {
 
 @dataclass(frozen=True)
 class Mode:
-    """How kube-scheduler calls kubextend."""
+    """How kube-scheduler calls kubextend.
+
+    Attributes:
+        names: whether requests bring names of nodes (nodeCacheCapable), or else whole nodes.
+        tls: whether kubextend serves TLS.
+        binds: whether kubextend binds pods.
+    """
 
     names: bool = True
     tls: bool = False
@@ -57,13 +63,13 @@ class Mode:
 
 @dataclass
 class Samples:
-    """One reading of a /metrics page."""
+    """The samples of a /metrics page at one time."""
 
     text: str
     _families: list[Object] = field(default_factory=list)
 
     def total(self, name: str, **labels: str) -> float:
-        """Sum of the samples with this name and these labels."""
+        """Return the sum of the samples with this name and these labels."""
         return sum(
             sample.value
             for family in text_string_to_metric_families(self.text)
@@ -76,10 +82,10 @@ def run_kubextend(*arguments: str | Path, python_path: Sequence[Path] = ()) -> s
     """Run one kubextend command to its end and return what it printed.
 
     Args:
-        arguments: of the command.
+        arguments: the arguments of the command.
         python_path: folders with plugins.
 
-    Raises: AssertionError: it failed; the message is what it said.
+    Raises: AssertionError: the command failed; the message has the command's output.
     """
     done = subprocess.run(
         [KUBEXTEND, *arguments],
@@ -94,12 +100,12 @@ def run_kubextend(*arguments: str | Path, python_path: Sequence[Path] = ()) -> s
 
 
 class Scheduler:
-    """One kube-scheduler with the configuration of a file, up and ready."""
+    """A kube-scheduler that runs with the configuration of a file, and that is ready."""
 
     def __init__(self, control_plane: ControlPlane, name: str, config: Path) -> None:
         self._bench = control_plane.bench
         self._url = f"https://127.0.0.1:{self._bench.free_port()}"
-        # Its certificate is one that it made for itself.
+        # kube-scheduler has a self-signed certificate.
         self._trust = ssl.create_default_context()
         self._trust.check_hostname = False
         self._trust.verify_mode = ssl.CERT_NONE
@@ -128,10 +134,10 @@ class Scheduler:
 
 
 class Stack:
-    """Both programs of one test, and what they count.
+    """A kubextend and a kube-scheduler that calls it, with access to the metrics of both.
 
     Attributes:
-        backoff: fields of kube-scheduler's configuration that say when pods are tried again.
+        backoff: the fields of kube-scheduler's configuration for the backoff of pods.
     """
 
     backoff: ClassVar[Mapping[str, object]] = BACKOFF
@@ -176,14 +182,14 @@ class Stack:
         until(self.is_ready, "kubextend is ready", START_TIMEOUT_S, program=self._kubextend)
 
     def close(self) -> None:
-        """End both programs."""
+        """End kube-scheduler and kubextend."""
         if self._scheduler is not None:
             self._scheduler.close()
         self._bench.end(self._kubextend, signal.SIGKILL)
         self.client.close()
 
     def kill_kubextend(self) -> None:
-        """Take kubextend away without a warning."""
+        """Kill kubextend without a warning."""
         self._bench.end(self._kubextend, signal.SIGKILL)
 
     def stop_kubextend(self) -> int:
@@ -196,7 +202,7 @@ class Stack:
 
     @property
     def pid(self) -> int:
-        """Of kubextend."""
+        """The process id of kubextend."""
         return self._kubextend.pid
 
     def is_ready(self) -> bool:
@@ -212,11 +218,14 @@ class Stack:
         return dict(answer.json())
 
     def kept(self, node_names: list[str], labels: Mapping[str, str] | None = None) -> list[str]:
-        """Names that filter keeps for a pod with these labels."""
+        """Call filter for a pod with these labels, and return the names of the kept nodes."""
         return list(self.post("filter", self._about(node_names, labels))["NodeNames"] or [])
 
     def best(self, node_names: list[str], labels: Mapping[str, str] | None = None) -> list[str]:
-        """Names that prioritize gives the highest score, none where all have the same."""
+        """Call prioritize; return the names of the nodes with the highest score.
+
+        The result is empty where all nodes have the same score.
+        """
         answer = self.client.post("/prioritize", json=self._about(node_names, labels))
         scores = {each["Host"]: each["Score"] for each in answer.raise_for_status().json()}
         top = max(scores.values())
@@ -226,16 +235,16 @@ class Stack:
         return Samples(self.client.get("/metrics").raise_for_status().text)
 
     def calls(self, verb: str) -> int:
-        """How often kube-scheduler called a verb since kubextend was started."""
+        """Return how often kube-scheduler called a verb since kubextend was started."""
         return int(self.counts().total("kubextend_verb_duration_seconds_count", verb=verb))
 
     def attempts(self, result: str, scheduler_name: str | None = None) -> int:
-        """How often kube-scheduler tried pods of a profile with this result.
+        """Return how often kube-scheduler tried pods of a profile with this result.
 
         Args:
-            result: ``scheduled``; ``unschedulable``: the pod is parked until something happens;
-                ``error``: the pod is tried again after its backoff.
-            scheduler_name: of the profile, by default the first.
+            result: ``scheduled``; ``unschedulable``: kube-scheduler retries the pod after an event;
+                ``error``: kube-scheduler retries the pod after its backoff.
+            scheduler_name: the profile's scheduler name; None: that of the first profile.
         """
         name = "scheduler_schedule_attempts_total"
         profile = scheduler_name or self.scheduler_name
@@ -319,7 +328,7 @@ class Stack:
 
 
 def profile(scheduler_name: str, *plugins: str, **args: Object) -> Object:
-    """A profile with these plugins wherever they extend it, and with those that get arguments."""
+    """Return a profile that enables plugins at multiPoint; ``args`` gives Args by plugin name."""
     enabled = dict.fromkeys([*plugins, *args])
     return {
         "schedulerName": scheduler_name,

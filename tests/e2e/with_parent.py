@@ -1,7 +1,7 @@
-"""Becomes the given command, and dies with the process that started it.
+"""Executes a command that the kernel kills when the parent process ends.
 
-A fixture's clean-up does not run when the interpreter is killed; the kernel's parent-death signal
-does. Linux only; elsewhere the command just runs.
+A fixture's clean-up does not run when the interpreter is killed, but the kernel's parent-death
+signal is sent. Linux only: on other systems the command just runs.
 """
 
 import ctypes

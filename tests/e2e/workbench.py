@@ -1,4 +1,4 @@
-"""Runs the processes of a test: free ports, logs in files, each ended by its own pid."""
+"""Runs the processes of a test: finds free ports, logs to files, and ends each by its own pid."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 LOG_TAIL_BYTES = 6000
-# Below those that a kernel gives to whoever connects: none is taken between here and its use.
+# Below the ports that the kernel gives to clients, so that no client takes a port before its use.
 PORTS = range(15_000, 32_000)
 STOP_TIMEOUT_S = 10.0
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Program:
-    """One running program and the file that holds all it says."""
+    """A running program and the log file of its output."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Program:
         return self._process.poll() is None
 
     def end(self, with_signal: signal.Signals = signal.SIGTERM) -> int:
-        """End it and return its exit status; what ignores the signal is killed."""
+        """End the program, or kill it if it still runs after 10 s; return its exit status."""
         if self.is_running():
             self._process.send_signal(with_signal)
         try:
@@ -60,12 +60,12 @@ class Program:
             return self._process.wait()
 
     def tail(self) -> str:
-        """Return the end of the log."""
+        """Return the last 6,000 bytes of the program's log."""
         return self.log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
 
 
 class Workbench:
-    """Starts programs in a folder of their own and ends them all at the end."""
+    """Starts programs with their logs in one folder, and kills all of them at the end."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -75,7 +75,7 @@ class Workbench:
     def start(
         self, name: str, *command: str | Path, environment: Mapping[str, str] | None = None
     ) -> Program:
-        """Start a program; its log continues the one of an earlier run of that name."""
+        """Start a program; its log continues that of an earlier program of the same name."""
         program = Program(name, command, self.folder / f"{name}.log", environment)
         self.programs.append(program)
         return program
@@ -88,7 +88,7 @@ class Workbench:
 
     def free_port(self) -> int:
         """Return a loopback port that nothing listens on, a different one each time."""
-        # Not the common generator, which two test runs may have seeded alike.
+        # Not the shared generator of ``random``, to which two test runs may give the same seed.
         chance = random.SystemRandom()
         while True:
             port = chance.choice(PORTS)
@@ -115,9 +115,9 @@ def until(
     every_s: float = 0.05,
     program: Program | None = None,
 ) -> T:
-    """Return the first true answer of the probe, which is asked once more when the time is over.
+    """Call ``probe`` until it returns a true value, and return the value; once more after the time.
 
-    Raises: TimeoutError: none came in time, or the program the probe asks has ended.
+    Raises: TimeoutError: no true value came in time, or ``program`` has ended.
     """
     deadline = time.monotonic() + timeout_s
     late = False
@@ -135,7 +135,7 @@ def until(
 
 @contextlib.contextmanager
 def within(limit_s: float, what: str) -> Iterator[None]:
-    """Fail when the block takes longer than its limit."""
+    """Fail if the block takes more seconds than ``limit_s``."""
     start = time.monotonic()
     yield
     took_s = time.monotonic() - start
@@ -143,6 +143,6 @@ def within(limit_s: float, what: str) -> Iterator[None]:
 
 
 def say(line: str) -> None:
-    """Print a line of a program's report at once."""
+    """Print a line of a program's report without buffering."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()

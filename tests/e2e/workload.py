@@ -1,4 +1,4 @@
-"""The pods of one test, in a namespace of their own."""
+"""Creates the pods of one test in a namespace of their own, and waits for their placement."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -29,15 +29,15 @@ class Workload:
         priority_class: str = "",
         node_labels: Mapping[str, str] | None = None,
     ) -> list[str]:
-        """Create pods at once and return their names.
+        """Create pods at the same time and return their names.
 
         Args:
-            prefix: of their names.
-            count: how many.
-            labels: of each.
-            cpu: that each requests.
-            priority_class: of each.
-            node_labels: that kube-scheduler itself demands of a node.
+            prefix: the prefix of the pods' names.
+            count: how many pods.
+            labels: the labels of each pod.
+            cpu: the CPU that each pod requests.
+            priority_class: the priority class of each pod; empty: none.
+            node_labels: further labels of the nodeSelector of each pod.
         """
         names = [f"{prefix}-{i:02}" for i in range(count)]
         pool = self._pool.name
@@ -55,8 +55,8 @@ class Workload:
 
         Args:
             node: the node, with the label and the value "true".
-            labels: of pods that kubextend lets onto no node without it.
-            key: of the label.
+            labels: labels of pods for which kubextend rejects nodes without the label ``key``.
+            key: the key of the label.
         """
         (scout,) = self.create("scout", 1, labels, node_labels={key: "true"})
         assert self.until_placed([scout]) == {scout: node}
@@ -64,7 +64,7 @@ class Workload:
     def fill(
         self, nodes: int, priority_class: str, labels: Mapping[str, str] | None = None
     ) -> list[str]:
-        """Let kube-scheduler fill as many four-core nodes with pods of one core each."""
+        """Fill ``nodes`` four-core nodes with pods of one core each; return the pods' names."""
         names = self.create(
             priority_class, 4 * nodes, labels, cpu="1", priority_class=priority_class
         )
@@ -72,24 +72,24 @@ class Workload:
         return names
 
     def delete(self, name: str) -> None:
-        """Take one pod away."""
+        """Delete one pod."""
         self._api.delete_pod(self.namespace, name)
 
     def pods(self) -> dict[str, Object]:
-        """Every pod by its name."""
+        """Return every pod by its name."""
         return {p["metadata"]["name"]: p for p in self._api.pods(self.namespace)}
 
     def uids(self) -> dict[str, str]:
-        """The name of every pod that is not being deleted, by its UID."""
+        """Return the name of every pod that is not being deleted, by its UID."""
         alive = (p["metadata"] for p in self.pods().values())
         return {m["uid"]: m["name"] for m in alive if "deletionTimestamp" not in m}
 
     def placed(self) -> dict[str, str]:
-        """Node of every pod that has one."""
+        """Return the node of every pod that has one, by the pod's name."""
         return placed_on(list(self.pods().values()))
 
     def until_placed(self, names: list[str], timeout_s: float = 60.0) -> dict[str, str]:
-        """Wait until all of these pods have a node, and return it by the pod's name."""
+        """Wait until all of these pods have a node, and return the nodes by the pods' names."""
 
         def nodes() -> dict[str, str]:
             placed = self.placed()
@@ -106,16 +106,16 @@ class Workload:
         return nodes()
 
     def until_pending(self, name: str, timeout_s: float = 60.0) -> str:
-        """Wait until kube-scheduler says why it cannot place a pod, and return that."""
+        """Wait until kube-scheduler gives a reason why a pod has no node, and return the reason."""
         return until(lambda: self.why_pending(name), f"{name} has a reason", timeout_s)
 
     def why_pending(self, name: str) -> str:
-        """The message of the pod's PodScheduled condition while it is False."""
+        """Return the message of the pod's PodScheduled condition; empty: it is not False."""
         found = condition(self.pods().get(name, {}), "PodScheduled")
         return str(found.get("message", "")) if found.get("status") == "False" else ""
 
     def notes(self, name: str) -> str:
-        """The text of every Event on a pod."""
+        """Return the notes of all Events about a pod, one a line."""
         path = f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events"
         events = self._api.items(path)
         return "\n".join(e.get("note", "") for e in events if e["regarding"]["name"] == name)
@@ -125,7 +125,7 @@ class Workload:
 
 
 class NewWorkload(Protocol):
-    """Makes a workload for the first profile of a stack, or for the scheduler that is named."""
+    """Makes a ``Workload`` for the first profile of a stack, or for the scheduler that is named."""
 
     def __call__(
         self, stack: Stack, pool: NodePool, scheduler_name: str | None = None
@@ -133,6 +133,6 @@ class NewWorkload(Protocol):
 
 
 def create_priority_classes(api: Api) -> None:
-    """Let pods ask for the priorities of these tests."""
+    """Create the priority classes that pods of these tests use."""
     path = "/apis/scheduling.k8s.io/v1/priorityclasses"
     api.create_all(path, ({"metadata": {"name": n}, "value": v} for n, v in PRIORITIES.items()))

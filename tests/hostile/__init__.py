@@ -1,1 +1,1 @@
-"""Odd conversations over raw sockets, and a server of its own that has to stand them."""
+"""Tests of hostile clients: odd requests over raw sockets, and attacks that fill memory."""

@@ -1,6 +1,7 @@
-"""Every conversation, and then what the server has kept of them.
+"""Holds every hostile conversation with a server, then measures the memory that attacks take.
 
-Prints a line for each that went wrong, then figures. Exit code: 0 where none did.
+Prints figures, and a line for each conversation that went wrong or attack that took too much
+memory. Exit code: 0 where there is no such line.
 """
 
 import argparse
@@ -18,12 +19,12 @@ from .talk import Line, Server, WrongError, hold
 
 _TALKERS = 8
 _MB = 1024 * 1024
-# What the allocator may keep of what was let go of.
+# How many bytes of freed memory the allocator may keep.
 MOST_KEPT_BYTES = 60 * _MB
 
 
 def wrong_in(server: Server, said: list[Conversation]) -> list[str]:
-    """What went wrong in these conversations, some of them at a time; a line each."""
+    """Hold conversations, eight at a time; return a line for each that went wrong."""
 
     def talk(mine: list[Conversation]) -> list[str]:
         wrong = []
@@ -41,7 +42,7 @@ def wrong_in(server: Server, said: list[Conversation]) -> list[str]:
 
 
 def kept_after_attacks(server: Server) -> list[tuple[str, int, int]]:
-    """Each attack, and how many bytes more than before are held at its end and after it."""
+    """Make each attack; return its name, and the bytes that the server gains during and after."""
     figures = []
     for name, attack in ATTACKS.items():
         before = server.resident_bytes()

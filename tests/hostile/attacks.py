@@ -1,4 +1,4 @@
-"""What means to fill memory; each goes on until the server has had enough of it."""
+"""Attacks by clients that try to fill the server's memory with requests."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ _CHUNKED: Final = _HEAD % b"Transfer-Encoding: chunked"
 
 
 def _sent(before: bytes, piece: bytes, most_bytes: int = 10 * _MB) -> Callable[..., object]:
-    """A connection that sends a piece over and over, and stays."""
+    """Return an attack: one connection that sends a piece over and over, and stays open."""
 
     @contextlib.contextmanager
     def attack(server: Server) -> Iterator[None]:
@@ -29,7 +29,7 @@ def _sent(before: bytes, piece: bytes, most_bytes: int = 10 * _MB) -> Callable[.
 
 
 def _many(count: int, *pieces: bytes) -> Callable[..., object]:
-    """Open `count` connections that each send the same bytes and stay."""
+    """Return an attack: ``count`` connections that each send the same bytes and stay open."""
 
     @contextlib.contextmanager
     def attack(server: Server) -> Iterator[None]:

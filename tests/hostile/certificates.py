@@ -1,4 +1,4 @@
-"""A certificate for 127.0.0.1 that vouches for itself."""
+"""Writes a self-signed certificate for 127.0.0.1."""
 
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -11,7 +11,7 @@ from cryptography.x509.oid import NameOID
 
 
 def write_certificate(folder: Path) -> None:
-    """The folder holds ``tls.crt`` and ``tls.key``, good for a day."""
+    """Write ``tls.crt`` and ``tls.key`` into the folder; the certificate is valid for a day."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hostile")])
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""What is said, and what has to be answered; tables, and the conversations that they make.
+"""Hostile conversations: tables of odd requests with the answers that are expected.
 
 Expectations are those of RFC 9112 and of the limits that the server has: a request that cannot be
 read is refused with 400 or 431 when what came before it is answered, and ends the connection.
@@ -18,13 +18,13 @@ GOOD: Final = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One request, or what looks like one.
+    """One request, or bytes that look like one, and the expected answer.
 
     Attributes:
-        name: Of the row in its table.
-        sent: Its bytes.
-        status: Of the answer; None where the connection ends without one.
-        ends: Whether the connection ends after that.
+        name: The name of the row in its table.
+        sent: The bytes of the request.
+        status: The status of the answer; None: the connection ends without an answer.
+        ends: Whether the connection ends after the answer.
     """
 
     name: str
@@ -35,19 +35,21 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What a client does on a connection, and what it hears.
+    """The bytes that a client sends on a connection, and the answers that are expected.
 
     Attributes:
-        name: Says which rows it is made of.
-        sent: Bytes, each piece by a call of its own.
-        statuses: Of the answers, in turn.
-        ends: Whether the server hangs up after them; else it serves the next request.
-        held: The first answer is held until everything is sent.
-        hasty: The listener that waits half a second for a client is talked to.
-        half_closed: The client sends no more, and says so.
-        may_be_cut: The server hangs up on bytes that it has not read, so TCP may take answers that
-            the client has not read along.
-        tls: Talked over TLS.
+        name: Names the rows of the tables that make the conversation.
+        sent: The bytes, each piece sent by a call of its own.
+        statuses: The statuses of the answers, in order.
+        ends: Whether the server closes the connection after the answers; else it serves the next
+            request.
+        held: The key of ``/hold/KEY``: the first answer is held until everything is sent. Empty: no
+            answer is held.
+        hasty: Whether the listener is used that waits half a second for a client.
+        half_closed: Whether the client closes its sending side after the bytes.
+        may_be_cut: Whether the server closes the connection with unread bytes, so that TCP may drop
+            answers that the client has not read.
+        tls: Whether the connection uses TLS.
     """
 
     name: str
@@ -79,7 +81,7 @@ _LENGTH: Final = b"Content-Length: %d" % len(BODY)
 _CHUNK: Final = _chunks(len(BODY))
 _BY_BYTE: Final = _chunks(1)
 
-# Name, bytes. All of these are requests that any server has to answer, and stay connected.
+# Name, bytes: valid requests, which any server has to answer without closing the connection.
 _FINE: Final = {
     "get": GOOD,
     "plain": _head(_LENGTH) + BODY,
@@ -96,7 +98,7 @@ _FINE: Final = {
     "a wish to upgrade that no connection field names": _head(_LENGTH, b"Upgrade: h2c") + BODY,
 }
 
-# Name, bytes, status. Each is answered, and the connection stays.
+# Name, bytes, status: valid requests that are refused while the connection stays open.
 _REFUSED: Final = {
     "nothing there": (b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n", 404),
     "nothing there, with trailers": (
@@ -115,7 +117,7 @@ _REFUSED: Final = {
     "another encoding": (_head(_LENGTH, b"Content-Encoding: gzip") + BODY, 415),
 }
 
-# Name, bytes, status. Each is refused, and nothing is read after it.
+# Name, bytes, status: requests that are refused, and after which nothing is read.
 _BAD: Final = {
     "garbage": (b"garbage\r\n\r\n", 400),
     "binary": (bytes(range(128, 256)), 400),
@@ -171,8 +173,8 @@ _BAD: Final = {
     "extensions without end": (_chunked((b"1;" + b"x" * 5000 + b"\r\nx\r\n") * 80), 431),
 }
 
-# Fields, body, status. The parser reads no body that comes with an upgrade, and nobody knows in
-# which protocol what follows it is.
+# Name, fields, body, status: requests to upgrade. The parser reads no body of such a request, and
+# the protocol of the bytes behind the request is unknown.
 _UPGRADES: Final = {
     "h2c": ((b"Connection: Upgrade", b"Upgrade: h2c"), b"", 200),
     "websocket": ((b"Connection: Upgrade", b"Upgrade: websocket"), b"", 200),
@@ -192,7 +194,7 @@ _LAST: Final = {
     "the client's last": b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
 }
 
-# What a client that is slow has sent when it sends no more, and whether it is answered 408.
+# Name, bytes, status: what a slow client has sent before it stops, and the answer's status.
 _SLOW: Final = {
     "an empty line": (b"\r\n", 408),
     "a letter": (b"G", 408),
@@ -205,7 +207,7 @@ _SLOW: Final = {
 
 
 def said() -> Iterator[Said]:
-    """Each row of every table by itself."""
+    """Yield each row of every table of requests."""
     for name, sent in _FINE.items():
         yield Said(name, sent, 200, ends=False)
     for name, (sent, status) in _REFUSED.items():
@@ -220,17 +222,17 @@ def said() -> Iterator[Said]:
 
 
 def conversations(*, short: bool = False) -> Iterator[Conversation]:
-    """All of them; each row alone, behind others, in pieces, half-closed, slow, over TLS.
+    """Yield all conversations: each row alone, behind others, in pieces, half-closed, over TLS.
 
     Args:
-        short: Without pieces, and over TLS only alone.
+        short: Whether to leave out requests in pieces, and over TLS all but each row alone.
     """
     for number, row in enumerate(said()):
         told = () if row.status is None else (row.status,)
         for tls in (False, True):
             over = " over TLS" if tls else ""
-            # Behind one that ends the connection something may follow, and is never answered; it
-            # would end what has no end.
+            # A request behind one that ends the connection is never answered. Nothing may follow
+            # a head or body without end, which it would end.
             smuggled = GOOD if row.ends and row.status != _TOO_LARGE else b""
             yield Conversation(f"{row.name}{over}", (row.sent + smuggled,), told, row.ends, tls=tls)
             if tls and short:

@@ -1,7 +1,7 @@
-"""What attacks take of the memory of ``kubextend serve``, and what they leave behind.
+"""Measures how much memory attacks make ``kubextend serve`` take, and keep afterwards.
 
-Each attack has the limit that was configured against it. At the worst moment the process may hold
-that limit and what an idle kubextend takes; afterwards it holds what it held before, nearly.
+A limit of the configuration bounds each attack. At the worst moment the process may hold that limit
+and the memory of an idle kubextend. After the attack the process may hold little more than before.
 """
 
 import contextlib
@@ -29,10 +29,10 @@ from tests.integration.cluster.scripted_api import ScriptedApi
 from .talk import ROOT, WrongError
 
 MB: Final = 1_000_000
-# What an idle kubextend takes and what the allocator makes of it.
+# The memory of an idle kubextend, with what the allocator adds.
 MOST_BESIDE_LIMITS: Final = 60 * MB
 MOST_LEFT: Final = 20 * MB
-# One request of this size is in flight, and no other beside it.
+# The limit of one body and of all requests together: one request of this size excludes others.
 BODY_LIMIT: Final = 26 * MB
 _SHIPPED: Final = ROOT / "deploy" / "second-scheduler" / "kubextend.yaml"
 _SCHEDULER: Final = "kubextend-scheduler"
@@ -64,18 +64,18 @@ class Waits:
 
 
 class Served:
-    """One ``kubextend serve``.
+    """A ``kubextend serve`` process under attack.
 
     Args:
-        bench: runs it and has its files.
-        config: without its addresses and its cluster.
-        api: the Kubernetes API that it follows; None: it follows none.
-        look_s: how often it looks whether to give memory back; None: as often as it does anyway.
+        bench: runs the process in a folder.
+        config: the configuration, without addresses and cluster.
+        api: the Kubernetes API that kubextend watches; None: no API.
+        look_s: the seconds between two checks whether to give memory back; None: the default.
 
     Attributes:
-        port: of the verbs.
-        health_port: of health and metrics.
-        folder: of its files.
+        port: the port of the verbs.
+        health_port: the port of health and metrics.
+        folder: the folder of the process's files.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Served:
         *,
         look_s: float | None = None,
     ) -> None:
-        # Any other connection is made anew, and leaves nothing open in the server.
+        # No connection is kept alive, so that nothing stays open in the server.
         once = httpx.Limits(max_keepalive_connections=0)
         self._client = httpx.Client(timeout=60.0, trust_env=False, limits=once)
         self._code = _SERVE.format(look_s=look_s)
@@ -108,7 +108,7 @@ class Served:
         self.program = self._started()
 
     def restart(self) -> None:
-        """Another process, which is ready, in place of this one."""
+        """End the process, and start another that is ready when this returns."""
         self._bench.end(self.program)
         self.program = self._started()
 
@@ -123,13 +123,13 @@ class Served:
         return program
 
     def is_ready(self) -> bool:
-        """Whether it says so."""
+        """Return whether ``/readyz`` answers that the process is ready."""
         with contextlib.suppress(httpx.TransportError):
             return self._health("/readyz").is_success
         return False
 
     def count(self, name: str, **labels: str) -> float:
-        """Sum of the samples with this name and these labels."""
+        """Return the sum of the metric samples with this name and these labels."""
         return sum(
             sample.value
             for family in text_string_to_metric_families(self._health("/metrics").text)
@@ -138,29 +138,29 @@ class Served:
         )
 
     def resident_bytes(self) -> int:
-        """What it has in memory now."""
+        """Return the resident memory of the process in bytes."""
         return self._memory("VmRSS")
 
     def worst_bytes(self) -> int:
-        """The most that it had since ``forget_worst``, or its start."""
+        """Return the highest resident memory in bytes since ``forget_worst``, or the start."""
         return self._memory("VmHWM")
 
     def forget_worst(self) -> None:
-        """The kernel counts the most from now on."""
+        """Let the kernel measure the highest resident memory anew from now on."""
         # Source: proc(5), /proc/pid/clear_refs
         Path(f"/proc/{self.program.pid}/clear_refs").write_text("5")
 
     def connect(self, port: int) -> socket.socket:
-        """A connection."""
+        """Open a TCP connection to a port of the process."""
         return socket.create_connection(("127.0.0.1", port), timeout=60.0)
 
     def filter(self, body: bytes) -> httpx.Response:
-        """The answer to this body."""
+        """Send a body to filter, and return the answer."""
         url = f"http://127.0.0.1:{self.port}/filter"
         return self._client.post(url, content=body, headers={"content-type": "application/json"})
 
     def refused(self, status: int) -> float:
-        """How many requests were refused with this status since the server's start."""
+        """Return how many requests were refused with this status since the server's start."""
         return self.count("kubextend_requests_refused_total", status=str(status))
 
     def _health(self, path: str) -> httpx.Response:
@@ -174,12 +174,13 @@ class Served:
 
 @dataclass(frozen=True)
 class Attack:
-    """What somebody does to fill memory.
+    """An attack that tries to fill the memory of the server.
 
     Attributes:
-        name: of its row.
-        limit: what the configuration lets it take.
-        under_way: while it lasts everything is held that it can make the server hold.
+        name: the name of the attack's row in the report.
+        limit: the bytes that the configuration lets the attack take.
+        under_way: makes the attack; inside its context the server holds the most that the attack
+            can make it hold.
     """
 
     name: str
@@ -189,7 +190,7 @@ class Attack:
 
 @dataclass(frozen=True)
 class Figures:
-    """Bytes that were resident before an attack, at its worst moment, and after it."""
+    """The resident bytes before an attack, at its worst moment, allowed at most, and after it."""
 
     attack: str
     start: int
@@ -205,11 +206,11 @@ class Figures:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether it took no more than it may, and gave it back."""
+        """Whether the server took no more memory than allowed, and gave the memory back."""
         return self.worst <= self.allowed and self.after <= self.start + MOST_LEFT
 
 
-# Name, and what is said without an end on which listener.
+# Name, whether to use the health port, request line and Content-Type of requests without end.
 _ENDLESS: Final = {
     "trailers to a verb": (False, b"POST /filter HTTP/1.1", b"application/json"),
     "trailers to livez": (False, b"POST /livez HTTP/1.1", b"text/plain"),
@@ -219,9 +220,9 @@ _ENDLESS: Final = {
 
 @contextlib.contextmanager
 def _trailers(health: bool, line: bytes, kind: bytes, server: Served) -> Iterator[None]:
-    """Ten megabytes on the wire, or as much as the server takes before it ends the connection.
+    """Send ten megabytes of trailers, or as many as the server takes before it closes.
 
-    Which status it answers depends on what it has read: livez is answered before its trailers are.
+    The status of the answer depends on what the server has read, and is not checked.
     """
     head = b"%b\r\nHost: x\r\nContent-Type: %b\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
     with server.connect(server.health_port if health else server.port) as client:
@@ -241,7 +242,7 @@ def _request(pod: dict[str, Any]) -> bytes:
 
 @contextlib.contextmanager
 def _leaving(count: int, field: str, server: Served) -> Iterator[None]:
-    """Clients that go away while a plugin looks at their pods, which have a long field."""
+    """Let clients disconnect while a plugin filters for their pods, which have a long field."""
     metadata = {"name": "p", "labels": {"waits": "yes"}, field: {"a": "x" * (24 * MB)}}
     body = _request({"metadata": metadata})
     head = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -269,7 +270,7 @@ def _end_of(pipe: Path) -> int | None:
 
 
 def _dense(what: str, length: int) -> bytes:
-    """A body of this length that is made of as many elements as there can be."""
+    """Return a body of about this length that consists of as many elements as possible."""
     before, element, after = {
         "containers": (b'{"Pod":{"spec":{"containers":[', b"{}", b"]}}}"),
         "tolerations": (b'{"Pod":{"spec":{"tolerations":[', b"{}", b"]}}}"),
@@ -289,7 +290,7 @@ def _expect(answer: httpx.Response, status: int, error: str) -> None:
 
 @contextlib.contextmanager
 def _bodies(what: str, server: Served) -> Iterator[None]:
-    """Four megabytes of elements, over and over, which are refused for what they would take."""
+    """Send 4 MB of tiny elements five times; the server refuses each for its many elements."""
     body = _dense(what, 4 * MB)
     for _ in range(5):
         _expect(server.filter(body), 400, "more elements than a body of this length may have")
@@ -298,7 +299,7 @@ def _bodies(what: str, server: Served) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _unbound(count: int, server: Served) -> Iterator[None]:
-    """Pods of 600 KB that may run on the node, and of which nothing is heard any more."""
+    """Send filter requests for pods of 600 KB, which pass and are never bound."""
     for number in range(count):
         name = f"p-{number}"
         annotations = {"a": f"{number:06}" * 100_000}
@@ -309,9 +310,9 @@ def _unbound(count: int, server: Served) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _announced(count: int, server: Served) -> Iterator[None]:
-    """Clients that announce 24 MB each and send a byte, each behind a body that was answered.
+    """Let clients announce 24 MB each and send one byte, with a complete request in between.
 
-    Memory that such a body leaves behind would be lent to the next of them.
+    The memory that a complete body leaves behind would be lent to the next client.
     """
     body = _request({"metadata": {"name": "p", "unread": {"a": "x" * (24 * MB)}}})
     head = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -319,14 +320,14 @@ def _announced(count: int, server: Served) -> Iterator[None]:
         for _ in range(count):
             client = stack.enter_context(server.connect(server.port))
             client.sendall(head + b"Content-Length: %d\r\n\r\n{" % len(body))
-            # On a slow machine the thread of the verb before may still hold its body.
+            # On a slow machine the thread of the earlier verb may still hold its body.
             until(lambda: server.filter(body).is_success, "a body finds room")
         yield
 
 
 @contextlib.contextmanager
 def _heads(count: int, server: Served) -> Iterator[None]:
-    """Heads of 60 KB without an end, until one is refused for those of the others."""
+    """Send heads of 60 KB without an end, until the server refuses one for lack of memory."""
     refused = server.refused(503)
     with contextlib.ExitStack() as stack:
         for _ in range(count):
@@ -338,13 +339,13 @@ def _heads(count: int, server: Served) -> Iterator[None]:
 
 
 def attacks_on_requests(*, short: bool = False) -> Iterator[Attack]:
-    """What anybody can send who can connect."""
+    """Yield the attacks by requests, which any client can make that can connect."""
     clients, pods = (5, 100) if short else (14, 200)
     for name, said in _ENDLESS.items():
         yield Attack(name, BODY_LIMIT, partial(_trailers, *said))
     leave = f"{clients} clients leave while 24 MB are looked at"
     yield Attack(f"{leave}, unread", BODY_LIMIT, partial(_leaving, clients, "unread"))
-    # What is read of a body is held beside it, and is not counted.
+    # Values that are read from a body are held besides the body, and are not counted.
     annotations = partial(_leaving, clients, "annotations")
     yield Attack(f"{leave}, annotations", 2 * BODY_LIMIT, annotations)
     for what in ("containers", "tolerations", "items", "names"):
@@ -378,7 +379,7 @@ def _put(api: ScriptedApi, number: int, parts: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def _pods(count: int, make: Callable[[int], dict[str, Any]], server: Served) -> Iterator[None]:
-    """Pods that anybody may create; they are deleted in the end."""
+    """Create many large pods, which wait in the queue; delete them when the block ends."""
     api = server.api
     assert api is not None
     events = server.count("kubextend_reflector_events_total", resource="pods")
@@ -403,7 +404,7 @@ def _queued(server: Served) -> float:
 
 
 def kinds_of_pods(*, short: bool) -> dict[str, tuple[int, Callable[[int], dict[str, Any]]]]:
-    """Name, how many, and what makes one of them."""
+    """Return the kinds of large pods by name: how many to create, and what makes one of them."""
     share = 5 if short else 1
     return {
         "pods of 14,000 tolerations": (200 // share, _tolerant),
@@ -412,7 +413,7 @@ def kinds_of_pods(*, short: bool) -> dict[str, tuple[int, Callable[[int], dict[s
 
 
 def shipped_server() -> dict[str, int]:
-    """The limits of deploy/second-scheduler."""
+    """Return the limits on bytes in the configuration of deploy/second-scheduler."""
     server = yaml.safe_load(_SHIPPED.read_text())["server"]
     return {name: server[name] for name in ("maxBodyBytes", "maxInFlightBytes")}
 
@@ -436,7 +437,7 @@ def _look_s(*, short: bool) -> float | None:
 
 
 def on_pods(*, short: bool = False) -> Iterator[Figures]:
-    """Every attack by pods: on a server that hears of each, and on one that lists them all."""
+    """Make every attack by pods: on a server that watches them, and on one that lists them all."""
     limits = shipped_server()
     config = {
         "server": limits,
@@ -486,7 +487,7 @@ def _api() -> Iterator[ScriptedApi]:
 
 
 def measured(server: Served, attack: Attack) -> Figures:
-    """Makes the attack."""
+    """Make an attack on a server, and return the figures."""
     # What the first request of a kind costs for ever is no part of any attack.
     server.filter(_request({"metadata": {"name": "p"}}))
     start = server.resident_bytes()
@@ -497,7 +498,7 @@ def measured(server: Served, attack: Attack) -> Figures:
 
 
 def _figures(server: Served, attack: Attack, start: int, worst: int) -> Figures:
-    """What was measured, and what the server holds a while after it."""
+    """Wait until the server has given memory back, and return the figures of the attack."""
     with contextlib.suppress(TimeoutError):
         until(lambda: server.resident_bytes() <= start + MOST_LEFT, "memory is given back")
     if not server.program.is_running():

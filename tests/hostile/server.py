@@ -1,7 +1,7 @@
-"""The server that is talked to: verbs without plugins, and answers that are held or large.
+"""Runs the server for hostile clients: verbs without plugins, and delayed or large answers.
 
-Prints the ports of two listeners that differ in how long they wait for a client, and runs until its
-standard input ends.
+The program prints the ports of two listeners that differ in how long they wait for a client, and
+runs until its standard input ends.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ HASTY = Deadlines(head_s=0.5, body_s=0.5, answer_s=0.5, slowest_bytes=1 << 30)
 
 
 class Held:
-    """``/hold/KEY`` is answered once somebody asks for ``/release/KEY``."""
+    """Endpoints: ``/hold/KEY`` is answered once a request for ``/release/KEY`` comes."""
 
     def __init__(self) -> None:
         self._go: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
@@ -48,7 +48,7 @@ class Held:
 
 
 class Asgi:
-    """An ASGI application that Starlette does not take for a function of a request."""
+    """Wraps an ASGI application so that Starlette does not take it for a request handler."""
 
     def __init__(self, answer: object) -> None:
         self._answer = answer

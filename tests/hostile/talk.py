@@ -1,4 +1,4 @@
-"""One conversation with the server, and what it did not answer as it should."""
+"""Starts the server for hostile clients, and holds one conversation with it over a raw socket."""
 
 import contextlib
 import json
@@ -18,17 +18,18 @@ PATIENT_S = 60.0
 
 
 class WrongError(AssertionError):
-    """The server did something else than it has to."""
+    """Raised when the server does not answer as the conversation expects."""
 
 
 @dataclass
 class Server:
-    """A server in a process of its own.
+    """The server for hostile clients, in a process of its own.
 
     Attributes:
-        port: Of the listener that gives clients their time.
-        hasty_port: Of the one that gives them half a second.
-        tls: What clients need; None for plain HTTP.
+        process: The process.
+        port: The port of the listener with the default deadlines for clients.
+        hasty_port: The port of the listener that gives clients half a second.
+        tls: The TLS context that clients need; None: plain HTTP.
     """
 
     process: subprocess.Popen[str]
@@ -39,7 +40,7 @@ class Server:
     @classmethod
     @contextlib.contextmanager
     def running(cls, certificates: Path | None = None) -> Iterator[Self]:
-        """A server that has said where it listens, until the block ends."""
+        """Run a server until the block ends; yield the server once it listens."""
         folder = [] if certificates is None else [str(certificates)]
         tls = None
         if certificates is not None:
@@ -60,14 +61,14 @@ class Server:
                 process.wait(PATIENT_S)
 
     def resident_bytes(self) -> int:
-        """What the process has in memory now."""
+        """Return the resident memory of the server's process in bytes."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
         return int(line.split()[1]) * 1024
 
 
 class Line:
-    """One connection, written and read byte by byte."""
+    """One connection to the server, on which raw bytes are sent and read."""
 
     def __init__(self, server: Server, *, hasty: bool = False) -> None:
         port = server.hasty_port if hasty else server.port
@@ -85,13 +86,13 @@ class Line:
         self.socket.close()
 
     def send(self, pieces: tuple[bytes, ...]) -> None:
-        """Whatever the server still takes: it may have hung up on what came before."""
+        """Send pieces, as far as the server takes them: it may have closed the connection."""
         with contextlib.suppress(OSError):
             for piece in pieces:
                 self.socket.sendall(piece)
 
     def answer(self) -> tuple[int, bytes] | None:
-        """Status and body of the next answer, read by its length; None where it was cut off."""
+        """Return status and body of the next answer, read by its Content-Length; None: cut off."""
         try:
             line = self._read.readline()
             if not line:
@@ -112,7 +113,7 @@ class Line:
         return int(line.split()[1]), body
 
     def is_silent(self) -> bool:
-        """Whether nothing is there to be read by now, and the server has not hung up."""
+        """Return whether no byte can be read now and the server has not closed the connection."""
         self.socket.settimeout(0)
         try:
             # Over TLS what is there need not be an answer.
@@ -125,14 +126,14 @@ class Line:
 
 
 def hold(server: Server, said: Conversation, other: Line) -> None:
-    """Nothing but what was expected was answered, in turn, and everybody else is served.
+    """Hold a conversation; check its answers, and that another connection is served meanwhile.
 
     Args:
-        server: Talked to.
+        server: The server.
         said: The conversation.
-        other: Another connection, which is asked in between and afterwards.
+        other: Another connection, on which requests are sent in between and afterwards.
 
-    Raises: WrongError: something else happened.
+    Raises: WrongError: the server did not answer as expected.
     """
     with Line(server, hasty=said.hasty) as line:
         line.send(said.sent)

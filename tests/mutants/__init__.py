@@ -1,1 +1,1 @@
-"""Small breaks of the code, and whether the tests notice them (``make mutants``)."""
+"""Mutation tests: break the code in small ways and check that tests notice (``make mutants``)."""

@@ -1,8 +1,9 @@
-"""Apply each break in a scratch copy, run the nearest tests, then wider, and say what stays unseen.
+"""Apply each break to a copy of the project, run tests, and report the breaks that no test notices.
 
-Prints a line a break and writes the same lines to ``build/mutants/report.txt``. Exit code: 0 where
-every break is noticed or explained as equivalent, else 1; also where the list does not fit the
-code, or the tests are red before anything is broken.
+The nearest tests of a break run first, then all others. The program prints a line for each break,
+and writes the same lines to ``build/mutants/report.txt``. Exit code 0: tests notice every break
+except those that the list calls equivalent. Exit code 1: they do not, or the list does not fit the
+code, or tests fail before anything is broken.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from .breaks import LISTS, ROOT, Break, misfits, read_lists
 from .scratch import Scratch
 
 FOLDER = ROOT / "build/mutants"
-# What is run where the nearest tests saw nothing: all that `make test` runs, the quickest first.
+# The tests that run if the nearest tests notice nothing: all of `make test`, the quickest first.
 _WIDER = ["tests/unit tests/property tests/contract", "tests/integration"]
 _E2E = ["tests/e2e"]
 _PYTEST = ["-q", "--exitfirst", "--no-header", "-p", "no:randomly", "-p", "no:cacheprovider"]
@@ -31,7 +32,13 @@ _PYTEST_RED = {1, 2}  # tests failed; a module that cannot be imported interrupt
 
 @dataclass(frozen=True)
 class Finding:
-    """What became of one break: who noticed it, or an empty text."""
+    """The result of one break.
+
+    Attributes:
+        broken: the break.
+        noticed_by: the test that noticed the break; empty: no test did.
+        seconds: how long the tests of the break took.
+    """
 
     broken: Break
     noticed_by: str
@@ -39,7 +46,7 @@ class Finding:
 
     @property
     def is_right(self) -> bool:
-        """Whether tests and list agree: noticed, or explained as equivalent."""
+        """Whether a test noticed the break, or the list calls the break equivalent; not both."""
         return bool(self.noticed_by) != bool(self.broken.equivalent)
 
     def __str__(self) -> str:
@@ -50,14 +57,14 @@ class Finding:
 
 
 class Judge:
-    """Runs tests against a broken copy."""
+    """Runs tests against a broken copy of the project."""
 
     def __init__(self, scratch: Scratch, stages: list[str]) -> None:
         self._scratch = scratch
         self._stages = stages
 
     def try_break(self, broken: Break) -> Finding:
-        """Break the copy, ask the tests, mend the copy."""
+        """Apply a break to the copy, run its tests, and undo the break."""
         began = time.monotonic()
         whole = broken.apply(self._scratch.root)
         try:
@@ -71,7 +78,7 @@ class Judge:
         return next(filter(None, self._answers(broken)), "")
 
     def _answers(self, broken: Break) -> Iterator[str]:
-        """Ask the nearest tests, then wider; each answer is a test that fails, or empty."""
+        """Run the nearest tests, then the others; yield for each run the test that fails, or ""."""
         yield from map(self.cargo, broken.cargo_arguments)
         if broken.is_rust and not broken.pytest_paths:
             yield self.cargo([])
@@ -153,7 +160,7 @@ def _chosen(asked: argparse.Namespace) -> list[Break]:
 
 
 def _red_unbroken(judge: Judge, breaks: list[Break]) -> str:
-    """Say which of the nearest tests fails while nothing is broken, if any."""
+    """Return which of the nearest tests fails while nothing is broken; empty: none does."""
     paths = sorted({path for each in breaks for path in each.pytest_paths})
     if any(each.is_rust for each in breaks) and (by := judge.cargo([])):
         return by

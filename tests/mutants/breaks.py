@@ -1,4 +1,4 @@
-"""The list of breaks: what a file holds, and whether each break still fits the code."""
+"""Reads the lists of breaks, and checks that each break still fits the code."""
 
 import tomllib
 from collections import Counter
@@ -36,21 +36,21 @@ class Break:
 
     @property
     def is_rust(self) -> bool:
-        """Whether the break needs a build before any test can notice it."""
+        """Whether the break is in Rust code, which has to be built before tests run."""
         return self.file.endswith(".rs")
 
     @property
     def pytest_paths(self) -> list[str]:
-        """The nearest tests that pytest runs."""
+        """The paths of the nearest tests that pytest runs."""
         return [test for test in self.tests if not test.startswith(CARGO)]
 
     @property
     def cargo_arguments(self) -> list[list[str]]:
-        """The nearest tests that cargo runs, the arguments of each run."""
+        """The arguments of ``cargo test`` for each of the nearest tests that cargo runs."""
         return [test.removeprefix(CARGO).split() for test in self.tests if test.startswith(CARGO)]
 
     def apply(self, root: Path) -> str:
-        """Break the file under this root. Returns what the file held."""
+        """Apply the break to its file below ``root``. Returns the file's text before the break."""
         path = root / self.file
         whole = path.read_text()
         path.write_text(whole.replace(self.before, self.after))
@@ -58,7 +58,7 @@ class Break:
 
 
 def read_lists(files: Iterable[Path] | None = None) -> list[Break]:
-    """Read the breaks of these lists, of all lists by default.
+    """Read the breaks of the given lists; None: of all lists.
 
     Raises:
         KeyError: An entry lacks a field.
@@ -73,7 +73,7 @@ def _read(entry: dict[str, Any]) -> Break:
 
 
 def misfits(breaks: list[Break], root: Path = ROOT) -> Iterator[str]:
-    """Say of each break that no longer fits the code what is wrong, in one sentence each."""
+    """Yield a sentence for each break that does not fit the code, or whose id is not unique."""
     for name, times in Counter(each.name for each in breaks).items():
         if times > 1:
             yield f"{name}: {times} breaks have this id"

@@ -1,4 +1,4 @@
-"""A copy of the project in which the code may be broken, with a Python of its own."""
+"""Makes a copy of the project, with a Python environment, in which code may be broken."""
 
 import os
 import shutil
@@ -12,9 +12,9 @@ _EXTENSION = "python/kubextend/_native.abi3.so"
 
 
 class Scratch:
-    """A copy of the working tree below ``build/``.
+    """A copy of the project's working tree below ``build/``, with a Python environment.
 
-    Its interpreter imports the copy's ``kubextend`` before anything else, in every process that a
+    The interpreter imports the copy's ``kubextend`` before anything else, in every process that a
     test starts, and finds all other packages in the project's own environment.
     """
 
@@ -50,12 +50,12 @@ class Scratch:
                 copy.symlink_to(program)
 
     def build_extension(self) -> bool:
-        """Build the Rust code as it is in the copy. Returns whether it compiled."""
+        """Build the Rust code of the copy. Returns whether the code compiled."""
         build = [
             *("cargo", "build", "--locked", "--quiet", "--release"),
             *("--package", "kubextend-python", "--features", "pyo3/extension-module"),
         ]
-        # A third of the time of a build for users, and the same answers.
+        # Such a build takes a third of the time of a release build, and behaves the same.
         quick = {"CARGO_PROFILE_RELEASE_LTO": "false", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16"}
         done = subprocess.run(
             build, cwd=self.root, env={**os.environ, **quick}, capture_output=True, check=False
@@ -66,7 +66,7 @@ class Scratch:
         return done.returncode == 0
 
     def restore_extension(self) -> None:
-        """Put the extension back that the project's own environment has."""
+        """Put the unbroken native extension of the project's environment back into the copy."""
         shutil.copy2(ROOT / _EXTENSION, self.root / _EXTENSION)
 
 

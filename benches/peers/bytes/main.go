@@ -1,7 +1,6 @@
-// Command bytes answers as the plain Go extender would, from the bytes of the request alone: it
-// finds names between quotes, looks them up in a set that it was given, and copies. It decodes no
-// JSON and knows only requests that kube-scheduler writes. With -pass it decides nothing at all:
-// every node is kept, none is scored.
+// Command bytes serves an extender that answers like the plain Go extender but decodes no JSON: the
+// server finds names between quotes, looks them up in a given set, and copies bytes. It reads only
+// requests that kube-scheduler writes. With -pass it keeps every node and scores none.
 package main
 
 import (
@@ -74,7 +73,8 @@ func answering(write write) http.HandlerFunc {
 	}
 }
 
-// request is where the parts of a body are. One of nodes and names is null.
+// request tells whether the pod of a body wants RDMA, and has the bytes of the nodes and of the
+// names. One of nodes and names is null.
 type request struct {
 	wants bool
 	nodes []byte
@@ -105,7 +105,7 @@ func passPrioritize(answer []byte, _ request) []byte {
 	return append(answer, "[]"...)
 }
 
-// goodNames are the names of the nodes with RDMA.
+// goodNames is the set of the names of the nodes with RDMA.
 type goodNames map[string]struct{}
 
 func readNames(path string) (goodNames, error) {
@@ -188,7 +188,7 @@ func (good goodNames) prioritize(answer []byte, request request) []byte {
 	return append(withoutComma(answer), ']')
 }
 
-// quoted yields what is between quotes; names of nodes have nothing that is escaped.
+// quoted yields each text between quotes; names of nodes have no escaped characters.
 func quoted(names []byte) func(func([]byte) bool) {
 	return func(yield func([]byte) bool) {
 		for {
@@ -206,7 +206,7 @@ func quoted(names []byte) func(func([]byte) bool) {
 	}
 }
 
-// objects yields name and bytes of each node of a list that Go has written.
+// objects yields the name and the bytes of each node in a NodeList that Go has written.
 func objects(nodes []byte) func(func([]byte, []byte) bool) {
 	return func(yield func([]byte, []byte) bool) {
 		rest := nodes[bytes.Index(nodes, itemsHead)+len(itemsHead):]

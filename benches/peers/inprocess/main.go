@@ -1,5 +1,5 @@
-// Command inprocess times the plain Go extender without HTTP around it: request bytes in, answer
-// bytes out. It takes its orders from standard input.
+// Command inprocess times the plain Go extender without HTTP, from request bytes to answer bytes.
+// The command takes orders of package stopwatch from standard input.
 package main
 
 import (

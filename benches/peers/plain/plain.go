@@ -1,5 +1,5 @@
-// Package plain is a scheduler extender as one would write it in Go: encoding/json, the types of
-// k8s.io, a loop over nodes.
+// Package plain is a scheduler extender as usually written in Go: with encoding/json, the types of
+// k8s.io, and a loop over nodes.
 package plain
 
 import (
@@ -16,7 +16,8 @@ const (
 	reason    = "Node does not support RDMA"
 )
 
-// Nodes are those that names stand for. An informer would fill it; a file does here.
+// Nodes maps names to nodes, for requests with names alone. It is filled from a file, where a real
+// extender has an informer.
 type Nodes map[string]*v1.Node
 
 // ReadNodes reads a NodeList from a file.
@@ -36,7 +37,7 @@ func ReadNodes(path string) (Nodes, error) {
 	return nodes, nil
 }
 
-// Filter keeps the nodes with RDMA for a pod that asks for it, and all for another one.
+// Filter keeps only nodes with RDMA for a pod that asks for RDMA, and all nodes for other pods.
 func (nodes Nodes) Filter(args *extenderv1.ExtenderArgs) *extenderv1.ExtenderFilterResult {
 	_, wants := args.Pod.Labels[podLabel]
 	failed := extenderv1.FailedNodesMap{}
@@ -66,7 +67,7 @@ func (nodes Nodes) Filter(args *extenderv1.ExtenderArgs) *extenderv1.ExtenderFil
 	return result
 }
 
-// Prioritize gives ten points to nodes with RDMA and none to others, for a pod that asks for it.
+// Prioritize gives ten points to nodes with RDMA, for a pod that asks for RDMA, and 0 otherwise.
 func (nodes Nodes) Prioritize(args *extenderv1.ExtenderArgs) extenderv1.HostPriorityList {
 	_, wants := args.Pod.Labels[podLabel]
 	var scores extenderv1.HostPriorityList
@@ -83,7 +84,7 @@ func (nodes Nodes) Prioritize(args *extenderv1.ExtenderArgs) extenderv1.HostPrio
 	return scores
 }
 
-// Answer reads a request, lets decide, and writes what was decided.
+// Answer decodes a request body, calls decide, and returns the JSON of the result.
 func Answer[Result any](body []byte, decide func(*extenderv1.ExtenderArgs) Result) ([]byte, error) {
 	var args extenderv1.ExtenderArgs
 	if err := json.Unmarshal(body, &args); err != nil {

@@ -1,4 +1,4 @@
-"""The plugins that come with kubextend: one file and one line here for each."""
+"""The plugins that kubextend ships: each has its own module, and an entry by name in IN_TREE."""
 
 from typing import Final
 

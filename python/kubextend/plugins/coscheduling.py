@@ -1,9 +1,10 @@
-"""Coscheduling: pods of a group run together, or none of them does.
+"""Coscheduling: gang scheduling, in which the pods of a group run together or not at all.
 
-A pod names its group and the number of pods without which none of them is useful. Permit holds each
-pod on its node until that many are held or run; kube-scheduler reserves their room meanwhile.
+Each pod names its group and the least number of pods of the group that have to run together. Permit
+holds a pod on its node until that many pods of the group are held or run. kube-scheduler keeps the
+resources of held pods reserved.
 
-Source: kubernetes-sigs/scheduler-plugins pkg/coscheduling, with the group written on its pods
+Source: kubernetes-sigs/scheduler-plugins pkg/coscheduling; here labels of the pods define the group
 """
 
 import asyncio
@@ -28,16 +29,16 @@ from kubextend.framework.status import Status
 __all__ = ["Coscheduling", "CoschedulingArgs"]
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
-# A gap of a tenth may close by itself, so one pod that fits nowhere does not end such a group.
+# PostFilter does not give up a group that lacks at most this share of its minimum.
 _SMALL_GAP = 0.1
 _SETTLE_AGAIN_S = 0.2
-# kube-scheduler's own limit: no Permit plugin holds a pod for longer.
+# kube-scheduler lets no Permit plugin hold a pod for longer.
 _LONGEST_PERMIT_S = 900.0
 _LONGEST_BACKOFF_S = 60.0
-# Listing a group of 3,200 pods takes 4 ms, and kube-scheduler asks about each of the pods.
+# Listing a group of 3,200 pods takes 4 ms, so a list of n pods is used for n / 5,000 s.
 _LISTED_PER_S = 5000
 _WOKEN_PER_S = 100
-# A group of any size is awake again within ten seconds, long before its first pod times out.
+# A tenth of the pods, and at least 100, are activated each second: 4,096 pods within 24 s.
 _WAKE_WITHIN_S = 10
 _GROUPS = 4096
 _TURNED_AWAY = 4096
@@ -54,16 +55,16 @@ _Key = tuple[str, str, str]
 
 
 class CoschedulingArgs(BaseModel):
-    """Which pods belong together, and how long they wait for each other.
+    """Arguments of Coscheduling: the labels that form a group, and how long its pods wait.
 
     Attributes:
         pod_group_label: the label with the name of the pod's group, unique within the namespace.
-        min_available_key: the label or annotation with the number of pods that have to run; equal
-            on all pods of a group.
-        permit_waiting_time_seconds: how long a pod is held; at most as long as the configuration
-            allows for Permit.
-        pod_group_backoff_seconds: how long no pod of a rejected group is tried. Each rejection in a
-            row doubles the time, up to a minute.
+        min_available_key: the label or annotation with the least number of pods of the group that
+            have to run together; equal on all pods of a group.
+        permit_waiting_time_seconds: how many seconds Permit holds a pod; at most as long as the
+            configuration allows for Permit.
+        pod_group_backoff_seconds: for how many seconds every pod of a rejected group is rejected.
+            Each rejection of the group in a row doubles the time, up to a minute.
     """
 
     model_config = ConfigDict(
@@ -75,13 +76,18 @@ class CoschedulingArgs(BaseModel):
         default="pod-group.scheduling.sigs.k8s.io/min-available", min_length=1
     )
     permit_waiting_time_seconds: int = Field(default=60, ge=1, le=900)
-    # Pods rejected after Permit are tried again after 10 s, when the first backoff is over.
+    # kube-scheduler retries pods rejected after Permit after 10 s; the first backoff is shorter.
     pod_group_backoff_seconds: float = Field(default=3.0, ge=0, le=9)
 
 
 @dataclass(frozen=True, slots=True)
 class _Gang:
-    """The group that a pod names."""
+    """The pod group that the labels or annotations of a pod name.
+
+    Attributes:
+        key: scheduler name, namespace and name of the group.
+        min_available: the least number of pods that have to run together; None: not a valid number.
+    """
 
     key: _Key
     min_available: int | None
@@ -89,11 +95,11 @@ class _Gang:
 
 @dataclass(slots=True)
 class _Told:
-    """A pod that was told to wait.
+    """A pod to which Permit answered Wait, and which is neither allowed nor rejected yet.
 
     Attributes:
-        until_s: the end of the longest possible wait, on the clock of the event loop.
-        decide: a decision from before the pod was held; None: nothing is decided yet.
+        until_s: the end of the longest possible wait, in seconds of the event loop's clock.
+        decide: allows or rejects the pod once Permit holds the pod; None: nothing is decided yet.
     """
 
     until_s: float
@@ -102,12 +108,13 @@ class _Told:
 
 @dataclass(slots=True)
 class _Roster:
-    """The pods of a group at their last listing.
+    """The pods of a group when they were last listed.
 
     Attributes:
-        there: UIDs of pods that run or may be placed soon, and of pods asked about since.
+        there: UIDs of the pods that run or that kube-scheduler may place, and of the pods for which
+            PreEnqueue or PreFilter was called since.
         bound: UIDs of pods that the watch shows on a node.
-        until_s: when the list is too old.
+        until_s: when to list the pods again, in monotonic seconds.
     """
 
     there: set[str]
@@ -117,20 +124,25 @@ class _Roster:
 
 @dataclass(slots=True)
 class _Group:
-    """The state of a group.
+    """What Coscheduling remembers about one pod group.
 
     Attributes:
         permitted: UIDs of pods that reached Permit, and did not fail since.
-        waiting: by UID, pods that were told to wait and neither allowed nor rejected since.
-        turned_away: pods that were rejected because of the group, and that nothing else wakes; not
-            all of them where they are many.
-        probe: the pod that is tried when the backoff ends; the others follow when a pod of the
-            group reaches Permit.
+        waiting: by UID, pods to which Permit answered Wait and that were neither allowed nor
+            rejected since.
+        turned_away: by UID, at most 4,096 pods that were rejected because of the group and that
+            only this plugin activates.
+        probe: the one pod to activate when the backoff ends; the other pods are activated when a
+            pod of the group reaches Permit.
         wake_all: whether a pod reached Permit since the group was last given up.
         given_up: how often in a row the group was given up.
-        denied_until_s: the end of the backoff.
-        may_be_more: whether pods were turned away that are not remembered: by an earlier process,
-            before the group itself was forgotten, or more than are remembered.
+        denied_until_s: the end of the group's backoff, in monotonic seconds.
+        may_be_more: whether more pods may have been rejected because of the group than
+            ``turned_away`` holds: by an earlier process, before the group itself was forgotten, or
+            beyond the limit.
+        roster: the pods of the group when they were last listed; None: not listed yet.
+        settle_timer: runs ``_carry_out`` again for decided pods that are not held yet.
+        wake_timer: activates rejected pods when the backoff is over, or a second later.
     """
 
     permitted: set[str] = field(default_factory=set)
@@ -147,7 +159,7 @@ class _Group:
 
 
 class Coscheduling:
-    """Gangs without a PodGroup resource.
+    """Schedules the pods of a group together or not at all, without a PodGroup resource.
 
     PreEnqueue keeps the pods of a group in the queue until enough of them exist, and PreFilter
     rejects pods whose group cannot be complete. Permit holds a pod until its group is complete.
@@ -170,17 +182,17 @@ class Coscheduling:
         self._clock = clock
         self._lock = threading.Lock()
         self._groups: OrderedDict[_Key, _Group] = OrderedDict()
-        # What PreEnqueue counted; only the thread of the queue looks at it.
+        # The pods of each group as PreEnqueue listed them; only the thread of the queue reads this.
         self._gathering: OrderedDict[_Key, _Roster] = OrderedDict()
         self._loop: asyncio.AbstractEventLoop | None = None
         config = handle.configuration
-        # The queue removes this gate by itself; nobody knows when another gate goes.
+        # kubextend's queue removes its own gate; when another gate is removed is unknown.
         self._own_gates = {config.queue.gate} if config is not None and config.queues else set()
 
     def pre_enqueue(self, pod: core.Pod) -> Status | None:
-        """Hold the pod back in the queue while its group has fewer pods than its minimum.
+        """Hold the pod back in the queue while its pod group has fewer pods than the minimum.
 
-        kube-scheduler would try each of them again and again, and other pods would wait meanwhile.
+        kube-scheduler would try each pod of the group again and again, and delay all other pods.
 
         Source: kubernetes v1.36 pkg/scheduler/framework/plugins/gangscheduling/gangscheduling.go
         """
@@ -203,7 +215,7 @@ class Coscheduling:
         return None
 
     def pre_filter(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Status | None:
-        """Reject the pod if its group cannot be complete, or was rejected a moment ago."""
+        """Reject the pod if its group has too few pods, or is in backoff after a rejection."""
         del state, nodes
         gang = self._gang_of(pod)
         if gang is None:
@@ -232,7 +244,10 @@ class Coscheduling:
     def post_filter(
         self, state: CycleState, pod: core.Pod, rejections: Sequence[Rejection]
     ) -> Status:
-        """Give up a group of which one pod fits nowhere, unless the group may still be complete."""
+        """Reject the held pods of the group if this pod fits no node and too many pods are missing.
+
+        The group goes on while at most 10 % of its minimum are missing.
+        """
         del state, rejections
         gang = self._gang_of(pod)
         if gang is None or gang.min_available is None:
@@ -249,10 +264,10 @@ class Coscheduling:
         return Status.unschedulable(_GIVEN_UP, f"{missing} of {gang.min_available} are missing")
 
     async def reserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
-        """Do nothing: a pod counts from Permit on, when every Reserve has let it pass."""
+        """Do nothing: the group counts the pod from Permit on, after every Reserve has passed."""
 
     async def unreserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
-        """Send the whole group back together with one of its pods."""
+        """Reject all held pods of the group, because the binding cycle of this pod failed."""
         del state, node_name
         gang = self._gang_of(pod)
         if gang is None:
@@ -264,7 +279,7 @@ class Coscheduling:
         self._give_up(gang.key, group)
 
     async def post_bind(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
-        """Note that the pod waits no longer, whoever let it in."""
+        """Note that the pod, now bound, no longer waits in Permit."""
         del state, node_name
         gang = self._gang_of(pod)
         if gang is not None:
@@ -273,7 +288,7 @@ class Coscheduling:
     async def permit(
         self, state: CycleState, pod: core.Pod, node_name: str
     ) -> Status | tuple[Status, float]:
-        """Hold the pod until its group is complete, then let all pods of the group in."""
+        """Hold the pod until its group is complete, then allow all held pods of the group."""
         del state, node_name
         gang = self._gang_of(pod)
         if gang is None:
@@ -344,12 +359,15 @@ class Coscheduling:
         )
 
     def _counted(self, key: _Key, group: _Group) -> int:
-        """Count the pods that run, or reached Permit and did not fail since: an upper bound."""
+        """Count the group's pods that run, or reached Permit and did not fail: an upper bound."""
         bound = self._roster(key, group).bound
         return len(group.permitted) + len(bound - group.permitted)
 
     def _is_complete(self, key: _Key, min_available: int, group: _Group) -> bool:
-        """Return whether enough pods run or are about to, without those deleted or rejected."""
+        """Return whether enough pods of the group run or passed Permit, and are not rejected since.
+
+        Deleted pods do not count.
+        """
         if self._counted(key, group) < min_available:
             return False
         if group.waiting:
@@ -359,14 +377,14 @@ class Coscheduling:
         return len(about_to | self._roster(key, group).bound) >= min_available
 
     def _roster(self, key: _Key, group: _Group) -> _Roster:
-        """Return the last list of the group's pods; the list of a large group is kept longer."""
+        """Return the group's pods as last listed; list n pods anew after n / 5,000 s."""
         roster = group.roster
         if roster is None or self._clock() >= roster.until_s:
             roster = group.roster = self._listed(key, group)
         return roster
 
     def _gathered(self, key: _Key) -> _Roster:
-        """Return the last list of a group's pods for PreEnqueue, which changes no group."""
+        """Return the pods of a group as PreEnqueue last listed them, without changing any group."""
         roster = self._gathering.pop(key, None)
         if roster is None or self._clock() >= roster.until_s:
             uids = {pod.uid for pod in self._members(key)}
@@ -377,7 +395,7 @@ class Coscheduling:
         return roster
 
     def _listed(self, key: _Key, group: _Group) -> _Roster:
-        """List the group's pods as they are now; pods that are gone are no longer permitted."""
+        """List the group's pods now, and remove pods that are gone from ``group.permitted``."""
         permitted = set(group.permitted)
         members = self._members(key)
         assumed = self._handle.assumed_pods()
@@ -398,7 +416,7 @@ class Coscheduling:
                 group.may_be_more |= pod.uid not in group.turned_away
 
     def _give_up(self, key: _Key, group: _Group) -> None:
-        """Reject all held pods of a group; call this on the event loop."""
+        """Reject all held pods of a group and begin its backoff; call this on the event loop."""
         group.wake_all = False
         now_s = self._clock()
         if now_s >= group.denied_until_s:
@@ -418,16 +436,19 @@ class Coscheduling:
         held.reject(self.name, _GIVEN_UP)
 
     def _settle(self, group: _Group, decide: Callable[[HeldPod], None]) -> None:
-        """Decide for the pods that were told to wait; call this on the event loop."""
+        """Allow or reject, by ``decide``, all pods that Permit told to wait.
+
+        Call this on the event loop.
+        """
         for told in group.waiting.values():
             told.decide = decide
         self._carry_out(group)
 
     def _carry_out(self, group: _Group) -> None:
-        """Carry the decision out for each pod that is held.
+        """Allow or reject each decided pod that Permit holds; try the other decided pods again.
 
-        A pod is held only after every Permit plugin has answered, so it may come later. A pod that
-        is no longer assumed is bound or gone.
+        Permit holds a pod only after every Permit plugin has answered, so the decision may come
+        first. A decided pod that is no longer assumed is bound or gone, and is forgotten.
         """
         loop = asyncio.get_running_loop()
         if group.settle_timer is not None:
@@ -452,7 +473,7 @@ class Coscheduling:
                 group.settle_timer = again
 
     def _wake_later(self, key: _Key, group: _Group) -> None:
-        """Activate the pods that were turned away, once they would no longer be turned away."""
+        """Activate all pods that were rejected because of the group, when its backoff is over."""
         group.wake_all = True
         if group.wake_timer is None:
             self._wake_in(group.denied_until_s - self._clock(), key, group)
@@ -465,9 +486,9 @@ class Coscheduling:
             self._wake(key, group)
 
     def _wake(self, key: _Key, group: _Group) -> None:
-        """Activate some of the pods that were turned away, and the rest in the next seconds."""
+        """Activate some of the pods rejected because of the group, and others after each second."""
         group.wake_timer = None
-        # While pods cannot be listed none reaches Permit: the next that does recalls the others.
+        # While pods cannot be listed, none reaches Permit; the next that does calls this again.
         with suppress(TruncatedPodError):
             self._recall(key, group)
         with self._lock:
@@ -478,7 +499,7 @@ class Coscheduling:
             self._wake_in(1.0, key, group)
 
     def _recall(self, key: _Key, group: _Group) -> None:
-        """Pods that are not remembered, and that were turned away for all that is known, are."""
+        """Add to ``turned_away`` the group's pods that may have been rejected but were not kept."""
         if not (group.wake_all and group.may_be_more):
             return
         parked = [pod for pod in self._members(key) if _may_be_parked(pod)]
@@ -490,7 +511,7 @@ class Coscheduling:
     def _to_wake(self, group: _Group) -> list[core.Pod]:
         probe, group.probe = group.probe, None
         if not group.wake_all:
-            # No pod has reached Permit: one pod finds out whether that is still so.
+            # No pod has reached Permit since the group was given up: only one pod tries again.
             if probe is None or probe.uid in group.permitted:
                 return []
             group.turned_away.pop(probe.uid, None)
@@ -503,11 +524,11 @@ class Coscheduling:
 
 
 def _may_be_parked(pod: core.Pod) -> bool:
-    """Whether kube-scheduler has called the pod unschedulable, and asks about it no more."""
+    """Return whether kube-scheduler marked the pod Unschedulable and may not retry the pod."""
     unplaced = not (pod.node_name or pod.scheduling_gates)
     return unplaced and pod.scheduled_reason == "Unschedulable"
 
 
 def _unlisted(error: TruncatedPodError) -> str:
-    """Why no group of a namespace can be counted: one of its pods is kept without its labels."""
+    """Return why no group of a namespace can be counted: a pod is kept without its labels."""
     return f"{_UNLISTED}: {error}"

@@ -1,4 +1,4 @@
-"""HighCommPodFilter: pods with much communication go to nodes with RDMA."""
+"""HighCommPodFilter: pods with the label ``high-comm`` run only on nodes with RDMA."""
 
 from kubextend import core
 from kubextend.plugins.native import NativeFilter

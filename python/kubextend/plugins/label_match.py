@@ -1,4 +1,4 @@
-"""LabelMatch: filters and scores nodes by their labels, as the configuration says."""
+"""LabelMatch: filters and scores nodes by label selectors that the configuration gives."""
 
 from typing import Annotated, Self
 
@@ -28,12 +28,12 @@ class _Rule(BaseModel):
 
 
 class FilterRule(_Rule):
-    """When a pod matches one selector, its nodes must match another.
+    """A filter rule: pods that match one selector run only on nodes that match another selector.
 
     Attributes:
-        pod_selector: a selector of pods, in the grammar of labels.Parse; empty for every pod.
-        node_selector: a selector that nodes must match.
-        reason: the reason of a rejected node; keep it short and free of changing numbers.
+        pod_selector: a selector of pods, in the grammar of Go's labels.Parse; empty for every pod.
+        node_selector: a selector that the labels of a node must match.
+        reason: why a node is rejected; short, and without numbers that change.
     """
 
     pod_selector: _Selector = ""
@@ -42,11 +42,11 @@ class FilterRule(_Rule):
 
 
 class ScoreRule(_Rule):
-    """A matching node gets a higher score.
+    """A score rule: nodes that match a selector get points.
 
     Attributes:
-        pod_selector: a selector of pods; empty for every pod.
-        node_selector: a selector of nodes.
+        pod_selector: the selector of the pods that the rule is for; empty for every pod.
+        node_selector: the selector of the nodes that get the points.
         score: the points of a matching node, 0..100.
     """
 
@@ -56,11 +56,12 @@ class ScoreRule(_Rule):
 
 
 class LabelMatchArgs(_Rule):
-    """The rules of LabelMatch, at least one.
+    """Arguments of LabelMatch: at least one filter rule or score rule.
 
     Attributes:
-        filters: rules that nodes must pass; the first that a node fails rejects it.
-        scores: rules whose scores add up, to 100 at most.
+        filters: rules that nodes must pass; a failing node gets the reason of the first rule that
+            rejects the node.
+        scores: rules whose points are added; all points together are at most 100.
     """
 
     filters: tuple[FilterRule, ...] = ()
@@ -86,7 +87,10 @@ class LabelMatchArgs(_Rule):
 
 
 class LabelMatch(NativeFilter, NativeScore):
-    """Filters and scores by label selectors; preemption is not tried for rejected nodes."""
+    """Filters and scores nodes by label selectors of pods and nodes.
+
+    Rejections are UnschedulableAndUnresolvable: kube-scheduler tries no preemption on these nodes.
+    """
 
     name = "LabelMatch"
     Args = LabelMatchArgs

@@ -1,4 +1,4 @@
-"""Base classes for plugins of the core: one call for all nodes, without a loop in Python."""
+"""Base classes for plugins in the Rust core, which handles all nodes of a request in one call."""
 
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
@@ -9,13 +9,13 @@ __all__ = ["NativeFilter", "NativeScore"]
 
 
 class NativeFilter:
-    """The Filter extension point of a native plugin."""
+    """Filters nodes by a plugin that the Rust core implements."""
 
     _native: core.NativePlugin
 
     @in_core
     def filter_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[Rejection]:
-        """Return the nodes that the core rejects."""
+        """Return the nodes that the core's plugin rejects: a mask and a Status for each reason."""
         del state
         return [
             Rejection(mask, _status(reason, unresolvable=unresolvable))
@@ -24,13 +24,13 @@ class NativeFilter:
 
 
 class NativeScore:
-    """The Score extension point of a native plugin."""
+    """Scores nodes by a plugin that the Rust core implements."""
 
     _native: core.NativePlugin
 
     @in_core
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> memoryview:
-        """Return the core's scores, 0..100."""
+        """Return a score 0..100 for each node, in the order of ``nodes``."""
         del state
         return self._native.score_nodes(pod, nodes)
 

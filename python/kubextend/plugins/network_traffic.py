@@ -16,17 +16,17 @@ __all__ = ["NetworkTraffic", "NetworkTrafficArgs"]
 
 _MAX_NODE_SCORE = 100
 _UNKNOWN = -1
-# No link carries as much: such a number is wrong, and the score must fit into an int64.
+# No network link carries more: a larger number is wrong, and a score must fit into an int64.
 _MOST_BYTES_PER_S = 2.0**62
 
 
 class NetworkTrafficArgs(PrometheusArgs):
-    """The traffic that counts.
+    """Arguments of NetworkTraffic: the network devices, and over which time traffic is averaged.
 
     Attributes:
         network_interface: a PromQL regular expression for the whole name of the network device; the
             traffic of matching devices is added up.
-        time_range: the range of the rate; at least two scrapes long, better four.
+        time_range: the range of PromQL's ``rate``; at least two scrape intervals, better four.
     """
 
     network_interface: str = Field(min_length=1)
@@ -38,7 +38,7 @@ class NetworkTraffic:
 
     The score is that of the known NetworkTraffic tutorials, 100 - traffic * 100 / highest, but with
     the present traffic instead of the sum of a counter. With no traffic at all every node gets 100.
-    A node without a believable number gets the fallback score.
+    A node with no number, or a number below 0 or above 2**62, gets the fallback score.
     """
 
     name = "NetworkTraffic"
@@ -58,14 +58,14 @@ class NetworkTraffic:
         self._metric.stop()
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
-        """Return the bytes a second of every node, -1 where they are unknown."""
+        """Return the traffic of each node in bytes a second, in their order; -1: not known."""
         del state, pod
         return list(map(self._traffic().get, nodes.names, repeat(_UNKNOWN)))
 
     def normalize_score(
         self, state: CycleState, pod: core.Pod, scores: Sequence[int] | memoryview
     ) -> list[int]:
-        """Return 100 for no traffic, 0 for the highest traffic among these nodes."""
+        """Return scores 0..100: 100 for no traffic, 0 for the highest traffic among the nodes."""
         del state, pod
         highest = max(max(scores, default=0), 1)
         return [
@@ -74,7 +74,7 @@ class NetworkTraffic:
         ]
 
     def _traffic(self) -> Mapping[str, int]:
-        """Return whole numbers by node, made once for each answer and not in every verb."""
+        """Return bytes a second by node name, converted once for each result of Prometheus."""
         seen = self._seen
         answer = self._metric.latest()
         if seen[0] is not answer:
@@ -89,7 +89,7 @@ def _whole(traffic: Mapping[str, float]) -> dict[str, int]:
 
 
 def traffic_query(args: NetworkTrafficArgs) -> str:
-    """Return one query for received and sent bytes a second of all nodes, by node."""
+    """Return the PromQL query for the bytes a second that each node receives and sends, summed."""
     device = f"device=~{json.dumps(args.network_interface, ensure_ascii=False)}"
     received, transmitted = (
         f"rate(node_network_{direction}_bytes_total{{{device}}}[{args.time_range}])"

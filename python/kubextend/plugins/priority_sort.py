@@ -1,4 +1,4 @@
-"""PrioritySort: kube-scheduler's own order."""
+"""PrioritySort: kube-scheduler's default order of pods, by priority and then by waiting time."""
 
 from kubextend.framework.plugin import QueuedPodInfo
 
@@ -6,7 +6,7 @@ __all__ = ["PrioritySort"]
 
 
 class PrioritySort:
-    """Orders by priority, highest first; of equal priority, the pod that waits longer goes first.
+    """Orders pods by priority, highest first, and equal priorities by waiting time, longest first.
 
     Source: kubernetes v1.36 pkg/scheduler/framework/plugins/queuesort/priority_sort.go
     """
@@ -14,6 +14,6 @@ class PrioritySort:
     name = "PrioritySort"
 
     def less(self, a: QueuedPodInfo, b: QueuedPodInfo) -> bool:
-        """Return whether ``a`` goes before ``b``."""
+        """Return whether the queue releases pod ``a`` before pod ``b``."""
         first, second = a.pod.priority or 0, b.pod.priority or 0
         return first > second or (first == second and a.timestamp < b.timestamp)

@@ -19,15 +19,15 @@ Direction: TypeAlias = Literal["higher", "lower"]
 
 
 class PrometheusScoreArgs(PrometheusArgs):
-    """The query, and the meaning of its numbers.
+    """Arguments of PrometheusScore: the query, and how its numbers become scores.
 
     Attributes:
         query: PromQL that yields one series for each node.
         direction: whether higher or lower numbers are better.
-        normalization: ``minmax`` gives the best of the nodes at hand 100 and the worst 0, and all
-            nodes the fallback score where they are equal; ``none`` uses the numbers as scores of
-            0..100, and ignores numbers outside.
-        allow_negative: whether numbers below 0 are believed.
+        normalization: ``minmax`` gives 100 to the best node of the request and 0 to the worst, and
+            all nodes the fallback score where their numbers are equal; ``none`` uses the numbers as
+            scores of 0..100, and ignores numbers outside.
+        allow_negative: whether numbers below 0 count; otherwise they are ignored.
     """
 
     query: str = Field(min_length=1)
@@ -37,7 +37,10 @@ class PrometheusScoreArgs(PrometheusArgs):
 
 
 class PrometheusScore:
-    """Scores each node by one number; nodes without a believable number get the fallback score."""
+    """Scores each node by the number that a PromQL query yields for the node.
+
+    A node without a number, or whose number is ignored, gets the fallback score.
+    """
 
     name = "PrometheusScore"
     Args = PrometheusScoreArgs
@@ -55,7 +58,7 @@ class PrometheusScore:
         self._metric.stop()
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
-        """Return scores 0..100; better nodes have higher scores."""
+        """Return a score 0..100 for each node, in their order; better nodes have higher scores."""
         del state, pod
         lowest_believed = -math.inf if self._args.allow_negative else 0.0
         values = [

@@ -1,4 +1,4 @@
-"""QOSSort: among pods of equal priority, a higher QoS class goes first."""
+"""QOSSort: orders pods by priority, and pods of equal priority by QoS class."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ _RANKS: Final = {"Guaranteed": 3, "Burstable": 2, "BestEffort": 1}
 
 
 class QOSSort:
-    """Orders by priority, then Guaranteed, Burstable, BestEffort, then longest wait first.
+    """Orders pods by priority, then Guaranteed, Burstable, BestEffort, then longest wait first.
 
     Source: kubernetes-sigs/scheduler-plugins pkg/qos/queue_sort.go
     """
@@ -18,7 +18,7 @@ class QOSSort:
     name = "QOSSort"
 
     def less(self, a: QueuedPodInfo, b: QueuedPodInfo) -> bool:
-        """Return whether ``a`` goes before ``b``."""
+        """Return whether the queue releases pod ``a`` before pod ``b``."""
         return _key(a) < _key(b)
 
 

@@ -9,8 +9,8 @@ __all__ = ["RdmaAware"]
 class RdmaAware(NativeFilter):
     """Lets only pods with the label ``high-comm=true`` run, on nodes with ``rdma=true``.
 
-    The reasons are "Pod does not have high-comm=true label" and "Node does not support RDMA";
-    preemption is not tried.
+    The reasons of rejections are "Pod does not have high-comm=true label" and "Node does not
+    support RDMA"; kube-scheduler tries no preemption.
     """
 
     name = "RdmaAware"

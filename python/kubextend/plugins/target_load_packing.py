@@ -1,4 +1,4 @@
-"""TargetLoadPacking: fills nodes up to a target of CPU use, then spreads.
+"""TargetLoadPacking: fills nodes up to a target of CPU use, then spreads pods over the nodes.
 
 Source: kubernetes-sigs/scheduler-plugins pkg/trimaran/targetloadpacking
 """
@@ -34,10 +34,10 @@ def _cpu(text: str) -> str:
 
 
 class DefaultRequests(BaseModel):
-    """The assumed use of a container that names neither a request nor a limit.
+    """The assumed CPU use of a container that has neither a request nor a limit.
 
     Attributes:
-        cpu: the use in CPUs, or in milli-CPUs with an m behind.
+        cpu: whole CPUs such as ``2``, or milli-CPUs such as ``500m``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -46,16 +46,17 @@ class DefaultRequests(BaseModel):
 
 
 class TargetLoadPackingArgs(PrometheusArgs):
-    """The target, and the expected use of pods.
+    """Arguments of TargetLoadPacking: the target of CPU use, and the expected CPU use of pods.
 
     Attributes:
-        target_utilization: percent of a node's CPU at which its score is best.
-        default_requests_multiplier: the expected use of a container without a limit, as a multiple
-            of its request.
-        default_requests: the expected use of a container without request and limit.
-        time_range: the range over which use is averaged.
+        target_utilization: percent of a node's CPU in use at which the node's score is best.
+        default_requests_multiplier: the expected CPU use of a container without a limit, as a
+            multiple of its request.
+        default_requests: the expected CPU use of a container without request and limit.
+        time_range: the time over which the CPU use is averaged.
         query: PromQL that yields the percentage of each node's CPU in use, instead of the query for
             node_exporter.
+        fallback_score: the score 0..100 of a node without a measurement.
     """
 
     target_utilization: int = Field(default=40, gt=0, le=100)
@@ -67,13 +68,13 @@ class TargetLoadPackingArgs(PrometheusArgs):
 
 
 class TargetLoadPacking:
-    """Scores nodes by their expected CPU use with the pod.
+    """Scores nodes by the CPU use that is expected once the pod runs there.
 
     The expected use is the sum of three: the use that Prometheus measured, the predicted use of the
     pod, and the predicted use of pods that started after the measurement. A node without a
-    measurement gets the fallback score: 0, as upstream.
+    measurement gets the fallback score: 0 by default, as in scheduler-plugins.
 
-    ``capacity`` is the room of a node for pods, which the core reads from ``status.allocatable``.
+    A node's capacity is its allocatable CPU, from ``status.allocatable``.
     """
 
     name = "TargetLoadPacking"
@@ -95,7 +96,7 @@ class TargetLoadPacking:
         self._metric.stop()
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
-        """Return scores 0..100, highest at the target."""
+        """Return a score 0..100 for each node, highest where the expected CPU use is the target."""
         del state
         measured = self._metric.latest()
         pods = self._handle.pods()
@@ -119,7 +120,7 @@ class TargetLoadPacking:
     def predicted_milli(self, pod: core.Pod) -> int:
         """Return the milli-CPUs that a pod is expected to use.
 
-        For a pod that is kept without its containers, the request is all that is known.
+        The result is the pod's CPU request where the pod is kept without its containers.
         """
         try:
             return sum(map(self._of_container, pod.containers)) + pod.overhead.get("cpu", 0)
@@ -137,7 +138,7 @@ class TargetLoadPacking:
 
 
 def target_score(expected: float, target: int) -> int:
-    """Return the score of a node whose CPU is expected to be in use to this percentage."""
+    """Return the score 0..100 of a node, from its expected CPU use and the target, in percent."""
     if expected > _PERCENT:
         return _MIN_NODE_SCORE
     if expected > target:
@@ -146,7 +147,7 @@ def target_score(expected: float, target: int) -> int:
 
 
 def utilization_query(args: TargetLoadPackingArgs) -> str:
-    """Return one query for the percentage of CPU in use of all nodes, by node."""
+    """Return the PromQL query for the percentage of each node's CPU in use."""
     if args.query is not None:
         return args.query
     idle = f'rate(node_cpu_seconds_total{{mode="idle"}}[{args.time_range}])'
@@ -155,7 +156,10 @@ def utilization_query(args: TargetLoadPackingArgs) -> str:
 
 
 def _reporting_since(evaluated_at: float | None) -> str:
-    """Return the start of the reporting interval in the format of a pod's startTime, as text."""
+    """Return the time 60 s before the measurement in the format of a pod's status.startTime.
+
+    The result is empty where the time of the measurement is out of range.
+    """
     window_end = int(evaluated_at or 0)
     try:
         since = datetime.fromtimestamp(window_end - _REPORTING_INTERVAL_S, UTC)

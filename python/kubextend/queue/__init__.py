@@ -1,4 +1,4 @@
-"""The scheduling queue: pods that have kubextend's gate, and the order in which it is removed.
+"""The scheduling queue: holds pods by a scheduling gate, and decides which pods to release next.
 
 kube-scheduler sorts released pods by its own order, so the queue releases only a few at a time. The
 queue does not call the Kubernetes API: callers report pods, and remove the gates that are due.

@@ -1,8 +1,8 @@
 """Ready pods in flows that take turns, so that no flow waits for all pods of another.
 
 A flow has the pods of one namespace, or every pod. The flow whose pods have used the least time is
-next. A flow that had no pod for a while begins at what the flow of the last release had used, so
-nobody saves up turns. A flow may be paused: then its pods wait, and the others go on.
+next. A flow that had no pod for a while begins at what the flow of the last release had used, so no
+flow saves up turns. A flow may be paused: then its pods wait, and those of other flows go on.
 
 Source: Goyal, Vin and Cheng, Start-time Fair Queuing (SIGCOMM 1996); kube-apiserver's priority and
 fairness does the same with requests: k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing
@@ -19,8 +19,8 @@ from kubextend.queue.heap import Before, Heap
 __all__ = ["FairQueue"]
 
 RELEASE_S: Final = 1 / 128
-"""What a release counts in advance, about the time of the quickest: without it all free places of a
-window would go to one flow."""
+"""The seconds that a flow is charged for a release in advance, about those of the quickest release:
+without the charge all free places of a window would go to one flow."""
 
 
 @dataclass(slots=True, eq=False)
@@ -31,7 +31,7 @@ class _Flow:
         name: the name of the flow.
         pods: the pods, in the order of the plugin.
         used_s: the seconds that the flow has used.
-        taken: how many of its pods use time now.
+        taken: how many released pods of the flow use time now.
     """
 
     name: str
@@ -41,13 +41,13 @@ class _Flow:
 
 
 class FairQueue:
-    """Ready pods in the order of their turns.
+    """A queue of ready pods in which flows take turns.
 
-    Of flows that have used equally much, the one goes first whose first pod goes first. A change of
+    Among flows that have used equally much time, the order of their first pods decides. A change of
     a pod or a release takes time that grows as the logarithm of the number of pods.
 
     Args:
-        order: the order of pods.
+        order: the order of the pods of a flow.
         flow_of: returns the name of a pod's flow, always the same one for a pod.
     """
 
@@ -61,7 +61,7 @@ class FairQueue:
         # The flows that have only used more than a flow that begins now; the least first.
         self._idle = Heap(_ByUsed())
         self._paused: set[str] = set()
-        # What a flow has used that begins now.
+        # The seconds that a flow that begins now counts as used.
         self._begins_s = 0.0
         self._size = 0
 
@@ -70,16 +70,16 @@ class FairQueue:
         return self._size
 
     def __iter__(self) -> Iterator[Entry]:
-        """Iterate over the pods in no order, with those of paused flows."""
+        """Iterate over all pods in no particular order, with those of paused flows."""
         return (entry for flow in self._flows.values() for entry in flow.pods)
 
     @property
     def has_next(self) -> bool:
-        """Whether there is a pod whose turn may come."""
+        """Whether a pod is ready whose flow is not paused."""
         return len(self._turns) > 0
 
     def push(self, entry: Entry) -> None:
-        """Put the pod into its place, once; push a changed pod again."""
+        """Add a ready pod, or move a pod of the queue that has changed to its new place."""
         flow = self._flow(entry)
         if not flow.pods:
             flow.used_s = max(flow.used_s, self._begins_s)
@@ -89,16 +89,16 @@ class FairQueue:
         self._moved(flow)
 
     def pop(self) -> Entry:
-        """Remove and return the pod whose turn it is.
+        """Remove and return the next pod: the first of the flow that has used the least time.
 
-        Raises: IndexError: there is no pod whose turn may come.
+        Raises: IndexError: no pod is ready whose flow is not paused.
         """
         entry = self._turns.first.pods.first
         self.remove(entry)
         return entry
 
     def remove(self, entry: Entry) -> None:
-        """Remove the pod; do nothing if it is not there."""
+        """Remove a ready pod; do nothing if the queue does not have the pod."""
         flow = self._flows.get(self._flow_of(entry))
         if flow is not None:
             before = len(flow.pods)
@@ -107,7 +107,7 @@ class FairQueue:
             self._moved(flow)
 
     def release(self, entry: Entry) -> None:
-        """Count the release of a pod: later flows begin at what the pod's flow had used."""
+        """Charge the pod's flow for a release; new flows begin at what this flow had used."""
         flow = self._flow(entry)
         self._begins_s = max(self._begins_s, flow.used_s)
         self._charge(flow, RELEASE_S)
@@ -129,11 +129,11 @@ class FairQueue:
         self._charge(flow, seconds)
 
     def charge(self, entry: Entry, seconds: float) -> None:
-        """Count seconds that the flow of a pod used; the pod need not be there any more."""
+        """Count seconds that the flow of a pod used; the queue need not have the pod any more."""
         self._charge(self._flow(entry), seconds)
 
     def pause(self, name: str) -> None:
-        """Let no pod of a flow have its turn until ``resume``; the flow need not exist."""
+        """Skip the pods of the flow ``name`` until ``resume``; the flow need not have pods yet."""
         if name not in self._paused:
             self._paused.add(name)
             flow = self._flows.get(name)
@@ -141,7 +141,7 @@ class FairQueue:
                 self._turns.remove(flow)
 
     def resume(self, name: str) -> None:
-        """Let the pods of a paused flow have their turns; the flow has not saved up any."""
+        """End the pause of the flow ``name``, which has not saved up turns meanwhile."""
         if name in self._paused:
             self._paused.remove(name)
             flow = self._flows.get(name)
@@ -150,7 +150,7 @@ class FairQueue:
                 self._turns.push(flow)
 
     def is_paused(self, name: str) -> bool:
-        """Return whether the pods of a flow wait for ``resume``."""
+        """Return whether the flow ``name`` is paused."""
         return name in self._paused
 
     def ordered(self) -> list[Entry]:
@@ -187,7 +187,7 @@ class FairQueue:
         self._moved(flow)
 
     def _moved(self, flow: _Flow) -> None:
-        """Find the place of a flow that changed, and begin anew once no pod is ready."""
+        """Find the place of a flow that changed; make all flows equal once no pod is ready."""
         if flow.pods and flow.name not in self._paused:
             self._turns.push(flow)
         else:
@@ -208,7 +208,7 @@ class FairQueue:
 
 @dataclass(frozen=True, slots=True)
 class _Turns:
-    """The order of flows with pods: by the time that they used, then by their first pods."""
+    """The order of flows with ready pods: by the time that each used, then by their first pods."""
 
     pods: Before[Entry]
 
@@ -219,7 +219,7 @@ class _Turns:
 
 
 class _ByUsed:
-    """The order of flows by the time that they used."""
+    """The order of flows by the time that each flow used, the least first."""
 
     def before(self, a: _Flow, b: _Flow, /) -> bool:
         return a.used_s < b.used_s

@@ -15,14 +15,14 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class Before(Protocol[T_contra]):
-    """A strict order; an order that contradicts itself only makes the heap's order arbitrary."""
+    """A strict order of entries; if it contradicts itself, the heap's order is arbitrary."""
 
     def before(self, a: T_contra, b: T_contra, /) -> bool:
-        """Return whether ``a`` goes before ``b``; must not raise."""
+        """Return whether entry ``a`` comes before entry ``b``; must not raise."""
 
 
 class Heap(Generic[T]):
-    """Entries in the order of ``before``.
+    """A binary heap of different entries, in the order of a ``Before``.
 
     Source: kubernetes v1.36 pkg/scheduler/backend/heap/heap.go
     """
@@ -40,7 +40,7 @@ class Heap(Generic[T]):
         return iter(self._entries)
 
     def push(self, entry: T) -> None:
-        """Put the entry into its place, once; push a changed entry again."""
+        """Add an entry, or move an entry of the heap that has changed to its new place."""
         if entry not in self._at:
             self._at[entry] = len(self._entries)
             self._entries.append(entry)
@@ -48,7 +48,7 @@ class Heap(Generic[T]):
 
     @property
     def first(self) -> T:
-        """The first entry.
+        """The first entry of the heap, which stays in the heap.
 
         Raises: IndexError: the heap is empty.
         """
@@ -79,7 +79,7 @@ class Heap(Generic[T]):
             self._sink(at)
 
     def _risen(self, at: int) -> int:
-        """Move an entry up while it goes before the one above, and return where it ends."""
+        """Move the entry at index ``at`` up while it is before its parent; return its new index."""
         while at > 0:
             above = (at - 1) // 2
             if not self._before(at, above):

@@ -1,4 +1,4 @@
-"""The order of a QueueSort plugin, safe against whatever the plugin does."""
+"""Orders pods by a QueueSort plugin, and by priority and time if the plugin fails."""
 
 from collections.abc import Callable
 
@@ -14,10 +14,10 @@ Failed = Callable[[str, str, str, str], object]
 
 
 class Order:
-    """Decides which of two pods goes first; never raises.
+    """Decides which of two pods the queue releases first; never raises.
 
     If the plugin raises, kube-scheduler's own order decides: by priority, then by time. If the
-    plugin ranks two pods as equal, the pod that the queue saw first goes first.
+    plugin ranks two pods as equal, the queue releases first the pod that it saw first.
 
     Args:
         plugin: the one QueueSort plugin.
@@ -29,7 +29,7 @@ class Order:
         self._failed = failed
 
     def before(self, a: Entry, b: Entry) -> bool:
-        """Return whether ``a`` goes before ``b``."""
+        """Return whether the queue releases ``a`` before ``b``."""
         try:
             if self._less(a.info, b.info):
                 return True

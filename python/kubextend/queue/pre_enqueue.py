@@ -13,7 +13,7 @@ __all__ = ["PreEnqueue"]
 
 
 class PreEnqueue:
-    """The PreEnqueue plugins of all profiles; never raises.
+    """Asks the PreEnqueue plugins of a pod's profile whether to release the pod; never raises.
 
     Args:
         plugins: plugins by scheduler name, in order.
@@ -34,7 +34,7 @@ class PreEnqueue:
         self._failed = failed
 
     def why_held(self, pod: core.Pod) -> str:
-        """Return which plugin holds the pod back, and why; empty if none does."""
+        """Return which PreEnqueue plugin holds the pod back, and why; empty: no plugin does."""
         ignored = self._ignored.get(pod.scheduler_name, frozenset())
         for plugin in self._plugins.get(pod.scheduler_name, ()):
             try:
@@ -49,7 +49,7 @@ class PreEnqueue:
 
 
 def _rejection(answer: object) -> str:
-    """Return why a plugin rejects the pod; empty if it does not.
+    """Return why a plugin's answer to PreEnqueue rejects the pod; empty: the pod may be released.
 
     Raises: TypeError: the answer is neither a success nor a rejection.
     """

@@ -1,8 +1,9 @@
-"""How many pods of each namespace kube-scheduler has and cannot place.
+"""Counts the released pods that kube-scheduler cannot place, and delays namespaces with many.
 
-kube-scheduler tries such a pod again and again, and a gate cannot be put back. A pod that an
-extender rejected is tried after every event of the cluster, such as the binding of any pod. Whoever
-may create pods could have kube-scheduler try thousands, and all released pods wait behind them.
+kube-scheduler tries an unschedulable pod again and again, and a removed gate cannot be put back. A
+pod that an extender rejected is tried after every event of the cluster, such as the binding of any
+pod. Without delays a user could make kube-scheduler try thousands of pods, and all other released
+pods would wait behind them.
 """
 
 from collections import Counter
@@ -12,13 +13,13 @@ __all__ = ["UnschedulableCounts"]
 
 
 class UnschedulableCounts:
-    """The unschedulable pods of each namespace, and when a namespace with many gets one more.
+    """Counts unschedulable pods by namespace, and pauses the releases of a namespace with many.
 
     Args:
-        most: as many pods of a namespace are released without a pause.
-        pause_s: how long a namespace with ``most`` such pods waits for its next one; with twice as
-            many it waits twice as long.
-        clock: monotonic seconds.
+        most: a namespace with fewer unschedulable pods than this has no pause.
+        pause_s: how many seconds a namespace with ``most`` unschedulable pods waits for its next
+            release; with twice as many pods the namespace waits twice as long.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, most: int, pause_s: float, clock: Callable[[], float]) -> None:
@@ -26,17 +27,17 @@ class UnschedulableCounts:
         self._pause_s = pause_s
         self._clock = clock
         self._counts: Counter[str] = Counter()
-        # The namespaces with many: since when, or since their last release.
+        # By namespace with at least ``most`` pods: since when, or the time of its last release.
         self._since_s: dict[str, float] = {}
 
     def add(self, namespace: str) -> None:
-        """Count one more pod that kube-scheduler cannot place."""
+        """Count one more pod of the namespace that kube-scheduler cannot place."""
         self._counts[namespace] += 1
         if self._counts[namespace] >= self._most:
             self._since_s.setdefault(namespace, self._clock())
 
     def remove(self, namespace: str) -> None:
-        """Count one pod fewer that kube-scheduler cannot place."""
+        """Count one pod fewer of the namespace that kube-scheduler cannot place."""
         self._counts[namespace] -= 1
         if self._counts[namespace] < self._most:
             self._since_s.pop(namespace, None)
@@ -44,7 +45,7 @@ class UnschedulableCounts:
             del self._counts[namespace]
 
     def released(self, namespace: str) -> None:
-        """Note that a pod of the namespace was released."""
+        """Begin a pause of the namespace after a release, if it has many unschedulable pods."""
         if namespace in self._since_s:
             self._since_s[namespace] = self._clock()
 
@@ -53,12 +54,12 @@ class UnschedulableCounts:
         return self._counts[namespace]
 
     def next_at_s(self, namespace: str) -> float | None:
-        """Return when the next pod of the namespace may be released; None: at any time."""
+        """Return when, in seconds of ``clock``, the namespace may release a pod; None: any time."""
         since_s = self._since_s.get(namespace)
         if since_s is None:
             return None
         return since_s + self._pause_s * self._counts[namespace] / self._most
 
     def namespaces(self) -> Iterable[str]:
-        """Return the namespaces with many."""
+        """Return the namespaces that have at least ``most`` unschedulable pods."""
         return tuple(self._since_s)

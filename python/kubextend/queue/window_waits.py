@@ -1,8 +1,8 @@
-"""How long the window waits for a released pod, by namespace.
+"""Decides how long the queue's window waits for a released pod, by namespace.
 
-A pod that never finds a node keeps its place for as long as ``maxHold`` allows. Whoever may create
-pods could make one such pod after the other, so each of these holds halves the next one of the
-namespace.
+A released pod that never finds a node keeps its place in the window for as long as ``maxHold``
+allows. A user could create such pods one after the other, so each hold that ends without a node for
+the pod halves the next hold of the namespace.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ __all__ = ["WindowWaits"]
 
 LEAST_S: Final = 1.0
 FORGOTTEN_AFTER: Final = 10
-"""A streak is over after this many times the longest hold."""
+"""Halved holds of a namespace end this many times ``max_hold_s`` after its last vain hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,11 @@ class _Streak:
 
 
 class WindowWaits:
-    """The holds of all namespaces.
+    """Computes, for each namespace, how long the window waits for a released pod.
 
     Args:
-        max_hold_s: the longest hold, and the first one of a namespace.
-        clock: monotonic seconds.
+        max_hold_s: the longest hold in seconds, and the first hold of a namespace.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, max_hold_s: float, clock: Callable[[], float]) -> None:
@@ -36,12 +36,12 @@ class WindowWaits:
         self._streaks: dict[str, _Streak] = {}
 
     def hold_s(self, namespace: str) -> float:
-        """Return how long the window waits for a pod of this namespace."""
+        """Return how many seconds the window waits for a released pod of this namespace."""
         times = self._times(namespace)
         return max(self._max_hold_s / 2.0 ** min(times, 64), min(self._max_hold_s, LEAST_S))
 
     def ran_out(self, namespace: str) -> None:
-        """Note that the window waited for a pod of this namespace in vain."""
+        """Note that a hold of this namespace ended before the released pod found a node."""
         now_s = self._clock()
         streak = _Streak(self._times(namespace) + 1, now_s)
         self._streaks = {

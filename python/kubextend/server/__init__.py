@@ -1,7 +1,7 @@
-"""The HTTP server: bytes of a request in, bytes of an answer out, and nothing of scheduling.
+"""The HTTP server: reads requests within limits, calls a verb for each, and sends the answers.
 
-uvicorn listens and shuts down, ``connection`` reads requests within limits, Starlette routes. The
-verbs know what a body means.
+uvicorn listens and shuts down, ``connection`` reads requests within limits, and Starlette routes.
+The server knows nothing of scheduling: the verbs interpret the bodies.
 """
 
 from kubextend.server.access import Access, TokenFile

@@ -1,4 +1,4 @@
-"""Access to waiting pods: names of client certificates, and bearer tokens."""
+"""Checks who may list, allow and reject waiting pods: by client certificate or bearer token."""
 
 import asyncio
 import hmac
@@ -25,13 +25,13 @@ _LEAST_TOKEN_CHARS: Final = 16
 
 
 class TokenFile:
-    """Bearer tokens, one a line: during a rotation the file holds the old and the new one.
+    """A file of accepted bearer tokens, one a line; a rotation keeps the old and the new token.
 
-    The file is read at every use, so that a change counts at once. No token is good while the file
-    is not valid.
+    The file is read for each token that is checked, so that a change takes effect immediately. No
+    token is accepted while the file is not valid.
 
     Args:
-        path: the file.
+        path: the path of the file.
 
     Raises: KubextendError: the file cannot be read, or holds anything but tokens.
     """
@@ -42,9 +42,9 @@ class TokenFile:
         self._tokens()
 
     def holds(self, token: bytes) -> bool:
-        """Return whether the token is in the file, in a time that tells nothing of near misses.
+        """Return whether the file holds the token; the time taken reveals no part of a token.
 
-        Blocks while the file is read.
+        The call blocks while the file is read.
         """
         try:
             tokens = self._tokens()
@@ -71,7 +71,7 @@ class TokenFile:
 
 
 def _complaint(content: bytes, lines: list[bytes]) -> str:
-    """Return why the file is not valid, without showing a token; empty where it is valid."""
+    """Return why a token file is not valid, without showing a token; empty: the file is valid."""
     if len(content) > _MOST_FILE_BYTES:
         return f"is larger than {_MOST_FILE_BYTES} bytes"
     if not any(lines):
@@ -89,7 +89,7 @@ def _complaint(content: bytes, lines: list[bytes]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a client has to show: an allowed name or a token.
+    """Checks that a client has a certificate with an allowed name, or an accepted bearer token.
 
     Attributes:
         names: allowed common names and DNS names of client certificates.
@@ -100,7 +100,7 @@ class Access:
     tokens: TokenFile | None = None
 
     async def caller(self, scope: Scope) -> str:
-        """Return who sent the request, for the log.
+        """Return who sent the request, for the log: a certificate's name, or "a bearer token".
 
         Raises: RefusedError: 401 where a token is missing or wrong, 403 where no name of the
             certificate is allowed.
@@ -126,7 +126,7 @@ def _bearer_token(scope: Scope) -> bytes | None:
 
 
 def _certificate_names(scope: Scope) -> frozenset[str]:
-    """Return the common names and DNS names of the client's certificate, if a CA vouches for it."""
+    """Return the common names and DNS names of the client's certificate; empty: none is trusted."""
     connection = connection_of(scope)
     return frozenset(_names((connection and connection.peer_certificate()) or {}))
 

@@ -25,7 +25,7 @@ class ApiThreads:
         self._pool: ThreadPoolExecutor | None = None
 
     async def wait_for(self, call: Callable[[], _T]) -> _T:
-        """Return or raise what ``call`` does, from a thread.
+        """Run ``call`` on a thread of the pool, and return its result or raise its exception.
 
         A call that is cancelled before it begins never begins. A call that has begun is waited for,
         since a binding that is on its way must not count as one that was never sent.
@@ -44,7 +44,7 @@ class ApiThreads:
         return outcome.result()
 
     def stop(self) -> None:
-        """Start no further call, and do not wait for those that run."""
+        """Stop the pool: start no further call, and do not wait for calls that run."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None

@@ -1,4 +1,4 @@
-"""The Starlette application: the route of each path."""
+"""The ASGI application of a listener: routes each path to a verb, a probe or the metrics."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ from kubextend.verbs import Verbs
 
 __all__ = ["Application", "Limits", "application", "health_application"]
 
-# Of heads that are larger than those of probes.
+# Limit on what all requests to a listener for probes hold together beyond 4 KiB a connection.
 _MOST_PROBE_BYTES: Final = 1024 * 1024
 
 _LOGGER: Final = logging.getLogger(__name__)
@@ -35,11 +35,12 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many bytes requests may have.
+    """Limits on the bytes of requests.
 
     Attributes:
-        body_bytes: a larger body gets 413.
-        in_flight_bytes: a request that would bring all that requests hold above it gets 503.
+        body_bytes: the limit of one body; a request with a larger body gets 413.
+        in_flight_bytes: the limit of what all requests hold together; a request that would pass the
+            limit gets 503.
     """
 
     body_bytes: int = 512 * 1024 * 1024
@@ -47,7 +48,10 @@ class Limits:
 
     @property
     def reserved_bytes(self) -> int:
-        """What large bodies never take: a sixteenth, unless the largest body may need more."""
+        """The bytes of ``in_flight_bytes`` that only bodies of at most 1 MiB may take.
+
+        These are a sixteenth, or fewer where the largest allowed body needs more than the rest.
+        """
         return max(0, min(self.in_flight_bytes // 16, self.in_flight_bytes - self.body_bytes))
 
 
@@ -63,12 +67,13 @@ def application(
     """Return an ASGI application: verbs under a path, health and metrics at the root.
 
     Args:
-        verbs: those that the configuration needs get a path.
+        verbs: the verbs; each verb that the configuration needs gets a path.
         health: answers the probes.
-        path: the prefix of every verb.
-        limits: on the bytes of requests.
-        more_routes: served beside the verbs.
-        running: entered when the server starts, left after its last request.
+        path: the prefix of every verb's path.
+        limits: how many bytes requests may hold.
+        more_routes: further routes, served beside the verbs.
+        running: returns a context that is entered when the server starts and left after its last
+            request.
     """
     pool = verbs.pool or core.BodyPool()
     bodies = BodyReader(limits.body_bytes, pool, "server.maxBodyBytes")
@@ -110,24 +115,25 @@ def application(
 
 
 def health_application(health: Health, metrics: Metrics) -> "Application":
-    """Return an application of health and metrics alone, for probes without certificates."""
+    """Return an ASGI application of health and metrics alone, for probes without certificates."""
     in_flight = BytesInFlight(_MOST_PROBE_BYTES)
     return Application({}, health_routes(health, metrics), metrics, in_flight=in_flight)
 
 
 class Application(Starlette):
-    """Starlette, with a way past its layers for the verbs, which answer their own failures.
+    """A Starlette application that calls the endpoints of verbs without Starlette's layers.
 
-    The layers cost a call as much as the core needs for some hundred names, and every held bind
-    3 KB. Middleware that somebody adds sees every call.
+    Starlette's layers cost a call as much as the core needs for some hundred node names, and every
+    held bind 3 KB. The endpoints of verbs answer their own failures. If the application has
+    middleware, every call goes through Starlette's layers.
 
     Args:
-        endpoints: the verbs by path.
+        endpoints: the endpoints of the verbs, by path.
         others: all other routes.
         metrics: counts refusals.
         in_flight: counts the bytes that requests hold; also an attribute.
-        lifespan: entered when the server starts.
-        not_served: paths of verbs that no plugin needs; the first call of each is logged.
+        lifespan: returns a context that is entered when the server starts.
+        not_served: paths of verbs that no plugin needs; the first call of each path is logged.
     """
 
     def __init__(
@@ -176,7 +182,7 @@ class Application(Starlette):
 
 
 def _refusal(request: Request, error: HTTPException) -> Response:
-    """Return a 404, 405 or 413 in the form of every other refusal."""
+    """Return the response to a request that Starlette refuses: its status and a JSON Error."""
     message = f"{request.method} {request.scope['path']}: {error.detail}"
     response = Response(
         orjson.dumps({"Error": message}), error.status_code, media_type="application/json"

@@ -1,4 +1,4 @@
-"""Work that ends with the client that asked for it."""
+"""Cancels the work for a request when the client disconnects."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -13,14 +13,15 @@ _T = TypeVar("_T")
 
 
 async def cancel_on_disconnect(work: Coroutine[Any, Any, _T], receive: Receive) -> _T:
-    """Return what the work returns; cancel the work if the client goes away before.
+    """Return what ``work`` returns; cancel ``work`` if the client disconnects before.
 
     kube-scheduler places a pod anew once a bind of the pod timed out. An old bind that begins after
     that would take the pod to a node that is no longer meant.
 
     Args:
-        work: runs in this task. Work that a thread has begun may go on and return its outcome.
-        receive: of the request, whose body has been read.
+        work: runs in the current task. Work that a thread has begun may go on and return its
+            outcome.
+        receive: the ASGI ``receive`` of the request, whose body has been read.
 
     Raises: ClientDisconnect: the client went away before the work returned.
     """
@@ -39,13 +40,13 @@ async def cancel_on_disconnect(work: Coroutine[Any, Any, _T], receive: Receive) 
 
 
 class _Watch:
-    """Cancels a task when a client goes away.
+    """Cancels a task when the client of its request disconnects.
 
     Args:
-        task: works for the client.
+        task: the task that works for the client.
 
     Attributes:
-        has_cancelled: whether the client went away.
+        has_cancelled: whether the client disconnected and the task was cancelled.
     """
 
     def __init__(self, task: asyncio.Task[Any] | None) -> None:
@@ -53,14 +54,14 @@ class _Watch:
         self.has_cancelled = False
 
     async def until_client_is_gone(self, receive: Receive) -> None:
-        """Wait until the client is gone, and cancel the task."""
+        """Wait until ``receive`` reports that the client is gone, and cancel the task."""
         while (await receive())["type"] != "http.disconnect":
             pass
         if self._task is not None:
             self.has_cancelled = self._task.cancel()
 
     def end(self) -> None:
-        """Take the cancellation back: what comes after the work is not cancelled."""
+        """Undo the cancellation, so that the task can go on after the cancelled work."""
         if self.has_cancelled and self._task is not None:
             self._task.uncancel()
         self._task = None

@@ -1,4 +1,4 @@
-"""Freed memory: how much the process keeps, and when the system gets it back."""
+"""Controls how much freed memory the process keeps, and when the operating system gets it back."""
 
 import asyncio
 import ctypes
@@ -17,7 +17,7 @@ _M_ARENA_MAX: Final = -8
 
 _KEPT_BYTES: Final = 64 * 1024 * 1024
 _MAPPED_FROM_BYTES: Final = 32 * 1024 * 1024
-# Giving back takes up to 60 ms for 100 MB of small pieces, so it has to be worth it.
+# Less free memory stays: to give back 100 MB of small pieces takes up to 60 ms.
 _WORTH_GIVING_BACK_BYTES: Final = 8 * 1024 * 1024
 # A names request about 15,000 nodes is 1 MB.
 _LARGE_BODY_BYTES: Final = 4 * 1024 * 1024
@@ -45,14 +45,14 @@ def keep_freed_memory() -> bool:
 
 
 class FreedMemory:
-    """Memory that requests have freed: kept while large bodies come, then given back.
+    """Keeps memory that requests have freed while large bodies come, then gives the memory back.
 
-    The system is slow to hand memory out again.
+    The memory is kept because the operating system is slow to hand memory out again.
 
     Args:
         pool: holds the memory of large bodies.
-        highest_count: returns the most bytes that were in flight since the last call.
-        trim: gives back what the heap keeps; None: asks glibc to do it.
+        highest_count: returns the most bytes that requests held since the last call.
+        trim: gives the free memory of the heap back to the system; None: glibc's ``malloc_trim``.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class FreedMemory:
         self._trim = trim or _trim_heap
 
     async def watch(self, every_s: float = _LOOK_S) -> None:
-        """Look at intervals, until cancelled."""
+        """Call ``look`` every ``every_s`` seconds, until cancelled."""
         while True:
             await asyncio.sleep(every_s)
             await self.look()
 
     async def look(self) -> None:
-        """Give back what was freed, unless a large body has come since the last look."""
+        """Give freed memory back, unless requests held 4 MiB or more since the last call."""
         if self._highest_count() < _LARGE_BODY_BYTES:
             await asyncio.to_thread(self._give_back)
 
@@ -94,7 +94,7 @@ class _Mallinfo2(ctypes.Structure):
 
 
 def _trim_heap() -> None:
-    """Give the free pages of glibc's heap back to the system, where they are many."""
+    """Give the free pages of glibc's heap back to the system, if at least 8 MiB are free."""
     # Another C library, or a glibc before 2.33, has no mallinfo2.
     with suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)

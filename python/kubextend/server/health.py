@@ -22,12 +22,12 @@ _MOST_BODY_BYTES: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One condition of being ready, or of being alive.
+    """One condition of readiness or liveness.
 
     Attributes:
-        name: as ``readyz?verbose`` lists it.
-        why_not: returns what is missing, on one line; empty where nothing is. Called on the event
-            loop.
+        name: the name of the condition in the text of ``readyz?verbose``.
+        why_not: returns on one line why the condition does not hold; empty: it holds. Called on the
+            event loop.
     """
 
     name: str
@@ -35,11 +35,12 @@ class Check:
 
 
 class Health:
-    """Whether kubextend can answer: alive while nothing is stuck, ready while every check holds.
+    """Answers the liveness and readiness probes from lists of conditions.
 
     Args:
-        checks: what readiness needs besides a server that is alive and not shutting down.
-        alive: what only a new process can mend.
+        checks: the conditions of readiness, besides those of liveness and that the process is not
+            shutting down.
+        alive: the conditions of liveness: those that only a restart of the process can restore.
         on_shut_down: called as soon as the process is to end; maybe twice.
     """
 
@@ -60,11 +61,11 @@ class Health:
         self._on_shut_down()
 
     def livez(self, *, verbose: bool) -> tuple[int, str]:
-        """Return status and text of ``/livez``."""
+        """Return the HTTP status and text of ``/livez``, which name each failing check."""
         return _report("livez", self._alive, verbose=verbose)
 
     def readyz(self, *, verbose: bool) -> tuple[int, str]:
-        """Return status and text of ``/readyz``, which name each failing check."""
+        """Return the HTTP status and text of ``/readyz``, which name each failing check."""
         return _report("readyz", self._ready, verbose=verbose)
 
     def _why_shut(self) -> str:
@@ -96,9 +97,10 @@ def health_routes(health: Health, metrics: Metrics) -> list[Route]:
 
 
 class _BodilessRoute(Route):
-    """A route whose requests need no body: one that is, or may be, large ends the connection.
+    """A route whose requests need no body: a chunked body, or one above 4 KiB, gets 413.
 
-    Of other bodies that nobody wants the server drops up to 16 MiB, and the connection goes on.
+    The 413 ends the connection. On other routes the server drops up to 16 MiB of a body that no
+    endpoint reads, and keeps the connection.
     """
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -118,7 +120,7 @@ class _MetricsPage:
     that comes too early waits for the next text, so that no text is older than its request.
 
     Args:
-        metrics: rendered.
+        metrics: the metrics to render.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -127,7 +129,7 @@ class _MetricsPage:
         self._not_before_s = 0.0
 
     async def fresh(self) -> tuple[bytes, str]:
-        """Return a new text and its content type."""
+        """Return the text of all metrics, rendered after this call, and its content type."""
         if self._next is None:
             self._next = asyncio.create_task(self._rendered())
         # Another scrape may wait for the same text.
@@ -144,7 +146,7 @@ class _MetricsPage:
 
 
 def _is_verbose(request: Request) -> bool:
-    """Whether ``verbose`` is in the begin of the query, which alone is parsed."""
+    """Return whether ``verbose`` is in the first 64 bytes of the query; only these are parsed."""
     query: bytes = request.scope["query_string"]
     return b"verbose" in query[:_MOST_QUERY_BYTES].replace(b"=", b"&").split(b"&")
 

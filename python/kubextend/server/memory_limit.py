@@ -1,4 +1,4 @@
-"""The memory limit of the container, which the limits on requests have to fit."""
+"""Reads the memory limit of the container, into which the limits on requests have to fit."""
 
 from pathlib import Path
 from typing import Final
@@ -11,7 +11,7 @@ _NO_LIMIT_BYTES: Final = 1 << 60
 
 
 def memory_limit_bytes(root: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Return the limit of this process's cgroup; None where no limit is visible."""
+    """Return the memory limit of this process's cgroup in bytes; None: no limit is visible."""
     for name in _FILES:
         try:
             text = (root / name).read_text().strip()

@@ -1,4 +1,4 @@
-"""Answers on the wire: a Content-Length, never a redirect, errors on one line of JSON."""
+"""Sends HTTP answers: JSON with a Content-Length, and refusals as ``{"Error": message}``."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -14,19 +14,19 @@ _Header = tuple[bytes, bytes]
 
 JSON = b"application/json"
 
-# A larger answer is sent in pieces: each waits until the client has read most of the last.
+# A larger answer is sent in pieces: each waits until the client has read most of the piece before.
 _LARGE_BYTES: Final = 256 * 1024
 # TLS copies each piece, and holds up the event loop meanwhile.
 _PIECE_BYTES: Final = 1024 * 1024
 
 
 class RefusedError(Exception):
-    """A request is refused.
+    """Raised to refuse a request with an HTTP status and a message.
 
     Attributes:
         status: the HTTP status.
         message: says on one line what was wrong and where.
-        retry_after_s: when to try again; None: trying again is of no use.
+        retry_after_s: the seconds of Retry-After; None: to try again is of no use.
     """
 
     def __init__(self, status: int, message: str, *, retry_after_s: int | None = None) -> None:
@@ -37,7 +37,7 @@ class RefusedError(Exception):
 
 
 async def reply(send: Send, status: int, body: Body, headers: Iterable[_Header] = ()) -> None:
-    """Send a JSON answer; return when all but the end of a large one is with the client.
+    """Send a JSON answer; a body above 256 KiB goes out in pieces, as fast as the client reads.
 
     A chunked answer, or a byte behind its end, would cost kube-scheduler a new connection.
     """
@@ -59,7 +59,7 @@ async def reply(send: Send, status: int, body: Body, headers: Iterable[_Header] 
 
 
 async def _send_large(send: Send, body: memoryview) -> None:
-    """Send the body piece by piece, without a copy."""
+    """Send the body of a large answer in pieces of 1 MiB, without copying the body."""
     for start in range(0, len(body), _PIECE_BYTES):
         piece = body[start : start + _PIECE_BYTES]
         await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -67,7 +67,7 @@ async def _send_large(send: Send, body: memoryview) -> None:
 
 
 async def refuse(send: Send, refused: RefusedError, headers: Iterable[_Header] = ()) -> None:
-    """Send the refusal as ``{"Error": message}``."""
+    """Send a refusal: its status, ``{"Error": message}``, and Retry-After if it has one."""
     body = error_body(refused.message)
     if refused.retry_after_s is not None:
         headers = (*headers, (b"retry-after", b"%d" % refused.retry_after_s))
@@ -75,5 +75,5 @@ async def refuse(send: Send, refused: RefusedError, headers: Iterable[_Header] =
 
 
 def error_body(message: str) -> bytes:
-    """Return the JSON of a refusal."""
+    """Return ``{"Error": message}`` as JSON."""
     return orjson.dumps({"Error": message.encode(errors="replace").decode()})

@@ -1,4 +1,4 @@
-"""Listeners on sockets, the signals that end them, and the shutdown."""
+"""Runs the HTTP listeners of kubextend: binds sockets, handles signals, and shuts down."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ _GRACE_S = 25
 _LAST_WORDS_S = 1
 _SAID_AGAIN_S = 10.0
 _HANDSHAKE_S = 5.0
-# TLS connections besides those that a listener may have: a handshake ends soon.
+# TLS connections in their handshake that a listener may have besides ``most_connections``.
 _HANDSHAKES = 512
 _DESCRIPTORS_LOOK_S = 5.0
 # More than the connections that any listener may have.
@@ -46,19 +46,20 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One address and what it serves.
+    """The address of an HTTP listener, the application that it serves, and its limits on clients.
 
     Attributes:
         app: the application that answers.
         host: an IP address or a name.
-        port: 0 for any free one.
-        keep_alive_s: how long an idle connection stays open. kube-scheduler closes its own after
-            90 s, and does not repeat a POST that meets a connection as the server closes it.
-        tls: None for plain HTTP.
-        deadlines: how long clients may take.
-        most_connections: how many may be open; one more takes the place of the one that is idle
-            for the longest time, or is closed at once if none is idle.
-        name: of the listener in metrics and log lines.
+        port: the TCP port; 0: any free port.
+        keep_alive_s: how many seconds an idle connection stays open. kube-scheduler closes its idle
+            connections after 90 s, and does not repeat a POST if the server closes the connection
+            at the same time.
+        tls: the files of the certificates; None: plain HTTP.
+        deadlines: how long clients may take to send a request and to read the answer.
+        most_connections: how many connections may be open; one more replaces the connection that
+            is idle for the longest time, or is closed immediately if none is idle.
+        name: the name of the listener in metrics and log lines.
     """
 
     app: Application
@@ -71,7 +72,7 @@ class Listener:
     name: str = "verbs"
 
     def url(self, port: int) -> str:
-        """Return the address for clients, given the port that the socket has."""
+        """Return the URL of the listener, given the port of its bound socket."""
         scheme = "http" if self.tls is None else "https"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{scheme}://{host}:{port}"
@@ -81,14 +82,15 @@ class Service:
     """One or two listeners that start and end together.
 
     Args:
-        main: serves the verbs.
-        health: told at once when the process is to end.
-        probes: a second listener, which answers until the first has ended.
-        announce: called with the URLs, that of ``main`` first, when all accept connections.
-        metrics: counts refusals and certificates.
+        main: the listener of the verbs.
+        health: fails readiness as soon as the process is to end.
+        probes: a second listener, which answers probes until ``main`` has ended.
+        announce: called with the URLs, that of ``main`` first, when all listeners accept
+            connections.
+        metrics: counts refusals and reloads of certificates.
         bindings_under_way: returns the pods that may be bound or not if the process ends now.
-        drain_s: how long to serve after SIGTERM, until clients have found another replica.
-        tls_look_s: the time between two looks at the certificate files.
+        drain_s: how many seconds to serve after SIGTERM, until clients use another replica.
+        tls_look_s: the seconds between two checks of the certificate files.
     """
 
     def __init__(  # noqa: PLR0913  one argument for each part that it joins
@@ -111,12 +113,12 @@ class Service:
         self._drain_s = drain_s
         self._tls_look_s = tls_look_s
         self._draining = False
-        # When each kind of line may be logged again.
+        # By kind of log line: when the next may be written, in seconds of the event loop's clock.
         self._said_again_s: dict[str, float] = {}
         self._servers: list[_Server] = []
 
     def run(self) -> None:
-        """Serve until SIGTERM, Ctrl-C or ``stop``, and then end what is in flight.
+        """Serve until SIGTERM, Ctrl-C or ``stop``, and then end the requests in flight.
 
         Raises: KubextendError: an address is not available, or a TLS file is not valid.
         """
@@ -132,7 +134,7 @@ class Service:
                 runner.run(self._serve())
 
     def drain(self) -> None:
-        """Fail readiness now, and ``stop`` after the delay; a second call stops at once.
+        """Fail readiness now, and stop after ``drain_s`` seconds; a second call stops immediately.
 
         Clients learn late that this replica is not ready, so they are served until then. Each
         answer ends its connection, and the next connection goes to another replica.
@@ -145,7 +147,7 @@ class Service:
         asyncio.get_running_loop().call_later(self._drain_s, self._stop_unless_stopping)
 
     def stop(self) -> None:
-        """End what is in flight, so that ``run`` returns; a second call cuts off what is left."""
+        """Let requests in flight end, so that ``run`` returns; a second call cuts them off."""
         self._health.shut_down()
         for server in self._servers[:1]:
             server.force_exit = server.should_exit
@@ -196,7 +198,7 @@ class Service:
             os._exit(1)
 
     def _is_to_be_said(self, kind: str) -> bool:
-        """Return whether a line of this kind may be logged now, once in ten seconds."""
+        """Return whether a line of this kind may be logged now: at most one in ten seconds."""
         now_s = asyncio.get_running_loop().time()
         if now_s < self._said_again_s.get(kind, 0.0):
             return False
@@ -222,7 +224,7 @@ class Service:
             )
 
     def _look_at_certificates(self) -> None:
-        """Load certificates that were replaced now, and not at the next look."""
+        """Handle SIGHUP: check now whether the certificate files were replaced."""
         _LOGGER.info("SIGHUP: the certificates are read again; for a new configuration restart")
         for server in self._servers:
             if server.tls is not None:
@@ -346,9 +348,9 @@ def _always(
 
 
 def _shorten_handshakes(loop: asyncio.AbstractEventLoop) -> None:
-    """Give the clients of every TLS server of this loop some seconds for their handshake.
+    """Limit each TLS handshake with a server of this event loop to 5 s.
 
-    uvicorn makes the servers, and leaves them the minute that event loops give by default.
+    uvicorn creates the servers with the 60 s that event loops allow by default.
     """
     create = loop.create_server
 
@@ -374,7 +376,7 @@ def _bound_socket(listener: Listener) -> socket.socket:
 
 @contextlib.contextmanager
 def _on_signals(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterator[None]:
-    """Handle these signals inside the block, if this is the main thread."""
+    """Call the handlers for their signals inside the block, if this is the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -389,7 +391,7 @@ def _on_signals(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterat
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the soft limit of open files to the hard one: each held pod needs a file."""
+    """Raise the soft limit of open files to the hard one: each held pod needs a descriptor."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -397,7 +399,7 @@ def raise_descriptor_limit() -> None:
 
 
 async def _watch_descriptors(every_s: float) -> None:
-    """Log when no file descriptor is left: uvloop drops connections without a word."""
+    """Log an error while no file descriptor is left: uvloop drops connections silently."""
     while True:
         await asyncio.sleep(every_s)
         try:

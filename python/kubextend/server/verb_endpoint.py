@@ -1,4 +1,4 @@
-"""One verb as an ASGI application: the boundary at which every failure becomes an answer."""
+"""The ASGI application of one verb, which turns every failure of the verb into an answer."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ class VerbEndpoint:
     """Reads the body of a request, runs the verb and sends its answer.
 
     Args:
-        verb: the verb.
+        verb: the verb to run.
         metrics: where requests are counted.
         bodies: reads bodies within their limits.
         in_flight: the bytes of the requests of all verbs.
@@ -44,7 +44,7 @@ class VerbEndpoint:
         self._in_flight = in_flight
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, unless the client goes away before."""
+        """Answer the request, unless the client disconnects before."""
         share = Share(self._in_flight)
         try:
             answer = await self._answer(scope, receive, share)
@@ -62,7 +62,7 @@ class VerbEndpoint:
             share.give_back()
 
     async def _answer(self, scope: Scope, receive: Receive, share: Share) -> Answer:
-        # kube-scheduler's timeout runs from before that.
+        # kube-scheduler began to count its timeout before this.
         arrived_s = time.monotonic()
         body = await self._bodies.read(scope, receive, share)
         self._body_bytes.observe(len(body))

@@ -42,9 +42,9 @@ def waiting_pod_routes(
 
     Args:
         waiting_pods: the pods that Permit holds.
-        access: knows who may call.
+        access: decides who may call.
         metrics: counts calls and refusals.
-        path: the prefix of the verbs.
+        path: the prefix of the routes, which is that of the verbs.
     """
     prefix = f"{path.rstrip('/')}/waiting-pods"
     endpoint = partial(_Endpoint, waiting_pods, access, metrics)
@@ -56,7 +56,7 @@ def waiting_pod_routes(
 
 
 class _Endpoint:
-    """One action as an ASGI application."""
+    """The ASGI application of one action on waiting pods: list, allow or reject."""
 
     def __init__(
         self, waiting_pods: HeldPods, access: Access, metrics: Metrics, name: str, action: _Action
@@ -88,9 +88,10 @@ def _list(waiting_pods: HeldPods, _who: str, _uid: str, _body: bytes) -> object:
 
 
 def _allow(waiting_pods: HeldPods, who: str, uid: str, body: bytes) -> object:
-    """Allow the pod for the plugin that the body names, or for all that hold the pod.
+    """Allow a waiting pod for the plugin that the body names, or for every plugin that holds it.
 
-    Raises: RefusedError: 400, 404, or 409 where none of these plugins holds the pod.
+    Raises: RefusedError: 400 where the body is not valid, 404 where no such pod waits, 409 where
+        none of these plugins holds the pod.
     """
     plugin = _text(body, "plugin")
     held = _found(waiting_pods, uid)
@@ -103,9 +104,10 @@ def _allow(waiting_pods: HeldPods, who: str, uid: str, body: bytes) -> object:
 
 
 def _reject(waiting_pods: HeldPods, who: str, uid: str, body: bytes) -> object:
-    """Reject the pod with the reason that the body gives.
+    """Reject a waiting pod with the reason that the body gives.
 
-    Raises: RefusedError: 400, 404, or 409 where the pod is decided already.
+    Raises: RefusedError: 400 where the body is not valid, 404 where no such pod waits, 409 where
+        the pod is already allowed or rejected.
     """
     reason = _text(body, "reason")
     if reason is None:
@@ -138,7 +140,7 @@ def _log(done: str, held: HeldPod, who: str, what: str) -> None:
 
 
 def _entry(held: HeldPod) -> Mapping[str, object]:
-    """Return a waiting pod as answers show it; a decided pod has no deadline."""
+    """Return the JSON object of a waiting pod; its deadline is None once the pod is decided."""
     deadline_s = held.deadline_s
     return {
         "namespace": held.pod.namespace,
@@ -152,7 +154,7 @@ def _entry(held: HeldPod) -> Mapping[str, object]:
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes:
-    """Return the body; a request without one needs no Content-Type."""
+    """Return the body of a request; empty, whatever the Content-Type, where there is no body."""
     headers = Headers(scope=scope)
     if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
         return b""
@@ -160,7 +162,7 @@ async def _body(scope: Scope, receive: Receive) -> bytes:
 
 
 def _text(body: bytes, field: str) -> str | None:
-    """Return the one field that a body may have; None where the field is absent.
+    """Return the text of ``field``, the only field that the JSON body may have; None: absent.
 
     Raises: RefusedError: 400: the body holds anything else.
     """

@@ -24,11 +24,11 @@ def assert_same_answers(
         one: a plugin or its class.
         other: a plugin or its class.
         cases: how many cases to generate.
-        args: Args of both, if they are given as classes.
-        labels: values by label key for nodes and pods; give the keys that the plugins look at.
+        args: the Args of both plugins, if they are given as classes.
+        labels: values by label key for nodes and pods; give the keys that the plugins read.
         seed: another seed gives other cases.
 
-    Returns: how many different answers came up; 1 means that the cases told nothing apart.
+    Returns: how many different answers the plugins gave; 1 means that every case had the same one.
     Raises: AssertionError: the plugins differ; names the first such case.
     """
     plugins = [made(plugin, args) for plugin in (one, other)]

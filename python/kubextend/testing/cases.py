@@ -1,4 +1,4 @@
-"""Generated cases: nodes and pods that differ in what plugins read, and are equal in every run."""
+"""Generates test cases of nodes and pods that vary in what plugins read; every run is the same."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ _MOST_NODES = 12
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A pod to place.
+    """A test case: a pod to place, the nodes, and the pods that are on these nodes.
 
     Attributes:
         pod: the manifest of the pod.
@@ -34,19 +34,19 @@ class Case:
     pods: Sequence[Manifest]
 
     def reordered(self, order: Sequence[int]) -> "Case":
-        """Return the case with its nodes in another order."""
+        """Return the case with its nodes in another order; ``order`` holds the indexes of nodes."""
         return Case(self.pod, [self.nodes[index] for index in order], self.pods)
 
 
 def generated_cases(
     count: int, labels: Mapping[str, Sequence[str]] | None = None, seed: int = 0
 ) -> Iterator[Case]:
-    """Yield cases that depend on the arguments alone; the first has no node and the second one.
+    """Yield test cases that depend on the arguments alone; the first has 0 nodes, the second 1.
 
     Args:
         count: how many cases.
-        labels: values by label key for nodes and pods, besides common ones: give the keys that the
-            plugin looks at, or it will find none.
+        labels: values by label key for nodes and pods, besides common labels; give the keys that
+            the plugin under test reads.
         seed: another seed gives other cases.
     """
     choices = {**_LABELS, **(labels or {})}

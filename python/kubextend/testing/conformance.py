@@ -1,7 +1,7 @@
 """Checks on generated cases that a plugin keeps the rules of the framework.
 
-A rule is a function that yields the plugin's violations. Stand-ins replace the outside: a plugin
-that needs a Kubernetes client gets the one that the caller gives.
+A rule is a function that yields the plugin's violations. No cluster is needed: a plugin that needs
+a Kubernetes client gets the one that the caller gives.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from kubextend.testing.runner import FilterResult, Runner
 __all__ = ["Violation", "conformance", "violations"]
 
 _LONGEST_REASON: Final = 120
-# One less than an answer holds: the last reason of an answer stands for all further ones.
+# An answer has at most 8 different reasons, and the last of them stands for all further reasons.
 _MOST_REASONS: Final = 7
 _EXACT_WEIGHT: Final = 10
 _NODE: Final = "node-0"
@@ -41,7 +41,7 @@ _NUMBER: Final = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule that a plugin breaks.
+    """A rule of the framework that a plugin breaks.
 
     Attributes:
         rule: the rule in a few words.
@@ -92,7 +92,7 @@ def conformance(
     Args:
         plugin: the class of the plugin, or an instance.
         args: the plugin's Args, as in ``pluginConfig``, if it is given as a class.
-        labels: values by label key for nodes and pods; give the keys that the plugin looks at.
+        labels: values by label key for nodes and pods; give the keys that the plugin reads.
         kubernetes_client: the client that the plugin finds as ``handle.kubernetes_client``.
         without: extension points that are not run, such as a ``bind`` that calls a real API.
         cases: how many cases to generate.
@@ -141,7 +141,7 @@ def violations(
 def _tried(
     rule: Callable[[_Subject], Iterator[Violation]], subject: _Subject
 ) -> Iterator[Violation]:
-    """Yield the first violation of each rule: fifty cases need not repeat it fifty times."""
+    """Yield the violations that ``rule`` finds, each kind once and not once for every case."""
     said: set[str] = set()
     try:
         for violation in rule(subject):
@@ -277,7 +277,7 @@ def _both_grains_agree(subject: _Subject) -> Iterator[Violation]:
 
 
 class _PerNode:
-    """A plugin without its vectorised method."""
+    """Wraps a plugin and hides its vectorised method, so that its per-node method is called."""
 
     def __init__(self, plugin: Any, hidden: str) -> None:
         self._plugin = plugin
@@ -423,7 +423,7 @@ def _has_both(plugin: Any, one: str, other: str) -> bool:
 
 
 def _on_one_node(subject: _Subject) -> tuple[Any, core.Pod]:
-    """Return the plugin, the nodes of the largest generated case, and the pod of that case."""
+    """Return the plugin, made with the nodes of the largest case, and the pod of that case."""
     case = max(subject.cases, key=lambda each: len(each.nodes))
     return subject.runner(case).plugins[0], pod_of(case.pod)
 

@@ -1,4 +1,4 @@
-"""Pods and nodes by keywords: as manifests, and as the core reads them from real JSON.
+"""Makes pods and nodes for tests from keywords: as manifests, and as objects of the core.
 
 A plugin sees here exactly what the core reads from the API's bytes, and nothing else.
 """
@@ -46,7 +46,7 @@ _KEPT: Final = 20_000
 
 
 class _Origins(Generic[_Made, _Origin]):
-    """Remembers what objects were made from, as the core gives no JSON back; bounded in number."""
+    """Remembers what the last 20,000 objects were made from, as the core gives no JSON back."""
 
     def __init__(self, maker: str) -> None:
         self._maker = maker
@@ -88,7 +88,7 @@ def pod_manifest(  # noqa: PLR0913  one keyword for each thing that plugins read
     creation_timestamp: str | None = None,
     **spec: Any,
 ) -> dict[str, Any]:
-    """Return a pod as the API shows it.
+    """Return the manifest of a pod as the Kubernetes API shows it.
 
     Args:
         name: name of the pod.
@@ -138,11 +138,11 @@ def node_manifest(
     unschedulable: bool = False,
     **status: Any,
 ) -> dict[str, Any]:
-    """Return a node as the API shows it.
+    """Return the manifest of a node as the Kubernetes API shows it.
 
     Args:
-        name: name of the node; the label ``kubernetes.io/hostname`` has it too.
-        labels: further labels.
+        name: name of the node, and the value of its label ``kubernetes.io/hostname``.
+        labels: further labels of the node.
         annotations: annotations of the node.
         allocatable: replaces or adds single amounts, as in ``{"nvidia.com/gpu": "8"}``; by default
             a node has 4 cores, 16Gi of memory and 110 pods.
@@ -169,12 +169,12 @@ def node_manifest(
 
 
 def make_pod(name: str = "pod", **fields: Any) -> core.Pod:
-    """Make a pod; the keywords are those of ``pod_manifest``."""
+    """Make a ``core.Pod``; the keywords are those of ``pod_manifest``."""
     return pod_of(pod_manifest(name, **fields))
 
 
 def pod_of(manifest: Manifest) -> core.Pod:
-    """Return the pod of a manifest as the core reads it."""
+    """Return the ``core.Pod`` that the core reads from a manifest."""
     body = json.dumps({"Pod": manifest, "Nodes": None, "NodeNames": []}).encode()
     pod = core.read_args(body, watched=core.NodeStore()).pod
     if pod is None:
@@ -184,7 +184,7 @@ def pod_of(manifest: Manifest) -> core.Pod:
 
 
 def make_node(name: str = "node", *, pods: Iterable[PodLike] = (), **fields: Any) -> core.NodeInfo:
-    """Make a node with pods on it; the other keywords are those of ``node_manifest``."""
+    """Make a ``core.NodeInfo`` with pods on the node; ``fields`` are those of ``node_manifest``."""
     manifest = node_manifest(name, **fields)
     placed = [_bound(pod_manifest_of(pod), name) for pod in pods]
     node = node_store([manifest]).get(name, pod_store(placed).snapshot())
@@ -195,12 +195,13 @@ def make_node(name: str = "node", *, pods: Iterable[PodLike] = (), **fields: Any
 
 
 def make_nodes(nodes: NodesLike = 3, **fields: Any) -> core.Nodes:
-    """Make several nodes, in their order.
+    """Make a ``core.Nodes`` of several nodes, in the order given.
 
     Args:
         nodes: a number of nodes with the names ``node-0`` and so on; or labels by name, ``{"a":
             {"zone": "east"}, "b": {}}``; or names, manifests and nodes of ``make_node``.
-        **fields: keywords of ``node_manifest`` for every node that is made here.
+        **fields: keywords of ``node_manifest`` for every node that is not given as a manifest or
+            made before.
     """
     if isinstance(nodes, core.Nodes):
         return nodes
@@ -215,12 +216,12 @@ def make_nodes(nodes: NodesLike = 3, **fields: Any) -> core.Nodes:
 
 
 def pod_manifest_of(pod: PodLike) -> Manifest:
-    """Return the manifest that a pod was made from."""
+    """Return the manifest that a pod was made from; a manifest is returned unchanged."""
     return _PODS.of(pod) if isinstance(pod, core.Pod) else pod
 
 
 def manifests_of_nodes(nodes: NodesLike, **fields: Any) -> Sequence[Manifest]:
-    """Return the manifests that nodes were made from; ``fields`` is for nodes made here."""
+    """Return the manifests of nodes in any form; ``fields`` holds keywords of ``node_manifest``."""
     if isinstance(nodes, core.Nodes):
         return _NODES.of(nodes)
     if isinstance(nodes, int):
@@ -235,21 +236,24 @@ def manifests_of_nodes(nodes: NodesLike, **fields: Any) -> Sequence[Manifest]:
 
 
 def node_store(manifests: Iterable[Manifest]) -> core.NodeStore:
-    """Return a store that is filled by a list of these nodes."""
+    """Return a ``core.NodeStore`` with the nodes of these manifests, filled as by a list call."""
     store = core.NodeStore()
     store.replace(list_of("Node", manifests))
     return store
 
 
 def pod_store(manifests: Iterable[Manifest]) -> core.PodStore:
-    """Return a store that a list has filled; large pods lose parts in it, as in a cluster."""
+    """Return a ``core.PodStore`` with these pods, filled as by a list call.
+
+    The store leaves out parts of large pods, as in a cluster.
+    """
     store = core.PodStore(max_pod_bytes=MAX_POD_BYTES)
     store.replace(list_of("Pod", manifests))
     return store
 
 
 def list_of(kind: str, manifests: Iterable[Manifest]) -> bytes:
-    """Return a list in the API's form."""
+    """Return the JSON of a list as the Kubernetes API writes it; ``kind``: ``Node`` or ``Pod``."""
     metadata = {"resourceVersion": "1"}
     listed = {"kind": f"{kind}List", "apiVersion": "v1", "metadata": metadata}
     return json.dumps(listed | {"items": list(manifests)}).encode()

@@ -1,4 +1,4 @@
-"""The order in which the queue would release pods."""
+"""Computes the order in which kubextend's queue releases pods with a QueueSort plugin."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

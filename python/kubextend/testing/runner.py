@@ -53,11 +53,11 @@ PluginLike: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True)
 class FilterResult:
-    """The verdict of filter on each node.
+    """The answer of the filter verb: which nodes it keeps, and why it rejects the others.
 
     Attributes:
         kept: names of the kept nodes, in the order of the request.
-        rejected: the reason of every other node, by name.
+        rejected: the reason of every rejected node, by node name.
         unresolvable: names of the rejected nodes that no eviction would help.
         error: why the attempt fails as a whole; empty where it does not.
     """
@@ -70,10 +70,10 @@ class FilterResult:
 
 @dataclass(frozen=True, slots=True)
 class BindResult:
-    """The result of a binding cycle.
+    """The result of the binding cycle of a pod.
 
     Attributes:
-        node: the node for the pod.
+        node: the name of the node that was chosen for the pod.
         error: why the pod is not bound; empty where it is.
     """
 
@@ -90,7 +90,7 @@ class _Everyones(Profiles):
     """One profile for every pod, whatever its schedulerName."""
 
     def for_pod(self, pod: core.Pod | None) -> Profile | None:
-        """Return the one profile."""
+        """Return the one profile, whatever the pod's schedulerName."""
         del pod
         return next(iter(self.by_scheduler_name.values()))
 
@@ -108,10 +108,10 @@ class Runner:
         binder: binds where no plugin does; by default the runner records the binding.
 
     Attributes:
-        handle: the Handle of plugins given as classes.
-        verbs: the verbs that answer.
-        bindings: the node of each bound pod, by UID.
-        activations: the pods that were woken.
+        handle: the Handle that plugins given as classes get.
+        verbs: the verbs that the runner calls.
+        bindings: the record of the node of each bound pod, by UID.
+        activations: the record of the pods that were activated.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Runner:
         self.verbs = Verbs(Context(profiles, memory, cluster, settings, metrics))
 
     def filter(self, pod: PodLike, nodes: Sequence[str] | None = None) -> FilterResult:
-        """Run PreFilter, Filter and, where no node is left, PostFilter.
+        """Run PreFilter, Filter and, if no node is left, PostFilter; return each node's result.
 
         Args:
             pod: the pod to place.
@@ -176,7 +176,7 @@ class Runner:
         return FilterResult(kept, rejected, frozenset(unresolvable), answer["Error"])
 
     def prioritize(self, pod: PodLike, nodes: Sequence[str] | None = None) -> dict[str, int]:
-        """Run PreScore, Score and NormalizeScore; return points by node, as for kube-scheduler.
+        """Run PreScore, Score and NormalizeScore; return the points of each node, by node name.
 
         Raises: PluginError: a plugin failed.
         """
@@ -185,7 +185,7 @@ class Runner:
         return {host["Host"]: host["Score"] for host in answer or ()}
 
     def preempt(self, pod: PodLike, victims: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-        """Return the candidates that are left, each with its victims.
+        """Run the preempt verb; return the kept candidates by node name, with UIDs of victims.
 
         Args:
             pod: the pod to place.
@@ -210,11 +210,14 @@ class Runner:
         }
 
     def bind(self, pod: PodLike, node: str) -> BindResult:
-        """Run the binding cycle from Reserve to PostBind to its end; otherwise like ``binding``."""
+        """Run the binding cycle of one pod, from Reserve to PostBind, and return its result.
+
+        Raises: PluginError: a plugin failed; Unreserve of every plugin has run.
+        """
         return asyncio.run(self.binding(pod, node))
 
     async def binding(self, pod: PodLike, node: str) -> BindResult:
-        """Run the binding cycle of one pod; ``waiting_pods`` has the pod while Permit holds it.
+        """Run the binding cycle of one pod, which ``waiting_pods`` has while Permit holds the pod.
 
         Raises: PluginError: a plugin failed; Unreserve of every plugin has run.
         """
@@ -236,7 +239,7 @@ class Runner:
         return result
 
     async def held(self, pod: PodLike, timeout_s: float = 5.0) -> HeldPod:
-        """Wait until Permit holds the pod, and return it; call this while ``binding`` waits.
+        """Wait until Permit holds the pod; return the held pod. Call this while ``binding`` waits.
 
         Raises: TimeoutError: no plugin holds the pod.
         """
@@ -247,9 +250,10 @@ class Runner:
         return held
 
     def schedule(self, pod: PodLike) -> str | None:
-        """Run one whole attempt; return the node that the pod is bound to, or None.
+        """Run filter, prioritize and bind; return the node that the pod is bound to, or None.
 
-        Of nodes with equal points the runner takes the first, where kube-scheduler would draw one.
+        Of nodes with equal points the runner takes the first, where kube-scheduler would choose one
+        at random.
 
         Raises: PluginError: a plugin failed.
         """
@@ -261,7 +265,7 @@ class Runner:
         return best if self.bind(pod, best).bound else None
 
     def delete(self, pod: PodLike) -> None:
-        """Delete the pod, as the watch would report it."""
+        """Delete the pod from the existing pods, as an event of the watch would."""
         self._seen("DELETED", pod_manifest_of(pod))
 
     def _request(self, pod: PodLike, nodes: Sequence[str] | None) -> bytes:
@@ -281,13 +285,13 @@ def run_filter(
     pods: Iterable[PodLike] = (),
     args: Mapping[str, Any] | None = None,
 ) -> FilterResult:
-    """Return the answer of filter with this plugin alone.
+    """Run the filter verb with one plugin alone, and return the answer.
 
     Args:
         plugin: a plugin or its class.
         pod: the pod to place.
         nodes: nodes in any form that ``make_nodes`` takes.
-        pods: the pods that are on nodes.
+        pods: the existing pods; a bound pod has a ``node_name``.
         args: the plugin's Args, if it is given as a class.
 
     Raises: PluginError: the plugin failed.
@@ -303,7 +307,7 @@ def run_score(
     pods: Iterable[PodLike] = (),
     args: Mapping[str, Any] | None = None,
 ) -> dict[str, int]:
-    """Return the plugin's scores by node, 0..100 and normalised; otherwise like ``run_filter``."""
+    """Return one plugin's scores by node, 0..100, normalised; arguments as in ``run_filter``."""
     return _alone(plugin, nodes, pods, args).prioritize(pod)
 
 
@@ -316,7 +320,7 @@ def run_binding_cycle(
     pods: Iterable[PodLike] = (),
     args: Mapping[str, Any] | None = None,
 ) -> BindResult:
-    """Run the binding cycle of a pod and return its result; otherwise like ``run_filter``."""
+    """Run the binding cycle of a pod with one plugin alone; arguments as in ``run_filter``."""
     runner = _alone(plugin, nodes, pods, args)
     runner.filter(pod, [node])
     return runner.bind(pod, node)
@@ -325,7 +329,7 @@ def run_binding_cycle(
 def made(
     plugin: PluginLike, args: Mapping[str, Any] | None = None, handle: Handle | None = None
 ) -> Any:
-    """Return the plugin, made of its class with Args that are read like a configuration.
+    """Return an instance as it is, or make one from a class with Args read like a configuration.
 
     Raises: ValueError: the Args do not fit, or an instance is given together with Args.
     """

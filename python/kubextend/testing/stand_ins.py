@@ -1,4 +1,4 @@
-"""A Handle over the pods and nodes of a test, which records what a plugin does through it."""
+"""Makes a Handle for tests, with given pods and nodes, that records bindings and activations."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ __all__ = ["Activations", "Bindings", "ListedNodes", "ListedPods", "make_handle"
 
 @dataclass(frozen=True, slots=True)
 class ListedNodes:
-    """Nodes of a test, in place of watched ones."""
+    """A source of given nodes for tests, in place of nodes watched in a cluster."""
 
     store: core.NodeStore
     synced: bool = True
@@ -35,19 +35,19 @@ class ListedNodes:
 
 @dataclass(frozen=True, slots=True)
 class ListedPods:
-    """Pods of a test, in place of watched ones, with a ledger of assumed pods."""
+    """A source of given pods for tests, in place of watched pods, with a ledger of assumed pods."""
 
     store: core.PodStore
     synced: bool = True
 
     def get(self, namespace: str, name: str) -> core.Pod | None:
-        """Return the pod as the API would show it."""
+        """Return the pod of this namespace and name; None: there is no such pod."""
         return self.store.by_name(namespace, name)
 
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """A record of bindings.
+    """A binder for tests that only records which pod it bound to which node.
 
     Attributes:
         nodes: the node of each bound pod, by the pod's UID.
@@ -58,14 +58,14 @@ class Bindings:
     def bind(
         self, namespace: str, name: str, uid: str, node: str, *, timeout_s: float | None = None
     ) -> None:
-        """Record the pod as bound."""
+        """Record that the pod with this UID is bound to the node."""
         del namespace, name, timeout_s
         self.nodes[uid] = node
 
 
 @dataclass(frozen=True, slots=True)
 class Activations:
-    """A record of activated pods.
+    """An activator for tests that only records which pods were activated.
 
     Attributes:
         names: the names of the pods, in the order of their activation.
@@ -74,7 +74,7 @@ class Activations:
     names: list[str] = field(default_factory=list)
 
     def activate(self, pods: Iterable[core.Pod]) -> None:
-        """Record the names of the pods."""
+        """Record the names of the activated pods."""
         self.names.extend(pod.name for pod in pods)
 
 
@@ -87,7 +87,7 @@ def make_handle(
     kubernetes_client: Any = None,
     configuration: Any = None,
 ) -> Handle:
-    """Make a Handle for a plugin that a test makes itself; ``Runner`` makes its own."""
+    """Make a Handle for a plugin that a test constructs itself; a ``Runner`` has its own Handle."""
     cluster = ClusterPorts(
         nodes=ListedNodes(node_store(manifests_of_nodes(nodes))),
         pods=ListedPods(pod_store(pod_manifest_of(pod) for pod in pods)),

@@ -1,4 +1,4 @@
-"""Answers that name no node, for every verb."""
+"""The answer of a verb, and answers that need no node: errors, empty results, bindings."""
 
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -17,7 +17,7 @@ __all__ = [
 ]
 
 Result: TypeAlias = Literal["ok", "error", "unknown_scheduler"]
-# A request or an answer. The memory of a large one may be used again.
+# The body of a request or an answer; the memory of a large body may be used again.
 Body: TypeAlias = bytes | core.BodyBuffer
 
 

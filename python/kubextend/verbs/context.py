@@ -1,4 +1,4 @@
-"""What every verb decides with."""
+"""What all verbs share: profiles, memory, the cluster, settings and metrics."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -21,14 +21,15 @@ __all__ = ["Context", "ExtenderSettings"]
 
 @dataclass(frozen=True, slots=True)
 class ExtenderSettings:
-    """What kube-scheduler's entry for this extender says, and how scores are scaled for it.
+    """The settings of kube-scheduler's entry for this extender, and how scores are scaled.
 
     Attributes:
-        served: the verbs that kube-scheduler calls.
-        ignorable: kube-scheduler ignores our Errors, so a failing plugin has to reject instead.
+        served: the names of the verbs that kube-scheduler calls.
+        ignorable: whether kube-scheduler ignores Errors of this extender, so that a failing plugin
+            has to reject nodes instead.
         score_scale: how ``core.weigh`` scales the sum of the scores.
-        http_timeout_s: when kube-scheduler gives up on every verb but bind.
-        bind_timeout_s: when kube-scheduler gives up on bind; None: never.
+        http_timeout_s: the seconds after which kube-scheduler gives up on every verb but bind.
+        bind_timeout_s: the seconds after which kube-scheduler gives up on bind; None: never.
     """
 
     served: Sequence[VerbName] = get_args(VerbName)
@@ -40,14 +41,14 @@ class ExtenderSettings:
 
 @dataclass(frozen=True)
 class Context:
-    """What every verb decides with.
+    """What all verbs share: profiles, memory, the cluster, settings and metrics.
 
     Attributes:
         profiles: profiles by scheduler name.
-        memory: what is remembered between calls.
-        cluster: what the cluster offers.
+        memory: what the verbs remember between calls.
+        cluster: the nodes, pods, binder, activator and client of the cluster.
         settings: how kube-scheduler calls the verbs.
-        metrics: where calls are counted.
+        metrics: counts calls of verbs and failures of plugins.
         not_started: returns the plugins whose ``start`` has not succeeded yet.
     """
 
@@ -60,24 +61,24 @@ class Context:
 
     @cached_property
     def stores(self) -> Stores:
-        """Where the nodes of a request come from."""
+        """The stores in which verbs look up the nodes of a request."""
         return Stores(self.memory.request_store, self.cluster.nodes)
 
     @cached_property
     def readiness(self) -> Readiness:
-        """Whether plugins may be asked."""
+        """Decides whether a verb may call its plugins now."""
         return Readiness(self.cluster.nodes, self.cluster.pods, self.not_started)
 
     @cached_property
     def failures(self) -> Failures:
-        """Told of every plugin that failed."""
+        """Counts and logs the failures of plugins."""
         return Failures(self.metrics)
 
     def half_time(self) -> GoesOn:
-        """Return what is True until half of kube-scheduler's timeout is over, from now on."""
+        """Return a function that is True until half of kube-scheduler's timeout is over."""
         return half_of(self.settings.http_timeout_s, self.memory.limits.clock)
 
     @cached_property
     def unknown_schedulers(self) -> UnknownSchedulers:
-        """Counts pods whose scheduler has no profile."""
+        """Counts and logs pods whose schedulerName has no profile."""
         return UnknownSchedulers(self.profiles)

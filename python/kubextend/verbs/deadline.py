@@ -1,4 +1,4 @@
-"""Answers before kube-scheduler's timeout, whatever plugins do.
+"""Makes verbs answer before kube-scheduler's timeout, however long plugins take.
 
 A verb runs on a thread. kubextend waits until 80 % of the timeout are over, counted from the
 arrival of the request's head. Where a verb can answer without its slowest plugin, kubextend gives
@@ -33,7 +33,7 @@ _BRIEF_BYTES: Final = 1_000_000
 
 @dataclass(slots=True, eq=False)
 class _Asked(Generic[_Args]):
-    """One request, for as long as a thread works on it."""
+    """A request to a verb, for as long as a thread works on the request."""
 
     body: Body
     arrived_s: float = 0.0
@@ -43,18 +43,18 @@ class _Asked(Generic[_Args]):
     wanted: bool = True
 
     def withdraw(self) -> None:
-        """Note that nobody waits for the answer; a running call is still watched: it may hang."""
+        """Note that the client is gone; a running call is still watched, since it may hang."""
         self.wanted = False
         if self.call is not None:
             self.call.withdraw()
 
 
 class Deadline(Generic[_Args]):
-    """Runs a verb on threads, and answers in its place where it takes too long.
+    """Runs a verb on threads, and sends a substitute answer where the verb takes too long.
 
     Args:
-        verb: the verb.
-        context: what every verb decides with.
+        verb: the verb to run.
+        context: what all verbs share.
     """
 
     holds_body: Final = True
@@ -70,14 +70,14 @@ class Deadline(Generic[_Args]):
         self._watching: set[asyncio.Task[Answer]] = set()
 
     def __call__(self, body: Body) -> Body:
-        """Answer on this thread, however long that takes.
+        """Return the verb's answer to a request body, on this thread and without a time limit.
 
         Raises: WireError: the body cannot be read.
         """
         return self._now(body).body
 
     def at_once(self, body: Body) -> Answer | None:
-        """Answer a small body if no plugin in Python runs; else return None.
+        """Answer a body of at most 1 MB on this thread if no Python plugin runs; else return None.
 
         Raises: WireError: the body cannot be read.
         """
@@ -85,12 +85,12 @@ class Deadline(Generic[_Args]):
         return self._now(body) if brief else None
 
     async def answer(self, body: Body, arrived_s: float, on_job: OnJob) -> Answer:
-        """Return the verb's answer, or what stands for it when the time is over.
+        """Return the verb's answer, or a substitute after 80 % of kube-scheduler's timeout.
 
         Args:
             body: the body of the request.
-            arrived_s: when the request came, on ``clock``.
-            on_job: told of each thread's work on the body.
+            arrived_s: when the request came, in seconds of the clock of ``Memory``.
+            on_job: called with a future of each thread's work on the body.
 
         Raises: WireError: the body cannot be read.
         """
@@ -109,7 +109,7 @@ class Deadline(Generic[_Args]):
             del watching
 
     def instead(self, why: str) -> Answer:
-        """Return what stands for an answer to a request that may not even have been read."""
+        """Return the verb's substitute answer, for a request that may not have been read."""
         return self._verb.instead(why)
 
     def _now(self, body: Body) -> Answer:
@@ -150,7 +150,7 @@ class Deadline(Generic[_Args]):
         return asked.call
 
     def _can_go_on(self, asked: _Asked[_Args], run: Run) -> bool:
-        """Return whether the verb can answer without the plugin that takes its time."""
+        """Return whether the verb can answer without the plugin that takes the longest."""
         slowest = run.slowest()
         if slowest is None or asked.args is None:
             return False

@@ -1,4 +1,4 @@
-"""What a failing plugin leaves behind: a count, a log line, and a sentence for kube-scheduler."""
+"""Reports a failing plugin: in a metric, in the log, and in a sentence for kube-scheduler."""
 
 import logging
 
@@ -22,7 +22,7 @@ class Failures:
         self._metrics = metrics
 
     def note(self, error: PluginError, consequence: str) -> None:
-        """Count and log a failure, together with its consequence for the verb."""
+        """Count and log a plugin's failure, together with its consequence for the verb."""
         if isinstance(error, UncalledError):
             # The breaker has already logged that it opened, and why.
             self._metrics.plugin_calls_refused(error.plugin).inc()
@@ -37,5 +37,5 @@ class Failures:
 
 
 def sentence(error: PluginError) -> str:
-    """Say which plugin failed, and no more: kube-scheduler asks again whenever the text varies."""
+    """Return a sentence that only names the plugin: kube-scheduler retries if a text varies."""
     return f'{error.extension_point} plugin "{error.plugin}" failed'

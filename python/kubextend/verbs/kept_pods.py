@@ -1,6 +1,6 @@
-"""Values by the UID of a pod, within a bound of bytes.
+"""Keeps one value for each pod UID, within a bound of bytes.
 
-Anybody who may create pods chooses how many they are, and how large each is.
+The bound is needed since users who may create pods choose the number and the size of the pods.
 """
 
 from collections import Counter
@@ -20,20 +20,20 @@ class _OfPod(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """The memory of the value, with its pod."""
+        """The bytes of memory that the value takes, with its pod."""
 
 
 _V = TypeVar("_V", bound=_OfPod)
 
 
 class KeptPods(Generic[_V]):
-    """Values in the order in which they came; not safe to use from many threads.
+    """Values by pod UID, in the order in which they were put; not safe to use from many threads.
 
-    Beyond the bound, the namespace that holds the most bytes loses its oldest value: nobody's many
-    or large pods push out those of another namespace.
+    Beyond the bound, the namespace that holds the most bytes loses its oldest value. Many or large
+    pods of one namespace therefore do not push out those of another namespace.
 
     Args:
-        most_bytes: bound on the memory of all values.
+        most_bytes: bound on the memory of all values together.
     """
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
@@ -44,7 +44,7 @@ class KeptPods(Generic[_V]):
         self._bytes = 0
 
     def put(self, value: _V) -> list[_V]:
-        """Keep the value as its pod's only and as the latest; return the values that had to go."""
+        """Keep a value as the latest, in place of its pod's old one; return the values dropped."""
         uid, namespace, size = value.pod.uid, value.pod.namespace, value.held_bytes
         self.pop(uid)
         self._kept[uid] = value
@@ -59,11 +59,11 @@ class KeptPods(Generic[_V]):
         return gone
 
     def get(self, uid: str) -> _V | None:
-        """Return the value of a pod."""
+        """Return the value of the pod with this UID; None: there is none."""
         return self._kept.get(uid)
 
     def pop(self, uid: str) -> None:
-        """Forget the value of a pod, if there is one."""
+        """Forget the value of the pod with this UID, if there is one."""
         if self._kept.pop(uid, None) is not None:
             namespace, size = self._sizes.pop(uid)
             self._count(namespace, -size)

@@ -24,10 +24,10 @@ class Memory:
     Attributes:
         request_store: the nodes that full-mode requests brought.
         limits: the threads of the plugins, and their breakers.
-        unplaced: the pods that are on no node yet. Plugins activate pods through it.
+        unplaced: the pods that are on no node yet; also activates pods for plugins.
         unknown: since when node names are unknown.
-        waiting_pods: where pods are found while Permit holds them.
-        clock: monotonic seconds, as fast as the clock of the event loop.
+        waiting_pods: the pods that Permit holds.
+        clock: returns monotonic seconds, as fast as the clock of the event loop.
         pool: gives the memory of large answers; None: every answer is ``bytes``.
         throttle: when kube-scheduler is told that Permit rejected a pod.
     """
@@ -52,15 +52,15 @@ class Memory:
         waiting_pods: WaitingPods | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> Self:
-        """Return an empty memory.
+        """Return a ``Memory`` that holds nothing yet.
 
         Args:
-            cluster: what wakes pods.
-            metrics: where woken pods are counted.
-            look_again_s: how long filters may look at one pod outside of a request.
+            cluster: its activator wakes pods.
+            metrics: counts woken pods.
+            look_again_s: for how many seconds filters may run for one pod outside of a request.
             limits: threads and breakers of the plugins; None: new ones.
             waiting_pods: the pods that Permit holds; None: none, and no bound on them.
-            clock: monotonic seconds, as fast as the clock of the event loop.
+            clock: returns monotonic seconds, as fast as the clock of the event loop.
         """
         limits = PluginLimits() if limits is None else limits
         look_again = looking_again(limits, look_again_s)

@@ -11,7 +11,7 @@ __all__ = ["Stores"]
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Where the nodes of a request come from.
+    """The store of the nodes that requests bring, and the store of the watched nodes.
 
     Attributes:
         request: the store that full-mode requests alone fill.
@@ -22,14 +22,14 @@ class Stores:
     watched: NodeSource | None
 
     def read_args(self, body: Body) -> core.ExtenderArgs:
-        """Read a filter or prioritize request.
+        """Read the body of a filter or prioritize request.
 
         Raises: WireError: the body cannot be read.
         """
         return core.read_args(body, self.request, watched=self._watched_store)
 
     def read_preemption_args(self, body: Body) -> core.PreemptionArgs:
-        """Read a preempt request, which names its candidates in both modes.
+        """Read the body of a preempt request, which names its candidate nodes in both modes.
 
         Raises: WireError: the body cannot be read.
         """
@@ -41,7 +41,7 @@ class Stores:
         return store.select(names)
 
     def watched_node(self, name: str) -> core.NodeInfo | None:
-        """Return a node as the watch shows it now; None where the watch shows no such name."""
+        """Return a node as the watch shows the node now; None: the watch shows no such name."""
         store = self._watched_store
         return None if store is None else store.get(name)
 

@@ -1,7 +1,7 @@
-"""preempt: keeps those of kube-scheduler's candidates that our own filters accept.
+"""The preempt verb: keeps those of kube-scheduler's candidates that kubextend's filters accept.
 
-kube-scheduler tries its victims against its in-tree filters only. A candidate that our filters
-reject would lose its pods for nothing, again and again.
+kube-scheduler runs only its in-tree filters to choose candidate nodes, and victims to evict there.
+On a candidate that kubextend's filters reject, pods would be evicted for nothing, again and again.
 """
 
 from collections.abc import Iterator
@@ -23,15 +23,15 @@ __all__ = ["PreemptVerb"]
 class PreemptVerb:
     """The preempt verb: runs the filters of the pod's profile over every candidate.
 
-    The filters judge each candidate on a cluster without the victims of that candidate, because
-    kube-scheduler evicts the pods of one node only. While filters look at no node but the one that
-    they judge, the victims of other candidates change nothing, and one attempt judges all
-    candidates. Otherwise each candidate has an attempt of its own. kubextend offers no candidate
-    whose turn does not come within half of the timeout: kube-scheduler needs one candidate, not all
-    of them.
+    The filters check each candidate on a cluster without the victims of that candidate, because
+    kube-scheduler evicts the pods of one node only. While filters read no node but the one that
+    they check, the victims of other candidates change nothing, and one attempt checks all
+    candidates. Otherwise each candidate has an attempt of its own. kubextend leaves out candidates
+    whose attempt does not begin within half of the timeout: kube-scheduler needs one candidate, not
+    all of them.
 
     Args:
-        context: what every verb decides with.
+        context: what all verbs share.
     """
 
     name: ClassVar[VerbName] = "preempt"
@@ -45,19 +45,19 @@ class PreemptVerb:
         return self._context.profiles.filter_in_python
 
     def read(self, body: Body) -> core.PreemptionArgs:
-        """Read ExtenderPreemptionArgs.
+        """Read the ExtenderPreemptionArgs of a request.
 
         Raises: WireError: the body cannot be read.
         """
         return self._context.stores.read_preemption_args(body)
 
     def dispensable(self, args: core.PreemptionArgs) -> frozenset[str]:
-        """Return no plugin: on any doubt nobody is evicted."""
+        """Return no plugin name: without the answer of every filter no pod is evicted."""
         del args
         return frozenset()
 
     def instead(self, why: str, args: core.PreemptionArgs | None = None) -> Answer:
-        """Return no candidate; the map has no field for the reason."""
+        """Return an answer without candidates, which has no field for the reason."""
         del why, args
         return NO_VICTIMS
 
@@ -100,7 +100,10 @@ class PreemptVerb:
 def _judged(
     profile: Profile, args: core.PreemptionArgs, pod: core.Pod, pods: core.PodSnapshot | None
 ) -> tuple[core.Mask, bool]:
-    """Judge the candidates without any victim: who passes, and whether a filter saw other nodes."""
+    """Run the filters over all candidates, as if all victims of all candidates were evicted.
+
+    Returns the candidates that pass, and whether a filter asked for the pods of all nodes.
+    """
     state = CycleState()
     if pods is not None:
         state.pods_seen = args.pods_left(pods)
@@ -110,7 +113,7 @@ def _judged(
 
 
 def _one_by_one(args: core.PreemptionArgs) -> Iterator[bytes]:
-    """Yield a request for each candidate, in the order of the candidates."""
+    """Yield the body of a preempt request for each candidate alone, in the candidates' order."""
     for name, (uids, _) in zip(args.nodes.names, args.victims, strict=True):
         victims = {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0}
         yield orjson.dumps({"NodeNameToMetaVictims": {name: victims}})

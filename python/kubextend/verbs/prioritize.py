@@ -1,4 +1,4 @@
-"""prioritize: how good each node is, in points that kube-scheduler adds to its own."""
+"""The prioritize verb: gives each node points, which kube-scheduler adds to its own scores."""
 
 from typing import ClassVar
 
@@ -19,7 +19,7 @@ class PrioritizeVerb:
     """The prioritize verb: runs the score plugins of the pod's profile and sums their scores.
 
     Args:
-        context: what every verb decides with.
+        context: what all verbs share.
     """
 
     name: ClassVar[VerbName] = "prioritize"
@@ -34,24 +34,24 @@ class PrioritizeVerb:
         return self._context.profiles.score_in_python
 
     def read(self, body: Body) -> core.ExtenderArgs:
-        """Read ExtenderArgs.
+        """Read the ExtenderArgs of a request.
 
         Raises: WireError: the body cannot be read.
         """
         return self._context.stores.read_args(body)
 
     def dispensable(self, args: core.ExtenderArgs) -> frozenset[str]:
-        """Return every plugin: the scores of the others still count."""
+        """Return the names of all plugins: without one, the scores of the others still count."""
         profile = self._context.profiles.for_pod(args.pod)
         return frozenset() if profile is None else profile.plugin_names
 
     def instead(self, why: str, args: core.ExtenderArgs | None = None) -> Answer:
-        """Return no scores; the list has no field for the reason."""
+        """Return an empty HostPriorityList, which has no field for the reason."""
         del why, args
         return NO_SCORES
 
     def answer(self, args: core.ExtenderArgs) -> Answer:
-        """Return a HostPriorityList; it has no field for an error, so that it is then empty."""
+        """Return a HostPriorityList, which is empty on an error: the list has no field for one."""
         if args.nodes is None or args.pod is None:
             return NO_SCORES
         self._context.metrics.nodes(self.name).observe(len(args.nodes))
@@ -90,7 +90,7 @@ class PrioritizeVerb:
         pod: core.Pod,
         nodes: core.Nodes,
     ) -> tuple[list[tuple[Scores, int]], bool]:
-        """Return scores and weight of each plugin that did not fail, and whether any failed."""
+        """Return the scores and weight of each plugin that did not fail, and whether any failed."""
         scored = []
         failed = bool(left_out)
         for plugin, weight in profile.score:

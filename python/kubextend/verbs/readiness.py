@@ -27,7 +27,7 @@ _NAMES_ALONE = frozenset({"preempt", "bind"})
 
 
 class Readiness:
-    """What kubextend has to know before it asks plugins.
+    """Checks what verbs need before they call plugins: listed nodes and pods, started plugins.
 
     Args:
         watched: the watched nodes; None without access to an API.
@@ -48,7 +48,7 @@ class Readiness:
 
     @property
     def conditions(self) -> Mapping[str, Callable[[], str]]:
-        """What is missing, by the name of the condition; empty where nothing is missing."""
+        """By condition name, a function that returns what is missing; empty: nothing."""
         conditions = {PLUGINS_STARTED: lambda: _not_started(sorted(self._not_started()))}
         if self._watched is not None:
             conditions[NODES_LISTED] = self._why_no_nodes
@@ -57,12 +57,12 @@ class Readiness:
         return conditions
 
     def why_not(self, verb: VerbName, profile: Profile, *, names_mode: bool = False) -> str:
-        """Return why the verb may not decide; empty where it may.
+        """Return why the verb may not call the profile's plugins now; empty: the verb may.
 
         Args:
             verb: the verb.
             profile: the profile whose plugins would be asked.
-            names_mode: the request brought names of nodes in place of nodes.
+            names_mode: whether the request brought names of nodes in place of nodes.
         """
         if names_mode and self._watched is None:
             return _NO_CACHE
@@ -87,7 +87,7 @@ class Readiness:
         return "" if self._pods is None or self._pods.synced else "the pods are not listed yet"
 
     def _log(self, verb: VerbName, scheduler_name: str, why: str) -> None:
-        """Log one line for each missing condition, not one for each pod."""
+        """Log when a profile's missing condition changes, and not once for each pod."""
         if why == self._logged.get(scheduler_name, ""):
             return
         self._logged[scheduler_name] = why

@@ -1,4 +1,4 @@
-"""The reasons of rejected nodes, in texts that stay as they are for a while.
+"""Keeps the reasons of rejected nodes stable for a while, so that kube-scheduler does not retry.
 
 kube-scheduler writes the reasons of a rejection, and how many nodes gave each, into a condition of
 the pod. A changed condition is an update of the pod, and an update makes kube-scheduler ask again:
@@ -26,7 +26,7 @@ MOST_REASON_CHARS = 256
 
 _HOLD_S = 30.0
 _LONGEST_HOLD_S = 300.0
-# Reasons that are seen twice at this distance have changed, however long the hold is.
+# New reasons that are seen twice, this many seconds apart, are told, however long the hold is.
 _STAYED_S = 30.0
 # kube-scheduler backs off for 10 s at most, so a change that lasts shows within a minute.
 _LOOK_AGAIN_S = 40.0
@@ -38,11 +38,11 @@ Entry: TypeAlias = tuple[core.Mask, str, bool]
 """Rejected nodes, the reason, and whether the rejection is final whatever pods are evicted."""
 
 Counts: TypeAlias = Mapping[str, int]
-"""How many nodes gave each text."""
+"""The number of nodes by the text of their reason."""
 
 
 def entries_of(unknown: core.Mask, rejections: Sequence[Rejection]) -> list[Entry]:
-    """Put each rejected node into one entry, the first that names it; eight texts at most."""
+    """Return entries of the rejected nodes, each node in its first rejection; 8 texts at most."""
     left = ~unknown
     reason_for = _at_most(MOST_REASONS)
     entries = [(unknown, reason_for(_UNKNOWN), True)] if unknown.any() else []
@@ -64,12 +64,12 @@ class Reasons:
     The pod's next call tells reasons that stayed changed for 30 s.
 
     Attributes:
-        told: how many nodes gave each text; empty: nothing was told so far.
-        told_s: since when kube-scheduler has these reasons.
-        hold_s: how long they are repeated.
-        newer: the current reasons, where they differ.
-        since_s: since when the newer reasons hold.
-        due_s: when somebody has to look whether they still hold.
+        told: how many nodes gave each text that was told; empty: nothing was told so far.
+        told_s: since when kube-scheduler has the reasons in ``told``, in monotonic seconds.
+        hold_s: for how many seconds the reasons in ``told`` are repeated.
+        newer: the current reasons where they differ from ``told``; None: they do not.
+        since_s: since when the reasons in ``newer`` hold, in monotonic seconds.
+        due_s: when to run the filters again, to see whether the reasons in ``newer`` still hold.
     """
 
     told: Counts = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Reasons:
     due_s: float = math.inf
 
     def steady(self, entries: Sequence[Entry], now_s: float) -> list[Entry]:
-        """Return the same nodes, each as resolvable as before, with the texts to tell now."""
+        """Return the entries with the texts to tell now; nodes and resolvability do not change."""
         counts = _counted(entries)
         last = _fitted(self.told, sum(counts.values()))
         since_s = self.since_s if counts == self.newer else now_s
@@ -97,14 +97,15 @@ class Reasons:
         return _dealt(entries, last)
 
     def settle(self) -> None:
-        """Forget the newer reasons: nobody has to ask for them."""
+        """Forget the newer reasons, so that nothing runs the filters again for them."""
         self.newer = None
         self.due_s = math.inf
 
     def stayed(self, entries: Sequence[Entry], now_s: float) -> bool:
-        """Note what a second look found, and return whether kube-scheduler has to ask.
+        """Return whether kube-scheduler has to retry the pod, because the newer reasons stayed.
 
-        Reasons that vary have a further look later.
+        The entries are those of filters that ran outside of a request. Where the reasons have
+        changed once more, the filters run again later.
         """
         counts = _counted(entries)
         self.due_s = math.inf
@@ -140,7 +141,7 @@ def _fitted(counts: Counts, total: int) -> Counts:
 
 
 def _dealt(entries: Sequence[Entry], counts: Counts) -> list[Entry]:
-    """Deal the texts to the nodes, as often as counted; as many nodes as possible keep theirs."""
+    """Give each text to as many nodes as ``counts`` says; as many as possible keep their text."""
     quota = dict(counts)
     texts: dict[int, str] = {}
     others: list[int] = []
@@ -172,7 +173,7 @@ def _retold(entries: Sequence[Entry], texts: Mapping[int, str], told: list[str])
 
 
 def _at_most(most: int) -> Callable[[str], str]:
-    """Return a function that passes a number of different texts, and then always says the same."""
+    """Return a function that passes ``most - 1`` different texts, and replaces all others."""
     seen: set[str] = set()
 
     def reason_for(whole_text: str) -> str:

@@ -23,10 +23,10 @@ GoesOn: TypeAlias = Callable[[], bool]
 """Returns whether there is time for one more attempt."""
 
 Verdict: TypeAlias = tuple[core.Mask, FilterOutcome]
-"""The known nodes that pass, and the whole outcome."""
+"""The known nodes that pass the filters of a profile, and the whole outcome of the filters."""
 
 LookAgain: TypeAlias = Callable[[Profile, core.Pod, core.Nodes], Verdict]
-"""Returns the verdict of a separate attempt.
+"""Runs a profile's filters for a pod outside of a request, and returns their verdict.
 
 Raises PluginError: a filter failed; TimeoutError: the filters took too long.
 """
@@ -44,7 +44,7 @@ def half_of(timeout_s: float, clock: Callable[[], float]) -> GoesOn:
 def filter_anew(
     profile: Profile, pod: core.Pod, nodes: core.Nodes, goes_on: GoesOn = lambda: True
 ) -> Verdict:
-    """Filter in a separate attempt, on this thread and without a time limit.
+    """Run a profile's filters in a new attempt for the pod, on this thread and without time limit.
 
     Plugins with ``failurePolicy: Ignore`` may be left out, as in a call of filter.
     """

@@ -18,7 +18,7 @@ Counted: TypeAlias = Callable[[Answer], Answer]
 
 @contextmanager
 def counting(metrics: Metrics, verb: VerbName) -> Iterator[Counted]:
-    """Yield what counts the answer of one request; count a failure where the block raises."""
+    """Yield a function that counts one request's answer; count a failure if the block raises."""
 
     def counted(answer: Answer) -> Answer:
         metrics.requests(verb, answer.result).inc()

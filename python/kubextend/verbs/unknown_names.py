@@ -1,4 +1,4 @@
-"""Since when a node name that kube-scheduler sends is unknown to the node cache."""
+"""Remembers since when node names that kube-scheduler sends are unknown to the node cache."""
 
 import threading
 import time
@@ -13,15 +13,16 @@ _LIMIT = 100_000
 
 
 class UnknownNames:
-    """First sightings of unknown names, bounded in number and in time.
+    """Remembers when each unknown node name was first seen, bounded in number and in time.
 
-    kubextend forgets a name that nobody asked about for ten minutes. kube-scheduler flushes the
-    unschedulable pods after five, so a pod that waits for such a node never meets a second window.
+    kubextend forgets a name that no request has brought for ten minutes. kube-scheduler retries
+    unschedulable pods after five minutes, so a name that a pod waits for never counts as new twice.
 
     Args:
-        clock: monotonic seconds.
-        window_s: how long a name counts as new.
-        limit: names remembered; beyond it the one asked about least recently is forgotten.
+        clock: returns monotonic seconds.
+        window_s: for how many seconds a name counts as new.
+        limit: how many names are remembered; beyond the limit the name that was brought least
+            recently is forgotten.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class UnknownNames:
         self._sightings: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def any_new(self, names: Iterable[str]) -> bool:
-        """Note these unknown names, and return whether one was first seen within the window."""
+        """Note these unknown names; return whether one was first seen within ``window_s``."""
         now = self._clock()
         with self._lock:
             self._forget_unasked(now)

@@ -25,7 +25,8 @@ class UnknownSchedulers:
 
     Args:
         profiles: the configured profiles.
-        limit: names remembered; beyond it the one seen least recently is forgotten.
+        limit: how many names are remembered; beyond the limit the name seen least recently is
+            forgotten.
     """
 
     def __init__(self, profiles: Profiles, limit: int = _LIMIT) -> None:
@@ -42,7 +43,7 @@ class UnknownSchedulers:
         return answer._replace(result="unknown_scheduler")
 
     def __len__(self) -> int:
-        """Return how many names are remembered."""
+        """Return how many scheduler names are remembered."""
         return len(self._names)
 
     def _warn(self, pod: core.Pod) -> None:

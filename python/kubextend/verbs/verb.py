@@ -1,4 +1,4 @@
-"""A verb: reads the body of a request, answers it, and says what else may stand for its answer."""
+"""The protocols of a verb: how the server calls a verb, and what a verb implements."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -24,31 +24,31 @@ class Verb(Protocol):
 
     @property
     def holds_body(self) -> bool:
-        """Whether the body is in use until the answer is there."""
+        """Whether the verb uses the request's body until the answer is there."""
 
     def at_once(self, body: Body) -> Answer | None:
-        """Answer on this thread if that takes no longer than a hop to another; else return None.
+        """Answer on this thread if that is as quick as to change the thread; else return None.
 
         Raises: WireError: the body cannot be read.
         """
 
     async def answer(self, body: Body, arrived_s: float, on_job: OnJob) -> Answer:
-        """Answer before kube-scheduler gives up, whatever plugins do.
+        """Return the answer before kube-scheduler's timeout, however long plugins take.
 
         Args:
             body: the body of the request.
-            arrived_s: when the request came, on the clock of ``time.monotonic``.
-            on_job: told of each thread's work on the body.
+            arrived_s: when the request came, in seconds of ``time.monotonic``.
+            on_job: called with a future of each thread's work on the body.
 
         Raises: WireError: the body cannot be read.
         """
 
     def instead(self, why: str) -> Answer:
-        """Return what stands for an answer where there is none."""
+        """Return the substitute answer where the verb has none; ``why`` is for kube-scheduler."""
 
 
 class QuickVerb(Protocol[_Args]):
-    """A verb that waits for nobody but its plugins, and may be called on any thread.
+    """A verb that waits for nothing but its plugins, and may be called on any thread.
 
     Attributes:
         name: the name of the verb.
@@ -67,13 +67,13 @@ class QuickVerb(Protocol[_Args]):
         """
 
     def answer(self, args: _Args) -> Answer:
-        """Answer the request."""
+        """Return the answer to the request that ``read`` has read."""
 
     def dispensable(self, args: _Args) -> frozenset[str]:
         """Return the names of the plugins that the verb can answer the request without."""
 
     def instead(self, why: str, args: _Args | None = None) -> Answer:
-        """Return what stands for an answer where there is none.
+        """Return the substitute answer of the verb where there is no answer in time.
 
         Args:
             why: what kube-scheduler is told.

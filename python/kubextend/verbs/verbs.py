@@ -1,4 +1,4 @@
-"""The four verbs of one kubextend, with everything that they need."""
+"""Assembles the four verbs of kubextend: filter, prioritize, preempt and bind."""
 
 from kubextend import core
 from kubextend.verbs.bind import BindVerb
@@ -14,13 +14,13 @@ __all__ = ["Verbs"]
 
 
 class Verbs:
-    """The four verbs and what they share; safe from many threads.
+    """The four verbs filter, prioritize, preempt and bind; safe to use from many threads.
 
-    Each verb may be called with the body of a request and returns the body of the answer, whatever
-    time that takes; ``bind`` is to be awaited.
+    Each verb may be called with the body of a request and returns the body of the answer, without a
+    time limit; ``bind`` is to be awaited.
 
     Args:
-        context: what every verb decides with.
+        context: what all verbs share.
     """
 
     def __init__(self, context: Context) -> None:
@@ -44,27 +44,27 @@ class Verbs:
 
     @property
     def served(self) -> list[Verb]:
-        """The verbs that kube-scheduler calls."""
+        """The verbs that kube-scheduler calls, as the configuration says."""
         return [getattr(self, name) for name in self._served]
 
     @property
     def run_python(self) -> bool:
-        """Whether plugins hold the interpreter while a verb runs."""
+        """Whether any profile has plugins that run Python code, which holds the interpreter."""
         profiles = self.profiles.by_scheduler_name.values()
         return any(profile.plugins_in_python for profile in profiles)
 
     def nodes_changed(self) -> None:
-        """Look at recently rejected pods, because watched nodes changed; any thread may call.
+        """Activate rejected pods that may fit since watched nodes changed; any thread may call.
 
-        Runs the filters of these pods, so gather events before you call.
+        The call runs the filters for these pods, so gather events before the call.
         """
         self.unplaced.nodes_changed()
 
     def wake_due(self) -> None:
-        """Activate pods whose time has come; call this about once a second, from a thread.
+        """Activate pods that are due for a retry; call this about once a second, from a thread.
 
-        Runs filters. The pods are those of ``UnplacedPods.wake_due`` and, once, those that were
-        unschedulable before this process knew any pod.
+        The call runs filters. The pods are those of ``UnplacedPods.wake_due`` and, once, those that
+        were unschedulable before this process knew any pod.
         """
         self.unplaced.wake_due()
         self.unplaced.activate(self._unschedulable_before())
@@ -82,7 +82,7 @@ class Verbs:
         self.bind.nodes_listed()
 
     def _unschedulable_before(self) -> list[core.Pod]:
-        """Return the pods of an earlier process, once, as soon as readiness permits."""
+        """Return the pods that an earlier process left unschedulable, once verbs are ready."""
         if self._pods is None or any(why() for why in self.readiness.conditions.values()):
             return []
         pods, self._pods = self._pods, None

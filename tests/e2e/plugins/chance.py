@@ -1,4 +1,4 @@
-"""Fails now and then until a file says that all is calm, and writes down what becomes of pods."""
+"""A plugin that refuses pods at random until a file exists, and records its calls in a file."""
 
 import asyncio
 import json
@@ -19,7 +19,10 @@ LONGEST_S = 0.3
 
 
 class Chance:
-    """Asked before Coscheduling in Permit, and after it in Reserve and PreBind."""
+    """Refuses pods at random in Reserve and PreBind, and writes each call to a file.
+
+    The profile calls Chance before Coscheduling in Permit, and after Coscheduling in Reserve.
+    """
 
     name = "Chance"
 

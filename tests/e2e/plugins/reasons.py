@@ -1,4 +1,4 @@
-"""Filters that let pods onto open nodes only, and differ in what they say of the others."""
+"""Filters that reject nodes without the label ``open``, with reasons that change in other ways."""
 
 import itertools
 
@@ -16,7 +16,7 @@ def _closed(nodes: Nodes) -> Mask:
 
 
 class Counting:
-    """Another text at each call."""
+    """Rejects nodes with a different reason at each call."""
 
     name = "Counting"
 
@@ -30,7 +30,7 @@ class Counting:
 
 
 class Proportions:
-    """Two texts, which share the nodes differently at each call."""
+    """Rejects nodes with two reasons, whose numbers of nodes change at each call."""
 
     name = "Proportions"
 
@@ -49,7 +49,7 @@ class Proportions:
 
 
 class Weather:
-    """A text that changes when the label of the node does, and at no other time."""
+    """Rejects a node with a reason that changes only when the node's label ``weather`` changes."""
 
     name = "Weather"
 
@@ -61,7 +61,7 @@ class Weather:
 
 
 class Fails:
-    """An Error for every node: kube-scheduler tries such a pod again after each backoff."""
+    """Returns an Error for every node: kube-scheduler retries the pod after each backoff."""
 
     name = "Fails"
 

@@ -1,4 +1,4 @@
-"""Writes down what becomes of each pod, one JSON object a line."""
+"""A plugin that writes each of its calls for a pod to a file, one JSON object a line."""
 
 import json
 import threading

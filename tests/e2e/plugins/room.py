@@ -1,4 +1,4 @@
-"""Lets pods onto a node while their cpu stays within a limit that only this plugin knows."""
+"""A filter that bounds the CPU that the pods of a node request, by a limit of its own."""
 
 from pydantic import BaseModel
 
@@ -9,9 +9,9 @@ from kubextend.framework.status import Status
 
 
 class Room:
-    """Sums what the pods of a node request, and sends every pod to the first node with room.
+    """Rejects nodes whose pods would request too much CPU, and prefers the first node by name.
 
-    Permit holds every pod until one that is labelled ``starts=yes`` was asked about.
+    Permit holds every pod until filter is called for a pod with the label ``starts=yes``.
     """
 
     name = "Room"

@@ -1,4 +1,4 @@
-"""Filters that do not do what they should."""
+"""Filters that misbehave: they raise or hang."""
 
 import ctypes
 import time
@@ -36,7 +36,7 @@ class Hangs:
 
 
 class HangsLater(Hangs):
-    """Hangs when it is asked about the chosen node once more, before the pod is bound."""
+    """Hangs when filter runs again for a pod before it is bound, after score was called."""
 
     name = "HangsLater"
     needs_pods = True
@@ -56,7 +56,7 @@ class HangsLater(Hangs):
 
 
 class HangsInC(Hangs):
-    """Keeps the interpreter's lock meanwhile."""
+    """Hangs in C code that holds the interpreter's lock."""
 
     name = "HangsInC"
 

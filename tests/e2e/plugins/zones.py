@@ -1,4 +1,4 @@
-"""Lets at most one pod of an app into each zone: what it counts is on other nodes too."""
+"""A filter that allows one pod of an app in each zone, and so counts pods on other nodes too."""
 
 from kubextend.core import Nodes, Pod
 from kubextend.framework.cycle_state import CycleState

@@ -1,4 +1,4 @@
-"""What tests of the Kubernetes API's clients share: a kubeconfig, and patience."""
+"""Helpers of the tests of kubextend.cluster: a kubeconfig, waiting, a clock, a held request."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def eventually(holds: Callable[[], object]) -> None:
 
 @dataclass
 class Clock:
-    """Seconds that pass when a test says so; knows how often it was read."""
+    """A clock in seconds that a test moves by hand, and that counts how often it was read."""
 
     now_s: float = 1000.0
     read: int = 0
@@ -57,14 +57,14 @@ class Clock:
         self.now_s += seconds
 
     def is_read_again(self) -> None:
-        """Whoever waits for a moment of this clock finds that it has not come yet."""
+        """Wait until the code under test has read the clock again and still waits for its time."""
         read = self.read
-        # What one look reads, twice and one more: the second look began after this call did.
+        # One look reads the clock twice: after five more reads, one look began after this call.
         eventually(lambda: self.read > read + 4)
 
 
 class Held:
-    """A fault: requests are not answered before the test lets them."""
+    """A fault of ``ScriptedApi``: requests get no answer before the test sets ``go_on``."""
 
     def __init__(self) -> None:
         self.go_on = threading.Event()
@@ -76,7 +76,7 @@ class Held:
 
 
 def unlabelled(name: str, namespace: str = "default") -> Pod:
-    """A pod that the watch brought with more labels than are kept."""
+    """Return a pod that the store keeps without its labels, because they are too many."""
     labels = {f"k{number}": "v" for number in range(1000)}
     metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "labels": labels}
     event = {"type": "ADDED", "object": {"metadata": metadata}}

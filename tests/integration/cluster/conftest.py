@@ -39,7 +39,7 @@ def cluster(kubeconfig: Path) -> Cluster:
 
 @pytest.fixture
 def reflector(cluster: Cluster) -> Iterator[Reflector]:
-    """Not started yet."""
+    """Make a Reflector of nodes that is not started yet; stop it after the test."""
     made = Reflector(cluster, NodeStore())
     yield made
     made.stop()

@@ -1,7 +1,7 @@
-"""A Kubernetes API of nodes and pods on loopback whose every fault is asked for by the test.
+"""A Kubernetes API of nodes and pods on loopback, with faults that a test asks for.
 
-Written from the API's published conventions (list, continue, watch, bookmarks, Status), not from
-what the code under test does.
+The server follows the API's published conventions (list, continue, watch, bookmarks, Status), not
+the code under test.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def status_of(code: int, reason: str, message: str) -> Object:
 
 @dataclass
 class ScriptedApi:
-    """Nodes with their history, pods, a lease, counters, and faults that wait for their request.
+    """A Kubernetes API that keeps nodes with their history, pods, a lease, counters and faults.
 
-    ``faults[kind]`` holds what meets the next requests of a kind (list, watch, bind, get, patch,
-    event, lease), one each; a fault answers and returns True, or returns False and lets the request
-    pass.
+    ``faults[kind]`` holds the faults for the next requests of a kind (list, watch, bind, get,
+    patch, event, lease), one for each request. A fault answers and returns True, or returns False
+    to let the request pass.
     """
 
     nodes: dict[str, Object] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class ScriptedApi:
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def down(self) -> None:
-        """The process is gone: its port refuses, its connections are reset."""
+        """Stop the API as if its process were gone: refuse and reset connections."""
         server, self._server = self._server, None
         with self.changed:
             self._epoch += 1
@@ -121,7 +121,7 @@ class ScriptedApi:
             self.changed.notify_all()
 
     def bookmark(self) -> None:
-        """Nodes did not change, but other objects did: the version of every watch moves on."""
+        """Send every watch of nodes a bookmark, as when only other objects have changed."""
         with self.changed:
             self.version += 1
             mark = {
@@ -133,7 +133,7 @@ class ScriptedApi:
             self.changed.notify_all()
 
     def compact(self) -> None:
-        """Versions before now are gone; open watches go on."""
+        """Forget versions before now: a new watch from an old one gets 410; open watches go on."""
         with self.changed:
             self.version += 1
             self.oldest = self.version
@@ -165,7 +165,7 @@ class ScriptedApi:
             self.changed.notify_all()
 
     def put_gated_pod(self, name: str, gates: list[str], **spec: Any) -> None:
-        """A pod with scheduling gates; it is created a second after the one before it."""
+        """Create a pod with scheduling gates, created one second after the pod before."""
         created = f"2030-01-01T00:00:{len(self.pods) % 60:02}Z"
         with self.changed:
             self.put_pod(name, f"uid-{name}", generation=1, creationTimestamp=created)
@@ -179,13 +179,13 @@ class ScriptedApi:
             self._changed_pod(self.pods[name])
 
     def park_pod(self, name: str) -> None:
-        """kube-scheduler finds no node for it."""
+        """Mark a pod Unschedulable, as kube-scheduler does when it finds no node."""
         with self.changed:
             self._set_reason(self.pods[name], "Unschedulable")
             self._changed_pod(self.pods[name])
 
     def released_pods(self) -> list[str]:
-        """Those without a gate that are on no node yet."""
+        """Return the names of the pods that have no gate and no node."""
         with self.changed:
             specs = {name: pod["spec"] for name, pod in self.pods.items()}
         return [
@@ -199,7 +199,7 @@ class ScriptedApi:
         pod["status"]["conditions"] = [condition]
 
     def _changed_pod(self, pod: Object) -> None:
-        """Another version of the pod; the watch of pods without a node loses one that has one."""
+        """Give a changed pod a new version, and send the change to the watches."""
         self.version += 1
         pod["metadata"]["resourceVersion"] = str(self.version)
         copied = json.loads(json.dumps(pod))
@@ -245,11 +245,11 @@ class _Server(ThreadingHTTPServer):
     allow_reuse_address = True
 
     def handle_error(self, *_: object) -> None:
-        """A client that goes away is part of the tests."""
+        """Ignore clients that go away, as the tests have such clients."""
 
 
 class Request(BaseHTTPRequestHandler):
-    """One connection; public names are what faults may use."""
+    """One connection to the ``ScriptedApi``; faults may use the public names."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -266,7 +266,7 @@ class Request(BaseHTTPRequestHandler):
         self.server_api._sockets.discard(self.connection)
 
     def log_message(self, *_: object) -> None:
-        """Quiet."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
         self._serve("GET")
@@ -323,7 +323,7 @@ class Request(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def send_text(self, code: int, text: bytes) -> None:
-        """What is no answer of the API's own, but of something on its way."""
+        """Send plain text, as a proxy in front of the API does."""
         self.send_response(code)
         self.send_header("Content-Type", "text/plain")
         self.send_header("Content-Length", str(len(text)))
@@ -334,7 +334,7 @@ class Request(BaseHTTPRequestHandler):
         self.send(code, status_of(code, reason, message), **headers)
 
     def cut(self) -> None:
-        """The connection is gone, without an answer."""
+        """Cut the connection without an answer."""
         self.close_connection = True
         with suppress(OSError):
             self.connection.shutdown(socket.SHUT_RDWR)
@@ -492,7 +492,7 @@ class Request(BaseHTTPRequestHandler):
 
 
 def refusing(code: int, reason: str, message: str = "", **headers: str) -> Fault:
-    """A fault: this status, once."""
+    """Return a fault that answers one request with this status."""
 
     def fault(request: Request) -> bool:
         request.refuse(code, reason, message or reason, **headers)
@@ -502,7 +502,7 @@ def refusing(code: int, reason: str, message: str = "", **headers: str) -> Fault
 
 
 def gone_event(request: Request) -> bool:
-    """A fault: the watch opens, and its first event says that the version is gone."""
+    """Fault: open the watch, and send an ERROR event that says that the version is gone."""
     request.open_watch()
     request.event("ERROR", status_of(410, "Expired", "too old resource version"))
     request.end_watch()
@@ -510,7 +510,7 @@ def gone_event(request: Request) -> bool:
 
 
 def lost_answer(request: Request) -> bool:
-    """A fault: the request takes effect, and its answer never arrives."""
+    """Fault: let the bind request take effect, but cut the connection before the answer."""
     binding = json.loads(request.body)
     with request.server_api.changed:
         request._bind(request.parts[5], binding)
@@ -519,6 +519,6 @@ def lost_answer(request: Request) -> bool:
 
 
 def lost_request(request: Request) -> bool:
-    """A fault: the connection breaks before the request takes effect."""
+    """Fault: cut the connection before the request takes effect."""
     request.cut()
     return True

@@ -1,4 +1,4 @@
-"""Writes the network counters of a made-up device into a file for node_exporter, until it is ended.
+"""Writes network counters of a made-up device to a file for node_exporter, until killed.
 
 Arguments: file, device, bytes a second.
 """

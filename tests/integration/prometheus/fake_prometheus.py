@@ -1,4 +1,4 @@
-"""A server in Prometheus' place that does what no server should; every fault a function."""
+"""An HTTP server in place of Prometheus that misbehaves; each fault is a function."""
 
 import http.server
 import ipaddress
@@ -18,13 +18,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 LONGEST_FAULT_S = 60.0
-"""A query that nothing else ends fails then, with another complaint."""
+"""The seconds after which a fault ends a query that the client has not ended."""
 
 Fault = Callable[["Request"], None]
 
 
 class Request(http.server.BaseHTTPRequestHandler):
-    """One request, answered by the fault of the moment."""
+    """One request, which the current ``fault`` of the server answers."""
 
     protocol_version = "HTTP/1.1"
     server: "FakePrometheus"
@@ -43,7 +43,7 @@ class Request(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """The test's output stays its own."""
+        """Log nothing, so that the output has only the test's own lines."""
 
 
 class FakePrometheus(http.server.ThreadingHTTPServer):
@@ -57,7 +57,7 @@ class FakePrometheus(http.server.ThreadingHTTPServer):
         self.over = threading.Event()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that goes away, or refuses our certificate, is what is tested."""
+        """Ignore clients that go away or refuse the certificate: both are tested."""
 
 
 ANSWER = json.dumps(
@@ -195,7 +195,7 @@ def slow(request: Request) -> None:
 
 @contextmanager
 def running(certificate: Path | None = None) -> Iterator[tuple[FakePrometheus, str]]:
-    """The server and its address; with a certificate (and its key in one file), over TLS."""
+    """Run the server, over TLS if a certificate file is given; yield the server and its URL."""
     server = FakePrometheus()
     scheme = "http"
     if certificate is not None:
@@ -216,7 +216,7 @@ def running(certificate: Path | None = None) -> Iterator[tuple[FakePrometheus, s
 
 
 def certificate_for(address: str, directory: Path) -> Path:
-    """A self-signed certificate with its key; it is its own authority."""
+    """Write a self-signed certificate and its key to one file, and return the file's path."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, address)])
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Runs in a network namespace of its own: brings lo up, sends over it if asked, becomes a program.
+"""Prepares its new network namespace (lo up, traffic over lo if asked) and executes a program.
 
 Arguments: descriptor of a listening socket of the outer network, bytes a second, program and its
 arguments. The program gets the socket as systemd would hand it over, so that it can be reached from

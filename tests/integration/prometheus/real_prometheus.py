@@ -1,4 +1,4 @@
-"""Prometheus and node exporters as Debian packages them, on loopback, ended by process id."""
+"""Runs the Prometheus and node exporters of Debian's packages on loopback."""
 
 import shutil
 import socket
@@ -22,21 +22,21 @@ STARTS_WITHIN_S = 60.0
 
 
 def missing() -> list[str]:
-    """Programs that are needed and not installed."""
+    """Return the names of the needed programs that are not installed."""
     return [name for name in (PROMETHEUS, NODE_EXPORTER) if not shutil.which(name)]
 
 
 def own_networks() -> bool:
-    """Whether a process may be given a network namespace of its own here."""
+    """Return whether this machine lets a process create a network namespace."""
     return _succeeds("unshare", "--map-root-user", "--net", "true")
 
 
 @contextmanager
 def node_exporter(bytes_per_s: int, directory: Path) -> Iterator[str]:
-    """The address of an exporter on a node whose lo carries so much a second, each way.
+    """Run an exporter whose device lo carries ``bytes_per_s`` each way, and yield its address.
 
-    The traffic is real and counted by the kernel where a network namespace may be made. Where not,
-    as in many containers, it is a counter in a file that the exporter reads.
+    Where a network namespace may be created, the traffic is real and counted by the kernel. Where
+    not, as in many containers, the exporter reads made-up counters from a file.
     """
     directory.mkdir()
     if own_networks():
@@ -79,7 +79,7 @@ def _exporter_of_a_file(bytes_per_s: int, directory: Path) -> Iterator[str]:
 
 @contextmanager
 def prometheus(targets: dict[str, str], directory: Path, port: int) -> Iterator[str]:
-    """The address of a Prometheus that scrapes exporters, each with its node as a label."""
+    """Run a Prometheus that scrapes exporters, each with its node as a label; yield its URL."""
     directory.mkdir(exist_ok=True)
     config = directory / "prometheus.yml"
     nodes = [{"targets": [at], "labels": {"node": node}} for node, at in targets.items()]
@@ -95,7 +95,7 @@ def prometheus(targets: dict[str, str], directory: Path, port: int) -> Iterator[
 
 
 def free_port() -> int:
-    """A port that was free a moment ago."""
+    """Return a port that is free now."""
     with socket.create_server(("127.0.0.1", 0)) as held:
         port: int = held.getsockname()[1]
     return port

@@ -13,7 +13,7 @@ from kubextend.verbs import Verbs
 def verbs(request: pytest.FixtureRequest) -> Verbs:
     """Verbs whose request store knows the nodes ``good`` and ``plain``.
 
-    For their breakers any two failures are far apart, so that no test leaves one open for the next.
+    The clock of the breakers makes any two failures 100 s apart, so that no breaker stays open.
     """
     limits = PluginLimits(clock=itertools.count(0.0, 100.0).__next__)
     verbs = some_verbs(brief=request.param, limits=limits)
@@ -23,6 +23,6 @@ def verbs(request: pytest.FixtureRequest) -> Verbs:
 
 @pytest.fixture(scope="module")
 def url(verbs: Verbs) -> Iterator[str]:
-    """A server of these verbs."""
+    """Serve the verbs of the ``verbs`` fixture, and return the URL."""
     with serving(verbs) as url:
         yield url

@@ -1,4 +1,4 @@
-"""A filter that a child process of the server's can import, which never comes back."""
+"""A filter plugin that never returns, for an isolated plugin process of the server."""
 
 import ctypes
 import time
@@ -11,14 +11,14 @@ LONG_S = 60
 
 
 class HangsInC:
-    """Hangs for the pods that say how."""
+    """Hangs in filter in the way that the pod's label ``then`` names: gil, sleep or spin."""
 
     name = "HangsInC"
 
     def filter_nodes(self, _state: object, of: core.Pod, _nodes: core.Nodes) -> Sequence[Rejection]:
         match of.labels.get("then"):
             case "gil":
-                # Called with the interpreter's lock held, as much C code does that is not careful.
+                # C code that holds the interpreter's lock while it sleeps.
                 ctypes.PyDLL(None).sleep(LONG_S)
             case "sleep":
                 time.sleep(LONG_S)

@@ -1,4 +1,4 @@
-"""A server on a free loopback port, what it serves, and ways to speak to it byte by byte."""
+"""Runs a server of kubextend on a free loopback port, and connections that send raw bytes."""
 
 import contextlib
 import json
@@ -29,12 +29,12 @@ from make_verbs import make_verbs
 DATA = Path(__file__).parents[2] / "data"
 VERBS = ("filter", "prioritize", "preempt", "bind")
 NO_RDMA = "Node does not support RDMA"
-# For what is to happen in the end, however busy the machine is.
+# The seconds to wait for what has to happen, however busy the machine is.
 PATIENT_S = 60.0
 
 
 class NeedsRdma:
-    """Rejects nodes without the label; fails on demand, for the pods that say so."""
+    """Rejects nodes without ``rdma=true``; fails as the pod's label ``then`` says."""
 
     name = "NeedsRdma"
 
@@ -46,7 +46,7 @@ class NeedsRdma:
 
 
 class LikesRdma:
-    """Scores nodes with the label."""
+    """Gives 100 to nodes with ``rdma=true``; fails as the pod's label ``then`` says."""
 
     name = "LikesRdma"
 
@@ -56,7 +56,7 @@ class LikesRdma:
 
 
 class NeedsRdmaInCore(NeedsRdma):
-    """The same, and said to hold nobody up, so that its verb is answered where it is read."""
+    """``NeedsRdma`` marked as a plugin of the core, so that filter runs on the event loop."""
 
     @in_core
     def filter_nodes(
@@ -66,7 +66,7 @@ class NeedsRdmaInCore(NeedsRdma):
 
 
 class LikesRdmaInCore(LikesRdma):
-    """The same for scores."""
+    """``LikesRdma`` marked as a plugin of the core, so that prioritize runs on the event loop."""
 
     @in_core
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Sequence[int]:
@@ -74,11 +74,11 @@ class LikesRdmaInCore(LikesRdma):
 
 
 class DiesError(BaseException):
-    """What a panic of the core looks like to Python."""
+    """A BaseException, as Python sees a panic of the Rust core."""
 
 
 class Bindings:
-    """A binder that keeps what it was asked; fails on demand."""
+    """A binder that records its calls in ``made``; raises for a pod named ``dies``."""
 
     def __init__(self) -> None:
         self.made: list[tuple[str, str, str, str]] = []
@@ -110,14 +110,14 @@ def some_verbs(
     limits: PluginLimits | None = None,
     **parts: Any,
 ) -> Verbs:
-    """Verbs with a filter, a score plugin and a binder, for the default scheduler.
+    """Make verbs with a filter, a score plugin and a binder, for the default scheduler.
 
     Args:
-        watched: the nodes that names stand for.
-        ignorable: kube-scheduler ignores errors.
-        brief: small requests are answered on the event loop, without a thread.
-        limits: threads and breakers of the plugins; None: of these verbs alone.
-        parts: as of ``make_verbs``.
+        watched: the source of watched nodes; None: no watch.
+        ignorable: whether kube-scheduler ignores Errors.
+        brief: whether small requests are answered on the event loop, without a thread.
+        limits: threads and breakers of the plugins; None: new ones.
+        parts: the parts that ``make_verbs`` takes.
     """
     profile = Profile(
         "default-scheduler",
@@ -145,7 +145,7 @@ def serving(
     more_routes: Iterable[Route] = (),
     **listening: Any,
 ) -> Iterator[str]:
-    """The URL of a server that runs on a thread until the block ends."""
+    """Run a server on a thread until the block ends, and yield its URL."""
     with running(
         verbs, health=health, limits=limits, path=path, more_routes=more_routes, **listening
     ) as (url, _):
@@ -163,7 +163,7 @@ def running(
     service_options: Mapping[str, Any] | None = None,
     **listening: Any,
 ) -> Iterator[tuple[str, Service]]:
-    """The same, with the service itself, which may have ended before the block does."""
+    """Run a server on a thread until the block ends at the latest; yield its URL and Service."""
     health = health or Health()
     app = application(verbs, health, path=path, limits=limits or Limits(), more_routes=more_routes)
     announced: queue.Queue[str] = queue.Queue()
@@ -191,7 +191,7 @@ def port_of(url: str) -> int:
 
 @dataclass(frozen=True)
 class Answer:
-    """An HTTP/1.1 answer as it came."""
+    """An HTTP/1.1 answer: status, headers by lower-case name, and body."""
 
     status: int
     headers: Mapping[str, str]
@@ -204,7 +204,7 @@ class Answer:
 
 
 class Connection:
-    """One TCP connection, on which every byte is written by hand."""
+    """One TCP or TLS connection to a server, on which a test sends raw bytes."""
 
     def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port_of(url)), timeout=PATIENT_S)
@@ -228,7 +228,7 @@ class Connection:
             self.socket.sendall(piece)
 
     def send_until_hung_up(self, request: bytes) -> None:
-        """Asks again and again, and reads nothing, until the server has had enough."""
+        """Send a request over and over without reading, until the server closes the connection."""
         deadline = time.monotonic() + PATIENT_S
         self.socket.settimeout(PATIENT_S)
         sent = 0
@@ -246,14 +246,14 @@ class Connection:
         return self.answer()
 
     def answer_head(self) -> bytes:
-        """The next lines up to an empty one: an interim answer."""
+        """Read the lines up to the next empty line, such as an interim answer."""
         lines = []
         while (line := self._read.readline()) not in {b"\r\n", b""}:
             lines.append(line)
         return b"".join(lines)
 
     def answer(self) -> Answer:
-        """The next answer, read by its Content-Length alone."""
+        """Read the next answer, by its Content-Length alone."""
         status_line = self._read.readline()
         if not status_line:
             raise EOFError
@@ -266,12 +266,12 @@ class Connection:
         return Answer(int(status_line.split()[1]), headers, body)
 
     def is_answered(self) -> bool:
-        """Whether something is there to be read by now, or the server has hung up."""
+        """Return whether bytes can be read now, or the server has closed the connection."""
         readable, _, _ = select.select([self.socket], [], [], 0)
         return bool(readable)
 
     def is_closed(self) -> bool:
-        """Whether the server has hung up, without a byte more."""
+        """Wait for the next byte; return whether the server closed the connection instead."""
         try:
             return self._read.read(1) == b""
         except ConnectionResetError:
@@ -279,7 +279,7 @@ class Connection:
 
 
 def eventually(holds: Callable[[], object]) -> None:
-    """Returns once it holds."""
+    """Wait until ``holds`` returns true; fail after 60 s."""
     deadline = time.monotonic() + PATIENT_S
     while not holds():
         assert time.monotonic() < deadline
@@ -287,13 +287,13 @@ def eventually(holds: Callable[[], object]) -> None:
 
 
 def read_by_now(url: str, tls: ssl.SSLContext | None = None) -> None:
-    """The server has read what was sent to it before: a later connection was served since."""
+    """Wait until the server has read what was sent before, by serving a later connection."""
     with Connection(url, tls) as later:
         later.get("/livez")
 
 
 def is_listening(url: str) -> bool:
-    """Whether new connections are accepted; those that are open may go on."""
+    """Return whether the server accepts new connections."""
     try:
         Connection(url).close()
     except ConnectionError:
@@ -329,7 +329,7 @@ BINDING = {"PodName": "p", "PodNamespace": "ml", "PodUID": "u", "Node": "good"}
 
 
 def request(verb: str, of: object = ..., nodes: Sequence[object] = NODES) -> bytes:
-    """A full-mode request of a verb, as kube-scheduler sends it."""
+    """Return the body of a full-mode request of a verb, as kube-scheduler sends it."""
     asked = pod() if of is ... else of
     if verb == "bind":
         return json.dumps(BINDING).encode()

@@ -1,4 +1,4 @@
-"""Certificates for tests: authorities, and what they sign, as PEM files."""
+"""Makes certificate authorities and signed certificates for tests, as PEM files."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ class Pair:
 
 
 class Authority:
-    """A CA of its own; its certificate is ``file``."""
+    """A certificate authority, whose own certificate is the PEM file ``file``."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
@@ -39,7 +39,7 @@ class Authority:
         lasts: timedelta = timedelta(days=1),
         for_servers: bool = True,
     ) -> Pair:
-        """A certificate for 127.0.0.1, for clients and, unless said, servers; may have ended."""
+        """Sign a certificate for 127.0.0.1; ``lasts`` may be negative."""
         key = ec.generate_private_key(ec.SECP256R1())
         usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
         if for_servers:

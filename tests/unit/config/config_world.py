@@ -56,7 +56,7 @@ KNOWN = {
 
 
 def document(**sections: Any) -> dict[str, Any]:
-    """A configuration that is right but for what a test puts into it."""
+    """Return a valid configuration with the sections that a test gives."""
     sections.setdefault("profiles", [filter_profile("HighCommPodFilter")])
     return {
         "apiVersion": "kubextend.dev/v1alpha1",

@@ -1,4 +1,4 @@
-"""Requests as kube-scheduler writes them, made from Python values."""
+"""Makes requests as kube-scheduler writes them, and core objects, from Python values."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ Json = dict[str, Any]
 
 
 def compact(value: object) -> bytes:
-    """JSON without white space, as Go writes it."""
+    """Return the JSON of a value without white space, as Go writes JSON."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 

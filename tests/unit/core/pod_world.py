@@ -1,4 +1,4 @@
-"""Pods, nodes and events as the API writes them, for the tests of the core's stores."""
+"""Makes pods, nodes and events as the API writes them, for the tests of the core's stores."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ def pod(
     spec: Json | None = None,
     **more: Any,
 ) -> Json:
-    """A v1.Pod of 100 m cpu; ``uid`` is the name unless it is given."""
+    """Return a v1.Pod that requests 100m of CPU; its ``uid`` is its name by default."""
     bound = {} if node is None else {"nodeName": node}
     return {
         "metadata": {"name": name, "namespace": "ns", "uid": name if uid is None else uid},
@@ -42,7 +42,7 @@ def listed(items: Sequence[Json], version: str = "7", token: str = "") -> bytes:
 
 
 def read(shown: Json) -> core.Pod:
-    """The pod as a request brings it."""
+    """Return the ``core.Pod`` that the core reads from a request with this pod."""
     found = core.read_args(json.dumps({"Pod": shown, "NodeNames": []}).encode()).pod
     assert found is not None
     return found

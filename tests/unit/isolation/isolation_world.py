@@ -1,4 +1,4 @@
-"""Plugins that a child process finds by name, and what they are asked about."""
+"""Plugins for the tests of isolated plugins, and the pods and nodes of their requests."""
 
 import ctypes
 import json
@@ -22,12 +22,12 @@ from kubextend.profile.isolation import IsolatedPlugin
 
 POINTS: Final = ("preFilter", "filter", "postFilter", "preScore", "score")
 LONG_S: Final = 60
-# On a machine that does other things besides.
+# The seconds to wait for what has to happen soon, on a busy machine.
 SOON_S: Final = 60.0
 
 
 def until(fulfilled: Callable[[], bool]) -> None:
-    """It comes to be so, soon."""
+    """Wait until ``fulfilled`` returns true; fail after 60 s."""
     by_s = time.monotonic() + SOON_S
     while not fulfilled():
         assert time.monotonic() < by_s
@@ -39,7 +39,7 @@ class ZonesArgs(BaseModel, extra="forbid"):
 
 
 class Zones:
-    """Filter and Score over all nodes at once."""
+    """Filters and scores nodes by zone, with one call for all nodes."""
 
     name = "Zones"
     Args = ZonesArgs
@@ -65,7 +65,7 @@ class Zones:
 
 
 class OneByOne:
-    """The same for each node by itself, from other fields."""
+    """Filters and scores nodes with one call for each node."""
 
     name = "OneByOne"
 
@@ -83,7 +83,7 @@ class OneByOne:
 
 
 class Remembers:
-    """Each point reads what the ones before it wrote."""
+    """Reads, at each extension point, what earlier extension points wrote to the CycleState."""
 
     name = "Remembers"
 
@@ -127,7 +127,7 @@ class Remembers:
 
 
 class NeverEndsError(BaseException):
-    """No Exception."""
+    """A BaseException that is no Exception."""
 
 
 ODD: Final[Mapping[str, Callable[[core.Nodes], Any]]] = {
@@ -184,7 +184,7 @@ def _said(pod: core.Pod, nodes: core.Nodes) -> Any:
 
 
 class _Says:
-    """Answers, or raises, what the pod says."""
+    """Returns or raises what the pod's annotation ``say`` names, in PreFilter and PostFilter."""
 
     def pre_filter(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Any:
         state.write("nodes", nodes)
@@ -196,7 +196,7 @@ class _Says:
 
 
 class Odd(_Says):
-    """Of all nodes at once."""
+    """Returns or raises what the annotation ``say`` names, with one call for all nodes."""
 
     name = "Odd"
 
@@ -211,7 +211,7 @@ class Odd(_Says):
 
 
 class OddEach(_Says):
-    """Of each node by itself."""
+    """Returns or raises what the annotation ``say`` names, with one call for each node."""
 
     name = "OddEach"
 
@@ -224,7 +224,7 @@ class OddEach(_Says):
 
 
 class OddAfterwards:
-    """The scores are fine, and what becomes of them is not."""
+    """Scores nodes well, and returns or raises in NormalizeScore what ``say`` names."""
 
     name = "OddAfterwards"
 
@@ -238,7 +238,7 @@ class OddAfterwards:
 
 
 class Dies:
-    """Ends its process, or never comes back, for the pods that say so."""
+    """Ends its process or hangs in filter, in the way that the pod's annotation ``then`` names."""
 
     name = "Dies"
 
@@ -272,7 +272,7 @@ class DiaryArgs(BaseModel):
 
 
 class Diary:
-    """Writes down what becomes of it, and in which process."""
+    """Writes to a file when it is made, started, called and stopped, and in which process."""
 
     name = "Diary"
     Args = DiaryArgs
@@ -288,7 +288,7 @@ class Diary:
 
     def start(self) -> None:
         self._note("started")
-        # What a plugin leaves running does not keep its process.
+        # A thread that a plugin leaves running does not keep its process alive.
         threading.Thread(target=time.sleep, args=(LONG_S,)).start()
 
     def stop(self) -> None:
@@ -305,7 +305,7 @@ class Diary:
 
 
 class NeverStarts(Dies):
-    """Does its work, but not in the background."""
+    """Filters nodes, but raises in ``start``."""
 
     name = "NeverStarts"
 
@@ -315,7 +315,7 @@ class NeverStarts(Dies):
 
 
 class StartsForEver(Dies):
-    """Does not come back from its start."""
+    """Hangs in ``start``."""
 
     name = "StartsForEver"
 
@@ -324,7 +324,7 @@ class StartsForEver(Dies):
 
 
 class Unmade:
-    """Cannot be made."""
+    """Raises when it is constructed."""
 
     name = "Unmade"
 
@@ -337,7 +337,7 @@ class Unmade:
 
 
 class UnmadeAndGone(Unmade):
-    """Takes its process with it."""
+    """Ends its process when it is constructed."""
 
     name = "UnmadeAndGone"
 
@@ -346,7 +346,7 @@ class UnmadeAndGone(Unmade):
 
 
 def profile_with(plugin: Any, plugin_class: type[Any]) -> Profile:
-    """The plugin at every point that its class extends."""
+    """Return a profile with the plugin at every extension point that its class has."""
     points = RegisteredPlugin(plugin_class.name, plugin_class).extension_points
 
     def at(point: str) -> list[Any]:
@@ -364,7 +364,7 @@ def profile_with(plugin: Any, plugin_class: type[Any]) -> Profile:
 
 @contextmanager
 def isolated(plugin_class: type[Any], args: BaseModel | None = None) -> Iterator[IsolatedPlugin]:
-    """The plugin in a process of its own, until the block ends."""
+    """Run the plugin in a process of its own until the block ends; yield its IsolatedPlugin."""
     registered = RegisteredPlugin(plugin_class.name, plugin_class)
     plugin = IsolatedPlugin.of(registered, args, registered.extension_points)
     try:

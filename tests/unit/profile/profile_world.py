@@ -1,4 +1,4 @@
-"""A request's pod and nodes, and plugins that say what a table tells them."""
+"""Makes the pod and nodes of a request, and plugins whose answers a test gives."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ def request(*names: str) -> tuple[core.Pod, core.Nodes]:
 
 
 class Said:
-    """A plugin that keeps a diary and answers, at each point, what it was made with."""
+    """A plugin that records its calls in ``diary``, and returns or raises each method's answer."""
 
     def __init__(self, name: str, diary: list[str], **answers: Any) -> None:
         self.name = name

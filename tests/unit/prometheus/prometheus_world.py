@@ -1,4 +1,4 @@
-"""What the tests of the metric provider are made of: answers as Prometheus writes them."""
+"""Helpers of the tests of kubextend.prometheus: answers of Prometheus, a Handle, scores."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -31,12 +31,12 @@ def answer(*result: object) -> bytes:
 
 
 def numbers(values: Mapping[str, object]) -> bytes:
-    """An answer with one series a node, its number as Prometheus would write it."""
+    """Return an answer of Prometheus with one series for each node, and its number as text."""
     return answer(*(series(str(value), instance=node) for node, value in values.items()))
 
 
 class Clock:
-    """Seconds that go forward when told to."""
+    """A clock in seconds that a test moves by setting ``now``."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -46,7 +46,7 @@ class Clock:
 
 
 class Scripted:
-    """Answers with what it was given last, or fails with it."""
+    """A stand-in for Prometheus that answers each query with ``says``, or raises ``says``."""
 
     def __init__(self, says: bytes | Exception = b"") -> None:
         self.says = says
@@ -65,7 +65,7 @@ class Scripted:
 
 
 class World:
-    """A Handle whose sources ask one ``Scripted`` and are refreshed by hand."""
+    """A Handle whose metric sources query one ``Scripted``, when a test refreshes them."""
 
     def __init__(self, pods: PodSource | None = None) -> None:
         self.prometheus = Scripted(PrometheusError("not asked for yet"))
@@ -80,14 +80,14 @@ class World:
         return source
 
     def says(self, body: bytes | Exception) -> None:
-        """What Prometheus says from now on, and is asked for once."""
+        """Set what Prometheus answers or raises from now on, and refresh every source once."""
         self.prometheus.says = body
         for source in self.sources:
             source.refresh()
 
 
 def args_of(model: type[_Args], **given: object) -> _Args:
-    """As a pluginConfig entry has them."""
+    """Return the Args of a plugin, read from the fields of a pluginConfig entry."""
     return model.model_validate({"prometheusAddress": ADDRESS} | given)
 
 
@@ -112,7 +112,7 @@ def nodes_of(names: Sequence[str], cpu: str = "4") -> core.Nodes:
 
 
 def scores_of(plugin: Any, names: Sequence[str], pod: core.Pod | None = None) -> dict[str, int]:
-    """By node, after NormalizeScore and the profile's own checks."""
+    """Return a plugin's scores by node name, after NormalizeScore and the profile's checks."""
     profile = Profile("default-scheduler", score=[(plugin, 1)])
     nodes = nodes_of(names)
     scores = profile.run_score_plugin(plugin, CycleState(), pod or pod_of(), nodes)

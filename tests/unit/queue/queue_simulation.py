@@ -1,9 +1,9 @@
-"""A cluster in simulated time: a tenant who makes pods of every harmful kind, and a neighbour.
+"""Simulates a cluster in which a tenant creates all kinds of harmful pods, beside a neighbour.
 
-kube-scheduler works on one pod at a time, in its own order, and kube-apiserver on one patch. What
-kube-scheduler cannot place it tries again, as it does where an extender rejected the pod and
-anything happens in the cluster. The tenant makes more pods than kube-scheduler can place. Nothing
-here is random and nothing waits.
+The simulated kube-scheduler works on one pod at a time, in its own order, and kube-apiserver on one
+patch. kube-scheduler retries a pod that it cannot place, as it does when an extender rejected the
+pod and anything happens in the cluster. The tenant creates more pods than kube-scheduler can place.
+The simulation is deterministic and takes no real time.
 """
 
 import heapq
@@ -22,15 +22,15 @@ ATTEMPT_S = 0.1
 REJECTION_S = 0.01
 # kube-scheduler's own backoff.
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 1.0, 10.0
-# What the ungater waits between its attempts at a pod that is refused: all such pods together have
-# five attempts more in five minutes.
+# The seconds that the ungater waits between its attempts at a pod whose patch is refused. All such
+# pods together have five more attempts in five minutes.
 PAUSES_S = (0.2, 0.4, 0.8, 1.6, 2.0)
 ATTEMPT_AGAIN_EVERY_S = 60.0
 TENANT, OTHER_TENANT, NEIGHBOUR = "tenant", "other-tenant", "neighbour"
 
 
 class Outcome(Enum):
-    """What becomes of a pod."""
+    """What happens to a simulated pod after its release."""
 
     BOUND = auto()
     HELD_IN_PERMIT = auto()
@@ -40,16 +40,16 @@ class Outcome(Enum):
 
 @dataclass
 class Made:
-    """A pod that was made.
+    """A simulated pod.
 
     Attributes:
         name: the name of the pod.
-        namespace: its namespace.
-        outcome: what becomes of it.
-        priority: its priority.
-        created_s: when it was created.
-        bound: whether it is bound.
-        tries: how often kube-scheduler has tried it.
+        namespace: the pod's namespace.
+        outcome: what happens to the pod after its release.
+        priority: the pod's priority.
+        created_s: when the pod was created, in simulated seconds.
+        bound: whether the pod is bound.
+        tries: how often kube-scheduler has tried the pod.
     """
 
     name: str
@@ -71,14 +71,14 @@ class Made:
 
 @dataclass
 class Simulation:
-    """What happens, one event after the other.
+    """Runs the events of the simulated cluster in the order of their times.
 
     Attributes:
-        strategy: of the queue.
-        fair_queuing: of the queue.
-        window: of the queue.
-        seconds: for how long pods are made.
-        waited_s: how long each pod of the neighbour waited until it was bound.
+        strategy: the strategy of the queue.
+        fair_queuing: the fair queuing of the queue.
+        window: the size of the queue's window.
+        seconds: for how many simulated seconds pods are created.
+        waited_s: the seconds that each of the neighbour's pods waited until it was bound.
     """
 
     strategy: Strategy
@@ -105,7 +105,7 @@ class Simulation:
         ).queue
 
     def run(self) -> list[float]:
-        """Return how long the neighbour's pods waited until they were bound or the end came."""
+        """Run the simulation; return the seconds for which the neighbour's pods waited, sorted."""
         makers = (
             (0.19, TENANT, Outcome.UNSCHEDULABLE, 2000),
             (0.31, TENANT, Outcome.HELD_IN_PERMIT, 1000),
@@ -154,7 +154,7 @@ class Simulation:
         return make
 
     def _release(self) -> None:
-        """Send a patch for each pod that is due."""
+        """Send a patch that removes the gate of each pod that is due for release."""
         for due in self._queue.due():
             made = self._made[due.name]
             if made.outcome is Outcome.UNPATCHABLE:
@@ -163,7 +163,7 @@ class Simulation:
                 self._after(PATCH_S, self._releaser(made))
 
     def _pauses_s(self) -> float:
-        """Return for how long the ungater tries a pod that is refused."""
+        """Return for how many seconds the ungater retries a pod whose patch is refused."""
         most = float(len(PAUSES_S))
         now_s = self._clock()
         self._attempts += (now_s - self._attempts_at_s) / ATTEMPT_AGAIN_EVERY_S
@@ -196,7 +196,7 @@ class Simulation:
         self._schedule()
 
     def _schedule(self) -> None:
-        """Let kube-scheduler begin with the next pod, if it has no other."""
+        """Let kube-scheduler begin with the next pod, if it works on none."""
         if self._active and not self._busy:
             self._busy = True
             made = heapq.heappop(self._active)[-1]

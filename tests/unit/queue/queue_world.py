@@ -1,4 +1,4 @@
-"""Pods behind gates, a clock that is moved by hand, and a queue of them."""
+"""Makes gated pods, a clock that a test moves, and a scheduling queue, for the queue's tests."""
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping
@@ -30,7 +30,7 @@ _NUMBERS = itertools.count()
 
 @dataclass
 class Clock:
-    """Seconds that pass when a test says so."""
+    """A clock in seconds that a test moves by hand."""
 
     now_s: float = 1000.0
 
@@ -61,22 +61,22 @@ def pod(  # noqa: PLR0913 - what the queue looks at
     labels: Mapping[str, str] | None = None,
     nominated: str = "",
 ) -> core.Pod:
-    """A pod as the API shows it; the same name always gives the same UID.
+    """Return a pod as the API shows it; the same name always gives the same UID.
 
     Args:
-        name: of the pod; its UID follows from it.
-        gates: its scheduling gates.
-        priority: as a number.
-        second: the second of its creation.
-        reason: the reason of its condition PodScheduled; empty: it has no such condition.
+        name: the name of the pod, from which its UID follows.
+        gates: the names of the pod's scheduling gates.
+        priority: the pod's priority, as a number.
+        second: the second of the pod's creation.
+        reason: the reason of the condition PodScheduled; empty: the pod has no such condition.
         generation: metadata.generation; None: 1 with a gate, 2 without one.
-        qos: its QoS class.
-        node: where it is bound.
-        deleted: whether it is being deleted.
-        scheduler: its spec.schedulerName.
-        namespace: of the pod.
-        labels: of the pod.
-        nominated: the node whose pods it preempted; empty: none.
+        qos: the pod's QoS class.
+        node: the name of the pod's node; empty: not bound.
+        deleted: whether the pod is being deleted.
+        scheduler: the pod's spec.schedulerName.
+        namespace: the pod's namespace.
+        labels: the pod's labels.
+        nominated: the node whose pods the pod preempted; empty: none.
     """
     gates = list(gates)
     manifest: dict[str, Any] = pod_manifest(
@@ -105,7 +105,7 @@ def pod(  # noqa: PLR0913 - what the queue looks at
 
 
 def released(name: str, reason: str = "SchedulingGated", **fields: Any) -> core.Pod:
-    """The same pod without its gate, on no node yet."""
+    """Return the pod of this name without a gate, on no node yet."""
     return pod(name, gates=(), reason=reason, **fields)
 
 
@@ -115,15 +115,15 @@ def info(made: core.Pod, second: float = 0) -> QueuedPodInfo:
 
 @dataclass
 class Queue:
-    """A queue and what it is joined to.
+    """A SchedulingQueue with stand-ins for its collaborators.
 
     Attributes:
-        holds: why a pod is held back, by its name.
-        why_held: says so instead.
-        leads: whether this replica releases pods.
+        holds: why PreEnqueue holds a pod back, by the pod's name.
+        why_held: returns why a pod is held back, in place of ``holds``.
+        leads: returns whether this replica releases pods.
         fair_queuing: which pods take turns.
-        most_unschedulable: how many of a namespace are released without a pause.
-        failures: of plugins.
+        most_unschedulable: with fewer unschedulable pods than this, a namespace has no pause.
+        failures: the failures of plugins.
     """
 
     strategy: Strategy = Strategy.BEST_EFFORT_FIFO
@@ -165,7 +165,7 @@ class Queue:
         return [made.name for made in self.queue.due()]
 
     def release(self) -> list[str]:
-        """What is due has its gate taken off, and the watch shows it."""
+        """Release all pods that are due, tell the queue so, and return the names of the pods."""
         names = self.due()
         for name in names:
             self.queue.released(f"uid-{name}")
@@ -175,6 +175,6 @@ class Queue:
         return next(entry for entry in self.queue.entries() if entry.info.pod.name == name)
 
     def state(self, name: str) -> State | None:
-        """Where a pod is; None where it is no part of the queue."""
+        """Return the state of a pod in the queue; None: the queue does not have the pod."""
         found = [entry.state for entry in self.queue.entries() if entry.info.pod.name == name]
         return found[0] if found else None

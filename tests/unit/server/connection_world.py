@@ -1,4 +1,4 @@
-"""One connection of the server's protocol, in memory, on a clock that turns when all wait."""
+"""Runs ``HttpConnection`` in memory, on an event loop that skips the time in which all wait."""
 
 import asyncio
 import selectors
@@ -20,7 +20,7 @@ HIGH_WATER, LOW_WATER = 64 * 1024, 16 * 1024
 
 
 class Turning(selectors.SelectSelector):
-    """Waits for nothing: what would have been waited for has passed at once."""
+    """A selector that does not wait, but moves its clock forward by the time to be waited."""
 
     now_s = 0.0
 
@@ -33,7 +33,7 @@ class Turning(selectors.SelectSelector):
 
 
 class TurnedLoop(asyncio.SelectorEventLoop):
-    """An event loop on which an hour takes no time and nothing else is late."""
+    """An event loop whose clock skips all time in which every task waits."""
 
     def __init__(self) -> None:
         self._turning = Turning()
@@ -44,7 +44,7 @@ class TurnedLoop(asyncio.SelectorEventLoop):
 
 
 def on_turned_clock(scenario: Coroutine[Any, Any, T]) -> T:
-    """What the scenario returns."""
+    """Run a coroutine on a ``TurnedLoop``, and return its result."""
     with asyncio.Runner(loop_factory=TurnedLoop) as runner:
         return runner.run(scenario)
 
@@ -53,13 +53,13 @@ class Wire(asyncio.Transport):
     """A transport in memory, and the client at its other end.
 
     Args:
-        protocol: the server's.
-        reads_at_once: the client reads what is written as soon as it is written; else by ``read``.
+        protocol: the server's protocol.
+        reads_at_once: whether the client reads all bytes when they are written, or by ``read``.
 
     Attributes:
-        received: what the client has read.
-        closed: the connection is over; the client has read everything unless it is ``aborted``.
-        written_in_vain: writes to a connection that was over already.
+        received: the bytes that the client has read.
+        closed: whether the connection is over; the client has read everything unless ``aborted``.
+        written_in_vain: how often the server wrote to a connection that was over already.
     """
 
     def __init__(self, protocol: HttpConnection, *, reads_at_once: bool = True) -> None:
@@ -77,14 +77,14 @@ class Wire(asyncio.Transport):
     # What the client does.
 
     async def send(self, *pieces: bytes) -> None:
-        """Each is a read of the server's, unless the server reads nothing at the moment."""
+        """Send pieces, each of which the server reads on its own unless its reading is paused."""
         for piece in pieces:
             self._held_back += piece
             self._hand_over()
             await settled()
 
     async def read(self, most: int) -> None:
-        """The client has read some of what is there."""
+        """Let the client read at most so many of the bytes that the server has written."""
         self.received += self._unread[:most]
         self._unread = self._unread[most:]
         if self._writing_paused and len(self._unread) <= LOW_WATER:
@@ -94,12 +94,12 @@ class Wire(asyncio.Transport):
         await settled()
 
     async def leave(self) -> None:
-        """The client resets the connection."""
+        """Let the client reset the connection."""
         self._end(ConnectionResetError())
         await settled()
 
     async def hang_up(self) -> None:
-        """The client closes the connection, which only a server that reads can see."""
+        """Let the client close the connection, which only a server that reads can notice."""
         self._hung_up = True
         self._hand_over()
         await settled()
@@ -171,7 +171,7 @@ class Wire(asyncio.Transport):
 
 
 async def settled() -> None:
-    """Whatever can go on has gone on as far as it can, and no time has passed."""
+    """Run all tasks as far as they can go, without letting time pass."""
     for _ in range(20):
         await asyncio.sleep(0)
 
@@ -182,13 +182,13 @@ def protocol(
     refused: list[int] | None = None,
     **more: Any,
 ) -> HttpConnection:
-    """The server's side of a connection, on the running loop.
+    """Make the server's side of a connection, on the running loop.
 
     Args:
-        app: what answers.
-        deadlines: for the client; None: those of production.
-        refused: gets the status of each refusal of the protocol's own.
-        more: other settings, and the ``state`` of the server.
+        app: the ASGI application that answers.
+        deadlines: the deadlines for the client; None: those of production.
+        refused: a list to which the status of each refusal by the connection itself is added.
+        more: other fields of ``ConnectionSettings``, and the ``state`` of the server.
     """
     told = [] if refused is None else refused
     state = more.pop("state", None) or ServerState()
@@ -208,7 +208,7 @@ def protocol(
 
 
 def connected(app: ASGIApp, deadlines: Deadlines | None = None, **more: Any) -> Wire:
-    """A client whose connection was just made."""
+    """Make a client whose connection to the server has just been made."""
     reads_at_once = more.pop("reads_at_once", True)
     return Wire(protocol(app, deadlines, **more), reads_at_once=reads_at_once)
 
@@ -218,12 +218,12 @@ def get(path: str) -> bytes:
 
 
 def post(path: str, length: int) -> bytes:
-    """A head; so many bytes are to follow."""
+    """Return the head of a POST whose body has ``length`` bytes."""
     return f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode()
 
 
 async def answer(send: Send, body: bytes, status: int = 200, *, pieces: int = 1) -> None:
-    """An answer of equal pieces, each sent when there is room for it."""
+    """Send an answer of equal pieces, each once the client has read enough of those before."""
     length = [(b"content-length", b"%d" % (len(body) * pieces))]
     await send({"type": "http.response.start", "status": status, "headers": length})
     for left in reversed(range(pieces)):
@@ -231,12 +231,12 @@ async def answer(send: Send, body: bytes, status: int = 200, *, pieces: int = 1)
 
 
 def says(body: bytes) -> bytes:
-    """The end of an answer that ``answer`` has made of this body."""
+    """Return the bytes with which an answer of ``answer`` with this body ends."""
     return b"content-length: %d\r\n\r\n%b" % (len(body), body)
 
 
 async def received(receive: Receive) -> bytes:
-    """The whole body of a request."""
+    """Receive the whole body of a request."""
     body, more = b"", True
     while more:
         message = await receive()
@@ -250,7 +250,7 @@ class Echo:
     """Answers each request with its path and the size of its body.
 
     Args:
-        before: done with the path before it is answered, when the whole body is read.
+        before: awaited with the path, when the whole body is read and before the answer is sent.
     """
 
     def __init__(self, before: Callable[[str], Awaitable[object]] | None = None) -> None:

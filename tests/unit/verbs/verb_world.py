@@ -1,4 +1,4 @@
-"""What the tests of the verbs are made of: bodies as kube-scheduler sends them, and stand-ins."""
+"""Helpers of the tests of the verbs: bodies as kube-scheduler sends them, plugins, stand-ins."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +51,7 @@ def full_request(nodes: Iterable[object], of: object = ...) -> bytes:
 
 
 def preempt_request(victims: Mapping[str, Sequence[str]], of: object = ...) -> bytes:
-    """A names-mode request; each node's victims by UID, one PDB violation for each node."""
+    """Return a names-mode preempt request: victims by UID, one PDB violation for each node."""
     meta = {
         name: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 1}
         for name, uids in victims.items()
@@ -63,7 +63,7 @@ def preempt_request(victims: Mapping[str, Sequence[str]], of: object = ...) -> b
 
 
 def full_preempt_request(victims: Mapping[str, Sequence[str]]) -> bytes:
-    """The same with the victims as whole pods, as nodeCacheCapable: false has it."""
+    """Return a full-mode preempt request: victims as whole pods, one PDB violation a node."""
     whole = {
         name: {"Pods": [{"metadata": {"name": uid, "uid": uid}} for uid in uids]}
         | {"NumPDBViolations": 1}
@@ -99,7 +99,7 @@ class Clock:
 
 @dataclass
 class Watched:
-    """A node source that is fed by hand."""
+    """A source of watched nodes whose nodes a test gives."""
 
     synced: bool = True
     store: core.NodeStore = field(default_factory=core.NodeStore)
@@ -151,7 +151,7 @@ class Needs:
 
 @dataclass
 class RejectsNamed:
-    """Rejects nodes of these names, whatever is known of them, and no other."""
+    """Rejects the nodes with these names, known or unknown, and no other nodes."""
 
     names: Sequence[str]
     name: str = "RejectsNamed"
@@ -165,7 +165,7 @@ class RejectsNamed:
 
 @dataclass
 class Breaks:
-    """Raises wherever it is called."""
+    """Raises ``error`` in filter and score."""
 
     error: BaseException = field(default_factory=lambda: RuntimeError("0x7f3a is broken"))
     name: str = "Breaks"
@@ -204,7 +204,7 @@ def verbs_of(
 
 
 def unplaced_pods(activator: Activator | None = None, **parts: Any) -> UnplacedPods:
-    """An empty memory of pods; ``room_for`` says of how many small ones it has room."""
+    """Make an empty UnplacedPods; ``room_for``: how many small pods it can hold, about."""
     if (room_for := parts.pop("room_for", None)) is not None:
         # 4 KiB of a record, and about a quarter of that for the pod.
         parts["most_bytes"] = room_for * 5500
@@ -212,11 +212,11 @@ def unplaced_pods(activator: Activator | None = None, **parts: Any) -> UnplacedP
 
 
 async def in_time(verbs: Verbs, name: str, body: bytes, arrived_s: float) -> bytes:
-    """The answer as the server gets it: a plugin that hangs is given up."""
+    """Return the answer of a verb as the server gets it, without a plugin that hangs."""
     answer = await getattr(verbs, name).answer(body, arrived_s, lambda _: None)
     return bytes(answer.body)
 
 
 def counted(verbs: Verbs, name: str, **labels: str) -> float:
-    """The value of a metric; 0 where nothing was ever counted."""
+    """Return the value of a metric; 0 where nothing was ever counted."""
     return verbs.metrics.registry.get_sample_value(name, labels) or 0.0

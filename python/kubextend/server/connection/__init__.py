@@ -1,1 +1,1 @@
-"""One connection: its parser, its limits on bytes and time, its TLS, and its requests for ASGI."""
+"""HTTP connections: parsing, limits on bytes and time, TLS, and requests for an application."""

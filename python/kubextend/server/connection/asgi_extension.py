@@ -1,4 +1,4 @@
-"""What our own server offers an application beyond ASGI: large bodies and client certificates."""
+"""Extends ASGI: an application can read large bodies into a buffer, and see client certificates."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
@@ -12,16 +12,16 @@ CONNECTION: Final = "kubextend.connection"
 
 
 class Connection(Protocol):
-    """The connection of a request that is being answered."""
+    """The connection of a request that the application is answering."""
 
     async def fill(self, buffer: memoryview, on_received: Callable[[int], None]) -> None:
-        """Fill the buffer with the body of the request, read past the parser.
+        """Fill the buffer with the body of the request, read without the HTTP parser.
 
-        To be awaited at most once, and before ``receive``.
+        To be awaited at most once for a request, and before ``receive``.
 
         Args:
             buffer: as long as the body.
-            on_received: called with the bytes of the body that have come by now, after each read.
+            on_received: called after each read with the number of body bytes received so far.
 
         Raises: ClientDisconnect: the client went away before the end of the body.
         """

@@ -1,4 +1,4 @@
-"""The body of a request, read within its limits: from the parser, or past it into a buffer."""
+"""Reads the body of a request within limits: from the HTTP parser, or directly into a buffer."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,18 +22,18 @@ _JSON: Final = b"application/json"
 # Python's parser of MIME types takes a second for some that are longer.
 _MOST_TYPE_CHARS: Final = 256
 
-# From this size on it is quicker to read past the parser, which cuts and copies a body.
+# From this size on, a body is read without the HTTP parser, which cuts and copies bodies.
 _LARGE_BYTES: Final = 64 * 1024
 # A read is counted after it came, so this is how much may be held beyond the limit.
 _MOST_READ_BYTES: Final = 1024 * 1024
 
 
 class BodyReader:
-    """Reads JSON bodies.
+    """Reads the JSON bodies of requests, within a limit of bytes.
 
     Args:
-        most_bytes: a larger body is refused.
-        pool: holds the memory of large bodies; None: each is an object of its own.
+        most_bytes: the limit; a larger body is refused.
+        pool: lends the memory of bodies of 64 KiB or more; None: every body is ``bytes``.
         limit: the field of the configuration that sets ``most_bytes``; empty where none does.
     """
 
@@ -43,12 +43,12 @@ class BodyReader:
         self._limit = limit
 
     async def read(self, scope: Scope, receive: Receive, share: Share | None = None) -> Body:
-        """Return the whole body, whose bytes are counted in the share if there is one.
+        """Return the whole body of a request, and count its bytes in ``share`` if one is given.
 
         Raises:
             RefusedError: 415 for another type or a compressed body; 413 above the limit; 503 where
-                too much is in flight. A body of declared length is refused before it is read if
-                there is no room for the body then; any body while it comes, if there is none left.
+                requests hold too many bytes: before a body of declared length is read, or while a
+                body comes.
             ClientDisconnect: the client went away.
         """
         headers = dict(scope["headers"])
@@ -69,7 +69,7 @@ class BodyReader:
             share.end()
 
     async def _read_pieces(self, receive: Receive, share: Share) -> bytes:
-        """Return a body that is counted as its pieces come."""
+        """Return a body read in pieces from ``receive``, each counted in ``share`` as it comes."""
         # Joining a list of pieces would hold all of the body twice.
         whole = BytesIO()
         while True:
@@ -88,12 +88,12 @@ class BodyReader:
 
 
 class BodyReceiver(asyncio.BufferedProtocol):
-    """Takes a connection's bytes straight into a buffer until the buffer is full.
+    """Reads the body of a request from a connection directly into a buffer, until it is full.
 
     Args:
-        protocol: told of everything that is not about reading.
+        protocol: the connection's usual protocol, told when writing pauses or the client is gone.
         buffer: as long as the body; no byte behind the body is read.
-        received: bytes of the body that are in the buffer already; counts on, as an attribute.
+        received: how many bytes of the body are in the buffer already; as an attribute, by now.
         on_received: called with ``received`` after each read.
         on_complete: called when the buffer is full, before anything else is read.
     """
@@ -127,7 +127,7 @@ class BodyReceiver(asyncio.BufferedProtocol):
             raise ClientDisconnect
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return some of the buffer that is still to be filled."""
+        """Return the next part of the buffer to be filled, at most 1 MiB."""
         del sizehint
         return self._rest[:_MOST_READ_BYTES]
 
@@ -144,7 +144,7 @@ class BodyReceiver(asyncio.BufferedProtocol):
         """Let the transport close: the client sends no more, so the body stays incomplete."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone."""
+        """Let ``wait`` raise unless the body is complete, since the client is gone."""
         self._settle(complete=False)
         self._protocol.connection_lost(exc)
 
@@ -170,7 +170,7 @@ async def _read_at_once(
 
 
 async def _piece(receive: Receive) -> tuple[bytes, bool]:
-    """Return the next piece of a body, and whether more is to come."""
+    """Return the next piece of a request's body, and whether more is to come."""
     message = await receive()
     if message["type"] == "http.disconnect":
         raise ClientDisconnect

@@ -1,4 +1,4 @@
-"""What all requests of a listener hold together, and the share that each of them has in it."""
+"""Counts and limits the bytes that all requests of a listener hold together, request by request."""
 
 import asyncio
 from concurrent.futures import Future
@@ -11,7 +11,7 @@ from kubextend.server.reply import RefusedError
 __all__ = ["BytesInFlight", "Room", "Share"]
 
 _SMALL_BYTES: Final = 1024 * 1024
-"""Bound on a small body: the names of 15,000 nodes, which a kube-scheduler sends, need as much."""
+"""The most bytes of a small body: as many as a request with the names of 15,000 nodes needs."""
 
 # kube-scheduler ignores Retry-After; other clients obey it. Most requests are answered within 1 s.
 _RETRY_AFTER_S: Final = 1
@@ -20,15 +20,15 @@ _RETRY_AFTER_S: Final = 1
 class BytesInFlight:
     """Counts the bytes that all requests of a listener hold; used on the event loop alone.
 
-    Large bodies never take all of the room: a part is reserved for bodies that say to be small.
+    A part of the limit is reserved for bodies whose declared length is at most 1 MiB.
 
     Args:
-        most_bytes: what the count never passes.
+        most_bytes: the limit, which the count never passes.
         set_by: the field of the configuration that sets ``most_bytes``; empty where none does.
-        reserved_bytes: what of ``most_bytes`` bodies of at most 1 MiB take alone.
+        reserved_bytes: the part of ``most_bytes`` that only bodies of at most 1 MiB take.
 
     Attributes:
-        common: the room of everything else, and of small bodies where the reserve has none left.
+        common: counts everything else, and bodies of at most 1 MiB when the reserve is used up.
     """
 
     def __init__(self, most_bytes: int, set_by: str = "", reserved_bytes: int = 0) -> None:
@@ -38,17 +38,17 @@ class BytesInFlight:
 
     @property
     def count(self) -> int:
-        """Bytes of all requests whose body is held or whose answer is not yet with the client."""
+        """The bytes of all requests whose body is in use or whose answer is not sent yet."""
         return self.common.count + self._reserve.count
 
     def highest_count(self) -> int:
-        """Return a count that was not passed since the last call."""
+        """Return an upper bound of ``count`` since the last call."""
         return self.common.highest_count() + self._reserve.highest_count()
 
     def room_for(self, length: int) -> "Room":
-        """Return the room in which a body of this length counts; 0: nobody knows the length.
+        """Return the ``Room`` that counts a body of ``length`` bytes; 0: the length is not known.
 
-        Raises: RefusedError: 503; the body does not fit beside what others hold.
+        Raises: RefusedError: 503; the body and what other requests hold would pass the limit.
         """
         if 0 < length <= _SMALL_BYTES:
             with suppress(RefusedError):
@@ -59,15 +59,16 @@ class BytesInFlight:
 
 
 class Room:
-    """Counts bytes up to a limit.
+    """Counts the bytes that requests hold, up to a limit.
 
-    Nobody is refused for bytes that others have only announced: a body that is still coming counts
-    as long as its buffer while there is room, and then as long as what has come. Where that is too
-    much, the youngest of the bodies that are still coming is refused, so the oldest always goes on.
+    No request is refused for bytes that other requests have only announced: a body that is still
+    coming counts with its whole buffer while the limit allows that, and then with the bytes that
+    have come. Where these are too many, the youngest of the bodies that are still coming is
+    refused, so the oldest always goes on.
 
     Args:
-        most_bytes: what the count never passes.
-        limit: the limit as refusals name it.
+        most_bytes: the limit, which the count never passes.
+        limit: the text for the limit in refusals.
 
     Attributes:
         count: bytes that are held now.
@@ -80,16 +81,16 @@ class Room:
         self._highest_count = 0
         # Shares whose bodies are still coming, the oldest first.
         self._incoming: dict[Share, None] = {}
-        # Those of them that count a whole buffer.
+        # The shares in ``_incoming`` that count a whole buffer.
         self._lent: dict[Share, None] = {}
 
     def highest_count(self) -> int:
-        """Return the highest count since the last call."""
+        """Return the highest ``count`` since the last call, in bytes."""
         highest, self._highest_count = self._highest_count, self.count
         return highest
 
     def take(self, size: int, share: "Share | None" = None) -> None:
-        """Count these bytes too.
+        """Add ``size`` bytes to the count, for ``share`` if one is given.
 
         Raises: RefusedError: 503; the limit would be passed, and the count stays as it was.
         """
@@ -98,17 +99,17 @@ class Room:
         self._highest_count = max(self._highest_count, self.count)
 
     def give_back(self, size: int) -> None:
-        """Count these bytes no longer."""
+        """Subtract ``size`` bytes from the count."""
         self.count -= size
 
     def make(self, size: int, share: "Share | None" = None) -> None:
-        """Take from bodies that are still coming what these bytes need.
+        """Free ``size`` bytes under the limit, at the cost of bodies that are still coming.
 
         Args:
-            size: how many bytes.
-            share: whose they are; bodies that began before are not refused for it.
+            size: how many bytes to free.
+            share: the share that needs the bytes; no body that began before its body is refused.
 
-        Raises: RefusedError: 503; there is no such room.
+        Raises: RefusedError: 503; so many bytes cannot be freed.
         """
         while self.count + size > self._most_bytes:
             if self._lent:
@@ -120,27 +121,27 @@ class Room:
             youngest.refuse()
 
     def refusal(self) -> RefusedError:
-        """Return what refuses a request for which there is no room."""
+        """Return the 503 for a request whose bytes would pass the limit."""
         message = f"there is no room beside the requests in flight, which may hold {self._limit}"
         return RefusedError(503, message, retry_after_s=_RETRY_AFTER_S)
 
     def begin(self, share: "Share", *, lent: bool) -> None:
-        """Note that the body of this share is still coming, and whether it has a buffer."""
+        """Note that the body of this share is still coming; ``lent``: into a buffer."""
         self._incoming[share] = None
         if lent:
             self._lent[share] = None
 
     def end(self, share: "Share") -> None:
-        """Note that the body of this share is complete, or will never be."""
+        """Note that the body of this share is complete or given up."""
         self._incoming.pop(share, None)
         self._lent.pop(share, None)
 
 
 class Share:
-    """One request's part of the bytes in flight, counted until its last holder lets go.
+    """The bytes that one request holds, counted until the request and all work on it are done.
 
     Args:
-        in_flight: where the bytes are counted.
+        in_flight: counts the bytes of all requests.
     """
 
     __slots__ = (
@@ -161,20 +162,20 @@ class Share:
         self._bytes = self._came_bytes = 0
         self._held = True
         self._holders = 1
-        # Of a body that is still coming: the task that reads the body, and its buffer.
+        # The task that reads the body, and the buffer of the body, while the body is still coming.
         self._reader: asyncio.Task[Any] | None = None
         self._buffer: core.BodyBuffer | None = None
         self._is_refused = False
 
     def expect(self, length: int) -> None:
-        """Refuse a body of this length where there is no room for it; 0: nobody knows the length.
+        """Refuse a body of ``length`` bytes that would pass the limit; 0: the length is not known.
 
-        Raises: RefusedError: 503; the body does not fit beside what others hold.
+        Raises: RefusedError: 503; the body and what other requests hold would pass the limit.
         """
         self._room = self._in_flight.room_for(length)
 
     def take(self, size: int) -> None:
-        """Add bytes to the share.
+        """Add ``size`` bytes to the share.
 
         Raises: RefusedError: 503; the share stays as it was.
         """
@@ -182,9 +183,9 @@ class Share:
         self._bytes += size
 
     def lend(self, size: int, pool: core.BodyPool) -> core.BodyBuffer:
-        """Return a buffer for the body, which counts as a whole until others need the room.
+        """Return a buffer for the body, which counts as a whole until other requests need bytes.
 
-        Raises: RefusedError: 503; there is no room for the body beside what others hold.
+        Raises: RefusedError: 503; the body and what other requests hold would pass the limit.
         """
         self.take(size)
         self._buffer = pool.take(size)
@@ -192,13 +193,13 @@ class Share:
         return self._buffer
 
     def begin(self) -> None:
-        """Let this task's reading of the body be ended in favour of older bodies."""
+        """Note that the current task reads the body, which older bodies may cause to be refused."""
         if self._reader is None:
             self._reader = asyncio.current_task()
             self._room.begin(self, lent=self._buffer is not None)
 
     def came(self, size: int) -> None:
-        """Count what has come of the body by now into its buffer; maybe refuse the body."""
+        """Note that ``size`` bytes of the body have come; refuse a body that passes the limit."""
         self._came_bytes = size
         if size > self._bytes and not self._is_refused:
             try:
@@ -207,14 +208,14 @@ class Share:
                 self.refuse()
 
     def keep_what_came(self) -> None:
-        """Count of the buffer no more than what has come, and give the memory behind it back."""
+        """Count only the bytes that have come, and give the rest of the buffer's memory back."""
         if self._buffer is not None:
             self._buffer.discard_behind(self._came_bytes)
             self._room.give_back(self._bytes - self._came_bytes)
             self._bytes = self._came_bytes
 
     def refuse(self) -> None:
-        """End the reading of the body; ``end`` raises in the task that reads."""
+        """Refuse the body: cancel the task that reads the body, in which ``end`` then raises."""
         self._room.end(self)
         self._room.give_back(self._bytes)
         self._bytes = 0
@@ -223,7 +224,7 @@ class Share:
             self._reader.cancel()
 
     def end(self) -> None:
-        """Note that the body is complete, or will never be.
+        """Note that the body is complete or given up.
 
         Raises: RefusedError: 503; the body was refused, which cancelled its task.
         """
@@ -235,7 +236,7 @@ class Share:
             raise self._room.refusal() from None
 
     def keep_until(self, done: Future[Any]) -> None:
-        """Hold the share until this work is done too, in whatever thread it ends."""
+        """Count the bytes until ``done`` is done, too; any thread may complete ``done``."""
         loop = asyncio.get_running_loop()
         self._holders += 1
 
@@ -247,7 +248,7 @@ class Share:
         done.add_done_callback(tell)
 
     def give_back(self) -> None:
-        """End the request's own hold; a second call changes nothing."""
+        """Note that the request itself is done; a second call changes nothing."""
         if self._held:
             self._held = False
             self._let_go()

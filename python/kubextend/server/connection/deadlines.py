@@ -1,8 +1,9 @@
-"""Deadlines for a client: to send a head and a body, to read its answer, to ask again.
+"""Deadlines for a client: to send a head and a body, to read an answer, to send the next request.
 
-A client has some seconds, and one second more for each ``slowest_bytes`` that move, but never more
-than those seconds ahead. A large body may come over a slow link, a client that trickles ends almost
-as soon as one that rests, and nobody rests for long on what moved before.
+A deadline allows some seconds, and one second more for each ``slowest_bytes`` bytes transferred,
+but never ends later than those seconds from now. A large body may therefore come over a slow link.
+A client that sends or reads below that pace is cut off almost as soon as one that does nothing, and
+no client gains a long pause by an earlier transfer.
 """
 
 import asyncio
@@ -12,19 +13,19 @@ from typing import Any, Final
 
 __all__ = ["Deadline", "Deadlines"]
 
-# A client just below the slowest pace would be looked at ever more often.
+# Without this bound a client just below the slowest pace would be checked ever more often.
 _LEAST_WAIT_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """How long a client may take.
+    """How many seconds a client may take to send a request and to read its answer.
 
     Attributes:
-        head_s: from the first byte of a request to the end of its head.
-        body_s: from the end of the head to the end of the body, and 1 s more for each
-            ``slowest_bytes``.
-        answer_s: to read an answer, and 1 s more for each ``slowest_bytes``.
+        head_s: seconds from the first byte of a request to the end of its head.
+        body_s: seconds from the end of the head to the end of the body, and 1 s more for each
+            ``slowest_bytes`` received.
+        answer_s: seconds to read an answer, and 1 s more for each ``slowest_bytes`` read.
         slowest_bytes: a pace in bytes a second: slow enough for any link, too fast for a client
             that only means to hold a connection.
     """
@@ -36,10 +37,10 @@ class Deadlines:
 
 
 class Deadline:
-    """Calls back once when something takes too long.
+    """A timer that calls back once when a client takes too long, and that progress extends.
 
     Args:
-        loop: where the time passes.
+        loop: the event loop whose clock counts.
     """
 
     __slots__ = (
@@ -57,19 +58,21 @@ class Deadline:
         on_over: Callable[[], None],
         earned_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """Let the time run, unless it runs already.
+        """Start the timer, unless it runs already.
 
         Args:
-            allowed_s: seconds that are allowed in any case, and the most that a look allows ahead.
+            allowed_s: seconds allowed without progress; progress never extends the time further
+                than this from now.
             on_over: called when the time is over.
-            earned_s: seconds earned since the start, asked when the time seems to be over.
+            earned_s: returns the seconds that progress has earned since the start; called when the
+                time seems to be over.
         """
         if self._next_look is None:
             deadline_s = self._loop.time() + allowed_s
             self._look_after(allowed_s, deadline_s, 0.0, allowed_s, on_over, earned_s)
 
     def cancel(self) -> None:
-        """Stop the time; nothing is called any more."""
+        """Stop the timer; ``on_over`` is not called any more."""
         if self._next_look is not None:
             self._next_look.cancel()
             self._next_look = None
@@ -86,7 +89,7 @@ class Deadline:
         on_over: Callable[[], None],
         earned_s: Callable[[], float],
     ) -> None:
-        """Ask what was earned since the last look, of which ``seen_s`` is known already."""
+        """Extend the timer by the seconds earned beyond ``seen_s``, or call ``on_over``."""
         earned = earned_s()
         left_s = min(deadline_s + earned - seen_s - self._loop.time(), allowed_s)
         if left_s < _LEAST_WAIT_S:

@@ -21,7 +21,7 @@ _STATUS_LINES: Final = {
 
 
 class Carrier(Protocol):
-    """The connection, as far as one exchange needs it."""
+    """The connection of an exchange, as far as the exchange uses it."""
 
     def default_headers(self) -> Iterable[tuple[bytes, bytes]]:
         """Return the headers that every answer has, such as its date."""
@@ -33,13 +33,13 @@ class Carrier(Protocol):
         """Wait until the client has read most of what was written."""
 
     def read_on(self) -> None:
-        """Read from the client, unless something is to be answered or taken before."""
+        """Resume reading from the client, unless requests or received body bytes are waiting."""
 
     def answered(self) -> None:
-        """Let the next exchange be answered, since this one is complete."""
+        """Note that the first exchange is complete, and let the next exchange be answered."""
 
     def abort(self) -> None:
-        """End the connection at once."""
+        """Close the connection now, without sending the rest of any answer."""
 
 
 class Exchange:
@@ -48,11 +48,11 @@ class Exchange:
     Args:
         carrier: the connection.
         app: the application that answers.
-        scope: describes the request.
-        keep_alive: whether the client may ask again on the connection; also an attribute.
+        scope: the ASGI scope of the request.
+        keep_alive: whether the connection stays open after the answer; also an attribute.
         expects_continue: whether the client waits for 100 Continue before it sends the body.
-        is_chunked: whether the end of the body is known only when it comes.
-        held_bytes: what the connection counts for the request; also an attribute.
+        is_chunked: whether the body comes in chunks, so that its length is not known.
+        held_bytes: the bytes that the connection counts for the request; also an attribute.
 
     Attributes:
         answer: how far the answer is.
@@ -105,7 +105,7 @@ class Exchange:
 
     @property
     def unsent_bytes(self) -> int:
-        """What the application still has to send of the answer's Content-Length."""
+        """The bytes of the answer's Content-Length that the application has not sent yet."""
         return self._unsent_bytes or 0
 
     @property
@@ -114,12 +114,12 @@ class Exchange:
         return len(self._body)
 
     def add_body(self, piece: bytes) -> None:
-        """Add a piece of the body."""
+        """Add a received piece of the request's body."""
         self._body += piece
         self._tell()
 
     def complete_body(self) -> None:
-        """Mark the body as complete."""
+        """Mark the request's body as complete."""
         self.body_is_complete = True
         self._tell()
 
@@ -131,12 +131,12 @@ class Exchange:
         return body
 
     def withdraw(self) -> None:
-        """Write nothing any more, and tell the application that its client is gone."""
+        """Write nothing more of the answer, and tell the application that its client is gone."""
         self.answer = Answer.UNWANTED
         self._tell()
 
     async def run(self) -> None:
-        """Call the application; answer 500 where it fails before it answers, 503 at the end."""
+        """Call the application; answer 500 if it fails first, 503 if the server shuts down."""
         refused = None
         try:
             await self._app(self._scope, self.receive, self.send)
@@ -154,7 +154,7 @@ class Exchange:
             self._carrier.abort()
 
     async def receive(self) -> Message:
-        """Return the next piece of the body, or the news that the exchange is over."""
+        """Return the next ASGI message: a piece of the body, or that the client is gone."""
         self.allow_body()
         while not self._is_over and (self._body_is_taken or not self._has_body_news):
             self._carrier.read_on()
@@ -174,7 +174,7 @@ class Exchange:
             self._carrier.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     async def send(self, message: Message) -> None:
-        """Take the head, or write a piece, once the client has read most of what was written."""
+        """Send an ASGI message of the answer, once the client has read most of what was written."""
         await self._carrier.writable()
         if self.answer is Answer.UNWANTED:
             return

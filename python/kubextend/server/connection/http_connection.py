@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection: bytes of a client in, requests for an ASGI application out, in turn.
+"""One HTTP/1.1 connection: turns a client's bytes into requests for an ASGI application, in order.
 
 httptools parses. This protocol bounds what a client may send and how long it may take, and answers
 requests in the order in which they came: a request that cannot be read is refused in its turn.
@@ -34,7 +34,7 @@ from kubextend.server.reply import RefusedError, refuse
 __all__ = ["ConnectionSettings", "HttpConnection"]
 
 _MOST_WAITING: Final = 100
-# Of a body, what may have come before the application takes it.
+# How many bytes of a body are read before the application takes them.
 _MOST_UNTAKEN_BYTES: Final = 64 * 1024
 _HEAD_TOO_LARGE: Final = f"the request's head is larger than {MOST_HEAD_BYTES} bytes"
 _HEAD_TOO_SLOW: Final = "the request's head took too long"
@@ -51,18 +51,18 @@ _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """What all connections of a listener have in common.
+    """The settings that all connections of a listener share.
 
     Attributes:
         app: the ASGI application that answers.
         deadlines: how long a client may take.
         in_flight: counts the bytes that requests hold.
-        keep_alive_s: how long an idle connection stays.
-        most_connections: one more takes the place of the one that is idle for the longest time,
-            or is closed at once if none is idle.
-        is_draining: whether each connection is to end with its next answer.
-        on_refused: called with the status of a request that the application does not see.
-        on_full: called when a connection is closed since there are too many.
+        keep_alive_s: how many seconds an idle connection stays open.
+        most_connections: how many connections may be open; one more replaces the connection that
+            is idle for the longest time, or is closed immediately if none is idle.
+        is_draining: returns whether each connection is to end with its next answer.
+        on_refused: called with the status of each request that the connection refuses itself.
+        on_full: called when a connection is closed because there are too many.
         idle: connections without a request whose head has come, the longest idle first.
     """
 
@@ -81,7 +81,7 @@ class HttpConnection(asyncio.Protocol):
     """Reads the requests of one client within bounds, and writes their answers in turn.
 
     Args:
-        settings: those of the listener.
+        settings: the settings of the listener.
         server: uvicorn's list of connections and tasks, which its shutdown waits for.
     """
 
@@ -188,7 +188,7 @@ class HttpConnection(asyncio.Protocol):
             self._refuse(error)
 
     def pause_writing(self) -> None:
-        """Start a deadline for the client to read on: the write buffer is full."""
+        """Start a deadline for the client to read the answer, since the write buffer is full."""
         self._writable = asyncio.Event()
         unread = self._unread_bytes()
         self._answer_deadline.start(
@@ -205,7 +205,7 @@ class HttpConnection(asyncio.Protocol):
     # What the parser calls.
 
     def on_message_begin(self) -> None:
-        """Begin a request, unless the one before was the last of the connection."""
+        """Begin a request, unless the request before was the last of the connection."""
         if self._reading is Reading.NOTHING:
             raise httptools.HttpParserError
         self._reading = Reading.HEAD
@@ -228,7 +228,7 @@ class HttpConnection(asyncio.Protocol):
             self._headers.append((name.lower(), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
-        """Give the request its place among those that are to be answered."""
+        """Queue the request for its answer, behind the earlier requests of the connection."""
         head_bytes = self._bytes.head_bytes(self._target)
         if head_bytes > MOST_HEAD_BYTES:
             raise RefusedError(431, _HEAD_TOO_LARGE)
@@ -252,7 +252,7 @@ class HttpConnection(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         """Keep a piece of the body, or drop it if the request is answered already.
 
-        A client may miss the answer if the connection ends at once; but some day it ends.
+        The connection ends after 16 MiB are dropped, since a client may miss the answer otherwise.
         """
         self._bytes.data(len(body))
         exchange = self._incoming
@@ -267,7 +267,7 @@ class HttpConnection(asyncio.Protocol):
         self.read_on()
 
     def on_message_complete(self) -> None:
-        """Mark the request as complete."""
+        """Mark the request that is being read as complete."""
         exchange, self._incoming = self._incoming, None
         if exchange is None:
             # It was refused, and nothing is read after it.
@@ -304,9 +304,9 @@ class HttpConnection(asyncio.Protocol):
             await self._writable.wait()
 
     def read_on(self) -> None:
-        """Read from the client, unless requests wait or much of a body is not yet taken.
+        """Resume reading from the client; pause while requests wait or much of a body is untaken.
 
-        Each answer would otherwise bring in as many requests as fit one read.
+        Without the pause, each answer would bring in as many requests as fit one read.
         """
         pause = len(self._exchanges) > 1 or (
             len(self._exchanges) == 1 and self._exchanges[0].untaken_bytes > _MOST_UNTAKEN_BYTES
@@ -319,7 +319,7 @@ class HttpConnection(asyncio.Protocol):
                 self._transport.resume_reading()
 
     def answered(self) -> None:
-        """Forget the first exchange, which is complete, and let the next one be answered."""
+        """Remove the first exchange, whose answer is complete, and start the next exchange."""
         exchange = self._exchanges.pop(0)
         self._bytes.let_go(exchange.held_bytes)
         self._last_active_s = self._loop.time()
@@ -342,7 +342,7 @@ class HttpConnection(asyncio.Protocol):
 
         Args:
             buffer: as long as the body.
-            on_received: called with the bytes of the body that have come by now, after each read.
+            on_received: called after each read with the number of body bytes received so far.
 
         Raises: ClientDisconnect: the client went away before the end of the body.
         """
@@ -378,7 +378,7 @@ class HttpConnection(asyncio.Protocol):
             self._body_receiver = None
 
     def _body_is_received(self) -> None:
-        """Give what comes next to a new parser, since the old one never saw the body."""
+        """Parse the next request with a new parser, since the old parser never saw the body."""
         self._parser = httptools.HttpRequestParser(self)
         self._transport.set_protocol(self)
         self.on_message_complete()
@@ -405,8 +405,8 @@ class HttpConnection(asyncio.Protocol):
     def _exchange(self, scope: Scope, head_bytes: int) -> Exchange:
         """Return the exchange of the request whose head has come.
 
-        Raises: RefusedError: 400 without one host (RFC 9112, 3.2); 501 where nobody can read the
-            body (RFC 9112, 6.1).
+        Raises: RefusedError: 400 without exactly one Host field (RFC 9112, 3.2); 501 for a
+            Transfer-Encoding other than chunked (RFC 9112, 6.1).
         """
         names = [name for name, _ in self._headers]
         is_new = scope["http_version"] == "1.1"
@@ -443,7 +443,7 @@ class HttpConnection(asyncio.Protocol):
         self.read_on()
 
     def _start(self, exchange: Exchange) -> None:
-        # What came of a body that waited is counted by whoever takes the body.
+        # The application's reading counts the bytes of the body that came while the request waited.
         waited = exchange.untaken_bytes
         exchange.held_bytes -= waited
         self._bytes.let_go(waited)
@@ -476,7 +476,7 @@ class HttpConnection(asyncio.Protocol):
         self._enqueue(Exchange(self, refusal, scope, keep_alive=False))
 
     def _answer_is_begun(self) -> bool:
-        """Whether the request that is being read already has an answer, or a part of one."""
+        """Return whether the request that is being read already has an answer, or a part of one."""
         incoming = self._incoming
         return incoming is not None and incoming.answer in {Answer.BEGUN, Answer.COMPLETE}
 
@@ -541,7 +541,7 @@ class HttpConnection(asyncio.Protocol):
             self._settings.idle.pop(self, None)
 
     def give_place(self) -> None:
-        """End the connection in favour of others, and count it no longer."""
+        """Close the connection now in favour of another, and stop counting it as open."""
         self._end_part(Reading.NOTHING)
         self._server.connections.discard(self)
         self._transport.abort()
@@ -563,7 +563,7 @@ class HttpConnection(asyncio.Protocol):
         return self._bytes.body_bytes if receiver is None else receiver.received
 
     def _unread_bytes(self) -> int:
-        """Return what the transport holds of an answer and what it was not given yet."""
+        """Return the bytes of answers that are not sent yet, buffered or still to be written."""
         unsent = self._exchanges[0].unsent_bytes if self._exchanges else 0
         return self._transport.get_write_buffer_size() + unsent
 
@@ -571,7 +571,7 @@ class HttpConnection(asyncio.Protocol):
         return moved_bytes / self._settings.deadlines.slowest_bytes
 
     def _end_answer_deadline(self) -> None:
-        """End the deadline unless the application still has to send a part of the answer."""
+        """End the answer's deadline unless the application still has to send a part of it."""
         if not (self._exchanges and self._exchanges[0].unsent_bytes):
             self._answer_deadline.cancel()
 

@@ -19,7 +19,7 @@ _FIELD_BYTES: Final = 200
 _CHUNK_FRAMING_BYTES: Final = 16
 _FRAMING_PER_BODY_BYTE: Final = 2
 _MOST_DROPPED_BYTES: Final = 16 * 1024 * 1024
-# What each connection may hold beside its bodies in any case: the head of a probe, or of a verb.
+# Bytes besides bodies that each connection may hold uncounted: the head of a probe or of a verb.
 _FREE_BYTES: Final = 4 * 1024
 
 
@@ -52,7 +52,7 @@ class RequestBytes:
         self.begin()
 
     def begin(self) -> None:
-        """A request begins; the empty lines before it stay counted."""
+        """Begin to count a request; the empty lines before the request stay counted."""
         self._chunk_debt = 0
         self._field_bytes = self._dropped_bytes = self.body_bytes = 0
 
@@ -65,7 +65,7 @@ class RequestBytes:
         self._field_bytes += len(name) + len(value) + _FIELD_BYTES
 
     def chunk(self) -> bool:
-        """Count the begin of a chunk; whether the chunks were not too many for their data."""
+        """Count the begin of a chunk; return False once there are too many for their data."""
         self._chunk_debt += _CHUNK_BYTES
         return self._chunk_debt <= MOST_FRAMING_BYTES
 
@@ -77,12 +77,12 @@ class RequestBytes:
         self._framing_bytes = max(0, self._framing_bytes - allowed)
 
     def drop(self, size: int) -> bool:
-        """Count data that nobody reads; whether that is still within its limit."""
+        """Count body data that no application reads; return whether at most 16 MiB came so far."""
         self._dropped_bytes += size
         return self._dropped_bytes <= _MOST_DROPPED_BYTES
 
     def end_part(self) -> None:
-        """End the head or the body, whose fields and framing no longer count."""
+        """Stop counting the fields and the framing of a head or body that has ended."""
         self._field_bytes = self._framing_bytes = 0
         self.count_held()
 
@@ -97,11 +97,11 @@ class RequestBytes:
         return self._framing_bytes > MOST_FRAMING_BYTES
 
     def head_bytes(self, target: bytes) -> int:
-        """Return what the fields so far take, with this request target."""
+        """Return the memory of the head's fields so far and of the request target, in bytes."""
         return self._field_bytes + len(target)
 
     def hold(self, size: int) -> None:
-        """Count these bytes until ``let_go``: a head, or the body of a request that waits.
+        """Count ``size`` bytes until ``let_go``: a head, or the body of a request that waits.
 
         Raises: RefusedError: 503; too much is in flight.
         """
@@ -113,12 +113,12 @@ class RequestBytes:
             raise
 
     def let_go(self, size: int) -> None:
-        """Count these bytes no longer."""
+        """Stop counting ``size`` bytes that ``hold`` counted."""
         self._held_bytes -= size
         self.count_held()
 
     def count_held(self) -> None:
-        """Count what is held, and what has come of an incomplete head or of framing.
+        """Count in ``room`` the held bytes, and those of an incomplete head or of framing.
 
         Raises: RefusedError: 503; too much is in flight.
         """

@@ -1,4 +1,4 @@
-"""What a connection does in each direction: what it reads next, and how far an answer is."""
+"""The states of a connection: which part of a request comes next, and how far an answer is."""
 
 from enum import Enum, auto
 
@@ -6,7 +6,7 @@ __all__ = ["Answer", "Reading"]
 
 
 class Reading(Enum):
-    """What the next byte of the client belongs to."""
+    """The part of a request to which the next byte from the client belongs."""
 
     REQUEST = auto()
     """The first byte of a request; the connection is idle if no answer is due."""

@@ -1,6 +1,6 @@
-"""TLS of a listener: the server's certificate, and those of clients where a CA is given.
+"""TLS of a listener: its certificate, and the certificates of clients if a client CA is given.
 
-New connections get the certificate that the files hold; open connections keep theirs.
+Replaced certificate files are loaded for new connections; open connections keep the old ones.
 """
 
 import asyncio
@@ -42,12 +42,12 @@ class TlsFiles:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """Every file that is given."""
+        """The paths of the files that are given."""
         given = (self.cert_file, self.key_file, self.client_ca_file)
         return tuple(path for path in given if path is not None)
 
     def context(self) -> ssl.SSLContext:
-        """Return a context of these files: TLS 1.2 or newer, HTTP/1.1.
+        """Return a TLS context of these files, for TLS 1.2 or newer and HTTP/1.1.
 
         Raises: KubextendError: a file cannot be read, or does not hold what it should.
         """
@@ -59,7 +59,8 @@ class TlsFiles:
     def check(self) -> None:
         """Check that a listener can use the files today.
 
-        Raises: KubextendError: it cannot, for the reason given.
+        Raises: KubextendError: a file cannot be read or does not hold what it should, or the
+            certificate is not valid now or not for servers.
         """
         self.context()
         self.not_after_s()
@@ -91,7 +92,7 @@ class TlsFiles:
         return ""
 
     def _accepted_certificate(self, name: str | None) -> Any:
-        """Return the certificate after a handshake in memory; the client trusts it and no CA.
+        """Return the certificate after a handshake in memory with a client that trusts it alone.
 
         Raises: ssl.SSLCertVerificationError: a client that calls the server by this name, or by
             any name where that is None, refuses the certificate.
@@ -104,7 +105,7 @@ class TlsFiles:
         return _shake_hands(self._own_context(), client, name)
 
     def fingerprint(self) -> bytes:
-        """Return a digest that differs for other contents.
+        """Return a digest of the contents of all files.
 
         Raises: KubextendError: a file cannot be read.
         """
@@ -146,17 +147,17 @@ class TlsFiles:
 
 
 class TlsReloader:
-    """The context of a listener, which follows its files.
+    """Keeps the TLS context of a listener up to date with its files.
 
     Args:
         files: hold the certificates.
         on_reload: called whenever the files have changed, with whether they are valid.
-        most_connections: how many may be open, with those whose handshake is under way.
-        on_full: called when a connection is closed since there are too many.
+        most_connections: how many connections may be open, with those in their handshake.
+        on_full: called when a connection is closed because there are too many.
         on_failed: called when a handshake fails, with OpenSSL's reason.
 
     Attributes:
-        context: of the listener.
+        context: the TLS context of the listener.
         not_after_s: when the certificate expires, in seconds of Unix time.
 
     Raises: KubextendError: a file cannot be read or does not hold what it should, or the
@@ -182,13 +183,13 @@ class TlsReloader:
         self.not_after_s = files.not_after_s()
 
     async def watch(self, every_s: float) -> None:
-        """Look at the files at intervals, until cancelled."""
+        """Call ``look`` every ``every_s`` seconds, until cancelled."""
         while True:
             await asyncio.sleep(every_s)
             await asyncio.to_thread(self.look)
 
     def look(self) -> None:
-        """Give new connections what the files hold, if that is valid and has changed.
+        """Use the certificates in the files for new connections, if they are changed and valid.
 
         A certificate and its key may be replaced one after the other, so a bad pair may precede a
         good one. Each pair is reported once.
@@ -215,9 +216,9 @@ class TlsReloader:
 
 
 class _CurrentContext(ssl.SSLContext):
-    """Hands every new connection to the current context, and counts what lives of them.
+    """Passes every new connection to the current TLS context, and counts the open connections.
 
-    A listener counts a connection when its handshake is over, which a client may never begin.
+    The count includes connections in their handshake, which a listener does not count yet.
     """
 
     current: ssl.SSLContext
@@ -246,7 +247,7 @@ class _CurrentContext(ssl.SSLContext):
 
 
 class _ServerSide(ssl.SSLObject):
-    """Tells of a handshake that fails: event loops end such a connection and say nothing."""
+    """Reports a TLS handshake that fails, since event loops close the connection silently."""
 
     on_failed: Callable[[str], object] = staticmethod(lambda _: None)
 
@@ -266,7 +267,7 @@ def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, name: str | Non
     Args:
         server: the server's context.
         client: the client's context.
-        name: the name or IP address by which the client calls the server; None: it does not say.
+        name: the name or IP address by which the client calls the server; None: no name.
 
     Raises: ssl.SSLCertVerificationError: the client does not accept the certificate.
     """
