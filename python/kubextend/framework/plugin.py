@@ -71,9 +71,9 @@ _Method = TypeVar("_Method", bound=Callable[..., object])
 
 
 def in_core(method: _Method) -> _Method:
-    """Mark a plugin's method as one that only calls the Rust core, which cannot hang.
+    """Mark a plugin's method that only calls the Rust core, and runs no Python code that may hang.
 
-    kubextend calls such a method without a thread that limits its time.
+    A verb that calls only such methods may run without a thread and a time limit.
     """
     method.in_core = True  # type: ignore[attr-defined]
     return method
