@@ -1,7 +1,6 @@
-//! Plugins that run without the interpreter, one file each and one line in the table below.
+//! The native plugins, which run without Python: one file each, and one line in the table below.
 //!
-//! An enum dispatches them: a call costs no pointer chase, and the table is the list of what
-//! there is.
+//! An enum with one variant for each plugin dispatches the calls.
 
 mod high_comm_pod_filter;
 mod label_match;
@@ -15,15 +14,15 @@ use crate::labels::Selector;
 use crate::node::{Nodes, Rejection};
 use crate::pod::Pod;
 
-/// The Filter extension point over all nodes at once.
+/// A plugin at the extension point Filter, for all nodes in one call.
 pub trait Filter: Send + Sync {
-    /// The nodes that may not run the pod, and why; empty when all may.
+    /// Returns the nodes that must not run the pod, with reasons; empty if every node passes.
     fn filter(&self, pod: &Pod, nodes: &Nodes) -> Vec<Rejection>;
 }
 
-/// The Score extension point over all nodes at once.
+/// A plugin at the extension point Score, for all nodes in one call.
 pub trait Score: Send + Sync {
-    /// 0..=100 for each node.
+    /// Returns one score for each node, 0 to 100.
     fn score(&self, pod: &Pod, nodes: &Nodes) -> Vec<i64>;
 }
 
