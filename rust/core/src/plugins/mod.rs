@@ -28,7 +28,7 @@ pub trait Score: Send + Sync {
 
 macro_rules! native_plugins {
     ($($(#[$doc:meta])* $plugin:ident { $($point:ident)+ } $(by $make:expr)?;)+) => {
-        /// A plugin of the core.
+        /// A native plugin: one variant for each plugin of the core.
         #[derive(Debug, Clone)]
         #[non_exhaustive]
         pub enum NativePlugin {
@@ -36,10 +36,10 @@ macro_rules! native_plugins {
         }
 
         impl NativePlugin {
-            /// Every native plugin that takes no arguments.
+            /// The names of the native plugins that take no arguments.
             pub const NAMED: &[&str] = &[$($(named!($plugin, $make),)?)+];
 
-            /// A plugin that takes no arguments, by its name.
+            /// Returns the native plugin with a name; None if no plugin without arguments has it.
             pub fn named(name: &str) -> Option<Self> {
                 match name {
                     $($(stringify!($plugin) => Some(Self::$plugin($make)),)?)+
@@ -47,21 +47,21 @@ macro_rules! native_plugins {
                 }
             }
 
-            /// Its name in a configuration.
+            /// The plugin's name in a configuration.
             pub fn name(&self) -> &'static str {
                 match self {
                     $(Self::$plugin(_) => stringify!($plugin),)+
                 }
             }
 
-            /// It as a Filter plugin, if it is one.
+            /// The plugin as a Filter plugin; None if it does not filter.
             pub fn as_filter(&self) -> Option<&dyn Filter> {
                 match self {
                     $(Self::$plugin(plugin) => point!(Filter, plugin, $($point)+),)+
                 }
             }
 
-            /// It as a Score plugin, if it is one.
+            /// The plugin as a Score plugin; None if it does not score.
             pub fn as_score(&self) -> Option<&dyn Score> {
                 match self {
                     $(Self::$plugin(plugin) => point!(Score, plugin, $($point)+),)+
