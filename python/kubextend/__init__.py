@@ -1,6 +1,6 @@
-"""kube-scheduler plugins in Python, at the speed of a Rust core, behind an unmodified scheduler.
+"""kubextend: an extender server that runs kube-scheduler plugins written in Python or Rust.
 
-Plugin authors import from here, from ``kubextend.framework`` and from ``kubextend.testing``.
+Plugin authors import from this package, ``kubextend.framework`` and ``kubextend.testing``.
 """
 
 from kubextend._native import __version__
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        """Import a public name at its first use, so that ``import kubextend`` stays quick."""
+        """Import a public name of the package at its first use, to keep ``import kubextend`` fast.
+
+        Raises: AttributeError: the package has no such name.
+        """
         from importlib import import_module  # noqa: PLC0415
 
         if name == "Status":

@@ -1,7 +1,8 @@
-"""The Rust core as Python sees it.
+"""Types of the compiled Rust core: requests, responses, stores of nodes and pods, native plugins.
 
-The core releases the GIL while it reads, filters, scores or writes. A ``Mask`` and every buffer is
-aligned with the ``Nodes`` it came from: position ``i`` is about ``nodes.names[i]``.
+The core releases the GIL while it parses, filters, scores or writes. Position ``i`` of a ``Mask``
+or of a buffer of scores belongs to the node ``nodes.names[i]`` of the ``Nodes`` that the call was
+about.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,17 +15,20 @@ _Scores: TypeAlias = Sequence[int] | Buffer
 __version__: str
 
 class KubextendError(Exception):
-    """The root of every error that kubextend raises on purpose."""
+    """The base class of all exceptions that kubextend raises on purpose."""
 
 class WireError(KubextendError):
-    """A body that cannot be read; the message names the byte, the field and what was expected."""
+    """A JSON body cannot be parsed; the message names the byte, the field and what was expected."""
 
 class TruncatedPodError(KubextendError):
-    """A plugin asked for a part of a pod that was too large to keep."""
+    """A plugin read a part of a pod that the PodStore does not keep, because it is too large."""
 
 @final
 class Selector:
-    """A compiled label selector, in the grammar of Kubernetes' ``labels.Parse``.
+    """A parsed label selector, in the grammar of Kubernetes' ``labels.Parse``.
+
+    Args:
+        text: the selector, such as ``app=web,tier in (a, b)``.
 
     Raises: ValueError: the text is not a selector; the message is that of Kubernetes.
     Source: apimachinery v0.36 pkg/labels/selector.go
@@ -32,7 +36,7 @@ class Selector:
 
     def __new__(cls, text: str) -> Selector: ...
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Return whether a set of labels satisfies every requirement."""
+        """Return whether a set of labels satisfies every requirement of the selector."""
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
@@ -42,7 +46,7 @@ _Term: TypeAlias = tuple[list[_Requirement], list[_Requirement]]
 
 @final
 class Container:
-    """A container of a pod. Amounts of cpu are in milli, others in units, rounded up."""
+    """A container of a pod, with its resources: cpu in milli, others in units, rounded up."""
 
     @property
     def name(self) -> str: ...
@@ -52,19 +56,19 @@ class Container:
     def limits(self) -> dict[str, int]: ...
     @property
     def sidecar(self) -> bool:
-        """Whether the container's restartPolicy is Always: an init container that keeps running."""
+        """Whether the init container is a sidecar: its restartPolicy is Always."""
 
 @final
 class Pod:
-    """A pod as the API showed it. Python objects are made only for what is asked for.
+    """An immutable pod as a request or the Kubernetes API had it.
 
-    Timestamps are the text of the API. Amounts of cpu are in milli, others in units, rounded up.
+    Timestamps are the API's text. Amounts of cpu are in milli, others in units, rounded up.
 
-    A PodStore with a bound may keep a pod ``truncated``. The parts that are not kept raise
-    TruncatedPodError: tolerations, node_selector, required_terms and annotations, and the methods
-    of Nodes that read them; labels and ``matches``; containers and init_containers; requests and
-    overhead, and ``request`` of any but the usual resources. Of too many scheduling_gates the first
-    16 are kept.
+    A PodStore with ``max_pod_bytes`` may keep a pod without its too large parts. Such a pod is
+    ``truncated``. Reading a part that is not kept raises TruncatedPodError: tolerations,
+    node_selector, required_terms and annotations, and the methods of Nodes that read them; labels
+    and ``matches``; containers and init_containers; requests and overhead, and ``request`` of any
+    but the usual resources. Of too many scheduling_gates the first 16 are kept.
     """
 
     @property
@@ -75,7 +79,7 @@ class Pod:
     def uid(self) -> str: ...
     @property
     def scheduler_name(self) -> str:
-        """``spec.schedulerName``; ``default-scheduler`` where it is absent or empty."""
+        """``spec.schedulerName``; ``default-scheduler`` if the field is absent or empty."""
     @property
     def node_name(self) -> str: ...
     @property
@@ -88,21 +92,25 @@ class Pod:
     def node_selector(self) -> dict[str, str]: ...
     @property
     def tolerations(self) -> list[_Toleration]:
-        """``(key, operator, value, effect)`` of each toleration, absent ones empty."""
+        """The tolerations as ``(key, operator, value, effect)``; an absent field is ""."""
     @property
     def required_terms(self) -> list[_Term] | None:
-        """Required node affinity: ``(matchExpressions, matchFields)`` of each ORed term."""
+        """The ORed terms of the required node affinity, as ``(matchExpressions, matchFields)``.
+
+        None if the pod has no required node affinity.
+        """
     @property
     def requests(self) -> dict[str, int]:
-        """The resources that the pod requests from its node.
+        """The resources that the pod requests from its node: name of a resource -> amount.
 
-        The sum of containers and sidecars, or the largest init container if that is more; the
-        request of the pod as a whole in their place, if there is one; and overhead.
+        An amount is the sum over containers and sidecars, or the largest init container if that is
+        more. A request of the pod as a whole (``spec.resources``) replaces that amount. The pod's
+        overhead is added.
 
         Source: component-helpers v0.36 resource/helpers.go PodRequests
         """
     def request(self, resource: str) -> int:
-        """Return ``requests`` of one resource; 0 where the pod does not name it."""
+        """Return the amount of one resource in ``requests``; 0 if the pod does not request it."""
     @property
     def overhead(self) -> dict[str, int]: ...
     @property
@@ -116,18 +124,18 @@ class Pod:
     def phase(self) -> str: ...
     @property
     def qos_class(self) -> str:
-        """``status.qosClass``; where the API set none, the class that Kubernetes derives.
+        """``status.qosClass``; if the API set none, the class that Kubernetes would derive.
 
         Source: kubernetes v1.36 pkg/apis/core/v1/helper/qos/qos.go ComputePodQOS
         """
     @property
     def scheduled_reason(self) -> str:
-        """The reason of the condition PodScheduled; empty without one, and after the binding."""
+        """The reason of the condition PodScheduled; "" without a reason, as after the binding."""
     @property
     def nominated_node_name(self) -> str: ...
     @property
     def generation(self) -> int:
-        """``metadata.generation``: 1 and one more for each change of the spec; 0 if not counted."""
+        """``metadata.generation``, which grows by 1 with each change of the spec; 0 if absent."""
     @property
     def creation_timestamp(self) -> str: ...
     @property
@@ -136,42 +144,42 @@ class Pod:
     def start_time(self) -> str | None: ...
     @property
     def truncated(self) -> bool:
-        """Whether some parts of the pod were too large to keep; reading those parts raises."""
+        """Whether parts of the pod are not kept for their size; reading one raises an error."""
     @property
     def held_bytes(self) -> int:
-        """The approximate memory of the pod in bytes."""
+        """The approximate memory that the pod takes, in bytes."""
     def matches(self, selector: str | Selector) -> bool:
-        """Return whether the pod's labels satisfy a selector."""
+        """Return whether the pod's labels satisfy a label selector."""
     def pack(self) -> bytes:
-        """Return the pod as bytes for another process of the same build."""
+        """Serialise the pod to bytes for another process of the same build; see ``unpack``."""
     @staticmethod
     def unpack(packed: bytes) -> Pod:
-        """Read a pod from the bytes of ``pack``.
+        """Deserialise a pod from the bytes that ``pack`` returned.
 
-        Raises: ValueError: the bytes are something else.
+        Raises: ValueError: the bytes are not those of a pod.
         """
 
 @final
 class Mask:
-    """One bit for each node of a ``Nodes``.
+    """A set of nodes of a ``Nodes``: one bit for each node, in order.
 
-    ``&``, ``|`` and ``^`` take a Mask of equal length, and raise ValueError for any other.
+    ``&``, ``|`` and ``^`` take a Mask of equal length, and raise ValueError for another length.
     """
 
     def __new__(cls, bits: Iterable[bool]) -> Mask: ...
     def count(self) -> int:
-        """Return how many bits are set."""
+        """Return how many bits of the mask are set."""
     def any(self) -> bool: ...
     def all(self) -> bool: ...
     def indices(self) -> list[int]:
         """Return the positions of the set bits, ascending."""
     def pack(self) -> bytes:
-        """Return the bits packed into bytes; the first bit is the lowest of the first byte."""
+        """Serialise the mask, 8 bits a byte; the first bit is the lowest bit of the first byte."""
     @staticmethod
     def unpack(packed: bytes, length: int) -> Mask:
-        """Read a mask of this length from the bytes of ``pack``.
+        """Deserialise a mask of ``length`` bits from the bytes that ``pack`` returned.
 
-        Raises: ValueError: the bytes are something else.
+        Raises: ValueError: the bytes are not those of a mask of this length.
         """
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> bool: ...
@@ -185,139 +193,157 @@ class Mask:
 
 @final
 class NodeInfo:
-    """One node of a ``Nodes``, as it was then, and the pods on it.
+    """A view of one node of a ``Nodes``, and of the pods on the node.
 
-    A node that the store does not know has no label, no taint and nothing to allocate.
+    A node that the store does not know has a name only: no labels, no taints, allocatable 0.
     """
 
     @property
     def name(self) -> str: ...
     @property
     def uid(self) -> str:
-        """``metadata.uid``; a node that is deleted and created again has another one."""
+        """``metadata.uid``, which differs for a node that is deleted and created again."""
     @property
     def known(self) -> bool: ...
     @property
     def labels(self) -> dict[str, str]: ...
     def label(self, key: str) -> str | None:
-        """Return the value of one label, without making a dict of all."""
+        """Return the value of one label of the node; None without the label.
+
+        Faster than ``labels``, which makes a dict of all labels.
+        """
     @property
     def taints(self) -> list[tuple[str, str, str]]:
-        """``(key, value, effect)`` of each taint."""
+        """The taints of the node as ``(key, value, effect)``."""
     @property
     def unschedulable(self) -> bool: ...
     def allocatable(self, resource: str) -> int:
-        """Return ``status.allocatable``: cpu in milli, others in units; 0 if not named."""
+        """Return ``status.allocatable`` of one resource: cpu in milli, others in units.
+
+        0 if the node does not name the resource.
+        """
     def requested(self, resource: str) -> int:
-        """Return what the pods on the node request together: cpu in milli, others in units.
+        """Return how much of one resource the pods on the node request together.
 
-        ``pods`` is the number of pods. The result is 2**53 where a pod without its requests may
-        request the resource.
+        The amount of cpu is in milli, others in units; of the resource ``pods`` it is the number of
+        pods. The amount is 2**53 if a truncated pod, whose requests are not kept, may request the
+        resource.
 
-        Raises: RuntimeError: the nodes were taken without pods.
+        Raises: RuntimeError: the view was made without a snapshot of pods.
         """
     @property
     def pods(self) -> list[Pod]:
-        """The pods on the node, bound ones and assumed ones.
+        """The bound and assumed pods on the node.
 
-        Raises: RuntimeError: the nodes were taken without pods.
+        Raises: RuntimeError: the view was made without a snapshot of pods.
         """
 
 @final
 class Nodes:
-    """The nodes of one request, in the request's order, as they were when it was read."""
+    """The nodes of one request, in the request's order, as they were when the request was read."""
 
     @property
     def names(self) -> list[str]: ...
     @property
     def known(self) -> Mask:
-        """One bit a node: False where the store lacks the name; such a node has no label."""
+        """One bit for each node: False if the store has no node of that name.
+
+        A node that is not known has no labels.
+        """
     @property
     def unschedulable(self) -> Mask:
-        """``spec.unschedulable`` of each node."""
+        """One bit for each node: its ``spec.unschedulable``."""
     @property
     def taints(self) -> list[list[tuple[str, str, str]]]:
-        """``(key, value, effect)`` of each taint of each node."""
+        """A list for each node, with its taints as ``(key, value, effect)``."""
     def everything(self) -> Mask: ...
     def nothing(self) -> Mask: ...
     def matches(self, selector: str | Selector) -> Mask:
-        """Return the known nodes whose labels satisfy the selector.
+        """Return a mask of the known nodes whose labels satisfy a label selector.
 
         Raises: ValueError: the text is not a selector.
         """
     def tolerated_by(self, pod: Pod) -> Mask:
-        """Return the nodes of which the pod tolerates every NoSchedule and NoExecute taint.
+        """Return a mask of the nodes whose NoSchedule and NoExecute taints the pod tolerates.
 
         Source: kubernetes v1.36 plugins/tainttoleration/taint_toleration.go
         """
     def affine_to(self, pod: Pod) -> Mask:
-        """Return the nodes that satisfy the pod's nodeSelector and required node affinity.
+        """Return a mask of the nodes that satisfy the pod's nodeSelector and required affinity.
 
         Source: component-helpers v0.36 scheduling/corev1/nodeaffinity/nodeaffinity.go
         """
     def preferred_by(self, pod: Pod) -> memoryview:
-        """Return the summed weights of preferred node affinity terms that match: int64, (n,)."""
-    def labels(self, key: str) -> list[str | None]:
-        """Return the value of one label on every node; None where a node lacks the label."""
-    def allocatable(self, resource: str) -> memoryview:
-        """Return ``status.allocatable`` of every node: int64, (n,); cpu in milli, others in units.
+        """Return for each node the sum of the weights of the pod's preferred terms that match.
 
-        A resource that a node does not name is 0.
+        The terms are those of the pod's preferred node affinity. int64, shape ``(len(nodes),)``.
+        """
+    def labels(self, key: str) -> list[str | None]:
+        """Return the value of one label for each node; None for a node without the label."""
+    def allocatable(self, resource: str) -> memoryview:
+        """Return ``status.allocatable`` of one resource for each node; 0 if a node lacks it.
+
+        int64, shape ``(len(nodes),)``; cpu in milli, others in units.
         """
     def latest(self) -> Nodes:
-        """Look up these names again in the present state of the store.
+        """Return the nodes of the same names as the store has them now.
 
-        A full-mode request brings its own nodes, and they are returned unchanged.
+        The nodes of a request with whole nodes are returned unchanged.
         """
     def infos(self, pods: PodSnapshot | None = None) -> list[NodeInfo]:
-        """Return a view of each node, with the pods on it if a snapshot is given."""
+        """Return a view of each node, in order.
+
+        Args:
+            pods: the pods that the views show on their nodes; without them, reading the pods of a
+                view raises RuntimeError.
+        """
     def index_of(self, name: str) -> int | None:
-        """Return the position of a name; None where it is not among the nodes."""
+        """Return the position of the node with this name; None if there is no such node."""
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> NodeInfo: ...
     def __iter__(self) -> Iterator[NodeInfo]: ...
 
 @final
 class NodeSender:
-    """Sends nodes to a ``NodeReceiver`` in another process of the same build.
+    """Serialises nodes for a ``NodeReceiver`` in another process of the same build.
 
-    A node is sent once, and again when it changes. The bytes of every ``pack`` must arrive, in
-    order.
+    A node is serialised once, and again when it has changed. The receiver must get the bytes of
+    every ``pack``, in order.
     """
 
     def __new__(cls) -> NodeSender: ...
     def pack(self, nodes: Nodes) -> bytes:
-        """Return these nodes as bytes, in their order, with what the receiver does not know yet."""
+        """Serialise nodes, in order; a node that the receiver has already is a short reference."""
 
 @final
 class NodeReceiver:
-    """Knows the nodes that one ``NodeSender`` sent."""
+    """Deserialises the nodes that one ``NodeSender`` serialised, and keeps them."""
 
     def __new__(cls) -> NodeReceiver: ...
     def unpack(self, packed: bytes) -> Nodes:
-        """Return the nodes that the sender packed, as they were then.
+        """Deserialise the nodes of the sender's next ``pack``.
 
-        Raises: ValueError: these bytes are not the sender's next ones.
+        Raises: ValueError: the bytes are not those of the sender's next ``pack``.
         """
 
 @final
 class NodeStoreStats:
-    """How much a NodeStore holds, and how often it recognised a node."""
+    """Statistics of a NodeStore: its size, and how many nodes of requests it knew."""
 
     @property
     def nodes(self) -> int: ...
     @property
     def bytes(self) -> int:
-        """Bytes of node objects that are kept for recognition and for echoing."""
+        """The bytes of node objects that the store keeps, to recognise them and to return them."""
     @property
     def hits(self) -> int:
-        """Nodes recognised by their bytes (full mode) or known by name, since the start."""
+        """How many nodes were recognised by their bytes, or known by name, since the start."""
     @property
     def misses(self) -> int: ...
 
 @final
 class ListPage:
-    """The metadata of one page of a list."""
+    """The metadata of one page of a NodeList or PodList."""
 
     @property
     def resource_version(self) -> str: ...
@@ -329,7 +355,7 @@ class ListPage:
 
 @final
 class WatchEvent:
-    """A watch event, and whether it changed anything that plugins read."""
+    """A parsed watch event of a node, and whether it changed a field that plugins read."""
 
     @property
     def type(self) -> str:
@@ -348,57 +374,64 @@ class WatchEvent:
 
 @final
 class Relist:
-    """A list in the making, invisible until it is committed."""
+    """A list of nodes that is read page by page, and replaces a NodeStore's content at its end."""
 
     def page(self, list_bytes: bytes) -> ListPage:
-        """Take one page of a NodeList.
+        """Parse one page of a NodeList, and add its nodes to the list.
 
         Raises: WireError: the bytes are no NodeList; nothing of the page is kept.
         """
     def commit(self) -> bool:
-        """Replace the whole content of the store at once; nodes that were not listed are gone.
+        """Replace the content of the NodeStore by the listed nodes, in one step.
 
-        Returns: whether anything that plugins read changed.
+        Returns: whether any field changed that plugins read.
         Raises: RuntimeError: the list is committed already.
         """
 
 @final
 class NodeStore:
-    """Parsed nodes: one writer, any number of readers on immutable snapshots.
+    """A store of parsed nodes, for one writer and any number of readers.
 
-    Either a watch fills a store by ``replace``, ``relist`` and ``apply``, or full-mode requests do
-    that are read against it. After a watch has filled a store, no request changes it.
+    A watched store is filled by ``replace``, ``relist`` and ``apply``. A request store is filled by
+    requests with whole nodes that are read with it. After a watch has filled a store, no request
+    changes it.
 
     Args:
-        max_bytes: bytes of node objects that full mode may keep; the least recently seen go first.
+        max_bytes: bytes of node objects that a request store may keep; beyond that, the nodes that
+            were seen least recently are dropped.
     """
 
     def __new__(cls, max_bytes: int = 536870912) -> NodeStore: ...
     def replace(self, list_bytes: bytes) -> str:
-        """Replace the content of the store by this NodeList, and return its resourceVersion.
+        """Replace the content of the store by a NodeList, and return the list's resourceVersion.
 
-        Raises: WireError: not a whole NodeList, or a page of one; the store stays as it was.
+        Raises: WireError: the bytes are no complete NodeList; the store is unchanged.
         """
     def relist(self) -> Relist:
-        """Begin a list that comes in pages."""
+        """Begin a list that comes in pages; the store is unchanged until its ``commit``."""
     def apply(self, event_bytes: bytes) -> WatchEvent:
-        """Apply one watch event, which is one line of the API's stream.
+        """Parse one watch event, one line of the API's stream, and apply it to the store.
 
-        Raises: WireError: the bytes are no event; the store stays as it was.
+        Raises: WireError: the bytes are no event; the store is unchanged.
         """
     def select(self, names: Sequence[str]) -> Nodes:
-        """Return nodes by name, in this order; a node that is not stored is unknown."""
+        """Return the nodes of these names, in order; a node that is not stored is unknown."""
     def nodes(self) -> Nodes:
-        """Return every node of the store."""
+        """Return all nodes of the store."""
     def get(self, name: str, pods: PodSnapshot | None = None) -> NodeInfo | None:
-        """Return one node, with the pods on it if a snapshot is given; None if not stored."""
+        """Return a view of one node of the store; None if the node is not stored.
+
+        Args:
+            name: the name of the node.
+            pods: the pods that the view shows on the node.
+        """
     def stats(self) -> NodeStoreStats: ...
     def __len__(self) -> int: ...
     def __contains__(self, name: str, /) -> bool: ...
 
 @final
 class PodEvent:
-    """A watch event, and whether it changed anything that plugins read."""
+    """A parsed watch event of a pod, and whether it changed a field that plugins read."""
 
     @property
     def type(self) -> str:
@@ -420,166 +453,174 @@ class PodEvent:
     def message(self) -> str: ...
     @property
     def pod(self) -> Pod | None:
-        """The pod as the event brought it; None for BOOKMARK and ERROR."""
+        """The pod in the event; None for BOOKMARK and ERROR."""
 
 @final
 class PodRelist:
-    """A list in the making, invisible until it is committed."""
+    """A list of pods that is read page by page, and replaces a PodStore's content at its end."""
 
     def page(self, list_bytes: bytes) -> ListPage:
-        """Take one page of a PodList.
+        """Parse one page of a PodList, and add its pods to the list.
 
         Raises: WireError: the bytes are no PodList; nothing of the page is kept.
         """
     def commit(self) -> bool:
-        """Replace the pods of the store at once; pods that were not listed are gone.
+        """Replace the pods of the PodStore by the listed pods, in one step.
 
-        The ledger keeps its pods, except those that are bound, have ended, or were known and are
-        gone.
+        Assumed pods stay assumed, except those that the list shows bound or ended, and those that
+        the store had and the list does not have.
 
-        Returns: whether anything that plugins read changed.
+        Returns: whether any field changed that plugins read.
         Raises: RuntimeError: the list is committed already.
         """
 
 @final
 class PodStore:
-    """The pods of a cluster that have not ended, and the ledger of assumed pods.
+    """A store of the pods of a cluster that have not ended, and the ledger of assumed pods.
 
-    A pod takes room on the node where the watch shows it bound, and before that on the node where
-    it is assumed. One writer, any number of readers on immutable snapshots.
+    A pod counts on the node to which it is bound, and before that on the node for which it is
+    assumed. One writer and any number of readers may use the store.
 
     Args:
-        annotations: keys of the annotations that are kept; None keeps all.
-        max_pod_bytes: bound on the memory of one pod's tolerations, node selector, node affinity
-            and annotations together, and a second time on its requests, gates, labels and
-            containers. A pod with more is kept ``truncated``. None is no limit.
+        annotations: keys of the annotations to keep; None keeps all.
+        max_pod_bytes: the most bytes of one pod's tolerations, node selector, node affinity and
+            annotations together, and once more of its requests, gates, labels and containers. A pod
+            with more is kept ``truncated``. None: no limit.
     """
 
     def __new__(
         cls, *, annotations: Sequence[str] | None = None, max_pod_bytes: int | None = None
     ) -> PodStore: ...
     def replace(self, list_bytes: bytes) -> str:
-        """Replace the pods of the store by this PodList, and return its resourceVersion.
+        """Replace the pods of the store by a PodList, and return the list's resourceVersion.
 
-        Raises: WireError: not a whole PodList, or a page of one; the store stays as it was.
+        Raises: WireError: the bytes are no complete PodList; the store is unchanged.
         """
     def relist(self) -> PodRelist:
-        """Begin a list that comes in pages."""
+        """Begin a list that comes in pages; the store is unchanged until its ``commit``."""
     def apply(self, event_bytes: bytes) -> PodEvent:
-        """Apply one watch event, which is one line of the API's stream.
+        """Parse one watch event, one line of the API's stream, and apply it to the store.
 
-        A pod that Succeeded or Failed is dropped.
+        A pod that Succeeded or Failed is removed.
 
-        Raises: WireError: the bytes are no event; the store stays as it was.
+        Raises: WireError: the bytes are no event; the store is unchanged.
         """
     def get(self, uid: str) -> Pod | None:
-        """Return the pod of this UID as the watch shows it."""
+        """Return the pod with this UID as the watch shows it; None if there is none."""
     def by_name(self, namespace: str, name: str) -> Pod | None:
-        """Return the pod of this name as the watch shows it."""
+        """Return the pod of this name as the watch shows it; None if there is none."""
     def pods(self) -> list[Pod]:
-        """Return every pod that the watch shows, in no order."""
+        """Return all pods that the watch shows, in no order."""
     def with_label(self, namespace: str, key: str, value: str) -> list[Pod]:
-        """Return the pods of a namespace that have a label of this value, in no order.
+        """Return the pods of a namespace that have a label with this value, in no order.
 
-        An assumed pod names its node, as a bound pod does. The first question about a label walks
-        over every pod; from then on the store keeps an index of the label.
+        The ``node_name`` of an assumed pod is its node. The first call for a label key walks over
+        all pods; later calls use an index of that key.
 
         Raises: TruncatedPodError: a pod of the namespace is kept without its labels.
         """
     def truncated(self) -> list[Pod]:
         """Return the pods that the watch shows and that are kept truncated, in no order."""
     def assume(self, pod: Pod, node: str) -> None:
-        """Count a pod as on a node until the watch shows it bound to any node.
+        """Count a pod on a node as assumed, until the watch shows the pod bound to any node.
 
         The pod's end or deletion, and ``forget``, also end the assumption. A pod that is assumed on
-        another node moves; a pod that the watch shows bound stays where it is.
+        another node moves; a pod that the watch shows bound stays on its node.
 
         Raises: ValueError: the pod has no UID or the node no name.
         """
     def forget(self, uid: str) -> bool:
-        """Stop counting an assumed pod; return False if it is not assumed, or bound by now."""
+        """Stop counting an assumed pod; return False if the pod is bound or was not assumed."""
     def assumed(self) -> list[tuple[Pod, str]]:
-        """Return the pods that are only assumed, each with its node, also its node_name."""
+        """Return the assumed pods, each with its node; their ``node_name`` is that node too."""
     def snapshot(self) -> PodSnapshot:
-        """Return the pods on nodes as they are now, after every earlier write."""
+        """Return the bound and assumed pods as they are now, after every earlier write."""
     def __len__(self) -> int: ...
 
 @final
 class PodSnapshot:
-    """The pods that take room on nodes, bound ones and assumed ones; a snapshot never changes."""
+    """The bound and assumed pods on nodes at one moment; a snapshot never changes."""
 
     def pods_on(self, node: str) -> list[Pod]:
-        """Return the pods of a node, in the order in which they came there."""
+        """Return the pods on a node, in the order in which they came to the node."""
     def started_after(self, nodes: Nodes, time: str) -> dict[int, list[Pod]]:
-        """Return pods that started after a time or have not started, by position of their node.
+        """Return the pods that started after a time or have not started yet, by node.
+
+        The keys are positions in ``nodes``.
 
         Args:
             nodes: the nodes to look at; nodes without such pods are left out.
             time: a time in the format of ``start_time``; the two are compared as text.
         """
     def nominated(self, pod: Pod, nodes: Nodes) -> Mask | None:
-        """Return the nodes with nominated pods of at least the pod's priority; None: no node.
+        """Return a mask of the nodes to which pods of at least this pod's priority are nominated.
 
-        Nominated pods are neither bound nor assumed; a preemption made room for them.
+        None if there is no such node. A nominated pod is neither bound nor assumed; a preemption
+        has made room for it on its node.
 
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go addGENominatedPods
         """
     def with_nominated(self, pod: Pod, nodes: Nodes, some: Mask) -> PodSnapshot:
-        """Return a snapshot that also has, on some nodes, the pods that ``nominated`` counts.
+        """Return a snapshot that has the nominated pods of some nodes on these nodes as well.
 
-        Each such pod names the node that it is nominated to as its own.
+        The ``node_name`` of such a pod is the node to which it is nominated.
 
-        Raises: ValueError: the mask is of other nodes.
+        Args:
+            pod: only pods of at least this pod's priority are added.
+            nodes: the nodes of the request.
+            some: the nodes whose nominated pods are added.
+
+        Raises: ValueError: the mask does not have one bit for each of the nodes.
         """
     def these(self, pods: Sequence[Pod]) -> list[Pod]:
-        """Return pods of the same store as they are in this snapshot, in their order.
+        """Return pods of the same store as this snapshot has them, in the given order.
 
-        A pod that names a node is left out where this snapshot does not have it on that node. A pod
-        that names no node names its nominated node, where this snapshot counts it there.
+        A pod with a node is left out if the snapshot does not have it on that node. A pod without a
+        node gets its nominated node as ``node_name`` if the snapshot has it there.
         """
     def requested(self, nodes: Nodes, resource: str) -> memoryview:
-        """Return what the pods of each node request together: int64, (len(nodes),).
+        """Return for each node the sum of its pods' requests of one resource.
 
-        Units as in ``NodeInfo.requested``: cpu in milli, others in units; ``pods`` is the number of
-        pods.
+        int64, shape ``(len(nodes),)``; cpu in milli, others in units; for the resource ``pods`` the
+        number of pods.
         """
     def __len__(self) -> int: ...
 
 @final
 class BodyPool:
-    """Memory for large bodies that is kept and used again: new memory from the system is slow.
+    """A pool of memory for large request and response bodies, since new memory is slow to write.
 
-    A buffer returns to the pool when nothing refers to it any more: no name, no view, no request
-    that was read from it, no store that kept its nodes. The pool frees memory that nobody took for
-    a while.
+    The memory of a buffer returns to the pool when no object refers to it any more: no variable,
+    no memoryview, no request that was read from it, no store that keeps nodes of it. The pool frees
+    memory that was not taken for a while.
 
     Args:
-        max_idle_bytes: bytes of unused memory that the pool keeps.
+        max_idle_bytes: the most bytes of unused memory that the pool keeps.
     """
 
     def __new__(cls, max_idle_bytes: int = 536870912) -> BodyPool: ...
     def take(self, size: int) -> BodyBuffer:
         """Return a buffer of ``size`` bytes with undefined content.
 
-        Raises: MemoryError: the system has no such memory.
+        Raises: MemoryError: the system does not have so much memory.
         """
     @property
     def idle_bytes(self) -> int: ...
     def clear(self) -> None:
-        """Free the memory that nobody uses."""
+        """Free the pool's memory that is not in use."""
 
 @final
 class BodyBuffer(Buffer):
-    """A body in memory of a BodyPool.
+    """The memory of one request or response body, taken from a BodyPool.
 
     A ``memoryview`` of the buffer is writable until a request is read from the buffer, and must be
-    released before that. Answers are read-only.
+    released before that. A response's buffer is read-only.
     """
 
     def discard_behind(self, kept: int) -> None:
         """Give the memory behind the first ``kept`` bytes back to the system.
 
-        The content there is lost, and memory comes again when somebody writes there.
+        The content behind them is lost. Writing there takes new memory from the system.
 
         Raises: BufferError: a request was read from the buffer.
         """
@@ -587,23 +628,26 @@ class BodyBuffer(Buffer):
 
 @final
 class ExtenderArgs:
-    """A filter or prioritize request, and the writer of its answer."""
+    """A parsed filter or prioritize request, with methods that write the response's body."""
 
     @property
     def pod(self) -> Pod | None: ...
     @property
     def nodes(self) -> Nodes | None:
-        """The nodes of the request; None where both Nodes and NodeNames are null."""
+        """The nodes of the request; None if both Nodes and NodeNames are null."""
     @property
     def names_mode(self) -> bool:
-        """Whether the request brought NodeNames (nodeCacheCapable: true)."""
+        """Whether the request has NodeNames in place of Nodes (nodeCacheCapable: true)."""
     def filter_result(self, kept: Mask, reason: str, unresolvable: bool = True) -> bytes:
-        """Write an ExtenderFilterResult: kept nodes as they came in, others with the reason.
+        """Write an ExtenderFilterResult that rejects all nodes but the kept ones for one reason.
+
+        Kept nodes are written as the request has them.
 
         Args:
-            kept: one bit a node.
-            reason: a short, stable text; kube-scheduler counts equal texts together.
-            unresolvable: FailedAndUnresolvableNodes, else FailedNodes (preemption may help).
+            kept: one bit for each node of the request.
+            reason: a short, stable text; kube-scheduler counts the nodes with equal texts together.
+            unresolvable: True lists the rejected nodes in FailedAndUnresolvableNodes, False in
+                FailedNodes, where preemption may help.
         """
     @overload
     def filter_answer(
@@ -613,37 +657,40 @@ class ExtenderArgs:
     def filter_answer(
         self, rejections: Sequence[tuple[Mask, str, bool]], pool: BodyPool | None
     ) -> bytes | BodyBuffer:
-        """Write an ExtenderFilterResult from ``(nodes, reason, unresolvable)`` entries.
-
-        The first entry that names a node decides its reason; a node in no entry is kept.
+        """Write an ExtenderFilterResult from rejections; a node without a rejection is kept.
 
         Args:
-            rejections: the entries.
-            pool: gives the memory of an answer of 1 MiB or more.
+            rejections: ``(nodes, reason, unresolvable)`` entries; of several entries with a node
+                the first counts.
+            pool: gives the memory of a response of 1 MiB or more; None: a bytes object is returned.
         """
     def prioritize_result(self, scores: _Scores) -> bytes:
-        """Write a HostPriorityList: one integer a node, unchanged."""
+        """Write a HostPriorityList with one score for each node of the request, unchanged."""
 
 @final
 class PreemptionArgs:
-    """A preempt request, and the writer of its answer."""
+    """A parsed preempt request, with a method that writes the response's body."""
 
     @property
     def pod(self) -> Pod | None: ...
     @property
     def nodes(self) -> Nodes:
-        """The candidate nodes, in the request's order."""
+        """The candidate nodes of the request, in order."""
     @property
     def victims(self) -> list[tuple[list[str], int]]:
-        """``(UIDs, NumPDBViolations)`` of each candidate."""
+        """The victims of each candidate node, as ``(UIDs of pods, NumPDBViolations)``."""
     def pods_left(self, pods: PodSnapshot) -> PodSnapshot:
-        """Return the pods on nodes without the victims of each node's own candidate."""
+        """Return a snapshot without the victims of each candidate node on that node."""
     def result(self, kept: Mask) -> bytes:
-        """Write an ExtenderPreemptionResult: kept candidates, their victims and PDB counts."""
+        """Write an ExtenderPreemptionResult with the kept candidates, their victims and PDB counts.
+
+        Args:
+            kept: one bit for each candidate node.
+        """
 
 @final
 class BindingArgs:
-    """A bind request."""
+    """A parsed bind request: a pod and its node."""
 
     @property
     def pod_name(self) -> str: ...
@@ -656,11 +703,11 @@ class BindingArgs:
 
 @final
 class NativePlugin:
-    """A plugin that runs in the core, without the interpreter."""
+    """A plugin that is written in Rust and runs without the GIL."""
 
     @staticmethod
     def named(name: str) -> NativePlugin:
-        """Return a native plugin that takes no arguments.
+        """Return the native plugin with this name; only for plugins without arguments.
 
         Raises: ValueError: there is no such plugin; the message lists the plugins.
         """
@@ -669,20 +716,27 @@ class NativePlugin:
         filters: Sequence[tuple[str, str, str]] = ...,
         scores: Sequence[tuple[str, str, int]] = ...,
     ) -> NativePlugin:
-        """Make a plugin of ``(pod selector, node selector, reason)`` filters.
+        """Make a LabelMatch plugin, which filters and scores nodes by label selectors.
 
-        ``scores`` are ``(pod selector, node selector, score)``.
+        Args:
+            filters: ``(pod selector, node selector, reason)``: a pod that matches needs a node that
+                matches; other nodes are rejected with the reason.
+            scores: ``(pod selector, node selector, score)``: for a pod that matches, a node that
+                matches gets the score added.
 
-        Raises: ValueError: a selector does not parse.
+        Raises: ValueError: a selector cannot be parsed.
         """
     @property
     def name(self) -> str: ...
     @property
     def extension_points(self) -> tuple[str, ...]: ...
     def filter_nodes(self, pod: Pod, nodes: Nodes) -> list[tuple[Mask, str, bool]]:
-        """Return ``(rejected nodes, reason, unresolvable)`` entries; empty if every node passes."""
+        """Filter nodes for a pod; return ``(rejected nodes, reason, unresolvable)`` entries.
+
+        The list is empty if every node passes.
+        """
     def score_nodes(self, pod: Pod, nodes: Nodes) -> memoryview:
-        """Return scores: int64, ``(len(nodes),)``, 0..100."""
+        """Score nodes for a pod; return int64, shape ``(len(nodes),)``, each 0 to 100."""
 
 def read_args(
     body: bytes | BodyBuffer,
@@ -690,17 +744,17 @@ def read_args(
     *,
     watched: NodeStore | None = None,
 ) -> ExtenderArgs:
-    """Read a filter or prioritize request.
+    """Parse the body of a filter or prioritize request.
 
     Args:
-        body: the JSON as kube-scheduler sent it, keys in any case.
-        store: full mode recognises unchanged nodes by this store, and adds new ones; names mode
-            looks names up in it unless ``watched`` is given.
-        watched: the store that names are looked up in.
+        body: the JSON as kube-scheduler sent it, keys in upper or lower case.
+        store: the request store: whole nodes of the request are recognised by this store and added
+            to it. Without ``watched``, names of nodes are looked up in it too.
+        watched: the store in which names of nodes are looked up.
 
     Raises:
-        WireError: the body cannot be read, and nothing of it is kept.
-        BufferError: a view of the buffer is still open for writing.
+        WireError: the body cannot be parsed; nothing of it is kept.
+        BufferError: a memoryview of the body's buffer is still open for writing.
     """
 
 def read_preemption_args(
@@ -709,48 +763,60 @@ def read_preemption_args(
     *,
     watched: NodeStore | None = None,
 ) -> PreemptionArgs:
-    """Read a preempt request, and look up its candidates in ``watched``, else in ``store``.
+    """Parse the body of a preempt request.
+
+    Args:
+        body: the JSON as kube-scheduler sent it.
+        store: the store in which the candidate nodes are looked up if ``watched`` is None.
+        watched: the store in which the candidate nodes are looked up.
 
     Raises:
-        WireError: the body cannot be read.
-        BufferError: a view of the buffer is still open for writing.
+        WireError: the body cannot be parsed.
+        BufferError: a memoryview of the body's buffer is still open for writing.
     """
 
 def read_binding_args(body: bytes | BodyBuffer) -> BindingArgs:
-    """Read a bind request.
+    """Parse the body of a bind request.
 
     Raises:
-        WireError: the body cannot be read, or has more than 64 KiB.
-        BufferError: a view of the buffer is still open for writing.
+        WireError: the body cannot be parsed, or has more than 64 KiB.
+        BufferError: a memoryview of the body's buffer is still open for writing.
     """
 
 @overload
 def normalize(scores: list[int], maximum: int = 100, reverse: bool = False) -> list[int]: ...
 @overload
 def normalize(scores: Buffer, maximum: int = 100, reverse: bool = False) -> memoryview:
-    """Normalise scores as kube-scheduler's DefaultNormalizeScore; a list gives a list.
+    """Scale scores so that the highest becomes ``maximum``, as DefaultNormalizeScore does in Go.
 
-    A buffer of int64 gives int64.
+    A list gives a list, a buffer of int64 gives a memoryview of int64.
+
+    Args:
+        scores: one score for each node.
+        maximum: the highest score of the result.
+        reverse: True turns the order around: the highest score becomes 0.
 
     Source: kubernetes v1.36 plugins/helper/normalize_score.go
     """
 
 def checked_scores(scores: _Scores, minimum: int = 0, maximum: int = 100) -> memoryview:
-    """Return the scores as int64, after checking their range.
+    """Check that scores are integers from ``minimum`` to ``maximum``; return them as int64.
 
     Raises:
-        ValueError: a score is outside the range; the message names it.
+        ValueError: a score is outside of the range; the message names the score.
         TypeError: a score is not an integer, or the scores are bytes.
     """
 
 def weigh(
     parts: Sequence[tuple[_Scores, int]], scale: Literal["additive", "strict10"] = "additive"
 ) -> memoryview:
-    """Return the weighted sum of scores, scaled for kube-scheduler: int64, as long as each part.
+    """Return for each node the weighted sum of its scores by several plugins, as int64.
 
-    ``additive`` is round(sum(weight * score) / 10), halves away from zero: with extender weight 1
-    kube-scheduler multiplies by 10 again, so a weight counts as much as in-tree. ``strict10``
-    brings the sum into 0..10.
+    Args:
+        parts: ``(scores, weight)`` of each plugin; the scores of all plugins have the same length.
+        scale: ``additive`` is round(sum(weight * score) / 10), halves away from zero: with extender
+            weight 1 kube-scheduler multiplies the sum by 10, so that a weight counts as much as for
+            an in-tree plugin. ``strict10`` scales the sum to 0 to 10.
 
     Raises: ValueError: the parts have different lengths, or there is none.
     """

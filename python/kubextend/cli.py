@@ -1,6 +1,6 @@
-"""The command: reads options, calls the modules that do the work, prints their results.
+"""The command ``kubextend``: reads options, calls the modules that do the work, prints results.
 
-Each subcommand imports its heavy modules itself, so that ``--help`` and ``check`` stay quick. An
+Each subcommand imports its large modules itself, so that ``--help`` and ``check`` stay fast. An
 expected error is a line on stderr and exit code 1, a wrong option exit code 2.
 """
 # ruff: noqa: PLC0415  the imports inside functions are what keeps --help quick
@@ -44,7 +44,7 @@ _EMPTY_NODES = (
 
 
 class _Commands(click.Group):
-    """Turns the errors that kubextend raises on purpose into lines on stderr."""
+    """The group of subcommands; prints each KubextendError as lines on stderr and exits with 1."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -281,7 +281,7 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
 
 
 def _set_aside(api: "Cluster") -> Mapping[str, str]:
-    """Return why pods cannot be released, by UID; empty where the Events cannot be read."""
+    """Return UID -> why the pod's gate cannot be removed; empty if the Events cannot be read."""
     from kubextend import cluster
 
     try:
@@ -329,7 +329,7 @@ def ungate(
     gate: str,
     dry_run: bool,
 ) -> None:
-    """Remove our scheduling gate from every pod, before you uninstall kubextend.
+    """Remove kubextend's scheduling gate from every pod, before you uninstall kubextend.
 
     Needs no configuration and no running kubextend. First remove whatever puts the gate on new
     pods.
@@ -421,7 +421,12 @@ def new_plugin(name: str, directory: Path | None, point: Literal["filter", "scor
 
 @dataclass(frozen=True, slots=True)
 class _RecordedNodes:
-    """The nodes of a file, in place of watched nodes."""
+    """The nodes of a file that is given by ``--nodes``, in place of watched nodes.
+
+    Attributes:
+        store: the nodes.
+        synced: always True.
+    """
 
     store: "NodeStore"
     synced: bool = True
@@ -432,12 +437,14 @@ class _RecordedNodes:
 
 @dataclass(frozen=True, slots=True)
 class _Recording:
-    """A recorded request and the verbs that answer it.
+    """A recorded filter or prioritize request, and the verbs that answer it.
 
     Attributes:
-        profile: the profile that answers; None where no profile is for the pod.
+        body: the body of the request.
+        verbs: the verbs of the configuration.
+        profile: the profile for the pod; None if no profile has the pod's schedulerName.
         names: the names of the nodes, in the order of the request.
-        footer: a line that names the pod and the profile.
+        footer: a line to print that names the pod and the profile.
     """
 
     body: bytes
@@ -448,9 +455,17 @@ class _Recording:
 
     @classmethod
     def read(cls, request: Path, config_file: Path | None, nodes: Path | None) -> "_Recording":
-        """Read the request, the configuration and the nodes.
+        """Read the files of a recorded request, the configuration and the nodes.
 
-        Raises: KubextendError: one of the files cannot be read.
+        Args:
+            request: the file with the body of the request.
+            config_file: the configuration; None for the default.
+            nodes: the file with the cluster's nodes; None if the request has whole nodes.
+
+        Raises:
+            KubextendError: the configuration cannot run.
+            click.ClickException: a file cannot be read, or the request has only names of nodes and
+                ``nodes`` is None.
         """
         from kubextend import app, core
         from kubextend.framework.handle import ClusterPorts
@@ -474,7 +489,11 @@ class _Recording:
 
 
 def _note_unstarted(plugins: "Iterable[Plugin]") -> None:
-    """Note plugins that are not started, because a recorded request calls no metrics server."""
+    """Print a note on stderr for each plugin with a ``start``: it is not started here.
+
+    A plugin that is not started answers a recorded request without what it gathers in the
+    background, such as numbers from Prometheus.
+    """
     for plugin in {plugin.name: plugin for plugin in plugins}.values():
         if getattr(plugin, "start", None) is not None:
             message = (
@@ -503,7 +522,7 @@ def _verdicts(names: Sequence[str], result: Mapping[str, Any]) -> list[tuple[str
 
 
 def _print_line(text: str, *, err: bool = False) -> None:
-    """Print one line, whatever the names in the cluster contain."""
+    """Print one line, with unprintable characters escaped."""
     click.echo(logs.printable(text), err=err)
 
 

@@ -1,7 +1,7 @@
-"""The public face of the native core, which needs no server and no cluster.
+"""The public names of the Rust core, which needs no server and no cluster.
 
-The core reads what kube-scheduler sends an extender, keeps nodes and pods, filters by label,
-normalises scores and writes answers. This module may import nothing but the native module.
+The core parses kube-scheduler's requests, keeps nodes and pods, filters nodes by labels, normalises
+scores and writes responses. This module imports nothing but the compiled module.
 """
 
 from kubextend._native import (

@@ -1,6 +1,7 @@
-"""Finds the plugins of this Python: ours, those of installed packages, those of the caller.
+"""Finds all plugins: kubextend's own, those that installed packages announce, the caller's.
 
-No other module asks installed packages. This module runs no plugin.
+Installed packages announce plugins by entry points of the group ``kubextend.plugins``. Announced
+plugins are not imported here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,14 +23,15 @@ _GIVEN = "given to kubextend by its caller"
 
 
 def known_plugins(given: Mapping[str, Any] | None = None) -> KnownPlugins:
-    """Return the plugins of kubextend, of installed packages, and of the caller.
+    """Return the plugins of kubextend, of installed packages, and of the caller, by name.
 
-    No source goes before another: a name that two classes have is refused where it is used.
+    No source takes precedence: a name of two different classes is an error when it is used.
 
     Args:
-        given: plugin classes by name; or an earlier result of this function, which is kept.
+        given: name -> plugin class of the caller; or an earlier result of this function, which is
+            returned unchanged.
 
-    Raises: PluginUnavailableError: a given plugin is unavailable, or its name is taken.
+    Raises: PluginUnavailableError: a given class is no plugin, or another class has its name.
     """
     if isinstance(given, KnownPlugins):
         return given
@@ -47,9 +49,15 @@ def load(
     overrides: Mapping[str, JsonValue] | None = None,
     runs_here: bool = True,
 ) -> config.ExtenderConfiguration:
-    """Load a configuration as ``config.load`` does, with every plugin that it may name.
+    """Find all plugins, and load and check a configuration file that may name them.
 
-    Raises: ConfigError: the configuration cannot run; has every issue of the file.
+    Args:
+        path: the path of the file; ``-`` for standard input, None for the default configuration.
+        given: name -> plugin class of the caller.
+        overrides: values that override those of the file, by path, as ``{"server.port": 9000}``.
+        runs_here: whether the files that the configuration names must be readable here.
+
+    Raises: ConfigError: the configuration cannot run; the error has all issues of the file.
     """
     known = known_plugins(given)
     return config.load(path, known=known, overrides=overrides, runs_here=runs_here)

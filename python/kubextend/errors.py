@@ -1,4 +1,4 @@
-"""The tree of errors that kubextend raises on purpose; every module may import it."""
+"""The exceptions that kubextend raises on purpose; all are subclasses of ``KubextendError``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One thing that is wrong in a configuration file.
+    """One error in a configuration file.
 
     Attributes:
-        path: the place, as ``profiles[0].plugins.filter.enabled[1].name``; empty for the whole
-            file.
+        path: the location in the file, as ``profiles[0].plugins.filter.enabled[1].name``; "" for
+            the whole file.
         message: what is wrong.
-        value: the value at that place.
+        value: the value at the location; None if there is none.
         hint: what would be right; may be empty.
     """
 
@@ -34,13 +34,17 @@ class Issue:
     hint: str = ""
 
     def __str__(self) -> str:
-        """Return path, message and hint on one line."""
+        """Return path, message and hint of the issue on one line."""
         where = f"{self.path}: " if self.path else ""
         return f"{where}{self.message}" + (f" ({self.hint})" if self.hint else "")
 
 
 class ConfigError(KubextendError):
-    """Every issue of a configuration, at once."""
+    """A configuration cannot run.
+
+    Attributes:
+        issues: all errors of the configuration.
+    """
 
     def __init__(self, issues: Sequence[Issue]) -> None:
         self.issues = tuple(issues)
@@ -48,16 +52,16 @@ class ConfigError(KubextendError):
 
 
 class PluginError(KubextendError):
-    """A plugin raised, or returned a wrong value.
+    """A plugin's method raised, returned a wrong value, or could not be called.
 
     Attributes:
         plugin: the name of the plugin.
         extension_point: the framework's name of the method, such as ``Filter``.
         message: what happened.
-        pod: namespace and name of the pod that the plugin was asked about; empty where unknown.
-        uid: UID of that pod.
-        profile: schedulerName of that pod.
-        node: the node that the failure is about; empty where no single one is known.
+        pod: ``namespace/name`` of the pod that the call was about; "" if unknown.
+        uid: UID of the pod; "" if unknown.
+        profile: schedulerName of the pod; "" if unknown.
+        node: name of the node that the failure is about; "" if it is not about one node.
     """
 
     def __init__(self, plugin: str, extension_point: str, message: str) -> None:
@@ -69,17 +73,17 @@ class PluginError(KubextendError):
 
     @property
     def facts(self) -> dict[str, str]:
-        """The known attributes, as the fields of a log line."""
+        """The attributes that are not empty, by name, as the fields of a log line."""
         names = ("plugin", "extension_point", "pod", "uid", "profile", "node")
         known = {name: getattr(self, name) for name in names}
         return {name: value for name, value in known.items() if value}
 
 
 class ClusterError(KubextendError):
-    """The Kubernetes API refused, or could not be reached.
+    """The Kubernetes API refused a call, or could not be reached.
 
     Attributes:
-        status: the HTTP status; None where there was no answer.
+        status: the HTTP status of the API's response; None without a response.
     """
 
     def __init__(self, message: str, status: int | None = None) -> None:

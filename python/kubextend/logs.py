@@ -1,7 +1,7 @@
-"""Log lines of the whole process, as text for people or as JSON for machines.
+"""Formats the log lines of the whole process, as text or as JSON.
 
-Modules log through ``logging.getLogger(__name__)`` and pass facts as ``extra``; only the command
-calls ``configure``.
+Modules log through ``logging.getLogger(__name__)`` and pass fields as ``extra``; only the command
+line calls ``configure``.
 """
 
 import json
@@ -39,7 +39,7 @@ def configure(level: Level = "info", fmt: Format = "text") -> None:
 
     Args:
         level: the lowest level that is written.
-        fmt: ``text``, or ``json`` with one object a line.
+        fmt: ``text`` for lines of text, ``json`` for one JSON object a line.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines() if fmt == "json" else _TextLines())
@@ -51,7 +51,7 @@ def configure(level: Level = "info", fmt: Format = "text") -> None:
 
 
 def current() -> tuple[Level, Format]:
-    """Return the arguments with which ``configure`` makes another process log like this one."""
+    """Return the level and format of this process's log lines, for ``configure`` in another."""
     root = logging.getLogger()
     as_json = any(isinstance(handler.formatter, _JsonLines) for handler in root.handlers)
     level = next(
@@ -61,10 +61,10 @@ def current() -> tuple[Level, Format]:
 
 
 def printable(text: str) -> str:
-    """Return the text as one line that cannot control a terminal.
+    r"""Return a text with unprintable characters escaped, such as a line end as ``\n``.
 
-    The name of a pod or the text of a plugin may contain line ends, which must not forge log lines,
-    escape sequences, and marks that turn the direction of writing.
+    The name of a pod or the text of a plugin may contain line ends, terminal escape sequences and
+    marks that reverse the direction of writing; unescaped, they could forge log lines.
     """
     if text.isprintable():
         return text
@@ -74,11 +74,13 @@ def printable(text: str) -> str:
 
 
 class AtMost(logging.Filter):
-    """A filter that passes a number of lines a second; the next line says how many were left out.
+    """A logging filter that passes at most a number of lines a second.
+
+    The first line after dropped lines has the field ``lines_left_out`` with their number.
 
     Args:
-        lines: lines a second.
-        clock: monotonic seconds.
+        lines: the most lines a second.
+        clock: returns the present time in monotonic seconds.
     """
 
     def __init__(self, lines: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -91,7 +93,7 @@ class AtMost(logging.Filter):
         self._left_out = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether the line is written."""
+        """Return whether a log line is written; False once the second has its lines."""
         now_s = self._clock()
         with self._lock:
             if now_s >= self._until_s:
@@ -108,7 +110,7 @@ class AtMost(logging.Filter):
 
 
 class _JsonLines(logging.Formatter):
-    """Writes ``{"time": …, "level": …, "logger": …, "message": …}`` and the record's facts."""
+    """Formats log records as JSON: time, level, logger, message, and the fields of the record."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -126,7 +128,7 @@ class _JsonLines(logging.Formatter):
 
 
 class _TextLines(logging.Formatter):
-    """Writes ``TIME LEVEL logger: message key=value``, and a traceback indented below."""
+    """Formats log records as ``TIME LEVEL logger: message key=value``, and indents tracebacks."""
 
     def format(self, record: logging.LogRecord) -> str:
         facts = "".join(f" {key}={_shown(value)}" for key, value in _facts(record).items())
@@ -140,7 +142,7 @@ class _TextLines(logging.Formatter):
 
 
 def _indented(text: str) -> str:
-    """Indent lines, so that nobody takes the lines of an exception for log lines."""
+    """Indent the lines of a traceback, so that they cannot be mistaken for log lines."""
     return "".join(f"\n  {printable(line)}" for line in text.split("\n"))
 
 

@@ -1,7 +1,4 @@
-"""The metrics of one running kubextend; any module may import this one.
-
-Two instances of ``Metrics`` share nothing: each has a registry of its own.
-"""
+"""kubextend's Prometheus metrics: counters, histograms, and values that are read at a scrape."""
 
 import threading
 from bisect import bisect_left
@@ -44,101 +41,101 @@ _BODY_BYTES = tuple(1024.0 * 4.0**power for power in range(11))
 
 
 class NodeStoreStats(Protocol):
-    """The statistics of a node store; ``core.NodeStoreStats`` has them."""
+    """The statistics of a node store; ``core.NodeStoreStats`` implements this interface."""
 
     @property
     def nodes(self) -> int:
-        """Nodes in the store."""
+        """The number of nodes in the store."""
 
     @property
     def bytes(self) -> int:
-        """Bytes of node objects in the store."""
+        """The bytes of node objects in the store."""
 
     @property
     def hits(self) -> int:
-        """Nodes that the store recognised since the start."""
+        """How many nodes of requests the store knew by their bytes or names since the start."""
 
     @property
     def misses(self) -> int:
-        """Nodes that the store did not recognise since the start."""
+        """How many nodes of requests the store did not know since the start."""
 
 
 class Snapshot(Protocol):
-    """The state of the watched nodes; ``framework.handle.NodeSource`` has it."""
+    """How current the watched objects are; ``cluster.Reflector`` implements this interface."""
 
     @property
     def synced(self) -> bool:
-        """Whether the first list is in."""
+        """Whether the store has had a complete list."""
 
     def age_s(self) -> float | None:
-        """Return the seconds since the API last sent anything; None before the first time."""
+        """Return the seconds since the API last sent a page or an event; None before the first."""
 
 
 class ReflectorStats(Protocol):
-    """Counts of a reflector since the start; ``cluster.reflector.ReflectorStats`` has them."""
+    """Counts of a reflector since the start, as ``cluster.reflector.ReflectorStats`` has them."""
 
     @property
     def lists(self) -> int:
-        """Lists that were begun."""
+        """How many lists were begun."""
 
     @property
     def watches(self) -> int:
-        """Watches that were begun; a healthy watch ends within a minute too."""
+        """How many watches were begun; a healthy watch ends within a minute too."""
 
     @property
     def events(self) -> int:
-        """Events that the store applied."""
+        """How many watch events the store applied."""
 
     @property
     def failures(self) -> int:
-        """Lists and watches that ended in an error."""
+        """How many lists and watches ended in an error."""
 
 
 class Reflector(Snapshot, Protocol):
-    """Keeps a store equal to the API's objects; ``cluster.Reflector`` does."""
+    """A reflector with its counts; ``cluster.Reflector`` implements this interface."""
 
     @property
     def stats(self) -> ReflectorStats:
-        """Counts since the start."""
+        """The counts of the reflector since the start."""
 
 
 class WriteStats(Protocol):
-    """Counts of writes that nobody waits for; ``cluster.write_queue.WriteStats`` has them."""
+    """Counts of a queue of API calls, as ``cluster.write_queue.WriteStats`` has them."""
 
     @property
     def sent(self) -> int:
-        """Writes that the API accepted."""
+        """How many calls the API accepted."""
 
     @property
     def gone(self) -> int:
-        """Writes about an object that no longer exists."""
+        """How many calls were about a pod that no longer exists."""
 
     @property
     def failed(self) -> int:
-        """Writes that were given up."""
+        """How many calls were given up after a failure."""
 
     @property
     def dropped(self) -> int:
-        """Writes that were never tried."""
+        """How many calls were dropped from the queue."""
 
 
 class PluginHealth(Protocol):
-    """The health of a plugin; ``profile.breaker.PluginHealth`` has it."""
+    """The health of a plugin; ``profile.breaker.PluginHealth`` implements this interface."""
 
     @property
     def open(self) -> bool:
-        """Whether the plugin is not called, or only to see whether it has recovered."""
+        """Whether the plugin's breaker is open: the plugin is not called, or once as a probe."""
 
     @property
     def stuck_threads(self) -> int:
-        """Calls of the plugin that were given up and have not returned."""
+        """How many calls of the plugin were given up and have not returned."""
 
 
 class Histogram:
-    """Counts by upper bound, for a fifth of the cost of prometheus_client's histogram.
+    """A histogram of amounts, at a fifth of the cost of prometheus_client's histogram.
 
     Args:
-        bounds: the upper bounds, ascending.
+        bounds: the upper bounds of the buckets, ascending.
     """
 
     def __init__(self, bounds: Sequence[float]) -> None:
@@ -148,13 +145,17 @@ class Histogram:
         self._lock = threading.Lock()
 
     def observe(self, amount: float) -> None:
-        """Count an amount; any thread may call."""
+        """Count an amount in its bucket. Any thread may call this method."""
         with self._lock:
             self._counts[bisect_left(self._bounds, amount)] += 1
             self._sum += amount
 
     def read(self) -> tuple[list[tuple[str, float]], float]:
-        """Return how many amounts were at most each bound, then all, and the sum of all."""
+        """Return the buckets, cumulative as in Prometheus, and the sum of all amounts.
+
+        A bucket is its upper bound as text and the number of amounts up to that bound; the last
+        bound is ``+Inf``.
+        """
         with self._lock:
             counts, total = list(self._counts), self._sum
         bounds: list[str] = [
@@ -165,12 +166,12 @@ class Histogram:
 
 
 class _HistogramCollector(Collector):
-    """A histogram for each combination of label values.
+    """A metric family of histograms, one for each combination of label values.
 
     Args:
         name: the name of the metric family.
         text: the help text of the family.
-        bounds: the upper bounds, ascending.
+        bounds: the upper bounds of the buckets, ascending.
         labels: the names of the labels.
     """
 
@@ -182,7 +183,7 @@ class _HistogramCollector(Collector):
         self._of: dict[tuple[str, ...], Histogram] = {}
 
     def of(self, *values: str) -> Histogram:
-        """Return the histogram for some label values, and show it from now on."""
+        """Return the histogram with these label values; make it if it is the first call."""
         found = self._of.get(values)
         return found or self._of.setdefault(values, Histogram(self._bounds))
 
@@ -195,9 +196,21 @@ class _HistogramCollector(Collector):
 
 
 class Metrics:
-    """The counters and histograms of one running kubextend, and their rendering.
+    """The metrics of one running kubextend, in a registry of their own.
 
-    Children with bound labels are kept: ``labels()`` costs as much as the observation.
+    Counters with bound labels are cached: ``labels()`` costs as much as the increment.
+
+    Attributes:
+        registry: the registry of all metrics, also of plugins' own.
+        duration: verb -> histogram of the seconds from the whole body to the ready response.
+        nodes: verb -> histogram of the number of nodes in a call.
+        body_bytes: verb -> histogram of the bytes of a request's body.
+        requests: (verb, result) -> counter of calls.
+        refused: HTTP status -> counter of requests with a response other than 200.
+        plugin_failures: (plugin, extension point) -> counter of failed calls.
+        plugin_calls_refused: plugin -> counter of calls that its open breaker prevented.
+        queue_wait: histogram of the seconds from a pod's creation until its gate was removed.
+        queue_releases: result -> counter of pods whose gate was to be removed.
     """
 
     def __init__(self) -> None:
@@ -313,11 +326,15 @@ class Metrics:
         return histograms
 
     def certificate_reload(self, loaded: bool) -> None:
-        """Count changed TLS files, which were loaded or left alone."""
+        """Count a change of the TLS files.
+
+        Args:
+            loaded: whether the changed files could be loaded.
+        """
         self._certificate_reloads.labels("ok" if loaded else "error").inc()
 
     def watch_store(self, store: str, stats: Callable[[], NodeStoreStats]) -> None:
-        """Read the node, byte, hit and miss counts of a node store at every scrape.
+        """Add the node, byte, hit and miss counts of a node store to every scrape.
 
         Args:
             store: the label of the store, ``watched`` or ``request``.
@@ -326,11 +343,11 @@ class Metrics:
         self._stores.add(store, stats)
 
     def watch_snapshot(self, snapshot: Snapshot) -> None:
-        """Read at every scrape whether the watched nodes are listed, and their age."""
+        """Add to every scrape whether the watched nodes are listed, and the age of their data."""
         self.registry.register(_SnapshotCollector(snapshot))
 
     def watch_reflector(self, resource: str, reflector: Reflector) -> None:
-        """Read the lists, watches, events, failures and age of a reflector at every scrape.
+        """Add the lists, watches, events, failures and age of a reflector to every scrape.
 
         Args:
             resource: the label of the reflector, ``nodes`` or ``pods``.
@@ -339,37 +356,58 @@ class Metrics:
         self._reflectors.add(resource, reflector)
 
     def watch_activations(self, stats: Callable[[], WriteStats]) -> None:
-        """Read at every scrape how many wake-ups of pods were sent, failed or dropped."""
+        """Add to every scrape how many patches that wake pods were sent, failed or dropped.
+
+        Args:
+            stats: returns the counts; called at every scrape, from any thread.
+        """
         text = "Wake-ups of pods: sent, gone (with their pod), failed, dropped (never tried)."
         self.registry.register(_WriteCollector("kubextend_activations", text, stats))
 
     def watch_events(self, stats: Callable[[], WriteStats]) -> None:
-        """Read at every scrape how many Events about pods were sent, failed or dropped."""
+        """Add to every scrape how many Events about pods were sent, failed or dropped.
+
+        Args:
+            stats: returns the counts; called at every scrape, from any thread.
+        """
         text = "Events about pods: sent, gone (with their pod), failed, dropped (never tried)."
         self.registry.register(_WriteCollector("kubextend_held_pod_events", text, stats))
 
     def watch_waiting_pods(self, count: Callable[[], int]) -> None:
-        """Read at every scrape how many pods Permit holds."""
+        """Add to every scrape how many pods Permit plugins hold.
+
+        Args:
+            count: returns the number of held pods; called at every scrape, from any thread.
+        """
         gauge = Gauge("kubextend_waiting_pods", "Pods that Permit holds.", registry=self.registry)
         gauge.set_function(count)
 
     def watch_plugins(self, health: Callable[[], Mapping[str, PluginHealth]]) -> None:
-        """Read the breakers and stuck threads of the plugins, by name, at every scrape."""
+        """Add the breakers and stuck threads of the plugins to every scrape.
+
+        Args:
+            health: returns name of a plugin -> health; called at every scrape, from any thread.
+        """
         self.registry.register(_PluginCollector(health))
 
     def watch_queue(
         self, counts: Callable[[], Mapping[str, int]], leads: Callable[[], bool]
     ) -> None:
-        """Read the pods of the queue by state, and whether this replica leads, at every scrape."""
+        """Add the pods of the queue, by state, and whether this replica leads to every scrape.
+
+        Args:
+            counts: returns state -> number of pods; called at every scrape, from any thread.
+            leads: returns whether this replica leads; called at every scrape, from any thread.
+        """
         self.registry.register(_QueueCollector(counts, leads))
 
     def render(self) -> tuple[bytes, str]:
-        """Return every metric in Prometheus' text format, and the content type; slow."""
+        """Return all metrics in Prometheus' text format, and the content type. Slow."""
         return generate_latest(self.registry), CONTENT_TYPE_PLAIN_0_0_4
 
 
 class _StoreCollector(Collector):
-    """Reads the node stores at each scrape, so that no request has to write a gauge."""
+    """Collects the statistics of the node stores at each scrape."""
 
     def __init__(self) -> None:
         self._stores: dict[str, Callable[[], NodeStoreStats]] = {}
@@ -382,7 +420,7 @@ class _StoreCollector(Collector):
         nodes = GaugeMetricFamily(prefix + "nodes", "Nodes in the store.", labels=label)
         kept = GaugeMetricFamily(prefix + "bytes", "Bytes of node objects kept.", labels=label)
         hits = CounterMetricFamily(prefix + "hits", "Nodes that were recognised.", labels=label)
-        misses = CounterMetricFamily(prefix + "misses", "Nodes that were not.", labels=label)
+        misses = CounterMetricFamily(prefix + "misses", "Nodes not recognised.", labels=label)
         for store, read in self._stores.items():
             stats = read()
             nodes.add_metric([store], stats.nodes)
@@ -393,7 +431,7 @@ class _StoreCollector(Collector):
 
 
 class _SnapshotCollector(Collector):
-    """Reads the state of the node watch at each scrape."""
+    """Collects at each scrape whether the nodes are listed, and the age of their data."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -405,7 +443,7 @@ class _SnapshotCollector(Collector):
             value=self._snapshot.synced,
         )
         age = GaugeMetricFamily(
-            "kubextend_node_snapshot_age_seconds", "Since the API last said anything about nodes."
+            "kubextend_node_snapshot_age_seconds", "Since the API last sent anything about nodes."
         )
         if (age_s := self._snapshot.age_s()) is not None:
             age.add_metric([], age_s)
@@ -413,7 +451,7 @@ class _SnapshotCollector(Collector):
 
 
 class _ReflectorCollector(Collector):
-    """Reads the reflectors at each scrape."""
+    """Collects the counts and the age of the reflectors at each scrape."""
 
     def __init__(self) -> None:
         self._reflectors: dict[str, Reflector] = {}
@@ -429,9 +467,9 @@ class _ReflectorCollector(Collector):
         failures = CounterMetricFamily(
             prefix + "failures", "Lists and watches that failed.", labels=label
         )
-        synced = GaugeMetricFamily(prefix + "synced", "1 once a list is in.", labels=label)
+        synced = GaugeMetricFamily(prefix + "synced", "1 after the first list.", labels=label)
         age = GaugeMetricFamily(
-            prefix + "age_seconds", "Since the API last said anything of these.", labels=label
+            prefix + "age_seconds", "Since the API last sent any of the objects.", labels=label
         )
         for resource, reflector in self._reflectors.items():
             stats = reflector.stats
@@ -446,7 +484,7 @@ class _ReflectorCollector(Collector):
 
 
 class _WriteCollector(Collector):
-    """Reads the counts of a queue of writes at each scrape."""
+    """Collects the counts of a queue of API calls at each scrape."""
 
     def __init__(self, name: str, text: str, stats: Callable[[], WriteStats]) -> None:
         self._name = name
@@ -464,7 +502,7 @@ class _WriteCollector(Collector):
 
 
 class _PluginCollector(Collector):
-    """Reads the state of the plugins at each scrape."""
+    """Collects the breakers and stuck threads of the plugins at each scrape."""
 
     def __init__(self, health: Callable[[], Mapping[str, PluginHealth]]) -> None:
         self._health = health
@@ -472,10 +510,10 @@ class _PluginCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         prefix, label = "kubextend_plugin_", ["plugin"]
         breaker = GaugeMetricFamily(
-            prefix + "breaker_open", "1 while the plugin is left uncalled.", labels=label
+            prefix + "breaker_open", "1 while the breaker is open.", labels=label
         )
         stuck = GaugeMetricFamily(
-            prefix + "stuck_threads", "Calls that were given up and never came back.", labels=label
+            prefix + "stuck_threads", "Calls given up that have not returned.", labels=label
         )
         for plugin, health in self._health().items():
             breaker.add_metric([plugin], health.open)
@@ -484,7 +522,7 @@ class _PluginCollector(Collector):
 
 
 class _QueueCollector(Collector):
-    """Reads the queue at each scrape."""
+    """Collects the pods of the queue by state, and whether this replica leads, at each scrape."""
 
     def __init__(self, counts: Callable[[], Mapping[str, int]], leads: Callable[[], bool]) -> None:
         self._counts = counts

@@ -1,4 +1,4 @@
-"""Writes a package with a new plugin, ready to be installed and tested."""
+"""Generates a Python package with a new plugin, its test and its configuration."""
 
 import json
 import re
@@ -22,12 +22,12 @@ _TEMPLATES: Final = "new_plugin_templates"
 
 
 class NewPluginError(KubextendError):
-    """The package cannot be written."""
+    """The package of a new plugin cannot be written."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewPlugin:
-    """The names of a new plugin package.
+    """A new plugin, and the generation of its package.
 
     Attributes:
         name: the name of the class, and of the plugin in a configuration.
@@ -39,9 +39,9 @@ class NewPlugin:
 
     @classmethod
     def named(cls, name: str, point: Literal["filter", "score"]) -> Self:
-        """Return a plugin of this name; ``zone-spread`` is as good as ``ZoneSpread``.
+        """Return a new plugin with a name in camel case, such as ZoneSpread for ``zone-spread``.
 
-        Raises: NewPluginError: the text is no name, or the name of another plugin.
+        Raises: NewPluginError: the text is no valid name, or the name of a plugin that exists.
         """
         if _NAME.fullmatch(name) is None:
             message = f"{name} is no name for a plugin: use letters and digits, as in ZoneSpread"
@@ -55,21 +55,24 @@ class NewPlugin:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words of the name, in lower case."""
+        """The words of the plugin's name in lower case: ``("zone", "spread")`` for ZoneSpread."""
         return tuple(word.lower() for word in _WORD.findall(self.name))
 
     @property
     def distribution(self) -> str:
-        """The name of the package for pip."""
+        """The name of the package for pip, such as ``zone-spread``."""
         return "-".join(self.words)
 
     @property
     def module(self) -> str:
-        """The name of the module; never a keyword: two words, or one word with ``_plugin``."""
+        """The name of the package's Python module, such as ``zone_spread``.
+
+        A name of one word gets ``_plugin`` at its end, so that the module's name is no keyword.
+        """
         return "_".join(self.words) if len(self.words) > 1 else f"{self.words[0]}_plugin"
 
     def files(self) -> Mapping[Path, str]:
-        """Return the text of every file of the package, by its path in the package."""
+        """Return path -> text of every file of the package; the paths are relative."""
         return {
             Path("pyproject.toml"): self._filled("pyproject.toml"),
             Path("README.md"): self._filled("README.md"),
@@ -81,7 +84,7 @@ class NewPlugin:
         }
 
     def write(self, folder: Path) -> Iterator[Path]:
-        """Write the files, and yield the whole path of each.
+        """Write the files of the package into a folder, and yield the path of each file.
 
         Raises: NewPluginError: the folder is not empty, or cannot be written to.
         """

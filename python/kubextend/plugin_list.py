@@ -1,7 +1,7 @@
-"""Lists the plugins: where each comes from, which points it extends, what Args it takes.
+"""Lists all plugins with their sources, extension points and arguments.
 
-The module imports every plugin that an installed package announces, and lists one that cannot be
-imported with the reason. The module runs no plugin.
+Every announced plugin is imported; a plugin that cannot be imported is listed with the reason. No
+plugin is constructed.
 """
 
 import json
@@ -25,13 +25,14 @@ _JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", 
 
 @dataclass(frozen=True, slots=True)
 class Arg:
-    """One field of a plugin's Args.
+    """One argument of a plugin: a field of its Args, or of a model inside of its Args.
 
     Attributes:
-        name: the field in ``pluginConfig[].args``; ``rules[].score`` is a field of each rule.
-        type: the type in JSON's words.
-        default: the default as JSON; None where the field must be given.
-        description: the author's description of the field.
+        name: the path of the field in ``pluginConfig[].args``, as ``rules[].score`` for the field
+            ``score`` of each object in the list ``rules``.
+        type: the JSON type in words, such as "list of string".
+        default: the default value as JSON text; None if the field is required.
+        description: the description of the field in the plugin's Args; may be empty.
     """
 
     name: str
@@ -41,18 +42,20 @@ class Arg:
 
     @property
     def required(self) -> bool:
-        """Whether the field must be given."""
+        """Whether the field must be given in the configuration."""
         return self.default is None
 
 
 @dataclass(frozen=True, slots=True)
 class ListedPlugin:
-    """A plugin that a configuration may name.
+    """The description of a plugin that a configuration may name.
 
     Attributes:
-        source: where the plugin comes from; several sources where it was found more than once.
-        extension_points: the points, in the order in which a pod meets them.
-        error: why the plugin is unavailable; empty where it is available.
+        name: the name of the plugin in a configuration.
+        source: the packages or texts that the plugin comes from, separated by commas.
+        extension_points: the extension points, in the order in which a pod passes them.
+        args: the arguments of the plugin.
+        error: why the plugin cannot be used; "" if it can.
     """
 
     name: str
@@ -62,7 +65,7 @@ class ListedPlugin:
     error: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the plugin as a JSON object."""
+        """Return the plugin's description as a JSON object."""
         args = [
             asdict(arg) | {"required": arg.required, "default": json.loads(arg.default or "null")}
             for arg in self.args
@@ -77,7 +80,7 @@ class ListedPlugin:
 
 
 def listed(known: KnownPlugins) -> Iterator[ListedPlugin]:
-    """Yield every known plugin, in the order in which they were found."""
+    """Import every known plugin, and yield its description, in the mapping's order."""
     for name in known:
         source = ", ".join(dict.fromkeys(known.sources(name)))
         try:
@@ -126,7 +129,7 @@ def _type(annotation: object) -> str:
 
 
 def _schema_type(annotation: object) -> str:
-    """Return the type in the annotation's JSON schema, for types without a JSON name."""
+    """Return the type, format or values in a Python type's JSON schema, as words."""
     known: Any = annotation
     schema = TypeAdapter(known).json_schema()
     if "enum" in schema:
@@ -136,7 +139,10 @@ def _schema_type(annotation: object) -> str:
 
 
 def _models(annotation: object) -> Iterator[tuple[type[BaseModel], str]]:
-    """Yield the models in a field's type, each with the text between the two names."""
+    """Yield the pydantic models in a field's type, each with what follows the field's name.
+
+    That is ``[]`` for a list of the model, ``{}`` for a dict of the model, and "" for the model.
+    """
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation, ""
     mark = "[]" if get_origin(annotation) in (list, tuple, set, frozenset) else ""

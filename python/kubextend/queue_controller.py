@@ -1,6 +1,7 @@
-"""The controller of the scheduling queue: joins a configuration, its plugins and a cluster.
+"""Connects the scheduling queue with the configuration, the plugins and the Kubernetes API.
 
-``app`` runs the queue beside the verbs; the command shows the queue without running it.
+``app`` runs the queue beside the verbs; the command ``kubextend queue`` shows the queue without
+running it.
 """
 
 import logging
@@ -35,7 +36,7 @@ _LOGGER = logging.getLogger(__name__)
 
 _SAID_AGAIN_S: Final = 60.0
 _MOST_AT_ONCE: Final = 8
-"""Patches under way; more would not make one kube-apiserver faster."""
+"""The most patches under way at a time; more would not make one kube-apiserver faster."""
 _OUTSIDE_OF_A_POD: Final = "kube-system"
 
 
@@ -45,14 +46,14 @@ def scheduling_queue(
     failed: Failed,
     leads: Callable[[], bool] = lambda: True,
 ) -> SchedulingQueue:
-    """Return the queue that the configuration asks for, still without pods.
+    """Make the scheduling queue of a configuration, without pods.
 
     Args:
         config: a configuration that turns the queue on.
-        profiles: profiles with their plugins, by scheduler name.
-        failed: called when a plugin fails: its name, the extension point, what happened, and which
-            pods.
-        leads: whether this replica releases pods.
+        profiles: scheduler name -> profile with its plugins.
+        failed: called when a plugin fails, with its name, the extension point, what happened, and
+            the pods.
+        leads: returns whether this replica releases pods.
     """
     sorting = next(iter(profiles.values())).queue_sort[0]
     pre_enqueue = PreEnqueue(
@@ -74,7 +75,7 @@ def scheduling_queue(
 
 
 def lease_name(config: ExtenderConfiguration) -> cluster.LeaseName:
-    """Return the name of the Lease that decides which replica runs the queue."""
+    """Return the namespace and name of the Lease whose holder is the replica that releases pods."""
     lease = config.queue.lease
     namespace = lease.namespace or cluster.own_namespace() or _OUTSIDE_OF_A_POD
     return cluster.LeaseName(namespace, lease.name)
@@ -86,13 +87,15 @@ def queue_entries(
     pods: Iterable[core.Pod],
     set_aside: Mapping[str, str],
 ) -> list[QueueEntry]:
-    """Return the queue of these pods, as a replica sees it that starts to run the queue.
+    """Return the entries of a queue of these pods, in the order in which the command shows them.
+
+    The queue is that of a replica which has just started.
 
     Args:
         config: a configuration that turns the queue on.
-        profiles: profiles with their plugins.
+        profiles: the profiles with their plugins.
         pods: every pod that is on no node.
-        set_aside: why pods cannot be released, by UID.
+        set_aside: UID of a pod whose gate cannot be removed -> the reason.
     """
     queue = scheduling_queue(config, profiles.by_scheduler_name, _log_failure)
     queue.replace(pods)
@@ -104,13 +107,13 @@ def queue_entries(
 
 @dataclass(frozen=True, slots=True)
 class QueueController:
-    """Everything that runs the queue.
+    """The parts that run the scheduling queue, and their start and stop.
 
     Attributes:
-        pods: the pods on no node, by list and watch.
-        runner: runs the queue.
-        ungater: removes gates.
-        election: decides whether this replica removes them.
+        pods: lists and watches the pods that are on no node.
+        runner: runs the queue on a thread.
+        ungater: removes the scheduling gates of released pods.
+        election: decides by a Lease whether this replica releases pods.
     """
 
     pods: cluster.Reflector[core.PodStore]
@@ -127,7 +130,15 @@ class QueueController:
         metrics: Metrics,
         events: cluster.EventRecorder,
     ) -> "QueueController":
-        """Make and join the parts without starting them; makes no call yet."""
+        """Make and connect the parts of the queue, without starting them or calling the API.
+
+        Args:
+            config: a configuration that turns the queue on.
+            profiles: the profiles with their plugins.
+            api: the connection to the Kubernetes API.
+            metrics: gets the metrics of the queue.
+            events: writes Events on pods whose gates cannot be removed.
+        """
 
         def told(pod: core.Pod, fate: cluster.Fate, why: str) -> None:
             _tell(runner, metrics, pod, fate, why)
@@ -159,13 +170,13 @@ class QueueController:
         return cls(pods, runner, ungater, election)
 
     def start(self) -> None:
-        """Start the queue; the replica that leads releases pods."""
+        """Start the threads of the queue; pods are released while this replica leads."""
         self.runner.start()
         self.pods.start()
         self.election.start()
 
     def stop(self) -> None:
-        """Release no further pod, and let another replica lead at once."""
+        """Stop releasing pods, and give the Lease back so that another replica can lead."""
         self.runner.stop()
         self.ungater.stop()
         self.pods.stop()
@@ -175,7 +186,7 @@ class QueueController:
 def _tell(
     runner: QueueRunner, metrics: Metrics, pod: core.Pod, fate: cluster.Fate, why: str
 ) -> None:
-    """Count the result of a patch, and tell the queue."""
+    """Count the fate of a pod whose gate was to be removed, and report the fate to the queue."""
     if fate is cluster.Fate.RETURNED:
         runner.returned(pod)
         return

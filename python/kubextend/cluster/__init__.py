@@ -55,7 +55,7 @@ _NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespac
 
 
 def own_namespace() -> str | None:
-    """Return the namespace that this process runs in; None outside of a pod."""
+    """Return the Kubernetes namespace of this process; None outside of a pod."""
     try:
         return _NAMESPACE.read_text().strip() or None
     except OSError:
@@ -63,20 +63,26 @@ def own_namespace() -> str | None:
 
 
 def unconnected_client() -> ApiClient:
-    """Return a client without credentials, for plugins that are made and never run."""
+    """Return a Kubernetes API client without credentials, for plugins that never run.
+
+    A check of the configuration constructs the plugins and calls none of their methods.
+    """
     from kubernetes.client import ApiClient  # noqa: PLC0415 - as in ``connect``
 
     return ApiClient()
 
 
 def check_kubeconfig(path: str, context: str | None = None) -> None:
-    """Check that the file has the context, with its cluster and user; runs no command in it.
+    """Check that a kubeconfig file is valid, and has a context and the cluster of the context.
+
+    No credential command of the file is run.
 
     Args:
         path: an existing kubeconfig file.
-        context: a context of that file, other than its current one.
+        context: the context of the file; None means the file's current context.
 
-    Raises: ClusterError: the file lacks one of them, or cannot be understood.
+    Raises:
+        ClusterError: the file lacks the context or its cluster, or is no valid kubeconfig.
     """
     from kubextend.cluster import client  # noqa: PLC0415 - as in ``connect``
 
@@ -84,16 +90,17 @@ def check_kubeconfig(path: str, context: str | None = None) -> None:
 
 
 def connect(kubeconfig: str | None = None, context: str | None = None) -> Cluster:
-    """Return the cluster of the credentials; makes no call yet, so the cluster may be down.
+    """Read credentials and return a connection to their cluster; the API may still be down.
+
+    No call to the Kubernetes API is made.
 
     Args:
-        kubeconfig: a kubeconfig file; None means the pod's service account where there is one, else
-            ``$KUBECONFIG`` or ``~/.kube/config``.
-        context: a context of that file other than its current one.
+        kubeconfig: a kubeconfig file; None means ``$KUBECONFIG`` or ``~/.kube/config``, or the
+            service account of the pod if this process runs in one and no context is given.
+        context: the context of the kubeconfig file; None means the file's current context.
 
     Raises:
-        ClusterError: there are no usable credentials; the message says in which file, and what to
-            do.
+        ClusterError: there are no usable credentials; the message names the file and the remedy.
     """
     from kubextend.cluster import client  # noqa: PLC0415 - loads kubernetes, a quarter second
 

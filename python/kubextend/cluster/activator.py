@@ -1,8 +1,8 @@
-"""Wakes unschedulable pods, by a condition of kubextend on the pod.
+"""Makes kube-scheduler try unschedulable pods again, by setting a condition on each pod's status.
 
-The condition is an update of the pod, which makes kube-scheduler try the pod again; a node event
-from before the pod became unschedulable does not. The caller never waits. Limits delay a wake-up,
-and it is lost only if the API refuses it for good.
+kube-scheduler tries an unschedulable pod again when the pod is updated. Patches are sent on a
+thread of their own, at a limited rate. A patch is lost if the API refuses it for good, fails it
+four times in a row, or if more than 10,000 patches wait.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ REASON = "NodesChanged"
 RATE = 20.0
 BURST = 50
 POD_INTERVAL_S = 1.0
-"""kube-scheduler's own backoff begins at a second: more frequent wake-ups have no effect."""
+"""Seconds between two patches of one pod. kube-scheduler's own backoff begins at one second, so
+more frequent patches have no effect."""
 CALL_S = 5.0
 
 
 class Activator:
-    """Patches pods to wake them.
+    """Patches the status of unschedulable pods, so that kube-scheduler tries the pods again.
 
     Args:
-        cluster: the API.
-        rate: patches a second in the long run.
-        burst: patches at once.
-        pod_interval_s: the least time between two patches of one pod.
-        clock: monotonic seconds.
+        cluster: the connection to the Kubernetes API.
+        rate: the highest mean number of patches a second.
+        burst: how many patches may be sent without a pause.
+        pod_interval_s: the least seconds between two patches of one pod.
+        clock: returns the present time in monotonic seconds.
     """
 
     def __init__(
@@ -65,14 +66,14 @@ class Activator:
 
     @property
     def stats(self) -> WriteStats:
-        """How many patches were sent, refused or dropped."""
+        """How many patches of pods were sent, refused or dropped since the start."""
         return self._queue.stats
 
     def activate(self, pods: Iterable[Pod]) -> None:
-        """Make kube-scheduler try each pod again, soon. Never waits, never raises.
+        """Queue a patch for each pod that makes kube-scheduler try the pod again.
 
-        A pod that already waits for its patch is patched once. A pod that cannot be woken
-        keeps no other pod from being woken.
+        The call never waits and never raises. A pod whose patch is already queued is patched once.
+        A pod that cannot be patched is logged; the remaining pods are still patched.
         """
         for pod in pods:
             try:
@@ -82,7 +83,7 @@ class Activator:
                 log.exception("pod %s/%s cannot be woken", pod.namespace, pod.name)
 
     def stop(self) -> None:
-        """Begin no further patch, and drop the waiting ones."""
+        """Stop sending patches, and drop the patches that are still queued."""
         self._queue.stop()
 
     def _wake(self, pod: Pod) -> None:
@@ -98,11 +99,11 @@ class Activator:
 
 
 def patch(uid: str, generation: int, now: datetime) -> dict[str, object]:
-    """Return the patch of ``pods/status`` that sets our condition anew.
+    """Return the patch of ``pods/status`` that sets the condition ``kubextend.dev/Activated``.
 
     Args:
         uid: UID of the pod; the API refuses the patch for another pod of the same name.
-        generation: a number that differs between patches, so that each one is an update.
+        generation: a number that differs between patches, so that each patch updates the pod.
         now: the present time, with its time zone.
     """
     condition = {

@@ -1,4 +1,4 @@
-"""A call to the Kubernetes API, and the ways in which it fails; independent of the client."""
+"""A call to the Kubernetes API, and the errors by which a call fails; needs no client library."""
 
 from __future__ import annotations
 
@@ -20,30 +20,33 @@ TOO_MANY_REQUESTS = 429
 SERVER_ERROR = 500
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
-"""Accepts any name of the API, and no text that could leave its own part of the path."""
+"""Matches every valid name of a Kubernetes object; matches no text with ``/`` or ``?``, which
+would change the path of the request."""
 
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
-"""Lists such as conditions and gates merge by key: entries that a patch does not name stay."""
+"""Content type of a patch that merges lists such as conditions and gates by key: entries that the
+patch does not name stay."""
 
 
 def is_addressable(pod: Pod) -> bool:
-    """Return whether the pod's names fit into a path, and a UID tells it from its successor."""
+    """Return whether a URL can address the pod: valid namespace and name, and a UID to check."""
     return bool(pod.uid and NAME.fullmatch(pod.namespace) and NAME.fullmatch(pod.name))
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to the API.
+    """One HTTP request to the Kubernetes API.
 
     Attributes:
         method: the HTTP method.
         path: the absolute path, each part already quoted.
-        timeout_s: the longest silence; connecting gets at most five seconds of it.
+        timeout_s: the most seconds without a byte from the API; connecting may take 5 s at most.
         query: parameters of the URL.
-        body: sent as JSON.
-        content_type: the content type of the body.
-        accept: the content types of an answer.
-        most_bytes: bound on the answer; a longer one is not read to its end. None: no bound.
+        body: a JSON object to send; None means no body.
+        content_type: the content type of the request's body.
+        accept: the content types that the response may have.
+        most_bytes: the most bytes of the response's body; a longer body is an error, and is not
+            read to its end. None means no limit.
     """
 
     method: str
@@ -60,26 +63,26 @@ class Call:
 
 
 class UnreachableError(ClusterError):
-    """No whole answer came: whether the call took effect is unknown."""
+    """The API sent no complete response: whether the call took effect is unknown."""
 
     def __init__(self, call: Call, reason: object) -> None:
         super().__init__(f"{call}: {' '.join(str(reason).split())}")
 
 
 class TooLongError(ClusterError):
-    """The answer is longer than its reader accepts."""
+    """The body of the API's response is longer than the call's ``most_bytes``."""
 
     def __init__(self, call: Call, most_bytes: int) -> None:
         super().__init__(f"{call}: the answer is longer than {most_bytes} bytes")
 
 
 class RefusedError(ClusterError):
-    """The API answered, but not with success.
+    """The API answered a call with an error instead of success.
 
     Attributes:
         status: the HTTP status, or the code of a watch's ERROR event.
-        reason: the message of the API's Status object, else the HTTP reason.
-        retry_after_s: the seconds that the answer asked to wait; None where it did not ask.
+        reason: the message of the API's Status object; without one, the HTTP reason phrase.
+        retry_after_s: seconds of the Retry-After header; None without that header.
     """
 
     status: int
@@ -93,5 +96,5 @@ class RefusedError(ClusterError):
 
     @property
     def passes(self) -> bool:
-        """Whether the same call may succeed later: after an overload, or a fault of the API."""
+        """Whether the same call may succeed later: True for the statuses 429 and 500 or more."""
         return self.status == TOO_MANY_REQUESTS or self.status >= SERVER_ERROR

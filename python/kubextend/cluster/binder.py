@@ -1,7 +1,7 @@
-"""Writes Bindings: the default Bind, and the one place where a pod gets its node.
+"""Binds pods to nodes by posting Bindings to the Kubernetes API; the default Bind plugin uses it.
 
-The API binds a pod once, so posting a Binding twice is harmless. After an answer that leaves the
-result open, the binder reads the pod. The binder holds no lock; any number of threads may call.
+The API binds a pod once, so posting a Binding twice is harmless. If a response leaves open whether
+the pod is bound, the binder reads the pod. The binder is safe to use from any number of threads.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ FORBIDDEN = 403
 
 
 class Binder:
-    """Binds pods through the API.
+    """Binds pods to nodes through the Kubernetes API, with retries.
 
     Args:
-        cluster: the API.
-        timeout_s: seconds for one ``bind`` with all its attempts.
-        clock: monotonic seconds.
-        sleep: waits between attempts.
+        cluster: the connection to the Kubernetes API.
+        timeout_s: the most seconds for one call of ``bind``, with all its attempts.
+        clock: returns the present time in monotonic seconds.
+        sleep: waits for the given seconds between attempts.
     """
 
     def __init__(
@@ -61,18 +61,21 @@ class Binder:
     def bind(
         self, namespace: str, name: str, uid: str, node: str, *, timeout_s: float | None = None
     ) -> None:
-        """Bind the pod of this UID to the node; a pod that is bound there already counts as bound.
+        """Bind a pod to a node, and return once the API confirms that the pod is on that node.
+
+        A pod that was already bound to this node is a success.
 
         Args:
             namespace: namespace of the pod.
             name: name of the pod.
-            uid: UID of the pod; another pod of the same name is left alone.
+            uid: UID of the pod; another pod of the same name is never bound.
             node: name of the node.
-            timeout_s: seconds that the caller waits, if fewer than the binder's own.
+            timeout_s: the most seconds for this call; the binder's own ``timeout_s`` counts if that
+                is less, or if this is None.
 
         Raises:
-            ClusterError: the pod is not bound, or the result is unknown in time; the message says
-                why.
+            ClusterError: the pod is not bound, or the result was not known in time; the message
+                says why.
         """
         _Binding(self._cluster, namespace, name, uid, node).write(
             self._clock()
@@ -83,7 +86,7 @@ class Binder:
 
 
 class _Binding:
-    """One Binding on its way."""
+    """Posts the Binding of one pod to one node until the API's result is known."""
 
     def __init__(self, cluster: Cluster, namespace: str, name: str, uid: str, node: str) -> None:
         for what, text in (("namespace", namespace), ("pod", name), ("node", node)):
@@ -108,7 +111,7 @@ class _Binding:
     def write(
         self, deadline: float, clock: Callable[[], float], sleep: Callable[[float], object]
     ) -> None:
-        """Post the Binding, and ask and post again until the result is known or time is up."""
+        """Post the Binding, and repeat until the pod is bound, cannot be bound, or time is up."""
         pause_s = FIRST_PAUSE_S
         while True:
             try:
@@ -127,12 +130,12 @@ class _Binding:
             pause_s = min(pause_s * 2, PAUSE_S)
 
     def _settled(self, left_s: float) -> bool:
-        """Return whether the pod is on the node; False: the pod is free, and may be posted again.
+        """Post the Binding once; return True if the pod is on the node, False if on no node.
 
         Raises:
-            ClusterError: the pod cannot be bound.
-            RefusedError: the pod cannot be bound now.
-            UnreachableError: the API does not answer at all.
+            ClusterError: the pod cannot be bound to this node at all.
+            RefusedError: the API refuses for now; another attempt may succeed.
+            UnreachableError: the API does not respond.
         """
         call_s = max(min(CALL_S, left_s / 2), 0.05)
         try:
@@ -150,14 +153,22 @@ class _Binding:
         return True
 
     def _conflict(self, conflict: RefusedError, call_s: float) -> bool:
-        """Return True if the pod is bound here; else raise the API's sentence, as for its UID."""
+        """Return True if the pod is already on this node; else raise the 409 as a ClusterError.
+
+        The API answers 409 if the pod is bound already, or if its UID is another one.
+        """
         if self._on_the_node(call_s):
             return True
         message = f"cannot bind pod {self._pod} to {self._node}: {conflict.reason}"
         raise ClusterError(message, CONFLICT) from conflict
 
     def _on_the_node(self, call_s: float, trouble: RefusedError | None = None) -> bool:
-        """Ask the API whether the pod is bound here; False where the pod is bound nowhere."""
+        """Read the pod from the API; return True if it is on this node, False if it is on no node.
+
+        Raises:
+            ClusterError: the pod is on another node, or another pod has its name.
+            RefusedError: the API refuses for now, or the pod is on no node and ``trouble`` is set.
+        """
         call = Call("GET", self._path, call_s)
         try:
             body = self._cluster.request(call)

@@ -1,7 +1,8 @@
-"""The connection to the Kubernetes API: credentials, one pool of connections, raw bytes.
+"""The connection to the Kubernetes API: credentials, a pool of HTTP connections, raw responses.
 
-Every other module of the package uses ``Cluster``. ``Cluster`` makes one attempt for each call, and
-a second one after a 401 with credentials read anew: the caller knows best when to try again.
+Every other module of the package sends its calls by ``Cluster``. ``Cluster`` sends each call once;
+only after a 401 does it read the credentials anew and send the call again. Other retries are the
+caller's.
 """
 
 from __future__ import annotations
@@ -46,9 +47,11 @@ log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 5.0
 POOL_SIZE = 256
-"""Connections kept: as many as binds run at once; each bind beyond that pays for a handshake."""
+"""How many idle connections are kept: as many as binds run at a time; each bind beyond that number
+opens a new TLS connection."""
 TOKEN_KEPT_S = 10.0
-"""The official client's token hook costs 50 us a call; it reads a mounted token every minute."""
+"""Seconds for which a token is cached: asking the official client for it takes 50 us a call. The
+official client itself reads a mounted token once a minute."""
 RENEWAL_INTERVAL_S = 5.0
 RETRY_AFTER_LIMIT_S = 120.0
 MOST_SENTENCE_CHARS = 200
@@ -71,14 +74,14 @@ _NO_ANSWER = (*BROKEN, ApiException, ConfigException, ValueError)
 
 
 def connect(kubeconfig: str | None = None, context: str | None = None) -> Cluster:
-    """Connect as ``kubextend.cluster.connect`` says."""
+    """Return the connection for the given kubeconfig and context; see ``cluster.connect``."""
     if kubeconfig is None and context is None and _in_a_pod():
         return Cluster(_service_account)
     return Cluster(partial(_kubeconfig, kubeconfig or _default_kubeconfig(), context))
 
 
 def check_kubeconfig(path: str, context: str | None = None) -> None:
-    """Check a kubeconfig file as ``kubextend.cluster.check_kubeconfig`` says."""
+    """Check that a kubeconfig file has the context; see ``kubextend.cluster.check_kubeconfig``."""
     try:
         KubeConfigLoader(KubeConfigMerger(path).config, active_context=context)  # type: ignore[no-untyped-call]
     except _BROKEN_FILE as error:
@@ -147,11 +150,11 @@ def _broken(path: str, error: Exception) -> str:
 
 
 class Cluster:
-    """One Kubernetes API, its credentials and its connections. Safe to use from any thread.
+    """The connection to one Kubernetes API, with its credentials. Safe to use from any thread.
 
     Args:
-        load: reads the credentials; called again after a 401.
-        clock: monotonic seconds.
+        load: reads the credentials; called again after the API answers 401.
+        clock: returns the present time in monotonic seconds.
     """
 
     def __init__(
@@ -167,25 +170,25 @@ class Cluster:
 
     @property
     def host(self) -> str:
-        """The address of the API, for messages."""
+        """The URL of the API server, for log lines."""
         return self._session.host
 
     @property
     def api_client(self) -> ApiClient:
-        """The official client with the present credentials, for plugins that make calls."""
+        """The official ``kubernetes`` client with the present credentials, for plugins."""
         return self._session.api_client
 
     def request(self, call: Call) -> bytes:
-        """Send a call and return the body of a successful answer.
+        """Send a call to the API and return the body of the successful response. Blocks.
 
         Raises:
-            RefusedError: the API answered with something other than 2xx.
-            TooLongError: the answer is longer than the call allows.
-            UnreachableError: no whole answer came.
+            RefusedError: the API answered with a status of 300 or more.
+            TooLongError: the body is longer than the call's ``most_bytes``.
+            UnreachableError: no complete response came.
         """
         response = self._open(call)
         try:
-            # Joining a list of pieces would hold the whole answer twice.
+            # Joining a list of pieces would hold the whole body twice.
             whole = BytesIO()
             for piece in response.stream(READ_BYTES):
                 whole.write(piece)
@@ -198,11 +201,11 @@ class Cluster:
             response.close()
 
     def stream(self, call: Call) -> Stream:
-        """Open an answer without an end, which is read as it comes.
+        """Send a call whose response has no end, such as a watch; return the open response.
 
         Raises:
-            RefusedError: the API answered with something other than 2xx.
-            UnreachableError: no answer came.
+            RefusedError: the API answered with a status of 300 or more.
+            UnreachableError: no response came.
         """
         return Stream(self._open(call), call)
 
@@ -217,7 +220,10 @@ class Cluster:
         return response
 
     def _renew(self, stale: _Session) -> bool:
-        """Return whether the credentials are now other ones than those that got a 401."""
+        """Read the credentials anew after a 401; return whether ``_session`` is a new one now.
+
+        Credentials are read at most once in 5 s.
+        """
         with self._renewing:
             if self._session is not stale:
                 return True
@@ -233,7 +239,7 @@ class Cluster:
 
 
 class _Session:
-    """The client's connections with one set of credentials."""
+    """The official client and its connections for one set of credentials."""
 
     def __init__(self, configuration: Configuration, clock: Callable[[], float]) -> None:
         configuration.retries = False
@@ -299,7 +305,7 @@ def _refusal(call: Call, response: BaseHTTPResponse) -> RefusedError:
 
 
 def _status_message(body: bytes) -> str:
-    """Return ``message`` of a Kubernetes Status; empty where the body is something else."""
+    """Return the field ``message`` of a Kubernetes Status; "" if the body is no Status."""
     with suppress(orjson.JSONDecodeError):
         status = orjson.loads(body)
         if isinstance(status, dict):
@@ -308,18 +314,21 @@ def _status_message(body: bytes) -> str:
 
 
 def _sentence(body: bytes) -> str:
-    """Return a body of one short line of text, as Go answers plain HTTP on a TLS port; else ""."""
+    """Return the body if it is one printable line of up to 200 characters; else "".
+
+    Go servers answer plain HTTP on a TLS port with such a line.
+    """
     text = body.decode(errors="replace").strip()
     short = len(text) <= MOST_SENTENCE_CHARS and text.isprintable()
     return text if short and text[:1].isalpha() else ""
 
 
 def retry_after_s(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Return the seconds that a Retry-After header asks to wait, at most 120; None without one.
+    """Return the seconds of a Retry-After header, from 0 to 120; None without a valid header.
 
     Args:
-        headers: the headers of the answer; the client matches names in any case.
-        now: seconds since the epoch, for a header with a date.
+        headers: the headers of the response; the mapping must ignore the case of names.
+        now: seconds since the epoch, for a header that holds a date; None means the present time.
     """
     text = headers.get("Retry-After")
     if not text:

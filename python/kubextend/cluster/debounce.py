@@ -1,4 +1,4 @@
-"""Gathers notices of change into few calls, on a thread other than the watch's."""
+"""Merges many notices of change into few calls of a callback, on a thread of its own."""
 
 from __future__ import annotations
 
@@ -16,10 +16,14 @@ JOIN_S = 2.0
 
 
 class Debounce:
-    """Calls ``tell`` on a thread of its own soon after ``notify``.
+    """Calls the callback ``tell`` on a thread of its own soon after each ``notify``.
 
-    Notices that arrive during a call, or within 20 ms after it, share the next call; no notice is
-    lost.
+    Calls of ``notify`` that come while ``tell`` runs, or within the 20 ms after it, share the next
+    call of ``tell``.
+
+    Args:
+        tell: the callback; an exception is logged.
+        name: the name of the thread.
     """
 
     def __init__(self, tell: Callable[[], object], name: str) -> None:
@@ -29,15 +33,15 @@ class Debounce:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin to call."""
+        """Start the thread that calls ``tell``."""
         self._thread.start()
 
     def notify(self) -> None:
-        """Make a call of ``tell`` begin after this moment. Never waits."""
+        """Make sure that a call of ``tell`` begins after this moment. Never waits."""
         self._noticed.set()
 
     def stop(self) -> None:
-        """Begin no further call."""
+        """End the thread: no further call of ``tell`` begins. Waits up to 2 s for a running one."""
         self._stopped.set()
         self._noticed.set()
         if self._thread.is_alive():

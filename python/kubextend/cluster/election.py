@@ -1,7 +1,7 @@
-"""Decides by a Lease which of several replicas leads, as client-go's leader election does.
+"""Elects the leader among kubextend's replicas by a Lease, as client-go's leader election does.
 
-The official client has an election too, but nobody can stop it or make it give its lease back; it
-uses the wall clock, and ends for good when a connection breaks.
+The official Python client's leader election does not fit: no call stops that election or gives its
+lease back, it uses the wall clock, and it ends for good when a connection breaks.
 
 Source: client-go v0.36 tools/leaderelection/leaderelection.go
 """
@@ -32,11 +32,12 @@ log = logging.getLogger(__name__)
 
 LEASE_S = 15
 RENEW_S = 10.0
-"""A leader that has not renewed for 10 s stops acting; its last calls end within the lease."""
+"""Seconds after its last renewal at which a leader stops acting. The lease lasts 5 s longer, so
+that the leader's last API calls, of 5 s each, end within the lease."""
 RETRY_S = 2.0
 CALL_S = 5.0
 GIVE_BACK_S = 1
-"""The duration in a lease that is given back, as in client-go."""
+"""``leaseDurationSeconds`` of a Lease that its holder gives back, as in client-go."""
 JOIN_S = 2 * CALL_S
 FORBIDDEN = 403
 
@@ -45,7 +46,7 @@ Lease = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LeaseName:
-    """The name of a Lease."""
+    """The namespace and the name of a Lease object."""
 
     namespace: str
     name: str
@@ -55,35 +56,39 @@ class LeaseName:
 
     @property
     def collection(self) -> str:
-        """The path of the leases of the namespace."""
+        """The API path of all Leases of the namespace."""
         return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
 
 
 def lease_holder(cluster: Cluster, lease: LeaseName) -> str:
-    """Return who holds a lease now; empty if nobody does.
+    """Read a Lease from the API and return the name of its holder; "" without a holder. Blocks.
 
-    Raises: ClusterError: the lease could not be read.
+    A Lease that has expired, or that does not exist, has no holder.
+
+    Raises: ClusterError: the Lease could not be read.
     """
     found = _read(cluster, lease)
     spec = {} if found is None else _spec(found)
     renewed, lasts_s = spec.get("renewTime"), spec.get("leaseDurationSeconds")
     if not renewed or not isinstance(lasts_s, int):
         return ""
-    # The age is as wrong as the clock of this machine.
+    # The Lease holds times of the holder's clock: the age is wrong if the two clocks differ.
     age = datetime.now(UTC) - datetime.fromisoformat(renewed)
     return spec.get("holderIdentity") or "" if age.total_seconds() < lasts_s else ""
 
 
 class Election:
-    """Stands for election until it is stopped; ``leads`` is never true for too long.
+    """Takes and renews a Lease on a thread of its own, so that one replica leads at a time.
+
+    ``leads`` turns false 10 s after the last renewal; other replicas wait 15 s.
 
     Args:
-        cluster: the API.
-        lease: the name of the Lease.
+        cluster: the connection to the Kubernetes API.
+        lease: the namespace and name of the Lease.
         on_change: called on the election's own thread when this replica begins or ceases to lead.
-        identity: the name of this replica in the lease.
-        clock: monotonic seconds.
-        rng: source of jitter.
+        identity: the name of this replica in the Lease; "" means the host name and a random UUID.
+        clock: returns the present time in monotonic seconds.
+        rng: random numbers that vary the pauses between attempts.
     """
 
     def __init__(
@@ -112,20 +117,20 @@ class Election:
 
     @property
     def leads(self) -> bool:
-        """Whether this replica may act as the leader."""
+        """Whether this replica is the leader now: it renewed the Lease less than 10 s ago."""
         return self._clock() < self._leads_until
 
     @property
     def identity(self) -> str:
-        """The name of this replica in the lease."""
+        """The name of this replica in the Lease's ``holderIdentity``."""
         return self._identity
 
     def start(self) -> None:
-        """Stand for election from now on."""
+        """Start the thread that takes and renews the Lease."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop leading, and give the lease back, so that another replica may take it at once."""
+        """End the thread and give the Lease back, so that no other replica waits for its expiry."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(JOIN_S)
@@ -143,9 +148,10 @@ class Election:
         self._tell()
 
     def turn(self) -> float:
-        """Make one attempt, report its result, and return the seconds until the next attempt.
+        """Try once to take or renew the Lease; return the seconds until the next attempt.
 
-        For the election's own thread, and for tests.
+        ``on_change`` is called if this replica has begun or ceased to lead. Errors are logged. Only
+        the election's own thread and tests call this method.
         """
         try:
             self.attempt()
@@ -157,12 +163,12 @@ class Election:
         return self._pause_s()
 
     def attempt(self) -> None:
-        """Renew the lease, or take it if it is free; do nothing where another replica holds it.
+        """Renew the Lease, or take it if it is free; do nothing if another replica holds it.
 
-        For the election's own thread, and for tests.
+        Only the election's own thread and tests call this method.
 
-        Raises: ClusterError: whether this replica leads is unknown; an earlier success counts until
-        its time is over.
+        Raises: ClusterError: the Lease could not be read or written; ``leads`` stays true until
+        10 s after the last success.
         """
         began = self._clock()
         try:
@@ -171,8 +177,8 @@ class Election:
                 return
             self._read_and_take(began)
         except RefusedError as error:
-            # Another writer, or this replica itself, has written to the lease since we read it: the
-            # lease decides.
+            # Another writer, or this replica itself, has written to the Lease since it was read, or
+            # the Lease was deleted: read it again.
             if error.status not in {CONFLICT, NOT_FOUND}:
                 raise
             self._read_and_take(began)
@@ -188,9 +194,10 @@ class Election:
             self._leads_until = float("-inf")
 
     def _is_ours_to_take(self, lease: Lease) -> bool:
-        """Return whether nobody holds the lease, or its holder did not renew in time.
+        """Return whether this replica may take the Lease: it is free, expired or its own.
 
-        Times are those of our own clock: the clocks of two machines may differ.
+        A Lease expires when this replica has seen no change for the Lease's duration by its own
+        monotonic clock: the clocks of two machines may differ.
         """
         self._observe(lease)
         spec = _spec(lease)
@@ -206,7 +213,7 @@ class Election:
         self._seen = lease
 
     def _won(self, lease: Lease, began: float) -> None:
-        # The last renewal may have run out while this renewal was under way.
+        # If the previous renewal ran out before this one was answered, report that loss first.
         self._tell()
         self._seen, self._seen_at = lease, self._clock()
         self._leads_until = began + RENEW_S
@@ -221,7 +228,7 @@ class Election:
         self._on_change()
 
     def _pause_s(self) -> float:
-        """Return the seconds until the next attempt; a leader wakes before its time is over."""
+        """Return the seconds until the next attempt; a leader's ends before ``leads`` runs out."""
         if self.leads:
             return max(0.0, min(RETRY_S, self._leads_until - self._clock()))
         return self._rng.uniform(0.5, 1.0) * RETRY_S
@@ -246,7 +253,10 @@ class Election:
         return _parsed(call, self._cluster.request(call))
 
     def _write(self, lease: Lease, holder: str, duration_s: int) -> Lease:
-        """Write the lease if nobody has written to it since it was read; return it as written."""
+        """Write the Lease to the API and return it as written.
+
+        Raises: RefusedError: 409: another writer has written to the Lease since it was read.
+        """
         body = _held(lease, holder, duration_s, datetime.now(UTC))
         call = Call("PUT", f"{self._lease.collection}/{self._lease.name}", CALL_S, body=body)
         return _parsed(call, self._cluster.request(call))
@@ -263,7 +273,10 @@ def _read(cluster: Cluster, lease: LeaseName) -> Lease | None:
 
 
 def _held(lease: Lease, holder: str, duration_s: int, now: datetime) -> Lease:
-    """Return the lease as held from now on; its resourceVersion keeps writers from overwriting."""
+    """Return the Lease with a new holder, duration and time of renewal, ready to be written.
+
+    The resourceVersion is kept, so the API refuses the write if the Lease has changed since.
+    """
     moment = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     before = _spec(lease)
     spec = {"holderIdentity": holder, "leaseDurationSeconds": duration_s, "renewTime": moment}

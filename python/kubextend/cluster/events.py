@@ -1,8 +1,7 @@
-"""Writes Events on pods that say what a pod waits for, as `kubectl describe pod` shows them.
+"""Writes Kubernetes Events on pods that a Permit plugin holds, or that the queue cannot release.
 
-Permit may hold a pod, or the queue may have set it aside: without an Event, the pod would look as
-if nobody scheduled it. The caller never waits. An Event that the API refuses is lost, which does
-not harm the pod.
+`kubectl describe pod` shows these Events. They are sent on a thread of their own, so that no caller
+waits. An Event that the API refuses is lost, which does not change how the pod is scheduled.
 """
 
 from __future__ import annotations
@@ -30,9 +29,10 @@ CONTROLLER = "kubextend"
 
 RATE = 20.0
 BURST = 100
-"""kube-scheduler writes an Event for each pod without any limit."""
+"""How many Events may be sent without a pause; kube-scheduler writes an Event for each pod without
+any limit."""
 AGAIN_S = 50 * 60.0
-"""The API forgets Events after an hour."""
+"""Seconds before the same Event of a pod is written again; the API deletes Events after an hour."""
 MOST_REMEMBERED = 10_000
 CALL_S = 5.0
 
@@ -47,10 +47,10 @@ class Note:
     """The content of an Event.
 
     Attributes:
-        reason: one word, for machines.
-        action: what kubextend was about to do with the pod.
-        type: ``Warning`` where somebody has to act.
-        text: a sentence.
+        reason: the Event's reason, one word in CamelCase.
+        action: what kubextend was about to do with the pod, one word.
+        type: ``Warning`` if an operator has to act, else ``Normal``.
+        text: the Event's note, one sentence.
     """
 
     reason: str
@@ -60,24 +60,24 @@ class Note:
 
 
 def waiting_on_permit(node_name: str, plugins: Sequence[str]) -> Note:
-    """Say that these plugins hold a pod that is to run on this node."""
+    """Return the note that Permit plugins hold a pod, with the pod's node and these plugins."""
     text = f"held for node {node_name}, waiting on permit of {', '.join(sorted(plugins))}"
     return Note("WaitingOnPermit", "Binding", "Normal", text)
 
 
 def set_aside(why: str) -> Note:
-    """Say that the scheduling gate of a pod cannot be removed."""
+    """Return the note that the scheduling gate of a pod cannot be removed, for the reason given."""
     return Note("SetAside", "Releasing", "Warning", why)
 
 
 class EventRecorder:
-    """Writes Events.
+    """Writes Events on pods, at a limited rate, each Event of a pod at most once in 50 minutes.
 
     Args:
-        cluster: the API.
-        rate: Events a second in the long run.
-        burst: Events at once.
-        clock: monotonic seconds.
+        cluster: the connection to the Kubernetes API.
+        rate: the highest mean number of Events a second.
+        burst: how many Events may be sent without a pause.
+        clock: returns the present time in monotonic seconds.
     """
 
     def __init__(
@@ -100,14 +100,14 @@ class EventRecorder:
 
     @property
     def stats(self) -> WriteStats:
-        """How many Events were sent, refused or dropped."""
+        """How many Events were sent, refused or dropped since the start."""
         return self._queue.stats
 
     def waiting(self, pod: Pod, node_name: str, plugins: Sequence[str]) -> None:
-        """Write an Event that names these plugins, soon; one for each set of plugins of a pod.
+        """Queue an Event on a pod that Permit plugins hold; the Event names node and plugins.
 
-        A pod that is held again and again, on whatever node, has no further Event until the API may
-        have forgotten the last. Never waits, never raises.
+        A pod gets one Event in 50 minutes for the same plugins, on whatever node they hold it. The
+        call never waits and never raises.
 
         Args:
             pod: the pod that is held.
@@ -118,16 +118,18 @@ class EventRecorder:
         self._write(key, pod, waiting_on_permit(node_name, plugins))
 
     def set_aside(self, pod: Pod, why: str) -> None:
-        """Write an Event that says why the pod is not released, soon. Never waits or raises.
+        """Queue an Event on a pod whose gate the queue cannot remove. Never waits, never raises.
+
+        A pod gets one such Event in 50 minutes, with the reason of the first call.
 
         Args:
             pod: the pod whose gate cannot be removed.
-            why: the reason; where it varies, only the first one is written.
+            why: the reason, one sentence.
         """
         self._write(f"{pod.uid} set aside", pod, set_aside(why))
 
     def stop(self) -> None:
-        """Write no further Event."""
+        """Stop sending Events, and drop the Events that are still queued."""
         self._queue.stop()
 
     def _write(self, key: str, pod: Pod, note: Note) -> None:
@@ -153,7 +155,9 @@ class EventRecorder:
 
 
 def list_set_aside(cluster: Cluster) -> dict[str, str]:
-    """Return why pods are not released, by UID, from the last 500 Events. Blocks.
+    """Return why the queue could not remove the gates of pods: UID of the pod -> reason. Blocks.
+
+    The reasons come from at most 500 Events that kubextend wrote.
 
     Raises: ClusterError: the Events could not be listed.
     """
@@ -169,7 +173,7 @@ def list_set_aside(cluster: Cluster) -> dict[str, str]:
 
 
 def event(pod: Pod, note: Note, now: datetime) -> dict[str, object]:
-    """Return an Event of events.k8s.io/v1.
+    """Return an Event of events.k8s.io/v1 on a pod, as a JSON object.
 
     Args:
         pod: the pod that the Event is about.

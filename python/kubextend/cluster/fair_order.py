@@ -1,6 +1,7 @@
-"""Turns: items of many owners, ordered so that no owner waits for all items of another.
+"""A queue in which namespaces take turns, so that no namespace waits for all items of another.
 
-Queues of writes use turns: their calls concern pods of every tenant and share one rate.
+``WriteQueue`` orders its API calls by such a queue: the calls concern pods of all namespaces and
+share one rate limit.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 IN_A_ROW = 20
-"""Pods of one group are useful together, so as many of them have their turn in a row."""
+"""How many items of one group are taken in a row: the pods of one group, such as a gang, are useful
+only together."""
 
 
 class Turns(Generic[T]):
-    """Items by namespace and group: namespaces take turns, and so do the groups of each.
+    """A queue of items in which namespaces take turns, and in each namespace its groups.
 
-    The first item of a new namespace, or of a new group in its namespace, is next. A namespace that
-    runs out of items keeps its place in the line until its turn comes, so that nobody is always the
-    first.
+    The first item of a new namespace, or of a new group in its namespace, is taken next. A
+    namespace without items keeps its place until its turn comes, so that a namespace that adds one
+    item after another is not always first.
     """
 
     def __init__(self) -> None:
@@ -27,7 +29,7 @@ class Turns(Generic[T]):
         self._size = 0
 
     def put(self, namespace: str, group: int, item: T) -> None:
-        """Add an item, whose turn comes after the other items of its group."""
+        """Add an item behind the items of its namespace and group."""
         if namespace not in self._namespaces:
             self._namespaces[namespace] = _Groups()
             self._namespaces.move_to_end(namespace, last=False)
@@ -35,9 +37,9 @@ class Turns(Generic[T]):
         self._size += 1
 
     def take(self) -> T:
-        """Remove and return the next item.
+        """Remove and return the item whose turn is next.
 
-        Raises: KeyError: there is no item.
+        Raises: KeyError: the queue is empty.
         """
         while True:
             namespace, groups = self._namespaces.popitem(last=False)
@@ -50,7 +52,7 @@ class Turns(Generic[T]):
     def drop(self) -> T:
         """Remove and return the newest item in the largest group of the largest namespace.
 
-        Raises: ValueError: there is no item.
+        Only a queue that holds an item may be asked.
         """
         largest = max(self._namespaces.values(), key=lambda groups: groups.size)
         dropped = largest.drop()
@@ -58,12 +60,12 @@ class Turns(Generic[T]):
         return dropped
 
     def __len__(self) -> int:
-        """Return how many items there are."""
+        """Return how many items the queue holds."""
         return self._size
 
 
 class _Groups(Generic[T]):
-    """The items of one namespace."""
+    """The items of one namespace, of which groups take turns of up to ``IN_A_ROW`` items."""
 
     def __init__(self) -> None:
         self.size = 0

@@ -1,4 +1,4 @@
-"""Follows the nodes, and tells which of them are gone."""
+"""Keeps a NodeStore equal to the cluster's nodes by list and watch, and reports deleted nodes."""
 
 from __future__ import annotations
 
@@ -24,22 +24,23 @@ def follow_nodes(
     on_deleted: Callable[[str], object] = lambda _name: None,
     on_listed: Callable[[], object] = lambda: None,
 ) -> Reflector[core.NodeStore]:
-    """Return a reflector of the nodes, not started yet.
+    """Return a reflector, not started yet, that fills ``store`` with the cluster's nodes.
 
-    The callbacks run on the watch's thread, so they must not wait.
+    ``on_deleted`` and ``on_listed`` run on the watch's thread, so they must not wait.
 
     Args:
-        cluster: the API.
-        store: filled by this reflector alone.
-        on_change: as of ``Reflector``.
-        on_deleted: called with the name of a deleted node, even if another node takes the name.
-        on_listed: called after each whole list, which names no deletions.
+        cluster: the connection to the Kubernetes API.
+        store: the store of nodes; only this reflector may change it.
+        on_change: called on a thread of its own soon after nodes changed, once for many changes.
+        on_deleted: called with the name of a deleted node, even if a new node has the same name.
+        on_listed: called after each complete list of nodes; nodes that were deleted before the list
+            are missing in it, without a call of ``on_deleted``.
     """
     return Reflector(cluster, store, on_change, listener=_Deletions(on_deleted, on_listed))
 
 
 class _Deletions:
-    """Calls back for each deletion."""
+    """Calls ``on_deleted`` for each node that a watch reports as deleted."""
 
     def __init__(
         self, on_deleted: Callable[[str], object], on_listed: Callable[[], object]
@@ -48,10 +49,10 @@ class _Deletions:
         self._on_listed = on_listed
 
     def list_begins(self) -> None:
-        """Do nothing: the list is not known yet."""
+        """Do nothing when a list of nodes begins."""
 
     def swap(self, commit: Callable[[], object]) -> None:
-        """Swap the list in, and then call ``on_listed``."""
+        """Put a complete list of nodes into the store, and then call ``on_listed``."""
         commit()
         try:
             self._on_listed()
@@ -59,7 +60,7 @@ class _Deletions:
             log.exception("the callback for a list of nodes failed")
 
     def applied(self, event: core.WatchEvent) -> None:
-        """Call ``on_deleted`` if the event is a deletion."""
+        """Call ``on_deleted`` with the node's name if the watch event is a deletion."""
         if event.type != "DELETED":
             return
         try:

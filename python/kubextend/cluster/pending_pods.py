@@ -1,6 +1,6 @@
-"""Follows the pods that are on no node yet, and lists them once.
+"""Lists and watches pending pods: pods of any namespace that have no node and have not ended.
 
-A pod that is bound leaves the selection, so the API reports it as deleted.
+A field selector picks these pods, so the API reports a pod as DELETED once the pod is bound.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ def follow_pending_pods(
     on_pod: Callable[[core.Pod], object],
     on_gone: Callable[[str], object],
 ) -> Reflector[core.PodStore]:
-    """Return a reflector of the pods of every namespace that are on no node, not started yet.
+    """Return a reflector, not started yet, that reports the pods that are on no node.
 
     The callbacks run on the watch's thread, so they must not wait.
 
     Args:
-        cluster: the API.
-        on_list: called with every pod after each list.
-        on_pod: called with a pod as it is now.
-        on_gone: called with the UID of a pod that is on a node, has ended or is deleted.
+        cluster: the connection to the Kubernetes API.
+        on_list: called after each complete list, with all pods that are on no node.
+        on_pod: called with a pod that was created or changed.
+        on_gone: called with the UID of a pod that was bound to a node, has ended or was deleted.
     """
     store = core.PodStore(max_pod_bytes=MAX_POD_BYTES)
     told = _Told(store, on_list, on_pod, on_gone)
@@ -52,27 +52,35 @@ def follow_pending_pods(
 
 
 def list_pending_pods(cluster: Cluster) -> list[core.Pod]:
-    """Return the pods of every namespace that are on no node now. Blocks.
+    """List the pods of every namespace that are on no node and have not ended. Blocks.
 
     Raises:
-        RefusedError: the API refuses.
-        UnreachableError: the API does not answer.
-        WireError: the answer is something else.
+        RefusedError: the API answered with an error status.
+        UnreachableError: the API did not respond.
+        WireError: the response is no list of pods.
     """
     return _listed(cluster, core.PodStore(), PENDING_PODS).pods()
 
 
 def list_pods(cluster: Cluster) -> ListedPods:
-    """Return every pod that has not ended, for plugins that look at pods. Blocks.
+    """List the pods of every namespace that have not ended, on nodes or not. Blocks.
 
-    Raises: as ``list_pending_pods``.
+    Raises:
+        RefusedError: the API answered with an error status.
+        UnreachableError: the API did not respond.
+        WireError: the response is no list of pods.
     """
     return ListedPods(_listed(cluster, core.PodStore(max_pod_bytes=MAX_POD_BYTES), PODS))
 
 
 @dataclass(frozen=True, slots=True)
 class ListedPods:
-    """Pods that were listed once, in place of watched ones."""
+    """A store of pods that was filled by one list, with the attributes of a ``Reflector``.
+
+    Attributes:
+        store: the listed pods.
+        synced: always True, as for a reflector that has its first list.
+    """
 
     store: core.PodStore
     synced: bool = True
@@ -92,7 +100,7 @@ def _listed(cluster: Cluster, store: core.PodStore, kind: Kind) -> core.PodStore
 
 
 class _Told:
-    """Passes on what the watch brings."""
+    """Passes lists and watch events of pending pods on to three callbacks."""
 
     def __init__(
         self,
@@ -108,16 +116,16 @@ class _Told:
         self._truncated = TruncatedPods()
 
     def list_begins(self) -> None:
-        """Do nothing: the list is not known yet."""
+        """Do nothing when a list of pending pods begins."""
 
     def swap(self, commit: Callable[[], object]) -> None:
-        """Swap the list in, and pass it on as a whole."""
+        """Put a complete list of pods into the store, and call ``on_list`` with all of them."""
         commit()
         self._truncated.listed(self._store.truncated())
         self._on_list(self._store.pods())
 
     def applied(self, event: core.PodEvent) -> None:
-        """Pass on one event."""
+        """Call ``on_gone`` for a DELETED event of a pod, and ``on_pod`` for each other event."""
         self._truncated.applied(event)
         if event.type == "DELETED":
             self._on_gone(event.uid)

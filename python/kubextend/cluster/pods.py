@@ -1,7 +1,7 @@
-"""Follows the pods that have not ended, and reads single pods.
+"""Keeps a PodStore equal to the pods that have not ended by list and watch; reads single pods.
 
-Whoever waits for a pod learns that the pod is gone or bound, even if that happened while the API
-could not be followed: the next list shows it.
+Callbacks report that a pod was deleted or bound. If that happens while no watch is open, the next
+list shows it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PODS: Final = Kind("pods", "/api/v1/pods", "status.phase!=Succeeded,status.phase!=Failed")
-"""A pod that ends while it is watched leaves the selection, so its event is DELETED."""
+"""The pods that have not ended. When a pod ends, the field selector no longer matches, so the API
+sends a DELETED event."""
 
 MOST_NAMED = 10
 
@@ -40,17 +41,17 @@ def follow_pods(
     on_deleted: Callable[[str], object] = lambda _uid: None,
     on_bound: Callable[[str], object] = lambda _uid: None,
 ) -> Reflector[core.PodStore]:
-    """Return a reflector of the pods of every namespace, not started yet.
+    """Return a reflector, not started yet, that fills ``store`` with the pods of every namespace.
 
-    The callbacks run on the watch's thread, so they must not wait. A callback may come again for a
-    pod.
+    ``awaited``, ``on_deleted`` and ``on_bound`` run on the watch's thread, so they must not wait.
+    ``on_deleted`` and ``on_bound`` may be called more than once for a pod.
 
     Args:
-        cluster: the API.
-        store: filled by this reflector alone.
-        on_change: as of ``Reflector``.
-        awaited: returns the UIDs that somebody waits for now; called around lists, which name no
-            deletions.
+        cluster: the connection to the Kubernetes API.
+        store: the store of pods; only this reflector may fill it.
+        on_change: called on a thread of its own soon after pods changed, once for many changes.
+        awaited: returns the UIDs of the pods that kubextend waits for now. A list names no
+            deletions, so after each list these pods are looked up.
         on_deleted: called with the UID of a pod that is deleted, is being deleted, or has ended.
         on_bound: called with the UID of a pod that is on a node.
     """
@@ -59,7 +60,7 @@ def follow_pods(
 
 
 class _Fates:
-    """Reports what became of pods."""
+    """Reports from lists and watch events which pods were deleted and which are on a node."""
 
     def __init__(
         self,
@@ -77,15 +78,18 @@ class _Fates:
         self._truncated = TruncatedPods()
 
     def list_begins(self) -> None:
-        """Note who is awaited and assumed: the list has every such pod that still exists."""
+        """Note which pods are awaited and assumed before a list begins.
+
+        Each of these pods that still exists will be in the list.
+        """
         self._awaited_before = set(self._awaited())
         self._assumed_before = {pod.uid for pod, _ in self._store.assumed()}
 
     def swap(self, commit: Callable[[], object]) -> None:
-        """Swap the list in, and report awaited pods that are gone or bound since the watch broke.
+        """Put a complete list into the store, and report awaited pods that are deleted or bound.
 
-        A pod that is awaited only since the list began may be younger than the list: such a pod is
-        gone only if the store knew it.
+        A pod that became awaited after the list began may be younger than the list, and so missing
+        in it: such a pod is reported as deleted only if the store had it before.
         """
         known = {uid for uid in self._awaited() if self._store.get(uid) is not None}
         commit()
@@ -99,7 +103,7 @@ class _Fates:
             self._tell(uid, self._store.get(uid))
 
     def applied(self, event: core.PodEvent) -> None:
-        """Report what one event means for its pod."""
+        """Call ``on_deleted`` or ``on_bound`` if a watch event shows the pod deleted or bound."""
         self._truncated.applied(event)
         if event.type == "DELETED":
             self._tell(event.uid, None)
@@ -118,19 +122,26 @@ class _Fates:
 
 
 class TruncatedPods:
-    """Logs the names of pods that are kept without some parts: once each, and in each list."""
+    """Logs the names of pods that the store keeps without fields that are too large.
+
+    A pod is logged after each list that has it, and once if a watch event shows it first.
+    """
 
     def __init__(self) -> None:
         self._named: set[str] = set()
 
     def listed(self, pods: list[core.Pod]) -> None:
-        """Name such pods of a whole list."""
+        """Log the truncated pods of a complete list.
+
+        Args:
+            pods: the truncated pods of the list, which may be none.
+        """
         self._named = {pod.uid for pod in pods}
         if pods:
             _warn_of_truncated(pods)
 
     def applied(self, event: core.PodEvent) -> None:
-        """Name the pod of an event if the pod has become too large and has no line yet."""
+        """Log the pod of a watch event if the pod is truncated and was not logged yet."""
         if event.type == "DELETED":
             self._named.discard(event.uid)
         elif event.pod is not None and event.pod.truncated and event.uid not in self._named:
@@ -150,17 +161,17 @@ def _warn_of_truncated(pods: list[core.Pod]) -> None:
 
 
 class PodReader:
-    """Reads single pods.
+    """Reads single pods from the Kubernetes API.
 
     Args:
-        cluster: the API.
+        cluster: the connection to the Kubernetes API.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     def get(self, namespace: str, name: str) -> core.Pod | None:
-        """Return the pod as the API has it now; None where there is none. Blocks.
+        """Read a pod from the API; return None if there is no pod of that name. Blocks.
 
         Raises: ClusterError: the pod could not be read; the message says why.
         """
@@ -180,7 +191,7 @@ class PodReader:
 
 
 def _read(call: Call, body: bytes) -> core.Pod | None:
-    """Read the pod of an answer through the core, as an event that brings the pod."""
+    """Parse the JSON of one pod with the core, which reads pods only inside of watch events."""
     try:
         return core.PodStore().apply(b'{"type":"ADDED","object":%b}' % body).pod
     except WireError as error:

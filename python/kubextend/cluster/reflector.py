@@ -1,7 +1,7 @@
-"""Keeps a store equal to the API's nodes, or its pods: list once, then watch, on one thread.
+"""Keeps a store equal to the API's nodes or pods: lists them once, then watches, on one thread.
 
-Bytes go from the socket into the store, which alone reads them. The reflector evicts nothing by
-itself: while the API is away the store keeps its last content, and ``age_s`` grows.
+The reflector hands the API's bytes to the store, which parses them. While the API cannot be
+reached, the store keeps its last content, and ``age_s`` grows.
 """
 
 from __future__ import annotations
@@ -35,30 +35,33 @@ log = logging.getLogger(__name__)
 
 PAGE_ITEMS = 500
 MOST_PAGE_BYTES = 12 << 20
-"""500 usual objects take less. Whoever may create pods can make each of them 1.5 MB large."""
+"""Bytes that one page of a list may have. 500 usual objects take less, but a user may create pods
+of 1.5 MB each."""
 FEWER = 8
-"""After a page that was too long, the next pages have 8 times fewer objects, at least one."""
+"""After a page was longer than ``MOST_PAGE_BYTES``, pages have 8 times fewer objects, at least
+one."""
 PAGED_ATTEMPTS = 2
-"""After pages have expired twice, they are too slow for the API: the list comes in one piece."""
+"""After a list's ``continue`` token or a watch's version expired twice in a row, the next list is
+requested without pages."""
 LIST_SILENCE_S = 30.0
 WATCH_S = (40, 50)
-"""Bookmarks come about once a minute and 2 s before a watch's end, so a shorter watch bounds
-silence without relying on them."""
+"""Least and most seconds of a watch. The API sends bookmarks about once a minute and 2 s before a
+watch's end, so watches of less than a minute bound how long the API sends nothing."""
 WATCH_SILENCE_S = 55.0
-"""Longer than any watch: a connection that is silent for so long is dead."""
+"""Seconds without a byte after which the connection counts as broken; longer than any watch."""
 SILENT_WATCHES = 3
-"""Whole watches without even a bookmark: the API may have been set back to an earlier state (etcd
-restored), and would send nothing until it has caught up."""
+"""After 3 whole watches in a row without an event or bookmark, list anew: the API may have been set
+back to an earlier state (etcd restored), and would send nothing until it has caught up."""
 BROKEN_WATCHES = 3
-"""Watches in a row that ended in an error without an event: the API may be unable to continue from
-this version, though its error is not 410."""
+"""After 3 watches in a row that ended in an error without an event, list anew: the API may be
+unable to continue from the resourceVersion, though its error is not 410."""
 MIN_WATCH_S = 1.0
 
 FIRST_PAUSE_S = 0.5
 REFUSED_PAUSE_S = 30.0
 UNREACHABLE_PAUSE_S = 3.0
-"""Low, because an attempt costs an absent API nothing, and the whole scheduler waits for us: we are
-ready within five seconds of the API's return."""
+"""Longest pause while the API cannot be reached. The pause is short, so that kubextend is ready
+within five seconds of the API's return: kube-scheduler waits for kubextend until then."""
 GATEWAY = frozenset({502, 503, 504})
 BAD_REQUEST = 400
 FORBIDDEN = 403
@@ -67,12 +70,12 @@ JOIN_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The objects that are listed and watched.
+    """The kind of Kubernetes objects that a reflector lists and watches.
 
     Attributes:
-        noun: the plural, for messages.
-        path: the path of the whole collection.
-        field_selector: leaves out what no store needs; empty for all.
+        noun: the plural name of the objects, for log lines.
+        path: the API path of all objects of the kind.
+        field_selector: selects the objects to list and watch; empty selects all.
     """
 
     noun: str
@@ -84,39 +87,39 @@ NODES: Final = Kind("nodes", "/api/v1/nodes")
 
 
 class Relist(Protocol):
-    """A list in the making: the store shows nothing of it before it is committed."""
+    """A list that is read page by page; the store shows no object of the list before ``commit``."""
 
     def page(self, list_bytes: bytes, /) -> ListPage:
-        """Take one page in."""
+        """Parse one page of the list, and return its continue token and resourceVersion."""
 
     def commit(self) -> object:
-        """Swap the whole list in at once."""
+        """Replace the content of the store with the objects of all pages."""
 
 
 class Store(Protocol):
     """A store that a reflector fills, such as ``core.NodeStore`` and ``core.PodStore``."""
 
     def relist(self) -> Relist:
-        """Begin a list."""
+        """Return an empty list, which replaces the store's content once it is committed."""
 
     def apply(self, event_bytes: bytes, /) -> Any:
-        """Apply one watch event, and return what it was."""
+        """Parse one watch event, apply it to the store, and return the parsed event."""
 
     def __len__(self) -> int:
         """Return how many objects the store holds."""
 
 
 class Listener(Protocol):
-    """Hears of each step on the watch's own thread, so it must be quick and never raise."""
+    """Gets a call for each step of a reflector, on the watch's thread; must not wait or raise."""
 
     def list_begins(self) -> None:
-        """Note that a list is requested now, newer than whatever was known before."""
+        """Note that the reflector is about to request a list from the API."""
 
     def swap(self, commit: Callable[[], object]) -> None:
-        """Call ``commit``, which swaps a whole list in."""
+        """Call ``commit``, which replaces the store's content with a complete list."""
 
     def applied(self, event: Any) -> None:
-        """Note that the store has applied this event."""
+        """Note that the store has applied this watch event."""
 
 
 class _NoListener:
@@ -135,7 +138,14 @@ _Store = TypeVar("_Store", bound=Store)
 
 @dataclass(slots=True)
 class ReflectorStats:
-    """Counts since the start, for metrics."""
+    """Counts of a reflector since its start, for metrics.
+
+    Attributes:
+        lists: lists that were begun.
+        watches: watches that were begun.
+        events: watch events that the store applied, bookmarks included.
+        failures: lists and watches that failed, expired versions included.
+    """
 
     lists: int = 0
     watches: int = 0
@@ -145,7 +155,15 @@ class ReflectorStats:
 
 @dataclass(slots=True)
 class _Streaks:
-    """Failures in a row, by kind: each kind has its own pace."""
+    """Numbers of consecutive failures of a reflector, by kind of failure.
+
+    Attributes:
+        unreachable: attempts without a complete response of the API.
+        refused: attempts that the API refused, or whose response could not be read.
+        expired: versions and continue tokens that had expired (410 or 400).
+        silent_watches: watches that ended without an event or bookmark.
+        broken_watches: watches that ended in an error of the API before any event.
+    """
 
     unreachable: int = 0
     refused: int = 0
@@ -159,17 +177,17 @@ class _Streaks:
 
 
 class Reflector(Generic[_Store]):
-    """Fills one store by list and watch.
+    """Keeps one store equal to the API's objects of one kind, by list and watch.
 
     Args:
-        cluster: the API.
-        store: filled by this reflector alone.
-        on_change: called soon after something changed that plugins read, once for many changes, on
-            a thread of its own.
-        kind: the objects to follow; the store reads them.
-        listener: told of every step.
-        clock: monotonic seconds.
-        rng: source of jitter.
+        cluster: the connection to the Kubernetes API.
+        store: the store to fill; only this reflector may fill it.
+        on_change: called on a thread of its own soon after a field changed that plugins read, once
+            for many changes.
+        kind: the objects to list and watch.
+        listener: called on the watch's thread for every list and every event.
+        clock: returns the present time in monotonic seconds.
+        rng: random numbers that vary the pauses between attempts.
     """
 
     def __init__(  # noqa: PLR0913 - clock and rng are for tests
@@ -212,28 +230,27 @@ class Reflector(Generic[_Store]):
 
     @property
     def synced(self) -> bool:
-        """Whether a whole list was taken in once; stays true when the API goes away."""
+        """Whether the store has had a complete list; stays true while the API is unreachable."""
         return self._synced.is_set()
 
     @property
     def last_error(self) -> str | None:
-        """Why the API cannot be followed right now; None while it can."""
+        """The error of the last failed list or watch; None since a watch has succeeded again."""
         return self._last_error
 
     def age_s(self) -> float | None:
-        """Return the seconds since the API last sent anything; None before the first time.
+        """Return the seconds since the API last sent a page or an event; None before the first.
 
-        On a quiet, healthy cluster the age is at most about 50 s. A watch that opens sends nothing
-        yet.
+        On a quiet, healthy cluster the age is at most about 50 s. Opening a watch does not count.
         """
         return None if self._contact_at is None else self._clock() - self._contact_at
 
     def wait_synced(self, timeout_s: float) -> bool:
-        """Wait for the first list, and return whether it came within the seconds."""
+        """Wait until the store has its first complete list; return False if time runs out."""
         return self._synced.wait(timeout_s)
 
     def start(self) -> None:
-        """Begin to follow the API, whether it answers or not."""
+        """Start the thread that lists and watches; the API need not be reachable yet."""
         self._changes.start()
         self._thread.start()
 
@@ -266,7 +283,7 @@ class Reflector(Generic[_Store]):
             return self._pause_after(error)
 
     def _list(self) -> None:
-        """Take all objects in, page by page, and swap them in at once."""
+        """List all objects page by page, and then replace the store's content with them."""
         self.stats.lists += 1
         self._listener.list_begins()
         relist = self._store.relist()
@@ -295,7 +312,10 @@ class Reflector(Generic[_Store]):
         self._changes.notify()
 
     def _watch(self, version: str) -> float:
-        """Follow the API from a version until it ends the watch; return the pause after that."""
+        """Watch from a resourceVersion until the API ends the watch; return the pause in seconds.
+
+        The pause keeps watches that end early at least 1 s apart.
+        """
         self.stats.watches += 1
         began = self._clock()
         events = self.stats.events
@@ -333,7 +353,11 @@ class Reflector(Generic[_Store]):
         return {"fieldSelector": selector} if selector else {}
 
     def _apply(self, lines: list[bytes]) -> None:
-        """Apply events; each one moves the version on, so a broken batch resumes after the last."""
+        """Apply a batch of watch events to the store.
+
+        Each event moves ``_version`` on, so that after an error the next watch begins behind the
+        last applied event.
+        """
         apply = self._store.apply
         changed = False
         taken = 0
@@ -361,7 +385,7 @@ class Reflector(Generic[_Store]):
                 self._recovered()
 
     def _unheard(self) -> None:
-        """Count a watch that brought nothing at all; list anew after a few of them."""
+        """Count a watch without events or bookmarks; after 3 in a row, request a new list."""
         self._streaks.silent_watches += 1
         if self._streaks.silent_watches >= SILENT_WATCHES:
             self._version = None
@@ -377,7 +401,10 @@ class Reflector(Generic[_Store]):
             self._lost_at = None
 
     def _pause_after(self, error: BaseException) -> float:
-        """Note a failure and return the seconds to wait; ``_version`` says whether to list anew."""
+        """Note a failure, and return the seconds to wait before the next list or watch.
+
+        ``_version`` becomes None if the next attempt must be a list.
+        """
         if isinstance(error, TooLongError) and self._page_items > 1:
             # By the API's documentation, no parameter but `continue` may change within a list.
             self._page_items = max(1, self._page_items // FEWER)
@@ -399,9 +426,10 @@ class Reflector(Generic[_Store]):
         return pause_s
 
     def _expired(self, error: RefusedError) -> float:
-        """Note that the version, or a list's next page, expired: normal once, else a fault.
+        """Note an expired resourceVersion or continue token; return the seconds before a new list.
 
-        Only a watch that ended well ends the streak: a list is the most expensive call.
+        One expiry is normal and has no pause. More in a row have growing pauses, since a list is
+        the most expensive call; only a watch that ends without an error ends the row.
         """
         self._version = None
         self._streaks.expired += 1
@@ -425,9 +453,10 @@ class Reflector(Generic[_Store]):
         return max(error.retry_after_s or 0.0, self._jitter(failures, limit_s))
 
     def _count_broken_watch(self, status: int) -> None:
-        """List anew after a few watches that the API itself broke; a list ends no such streak.
+        """Count a watch that ended in an error of the API; after 3 in a row, request a new list.
 
-        Overload and refused rights pass, and then the version is as good as before.
+        A successful list does not reset the count. Statuses 400 to 499, 502, 503 and 504 do not
+        count: after an overload or refused rights, a watch can continue from the same version.
         """
         passes = status in GATEWAY or BAD_REQUEST <= status < SERVER_ERROR
         if self._version is None or passes:
@@ -437,7 +466,10 @@ class Reflector(Generic[_Store]):
             self._version = None
 
     def _lost(self) -> None:
-        """Log once that the API is not followed; a single failure after the sync is not news."""
+        """Log once that the objects cannot be followed, until they are followed again.
+
+        A single failure after the first list is not logged.
+        """
         if self._lost_at is not None or (self.synced and self._streaks.failures == 1):
             return
         self._lost_at = self._clock()

@@ -1,4 +1,4 @@
-"""A stream: an answer of the Kubernetes API without an end, cut into lines as it comes."""
+"""Reads the response of a watch as it arrives, and splits it into lines."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ if TYPE_CHECKING:
 
 READ_BYTES = 1 << 16
 LINE_LIMIT_BYTES = 64 << 20
-"""Many times the largest object of etcd: a longer line is no watch event."""
+"""Bytes of the longest line: many times the largest object of etcd, so no watch event is longer."""
 
 BROKEN = (HTTPError, OSError)
-"""The errors of reading an answer."""
+"""The errors that reading an HTTP response may raise."""
 
 
 class Stream:
-    """One open watch: whole lines, in batches, until the API ends it."""
+    """The open response of one watch, read as batches of complete lines until the API ends it."""
 
     def __init__(self, response: BaseHTTPResponse, call: Call) -> None:
         self._response = response
         self._call = call
 
     def batches(self) -> Iterator[list[bytes]]:
-        """Yield lines without their ends, as many at once as one read brought.
+        """Yield the complete lines of each read from the socket, without their line ends.
 
-        A last line that was cut off is dropped: the API sends it again.
+        An incomplete line at the end of the response is dropped: the next watch brings that event
+        again.
 
         Raises:
-            UnreachableError: the connection broke, or was silent for too long.
+            UnreachableError: the connection broke, was silent for too long, or sent a line of more
+                than 64 MiB.
         """
         parts: list[bytes] = []
         held = 0
@@ -66,11 +68,11 @@ class Stream:
             raise UnreachableError(self._call, error) from error
 
     def shut(self) -> None:
-        """End the stream from another thread; the reader learns that at once."""
+        """Shut the connection down from any thread, which ends a read that waits in ``batches``."""
         with suppress(ValueError, RuntimeError, OSError):
             self._response.shutdown()
 
     def close(self) -> None:
-        """Close the connection; only the thread that reads may call."""
+        """Close the connection. Only the thread that reads the stream may call this method."""
         with suppress(*BROKEN):
             self._response.close()

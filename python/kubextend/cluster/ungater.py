@@ -1,8 +1,8 @@
-"""Removes a scheduling gate from pods, and changes nothing else.
+"""Removes one scheduling gate from pods by patches to the Kubernetes API.
 
-The patch names one gate and the pod's UID: it cannot remove another gate, reach another pod of the
-same name, or change anything else. Sending the patch twice is harmless, so the ungater repeats it
-while that may help and later pods can wait.
+The patch names one gate and the pod's UID: it cannot remove another gate, change another field, or
+reach another pod of the same name. Sending the patch twice is harmless, so the ungater repeats a
+failed patch within limits of time and number.
 """
 
 from __future__ import annotations
@@ -36,60 +36,63 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NO_POD = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-"""kubextend does not read the answer, so the answer need not hold the pod."""
+"""Accept header that asks the API for the pod's metadata only: kubextend does not read the response
+to the patch."""
 CALL_S = 5.0
 FIRST_PAUSE_S = 0.2
 PAUSE_S = 2.0
-"""Short: once the API is back, a pod that waits for its next attempt keeps later pods waiting."""
+"""Longest pause between two attempts at a pod. The pause is short because a pod that waits for its
+next attempt keeps later pods waiting after the API is back."""
 PATIENCE_S = 15.0
-"""While the API is away this replica cannot renew its lease and stops leading after 10 s: a
-failure that lasts longer is about the pod."""
+"""Seconds during which a patch without a response is repeated. While the API is unreachable, this
+replica stops leading after 10 s, so a failure that lasts longer is due to the pod."""
 MOST_REFUSALS = 6
-"""An API server that has just started forbids what it allows a second later, and conflicts with
-other writers pass, so refusals are final only after five seconds. If the first refusal were final,
-later pods would go first."""
+"""After 6 refused patches, about five seconds, a pod is given up. An API server that has just
+started forbids what it allows a second later, and conflicts with other writers pass."""
 REFUSALS_FORGOTTEN_S = 300.0
-"""Somebody may make many pods that can never be patched: the queue waits at most five seconds in
-each such span for all of them together."""
+"""Seconds in which the allowance of repeated refused patches renews itself. If a user creates many
+pods that can never be patched, the queue waits about five seconds in each such span for all of
+them together."""
 API_WIDE = frozenset({TOO_MANY_REQUESTS, 502, 503, 504})
-"""Overload, or a gateway without a server; a 500 may be about one pod, such as a pod that is too
-large for etcd."""
+"""Statuses that concern the whole API: overload, or a gateway without a server. A 500 is missing
+here because it may concern one pod, such as a pod that is too large for etcd."""
 AT_ONCE = 16
 INVALID = 422
 FORBIDDEN = 403
 
 
 class Fate(Enum):
-    """What became of a pod whose gate was to be removed."""
+    """The result of removing the scheduling gate of one pod."""
 
     RELEASED = auto()
     """The pod no longer has the gate."""
     GONE = auto()
     """The pod no longer exists."""
     REFUSED = auto()
-    """The pod cannot be patched now."""
+    """The pod cannot be patched: the API keeps refusing, or does not respond."""
     RETURNED = auto()
-    """The pod was not patched, because this replica may no longer do so."""
+    """The pod was not patched: the ungater was stopped, or ``may`` returned False."""
     REFUSED_ONCE = auto()
-    """The first patch of the pod was refused; the ungater tries again, and another fate follows."""
+    """The API refused the first patch of the pod. The ungater tries again, and reports a second
+    fate later."""
 
 
 class Told(Protocol):
-    """Hears what became of a pod, on a thread of the pool."""
+    """The callback to which an ``Ungater`` reports the fate of each pod, on a pool's thread."""
 
     def __call__(self, pod: Pod, fate: Fate, why: str, /) -> object:
-        """Note the fate of a pod; ``why`` has a text for refused pods."""
+        """Note the fate of a pod; ``why`` is the reason if the fate is REFUSED, else empty."""
 
 
 @dataclass(slots=True)
 class _Attempts:
-    """How far the attempts at one pod are.
+    """The state of the attempts to remove one pod's gate.
 
     Attributes:
-        until_s: when the last attempt may begin.
-        pause_s: the pause after the next failure.
-        wait_s: the pause before the next attempt.
-        refusals: how many patches were refused because of the pod.
+        until_s: the time on the ungater's clock up to which the last attempt may begin.
+        pause_s: seconds to pause after the next failure.
+        wait_s: seconds to pause before the next attempt.
+        refusals: how many patches the API refused because of the pod.
     """
 
     until_s: float
@@ -99,19 +102,19 @@ class _Attempts:
 
 
 class Ungater:
-    """Removes one gate from pods, several pods at a time.
+    """Removes one scheduling gate from pods, on several threads.
 
     Args:
-        cluster: the API.
+        cluster: the connection to the Kubernetes API.
         gate: the name of the gate.
-        at_once: how many patches may be under way, besides that of one large pod and further
-            attempts at pods that were refused.
-        may: asked before each patch whether this replica may patch.
+        at_once: how many patches may be under way at a time. The patch of one truncated pod, and
+            repeated patches of refused pods, have threads of their own.
+        may: called before each patch; returns whether this replica may still patch pods.
         told: called with the fate of each pod.
-        patience_s: the longest that one pod is tried while the API does not answer.
-        first_pause_s: seconds between the first two attempts; doubles with each attempt.
-        clock: monotonic seconds.
-        wait: waits for some seconds, or until the ungater is stopped, between attempts.
+        patience_s: seconds after which no further attempt at a pod begins.
+        first_pause_s: seconds between the first two attempts at a pod; doubles with each attempt.
+        clock: returns the present time in monotonic seconds.
+        wait: waits between attempts for the given seconds, or until the ungater is stopped.
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each thing it is joined to
@@ -141,26 +144,26 @@ class Ungater:
         self._stopped = threading.Event()
         self._wait = wait or self._stopped.wait
         self._pool = ThreadPoolExecutor(at_once, "kubextend-ungater")
-        # The patch of a large pod has a thread of its own, so that no other pod waits for it.
+        # Patches of large pods have a thread of their own, so that no other pod waits for them.
         self._large_pods = ThreadPoolExecutor(1, "kubextend-ungater-large")
-        # So have the pauses between attempts at a refused pod.
+        # Repeated attempts at refused pods, with their pauses, have threads of their own as well.
         self._refused_once = ThreadPoolExecutor(at_once, "kubextend-ungater-refused")
         self._pools = (self._pool, self._large_pods, self._refused_once)
         self._failing = False
 
     def release(self, pod: Pod) -> None:
-        """Remove the pod's gate, soon. Never waits."""
+        """Queue the patch that removes the pod's gate; ``told`` gets the fate. Never waits."""
         pool = self._large_pods if pod.truncated else self._pool
         attempts = _Attempts(self._clock() + self._patience_s, self._first_pause_s)
         pool.submit(self._release, pod, attempts)
 
     def finish(self) -> None:
-        """Wait until the fate of each pod is known; accept no further pod."""
+        """Accept no further pod, and wait until the fate of every released pod is known."""
         for pool in self._pools:
             pool.shutdown()
 
     def stop(self) -> None:
-        """Wait for patches that are under way; begin no further one."""
+        """Begin no further patch, and wait for the patches that are under way."""
         self._stopped.set()
         for pool in self._pools:
             pool.shutdown(cancel_futures=True)
@@ -176,7 +179,7 @@ class Ungater:
             self._refused_once.submit(self._release, pod, attempts)
 
     def _patched(self, pod: Pod, attempts: _Attempts) -> tuple[Fate, str]:
-        """Patch the pod, and try again for as long as later pods can wait; return its fate."""
+        """Patch the pod, repeat failed attempts within the limits, and return fate and reason."""
         while True:
             if attempts.wait_s:
                 self._wait(attempts.wait_s)
@@ -199,7 +202,10 @@ class Ungater:
     def _may_try_again(
         self, pod: Pod, attempts: _Attempts, error: RefusedError | UnreachableError
     ) -> bool:
-        """Count a failure, and return whether another attempt follows after ``wait_s``."""
+        """Count a failed patch; return whether another attempt at the pod may follow.
+
+        The seconds before that attempt are put into ``attempts.wait_s``.
+        """
         attempts.refusals += _is_about_the_pod(error)
         left_s = attempts.until_s - self._clock()
         if left_s <= 0 or attempts.refusals == MOST_REFUSALS or not self._may_wait(pod, error):
@@ -209,10 +215,11 @@ class Ungater:
         return True
 
     def _may_wait(self, pod: Pod, error: RefusedError | UnreachableError) -> bool:
-        """Return whether later pods can wait for another attempt at this pod.
+        """Return whether the limits allow another attempt at this pod, which delays later pods.
 
-        kube-apiserver compares each toleration with each other one: a patch of a pod with 14,000
-        takes 31 s of CPU, even if nobody waits for the answer. A large pod has one attempt only.
+        A truncated pod is not patched again after a failure of the API: kube-apiserver compares
+        each toleration with each other one, so that the patch of a pod with 14,000 tolerations
+        takes 31 s of its CPU, even after the client closed the connection.
         """
         if not _is_about_the_pod(error):
             return not pod.truncated
@@ -228,9 +235,10 @@ class Ungater:
 def ungate(
     cluster: Cluster, gate: str, pods: Sequence[Pod], *, timeout_s: float = 120.0
 ) -> list[tuple[Pod, Fate, str]]:
-    """Remove the gate from all these pods. Blocks.
+    """Remove the scheduling gate from all these pods. Blocks for about ``timeout_s`` at most.
 
-    Returns: the fate of each pod, in the order in which it became known; RETURNED: not in time.
+    Returns: each pod with its fate and the reason, in the order in which the fates became known;
+    RETURNED: time ran out before the pod was patched.
     """
     deadline = time.monotonic() + timeout_s
     fates: list[tuple[Pod, Fate, str]] = []
@@ -254,9 +262,9 @@ def ungate(
 
 
 def ungating(pod: Pod, gate: str) -> Call:
-    """Return the patch that removes one gate from one pod.
+    """Return the API call that removes one scheduling gate from one pod by a patch.
 
-    Raises: ValueError: the pod's names are not valid in the API.
+    Raises: ValueError: the pod's namespace or name is not valid in the API, or its UID is empty.
     """
     if not is_addressable(pod):
         message = f"{pod.namespace!r}/{pod.name!r} is no pod of the API"
@@ -276,7 +284,7 @@ def ungating(pod: Pod, gate: str) -> Call:
 
 
 def _is_gone(error: RefusedError) -> bool:
-    """Return whether the pod no longer exists, or another pod has its name."""
+    """Return whether the error means that the pod no longer exists, or another pod has its name."""
     other_pod = error.status == INVALID and "metadata.uid" in str(error)
     return other_pod or error.status == NOT_FOUND
 

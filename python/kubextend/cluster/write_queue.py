@@ -1,4 +1,4 @@
-"""Calls to the API that nobody waits for: one thread, a rate, and retries where they may help."""
+"""A queue of API calls about pods that one thread sends at a limited rate, with retries."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ INVALID = 422
 
 @dataclass(slots=True)
 class WriteStats:
-    """Counts since the start, for metrics.
+    """Counts of a write queue's calls since the start, for metrics.
 
     Attributes:
         sent: calls that the API accepted.
         gone: calls about a pod that no longer exists.
-        failed: calls that were given up.
-        dropped: calls that were never tried.
+        failed: calls that were given up after a failure.
+        dropped: calls that were never sent, or not sent again, because the queue was full or
+            because of the pod's names.
     """
 
     sent: int = 0
@@ -48,13 +49,13 @@ class WriteStats:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A call that waits to be sent.
+    """An API call about a pod that waits in a write queue.
 
     Attributes:
-        key: tells calls apart.
-        make: makes the call when its time has come, anew for each attempt.
+        key: identifies the call; at most one call of a key waits.
+        make: returns the call to send; called before each attempt.
         namespace: namespace of the pod that the call is about.
-        pod_name: name of that pod.
+        pod_name: name of the pod that the call is about.
         group: equal for pods with equal labels, such as those of a gang or of a controller.
         attempt: number of the next attempt, from 1.
     """
@@ -68,12 +69,15 @@ class Write:
 
     @classmethod
     def about(cls, pod: Pod, key: str, make: Callable[[], Call]) -> Write:
-        """Make a call about a pod, without keeping the pod, whose size its creator chooses."""
+        """Return a write about a pod; the write keeps the pod's names, not the pod itself.
+
+        Pods may be large, and up to 10,000 writes wait.
+        """
         return cls(key, make, pod.namespace, pod.name, _group_of(pod))
 
 
 def _group_of(pod: Pod) -> int:
-    """Return a number that pods with equal labels share; pods without kept labels share 0."""
+    """Return a number that is equal for pods with equal labels; 0 for pods without kept labels."""
     try:
         return hash(frozenset(pod.labels.items()))
     except TruncatedPodError:
@@ -81,7 +85,13 @@ def _group_of(pod: Pod) -> int:
 
 
 class TokenBucket:
-    """At most ``rate`` tokens a second, ``burst`` at once."""
+    """A token bucket: gives ``rate`` tokens a second on average, up to ``burst`` without a pause.
+
+    Args:
+        rate: tokens a second.
+        burst: the most tokens that the bucket holds; the bucket begins full.
+        clock: returns the present time in monotonic seconds.
+    """
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float]) -> None:
         self._rate = rate
@@ -91,7 +101,7 @@ class TokenBucket:
         self._filled_at = clock()
 
     def take(self) -> float:
-        """Take a token and return 0, or return the seconds until there is one."""
+        """Take a token and return 0, or return the seconds until the bucket has a token."""
         now = self._clock()
         self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._rate)
         self._filled_at = now
@@ -102,15 +112,16 @@ class TokenBucket:
 
 
 class WaitingWrites:
-    """Decides which write is sent next, and when. At most one write of a key waits.
+    """The waiting writes of a queue; decides which write is sent next, and when.
 
-    Writes that are due take turns by the namespace and the group of their pods, so that no pod
-    waits for all pods of another tenant. Not safe to use from many threads.
+    At most one write of a key waits. Writes that are due take turns by the namespace and the group
+    of their pods, so that no pod waits for all pods of another namespace. Not safe to use from many
+    threads.
 
     Args:
-        bucket: limits the rate.
-        interval_s: the least time between two writes of one key.
-        clock: monotonic seconds.
+        bucket: limits the rate of all writes.
+        interval_s: the least seconds between two writes of one key.
+        clock: returns the present time in monotonic seconds.
     """
 
     def __init__(self, bucket: TokenBucket, interval_s: float, clock: Callable[[], float]) -> None:
@@ -124,11 +135,12 @@ class WaitingWrites:
         self._order = count()
 
     def put(self, write: Write, pause_s: float = 0.0) -> Write | None:
-        """Queue a call, to be sent after the pause.
+        """Queue a write, to be sent after ``pause_s`` seconds at the earliest.
 
-        Where a call with the same key waits already, the new call is ignored.
+        If a write with the same key waits already, the new write is ignored.
 
-        Returns: the call that is dropped where too many wait: one of the namespace with the most.
+        Returns: the write that was dropped because more than 10,000 wait, usually one of the
+        namespace with the most; None if no write was dropped.
         """
         if write.key in self._keys:
             return None
@@ -145,7 +157,10 @@ class WaitingWrites:
         return dropped
 
     def take(self) -> Write | float | None:
-        """Return the call to send now, or the seconds until there may be one; None: none waits."""
+        """Remove and return the write to send now.
+
+        Returns: the write; or the seconds until a write may be due; or None if no write waits.
+        """
         now = self._clock()
         self._line_up(now)
         if not self._ready:
@@ -163,21 +178,23 @@ class WaitingWrites:
         return write
 
     def _line_up(self, now: float) -> None:
-        """Give calls whose time has come their turn."""
+        """Move the writes whose time has come to those that take turns."""
         while self._later and self._later[0][0] <= now:
             write = heapq.heappop(self._later)[2]
             self._ready.put(write.namespace, write.group, write)
 
 
 class WriteQueue:
-    """Sends calls from one thread of its own, which begins with the first call.
+    """Sends API calls about pods on one thread, which starts with the first call.
+
+    A call that fails for a passing reason is sent up to four times.
 
     Args:
-        cluster: the API.
+        cluster: the connection to the Kubernetes API.
+        writes: the waiting calls; no other object may use them.
         name: the name of the thread.
-        trouble: what failing calls mean; logged once until a call succeeds, and for dropped calls
-            once until no call waits.
-        writes: the waiting calls; the queue of writes alone uses them.
+        trouble: the log line's words for failing calls, such as "pods cannot be woken"; logged once
+            until a call succeeds, and for dropped calls once until no call waits.
     """
 
     def __init__(self, cluster: Cluster, writes: WaitingWrites, *, name: str, trouble: str) -> None:
@@ -192,7 +209,7 @@ class WriteQueue:
         self._full = False
 
     def put(self, write: Write) -> None:
-        """Send the call soon; where one with its key already waits, send that one. Never waits."""
+        """Queue the call; ignore it if a call with the same key is queued already. Never waits."""
         with self._changed:
             self._put(write)
             if not (self._stopped or self._thread.is_alive()):
@@ -200,7 +217,7 @@ class WriteQueue:
             self._changed.notify()
 
     def stop(self) -> None:
-        """Begin no further call, and drop the waiting ones."""
+        """End the thread: send no further call, and drop the queued calls."""
         with self._changed:
             self._stopped = True
             self._changed.notify()
@@ -236,7 +253,7 @@ class WriteQueue:
                 self._failing = False
 
     def _next(self) -> Write | None:
-        """Return the next call whose time has come, within the rate; None once stopped."""
+        """Wait for the next write that may be sent, and return it; None once stopped."""
         with self._changed:
             while not self._stopped:
                 found = self._writes.take()
@@ -264,6 +281,9 @@ class WriteQueue:
 
 
 def _gone(error: ClusterError) -> bool:
-    """Return whether the pod is gone: deleted, or another pod has its name (422 on its UID)."""
+    """Return whether the error means that the pod was deleted, or another pod has its name.
+
+    The API answers 422 about ``metadata.uid`` to a patch of another pod.
+    """
     other = error.status == INVALID and "metadata.uid" in str(error)
     return other or error.status in {NOT_FOUND, CONFLICT}

@@ -1,7 +1,7 @@
-"""The typed configuration: reads it, checks it, and writes kube-scheduler's own from it.
+"""kubextend's configuration: reads and checks the file, and writes kube-scheduler's configuration.
 
-``load`` reads a file and returns a configuration that can run, or raises every error at once. The
-package knows neither plugins nor profiles: the caller passes the known plugins.
+``load`` reads a file and returns a typed, checked configuration, or raises one error that lists all
+issues of the file. The package imports no plugins: the caller passes the known plugins.
 """
 
 from kubextend.config.duration import Duration

@@ -1,6 +1,6 @@
-"""Checks that need several fields of a configuration, or the machine that reads it.
+"""Checks of a configuration that compare several fields, or that open the named files.
 
-Each field is well-formed by itself when these checks run. The checks open files only to see whether
+When these checks run, each field has passed its own check. Files are opened only to see whether
 they are readable.
 """
 
@@ -37,13 +37,13 @@ def check(
     *,
     runs_here: bool,
 ) -> None:
-    """Add to ``findings`` every issue that several fields make together.
+    """Check the fields of a configuration against each other; add the issues to ``findings``.
 
     Args:
-        config: the resolved configuration; a default stands for each field that was wrong.
-        findings: where issues and notes are added.
-        broken: paths of the fields that were wrong by themselves, and that no check may use.
-        runs_here: whether the named files must be readable on this machine.
+        config: the resolved configuration; each field that was wrong by itself has its default.
+        findings: gets the issues and notes.
+        broken: paths of the fields that were wrong by themselves; no check uses their values.
+        runs_here: True makes an unreadable file an issue; False makes it a note.
     """
     checks = _Checks(config, findings, broken, runs_here=runs_here)
     checks.server()
@@ -70,7 +70,10 @@ def is_loopback(host: str) -> bool:
 
 
 def is_wildcard(host: str) -> bool:
-    """Return whether ``host`` stands for every address of the machine, which nobody can call."""
+    """Return whether ``host`` is a wildcard address, ``0.0.0.0`` or ``::``.
+
+    A server can listen on such an address, but a client cannot connect to it.
+    """
     try:
         return ipaddress.ip_address(host).is_unspecified
     except ValueError:
@@ -78,7 +81,10 @@ def is_wildcard(host: str) -> bool:
 
 
 class _Checks:
-    """One method per concern, so that a broken field silences no other concern."""
+    """The checks of one configuration, one method for each section or concern.
+
+    A method leaves out only the checks that use a broken field.
+    """
 
     def __init__(
         self,
@@ -340,7 +346,7 @@ class _Checks:
             self._complain(at, f"is no name of a file: {error}", file)
 
     def _sound(self, *paths: str) -> bool:
-        """Return whether the file's own values stand at and below all these paths."""
+        """Return whether no field at, below or above these paths was wrong by itself."""
         return not any(
             broken == path
             or broken.startswith((f"{path}.", f"{path}["))
@@ -354,7 +360,7 @@ class _Checks:
 
 
 def _overlap(host: str, other: str) -> bool:
-    """Return whether two hosts share an address, so that only one of them can have a port."""
+    """Return whether two hosts share an address, so that two servers cannot use the same port."""
     loopback = {"localhost": "127.0.0.1"}
     same = loopback.get(host, host) == loopback.get(other, other)
     return same or is_wildcard(host) or is_wildcard(other)

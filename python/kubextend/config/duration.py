@@ -1,4 +1,4 @@
-"""Durations in Go's format, in which kube-scheduler writes every timeout."""
+"""Durations in Go's text format, such as ``1m30s``, which kube-scheduler uses for timeouts."""
 
 import re
 from dataclasses import dataclass
@@ -22,17 +22,17 @@ _BELOW_ONE = 10**18
 
 @dataclass(frozen=True, slots=True, order=True)
 class Duration:
-    """A span of time in whole nanoseconds.
+    """A duration in whole nanoseconds, as Go's time.Duration.
 
     Attributes:
-        nanoseconds: the unit of kube-scheduler's legacy Policy.
+        nanoseconds: the length in nanoseconds; may be negative.
     """
 
     nanoseconds: int
 
     @classmethod
     def parse(cls, text: str) -> "Duration":
-        """Read a duration such as ``1m30s`` or ``500ms``.
+        """Parse a duration in Go's format, such as ``1m30s`` or ``500ms``.
 
         Raises: ValueError: the text is no duration; the message is that of Go's time.ParseDuration.
         """
@@ -51,7 +51,7 @@ class Duration:
         return self.nanoseconds / 1e9
 
     def __str__(self) -> str:
-        """Write the duration as Go's Duration.String does."""
+        """Format the duration as Go's Duration.String does, such as ``1m30s``."""
         sign = "-" if self.nanoseconds < 0 else ""
         span_ns = abs(self.nanoseconds)
         if span_ns == 0:

@@ -1,6 +1,6 @@
-"""Expands one profile's plugins, per point and multiPoint, to one ordered list for each point.
+"""Expands a profile's ``plugins`` section, with multiPoint, to an ordered list for each point.
 
-The expansion and the error sentences are those of kube-scheduler.
+The rules of the expansion and the error messages are those of kube-scheduler.
 
 Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go updatePluginList,
 expandMultiPointPlugins, getValidScoreWeights
@@ -23,7 +23,13 @@ _WEIGHED = ("score", "placementScore")
 
 
 class _Known(NamedTuple):
-    """A plugin of ours that the file enables."""
+    """An entry of an ``enabled`` list that names a plugin of kubextend.
+
+    Attributes:
+        at: the location of the entry's name in the file.
+        plugin: the entry.
+        info: the registered plugin of that name.
+    """
 
     at: Location
     plugin: Plugin
@@ -37,13 +43,13 @@ class _Known(NamedTuple):
 def expand(
     plugins: Plugins, at: Location, catalog: Catalog, findings: Findings
 ) -> dict[str, tuple[EnabledPlugin, ...]]:
-    """Return the points that have plugins of ours, each with its plugins in running order.
+    """Return the extension points that have plugins of kubextend, with these in running order.
 
     Args:
-        plugins: the plugins of the profile.
-        at: their place in the file.
+        plugins: the ``plugins`` section of one profile.
+        at: the location of the section in the file.
         catalog: looks up plugin names.
-        findings: where issues are added, and what is left to kube-scheduler.
+        findings: gets the issues, and the names that are left to kube-scheduler.
     """
     multi = [*_enabled(plugins, _MULTI_POINT, at, catalog, findings)]
     _refuse_doubles(multi, plugins, findings)
@@ -60,7 +66,10 @@ def expand(
 def _enabled(
     plugins: Plugins, point: str, at: Location, catalog: Catalog, findings: Findings
 ) -> Iterator[_Known]:
-    """Yield the plugins of ours that are enabled at a point; others leave a finding."""
+    """Yield the plugins of kubextend that a point's ``enabled`` list names.
+
+    Every other name in the list becomes an issue, or a name that is left to kube-scheduler.
+    """
     plugin_set = plugins.at(point)
     for index, plugin in enumerate(plugin_set.disabled):
         _look_at_disabled(plugin.name, (*at, point, "disabled", index, "name"), catalog, findings)
@@ -96,9 +105,10 @@ def complain_of_unknown(
     kind: str = "plugin",
     point: str | None = None,
 ) -> None:
-    """Report that a plugin does not exist, or why an existing plugin is unavailable.
+    """Add an issue that a plugin does not exist, or why an existing plugin is unavailable.
 
-    A plugin of a failed import, which is reported already, is not reported again.
+    No issue is added if the name belongs to an ``outOfTree`` class whose failed import is reported
+    already.
     """
     unavailable = catalog.why_unavailable(name)
     if unavailable is not None:
@@ -137,7 +147,7 @@ def _refuse_doubles(multi: list[_Known], plugins: Plugins, findings: Findings) -
 
 
 def _registers(each: _Known, point: str, plugins: Plugins) -> bool:
-    """Return whether multiPoint alone puts the plugin there, without an entry of the point."""
+    """Return whether multiPoint enables the plugin at the point, and the point has no own entry."""
     specific = {plugin.name for plugin in plugins.at(point).enabled}
     return _reaches(each, point, plugins) and each.name not in specific
 
@@ -169,9 +179,11 @@ def _reaches(each: _Known, point: str, plugins: Plugins) -> bool:
 def _ordered(
     specific: list[_Known], through: list[_Known], *, scored: bool
 ) -> tuple[EnabledPlugin, ...]:
-    """Order re-configured plugins first in their own order, then those of multiPoint, then others.
+    """Merge a point's own plugins and those of multiPoint in kube-scheduler's order.
 
-    The weight in the point's own entry goes before that in multiPoint.
+    First come the plugins that both lists name, in the point's order; then those of multiPoint
+    only; then those of the point only. The weight in the point's own entry overrides the weight in
+    multiPoint.
     """
     own = {each.name: each for each in specific}
     multi = {each.name: each for each in reversed(through)}

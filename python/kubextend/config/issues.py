@@ -1,4 +1,4 @@
-"""Issues of a configuration, in its own terms: a path, a sentence, a value, a hint."""
+"""Collects the issues and notes of a configuration, and makes issues of pydantic's errors."""
 
 import difflib
 import re
@@ -36,11 +36,11 @@ _JSON_NAMES = (
 
 
 class Findings:
-    """The issues and notes of one reading of a file.
+    """The issues and notes that were found in one configuration.
 
     Attributes:
-        issues: what is wrong.
-        notes: what was understood and has no effect.
+        issues: the errors, because of which the configuration cannot run.
+        notes: one sentence for each field that is valid but has no effect, or deserves a warning.
     """
 
     def __init__(self) -> None:
@@ -49,26 +49,29 @@ class Findings:
         self._left: list[str] = []
 
     def complain(self, at: Location, message: str, value: object = None, hint: str = "") -> None:
-        """Add an issue."""
+        """Add an issue about a location of the file, with the wrong value and a hint."""
         self.issues.append(Issue(path_of(at), message, value, hint))
 
     def note(self, at: Location, message: str) -> None:
-        """Add a note."""
+        """Add a note about a location of the file."""
         self.notes.append(f"{path_of(at)}: {message}")
 
     def leave(self, name: str) -> None:
-        """Remember a name that is left to kube-scheduler, for the next ``note_left``."""
+        """Remember the name of a plugin or field that kubextend leaves to kube-scheduler.
+
+        The next ``note_left`` lists the name.
+        """
         self._left.append(name)
 
     def note_left(self, at: Location) -> None:
-        """Add one note for every name that was left to kube-scheduler since the last such note."""
+        """Add one note that lists the names left to kube-scheduler since the last ``note_left``."""
         if self._left:
             self.note(at, f"left to kube-scheduler: {', '.join(dict.fromkeys(self._left))}")
         self._left = []
 
 
 def path_of(location: Location) -> str:
-    """Return the location in the form ``profiles[0].plugins.filter``."""
+    """Return a location in the file as text, in the form ``profiles[0].plugins.filter``."""
     path = ""
     for part in location:
         path += f"[{part}]" if isinstance(part, int) else f".{part}"
@@ -76,7 +79,13 @@ def path_of(location: Location) -> str:
 
 
 def suggestion(wrong: str, known: Collection[str], what: str) -> str:
-    """Return a hint with the nearest of ``known``, if one is near, and then all of them."""
+    """Return a hint for a misspelled name: "did you mean X?" if one is near, and all known names.
+
+    Args:
+        wrong: the name in the file.
+        known: the names that are allowed there.
+        what: the plural noun for the names, such as "fields".
+    """
     spelled = {name.casefold(): name for name in known}
     near = difflib.get_close_matches(wrong.casefold(), spelled, n=1)
     listed = f"known {what}: {', '.join(sorted(known)) or 'none'}"
@@ -84,12 +93,12 @@ def suggestion(wrong: str, known: Collection[str], what: str) -> str:
 
 
 def issues_of(error: ValidationError, model: type[BaseModel], under: Location = ()) -> list[Issue]:
-    """Return an issue for each complaint of ``error`` about a value for ``model``.
+    """Convert a pydantic ValidationError to issues, one for each wrong value.
 
     Args:
-        error: an error of validating JSON.
-        model: the class of the value.
-        under: the place of the value in the file.
+        error: the error of ``model_validate_json``.
+        model: the pydantic model that was validated.
+        under: the location of the validated object in the file.
     """
     return [_issue(details, model, under) for details in error.errors(include_url=False)]
 
@@ -132,7 +141,7 @@ def _field_names(model: type[BaseModel] | None) -> list[str]:
 
 
 def _model_at(model: type[BaseModel], location: Location) -> type[BaseModel] | None:
-    """Return the class of the object at a location; None where it is no model."""
+    """Return the pydantic class of the object at a location below ``model``; None if none is."""
     found: type[BaseModel] | None = model
     for part in location:
         if isinstance(part, int) or found is None:

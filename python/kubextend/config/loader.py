@@ -1,4 +1,4 @@
-"""Loads a file, or the default, into a checked configuration; reports every error at once."""
+"""Loads a configuration file, or the default, and checks it; reports all issues in one error."""
 
 import copy
 import json
@@ -55,17 +55,17 @@ def load(
     overrides: Mapping[str, JsonValue] | None = None,
     runs_here: bool = True,
 ) -> ExtenderConfiguration:
-    """Load and check the configuration in a file.
+    """Load and check a configuration file.
 
     Args:
         path: an ExtenderConfiguration or a KubeSchedulerConfiguration; None for ``DEFAULT``, ``-``
             for standard input.
         known: the known plugins by name, without those of the file's own ``outOfTree``.
         overrides: values that override those of the file, by path, as ``{"server.port": 9000}``.
-        runs_here: whether the named files must be readable. If False, an unreadable file is noted
-            only: it may exist on the machine where the configuration runs.
+        runs_here: whether the files that the configuration names must be readable. If False, an
+            unreadable file is noted only: it may exist on the machine where kubextend runs.
 
-    Raises: ConfigError: the configuration cannot run; has every issue of the file.
+    Raises: ConfigError: the configuration cannot run; the error has all issues of the file.
     """
     default = DEFAULT.encode(), "the embedded default"
     data, shown = default if path is None else read_file(path)
@@ -80,7 +80,16 @@ def parse(
     overrides: Mapping[str, JsonValue] | None = None,
     runs_here: bool = True,
 ) -> ExtenderConfiguration:
-    """Check the configuration in a document's JSON value; otherwise like ``load``."""
+    """Check a configuration that was read from YAML already, and return it typed.
+
+    Args:
+        tree: an ExtenderConfiguration or a KubeSchedulerConfiguration as a JSON object.
+        known: the known plugins by name, without those of the file's own ``outOfTree``.
+        overrides: values that override those of the file, by path, as ``{"server.port": 9000}``.
+        runs_here: whether the files that the configuration names must be readable here.
+
+    Raises: ConfigError: the configuration cannot run; the error has all issues of the file.
+    """
     findings, later = Findings(), Findings()
     of_scheduler = tree.get("kind") == SCHEDULER_KIND
     _check_type(tree, findings)
@@ -116,7 +125,10 @@ def _check_type(tree: Mapping[str, JsonValue], findings: Findings) -> None:
 def _prepared(
     tree: Mapping[str, JsonValue], overrides: Mapping[str, JsonValue], findings: Findings
 ) -> dict[str, JsonValue]:
-    """Return the document with overrides, and with the default that depends on another section."""
+    """Return the document without nulls, with the overrides and the default of nodeCacheCapable.
+
+    ``extender.nodeCacheCapable`` defaults to whether there is a ``cluster`` section.
+    """
     if "cluster" in tree and tree["cluster"] is None and "cluster.kubeconfig" not in overrides:
         findings.note(("cluster",), "empty, so there is no access to the API; {} switches it on")
     prepared = {key: without_nulls(value) for key, value in tree.items() if value is not None}
@@ -129,9 +141,10 @@ def _prepared(
 
 
 def without_nulls(value: JsonValue) -> JsonValue:
-    """Return a copy without fields that are null: to Kubernetes, null means absent.
+    """Return a copy of a JSON value without the fields that are null; in Kubernetes null is absent.
 
-    The arguments of a plugin stay unchanged: the plugin decides what null means there.
+    The arguments of plugins, below the key ``args``, keep their nulls: each plugin decides what
+    null means.
     """
     if isinstance(value, list):
         return [without_nulls(item) for item in value]
@@ -156,7 +169,10 @@ def _set(tree: dict[str, JsonValue], path: list[str], value: JsonValue) -> None:
 def _typed(
     tree: dict[str, JsonValue], findings: Findings
 ) -> tuple[ExtenderConfiguration, frozenset[str]]:
-    """Return the typed configuration, and the paths where a default replaced a wrong value."""
+    """Return the typed configuration, and the paths of the wrong values that defaults replaced.
+
+    Each wrong value is added to ``findings``, and removed from ``tree``.
+    """
     broken: set[str] = set()
     for _ in range(_ROUNDS):
         try:
@@ -173,7 +189,7 @@ def _typed(
 
 
 def _repair(tree: dict[str, JsonValue], location: Location) -> None:
-    """Remove the wrong value, so that the rest can still be checked."""
+    """Remove the wrong value at a location, so that the rest of the document can be checked."""
     location = next((at for at in _TEXT_LISTS if location[: len(at)] == at), location)
     value: JsonValue = tree
     for part in location[:-1]:
@@ -194,7 +210,12 @@ def _section(path: str, sections: list[str]) -> int:
 
 
 def _adds(issue: Issue, broken: frozenset[str]) -> bool:
-    """Return whether an issue says more than the first error at its place."""
+    """Return whether an issue is no mere consequence of a value that was wrong by itself.
+
+    Args:
+        issue: an issue of a later check.
+        broken: paths of the fields that were wrong by themselves.
+    """
     if any(
         issue.path == path or issue.path.startswith((f"{path}.", f"{path}[")) for path in broken
     ):

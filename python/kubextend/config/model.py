@@ -1,7 +1,7 @@
-"""The typed configuration: one class per object of the file, fields spelled as in the file.
+"""The typed configuration: one pydantic model for each kind of object in the file.
 
-This module checks each field by itself. ``checks`` checks fields together, ``resolve`` looks up the
-names of plugins, ``loader`` reads files.
+The models check each field by itself. ``checks`` compares fields, ``resolve`` looks up the names of
+plugins, ``loader`` reads files.
 """
 
 import ipaddress
@@ -55,7 +55,8 @@ KIND: Final = "ExtenderConfiguration"
 
 VerbName = Literal["filter", "preempt", "prioritize", "bind"]
 
-# Bind has to outlast the wait of a Permit plugin; nothing in kube-scheduler waits for a bind.
+# How much longer bind's timeout is than permitMaxWait: the bind request is open while Permit waits.
+# kube-scheduler schedules other pods meanwhile.
 _BEYOND_PERMIT: Final = Duration.parse("1m")
 
 _HOST_NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
@@ -65,16 +66,17 @@ _DNS_NAME = re.compile(
 # Source: apimachinery v0.36 pkg/api/validate/content/kube.go IsLabelKey, which validates gates
 _GATE_NAME = re.compile(r"(?=.{1,63}$)[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _BINDING_POINTS = ("reserve", "permit", "preBind", "bind", "postBind")
-# A pod that Permit rejected learns that by its next filter call.
+# Permit is here because the next filter call of a pod answers that Permit rejected it.
 _FILTER_POINTS = ("preFilter", "filter", "postFilter", "permit")
 _REJECTING_POINTS = ("preFilter", "filter")
 
 
 @dataclass(frozen=True, slots=True)
 class EnabledPlugin:
-    """A plugin at one extension point.
+    """A plugin that runs at one extension point of a profile.
 
     Attributes:
+        name: the name of the plugin.
         weight: the factor of the plugin's scores; 1 at any point other than score.
     """
 
@@ -84,15 +86,16 @@ class EnabledPlugin:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedProfile:
-    """A profile with multiPoint expanded: the plugins that run, in running order.
+    """A profile with multiPoint expanded: the plugins of each extension point in running order.
 
     Attributes:
-        points: for each extension point that has plugins, those plugins in order.
-        args: for each enabled plugin its checked arguments; None where it takes none.
-        needs_pods: whether a plugin of the profile looks at pods.
-        counts_pods: whether a filter does, so that pods on their way to a node have to be known:
-            then kubextend has to bind the pods.
-        ignored: names of the plugins whose failure filter may ignore.
+        scheduler_name: the ``spec.schedulerName`` of the pods that the profile is for.
+        points: extension point -> its plugins in running order; points without plugins are absent.
+        args: name of an enabled plugin -> its checked arguments; None if the plugin takes none.
+        needs_pods: whether a plugin of the profile has ``needs_pods = True``.
+        counts_pods: whether such a plugin is enabled at Filter. Then kubextend must bind the pods,
+            so that pods on their way to a node are counted there.
+        ignored: names of the plugins with ``failurePolicy: Ignore``.
         isolated: names of the plugins that run in a process of their own.
     """
 
@@ -105,7 +108,7 @@ class ResolvedProfile:
     isolated: frozenset[str] = frozenset()
 
     def at(self, point: str) -> tuple[EnabledPlugin, ...]:
-        """Return the plugins at an extension point, which may be none."""
+        """Return the plugins that run at an extension point; empty if there are none."""
         return self.points.get(point, ())
 
     def points_of(self, plugin: str) -> frozenset[str]:
@@ -330,7 +333,7 @@ class Extender(_Model):
 
     @property
     def bind_timeout(self) -> Duration:
-        """The timeout of bind that kube-scheduler's configuration gets."""
+        """The timeout of bind in kube-scheduler's configuration: permitMaxWait and one minute."""
         return Duration(self.permit_max_wait.nanoseconds + _BEYOND_PERMIT.nanoseconds)
 
 
@@ -387,7 +390,11 @@ class Plugins(_Model):
     """Not served by kubextend: left to kube-scheduler."""
 
     def at(self, point: str) -> PluginSet:
-        """Return the set of the point with this name in the file."""
+        """Return the enabled and disabled plugins of an extension point.
+
+        Args:
+            point: the name of the point in the file, such as ``preFilter``.
+        """
         name = next(name for name, info in type(self).model_fields.items() if info.alias == point)
         found: PluginSet = getattr(self, name)
         return found
@@ -455,7 +462,14 @@ class ExtenderConfiguration(_Model):
         scheduler_part: Mapping[str, JsonValue] | None = None,
         plugins: KnownPlugins | None = None,
     ) -> Self:
-        """Return a copy of the configuration that also has its resolved profiles."""
+        """Return a copy of the configuration with its resolved profiles.
+
+        Args:
+            resolved: the profiles with multiPoint expanded, in the file's order.
+            notes: the value of the property ``notes``.
+            scheduler_part: the value of the property ``scheduler_part``; None means empty.
+            plugins: the value of the property ``plugins``; None means no plugins.
+        """
         copy = self.model_copy()
         copy._resolved = resolved  # noqa: SLF001  of the same class
         copy._notes = notes  # noqa: SLF001
@@ -465,39 +479,45 @@ class ExtenderConfiguration(_Model):
 
     @property
     def resolved(self) -> tuple[ResolvedProfile, ...]:
-        """The profiles in the file's order, every plugin in its place."""
+        """The profiles with multiPoint expanded, in the file's order."""
         return self._resolved
 
     @property
     def plugins(self) -> KnownPlugins:
-        """Every plugin that the file could name, its own ``outOfTree`` among them."""
+        """All known plugins by name, those of the file's ``outOfTree`` included."""
         return self._plugins
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was understood and has no effect here; one sentence each."""
+        """One sentence for each field that has no effect in kubextend, or deserves a warning."""
         return self._notes
 
     @property
     def scheduler_part(self) -> Mapping[str, JsonValue]:
-        """A KubeSchedulerConfiguration without our plugins; empty for an ExtenderConfiguration."""
+        """The KubeSchedulerConfiguration that was read, without the plugins of kubextend.
+
+        Empty if an ExtenderConfiguration was read.
+        """
         return self._scheduler_part
 
     @property
     def scheme(self) -> Literal["http", "https"]:
-        """The protocol of the server."""
+        """The URL scheme of the server: ``https`` if it has a certificate, else ``http``."""
         return "https" if self.server.tls.cert_file else "http"
 
     @property
     def url_prefix(self) -> str:
-        """The URL where kube-scheduler finds the verbs, derived from ``server`` unless given."""
+        """The URL at which kube-scheduler calls the verbs, without a slash at its end.
+
+        ``extender.urlPrefix`` if that is set, else derived from ``server``.
+        """
         host = f"[{self.server.host}]" if ":" in self.server.host else self.server.host
         own = f"{self.scheme}://{host}:{self.server.port}{self.server.path}"
         return (self.extender.url_prefix or own).rstrip("/")
 
     @property
     def verbs(self) -> tuple[VerbName, ...]:
-        """The verbs in kube-scheduler's configuration, which are the only ones served."""
+        """The verbs that the enabled plugins need; kubextend serves no other verb."""
         verbs: list[VerbName] = []
         if self._any_at(_FILTER_POINTS):
             verbs.append("filter")
@@ -511,22 +531,25 @@ class ExtenderConfiguration(_Model):
 
     @property
     def rejects_nodes(self) -> bool:
-        """Whether a filter runs: a profile has a PreFilter or Filter plugin of ours."""
+        """Whether a profile enables a PreFilter or Filter plugin of kubextend."""
         return self._any_at(_REJECTING_POINTS)
 
     @property
     def queues(self) -> bool:
-        """Whether the queue is on: a profile has a QueueSort plugin of ours."""
+        """Whether the queue is on: a profile enables a QueueSort plugin of kubextend."""
         return self._any_at(("queueSort",))
 
     @property
     def counts_pods(self) -> bool:
-        """Whether a filter looks at the pods on nodes."""
+        """Whether a profile enables a plugin with ``needs_pods = True`` at Filter."""
         return any(profile.counts_pods for profile in self.resolved)
 
     @property
     def needs_pods(self) -> bool:
-        """Whether kubextend must watch pods: for plugins that ask for them, or that hold them."""
+        """Whether kubextend must watch pods.
+
+        True if a profile enables a plugin with ``needs_pods = True``, or one at Reserve or Permit.
+        """
         asked_for = any(profile.needs_pods for profile in self.resolved)
         return asked_for or self._any_at(("reserve", "permit"))
 

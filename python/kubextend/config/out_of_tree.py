@@ -1,7 +1,4 @@
-"""Adds the plugins that a configuration brings itself to the known plugins.
-
-The module imports what ``outOfTree`` names and nothing else.
-"""
+"""Imports the plugin classes that a configuration lists in ``outOfTree``."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,12 +15,15 @@ FIELD = "outOfTree"
 def with_out_of_tree(
     references: Sequence[str], known: Mapping[str, RegisteredPlugin], findings: Findings
 ) -> tuple[KnownPlugins, frozenset[str]]:
-    """Return the larger set, and the names that a failed import would likely have brought.
+    """Import the referenced plugin classes, and return all plugins and the names that failed.
+
+    The name of a class that could not be imported is unknown; the second result has the class's
+    Python name in its place, which is the name of most plugins.
 
     Args:
         references: texts of the form ``package.module:Class``.
-        known: the known plugins without the references.
-        findings: where unavailable references are reported.
+        known: the known plugins by name, without the referenced ones.
+        findings: gets an issue for each reference that cannot be imported or is named twice.
     """
     larger = KnownPlugins.of(known, "kubextend")
     missing: set[str] = set()
@@ -40,5 +40,5 @@ def with_out_of_tree(
 
 
 def class_name(reference: str) -> str:
-    """Return the part behind the colon, which is the name of most plugins."""
+    """Return the class name in ``package.module:Class``, which is the name of most plugins."""
     return reference.rpartition(":")[2]

@@ -1,4 +1,4 @@
-"""The plugins that a file may name: ours, and kube-scheduler's own, which stay with it."""
+"""Looks up plugin names of a configuration file: kubextend's plugins and kube-scheduler's own."""
 
 from kubextend.config.issues import suggestion
 from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS
@@ -10,7 +10,7 @@ __all__ = ["Catalog"]
 
 
 class Catalog:
-    """Looks up the names of plugins for one file."""
+    """Looks up the plugin names of one configuration file."""
 
     def __init__(
         self,
@@ -19,13 +19,13 @@ class Catalog:
         of_scheduler: bool,
         missing: frozenset[str] = frozenset(),
     ) -> None:
-        """Keep the known plugins.
+        """Keep the known plugins and the kind of the file.
 
         Args:
-            known: every plugin of ours by name.
-            of_scheduler: the file is a KubeSchedulerConfiguration: its in-tree plugins belong to
-                kube-scheduler, and a plugin of ours may not take over such a name.
-            missing: names of plugins that are missing for a reason that is reported already.
+            known: every plugin of kubextend by name.
+            of_scheduler: whether the file is a KubeSchedulerConfiguration. Then the names of
+                kube-scheduler's in-tree plugins mean those, even if kubextend has such a plugin.
+            missing: names of plugins whose import failed and is reported already.
         """
         self._known = known
         self._missing = missing
@@ -33,11 +33,14 @@ class Catalog:
         self.of_scheduler = of_scheduler
 
     def is_left(self, name: str) -> bool:
-        """Return whether kube-scheduler runs the plugin itself."""
+        """Return whether the name is that of an in-tree plugin that kube-scheduler runs itself."""
         return self.of_scheduler and name in IN_TREE_PLUGINS
 
     def find(self, name: str) -> RegisteredPlugin | None:
-        """Return a plugin that kubextend runs; None if there is none, or it is unavailable."""
+        """Return the plugin of kubextend with this name; None if there is none that can be used.
+
+        A plugin that was only announced is imported.
+        """
         if self.is_left(name) or name in self._unavailable:
             return None
         try:
@@ -47,20 +50,28 @@ class Catalog:
             return None
 
     def is_missing(self, name: str) -> bool:
-        """Return whether a plugin is missing only because of an error reported elsewhere."""
+        """Return whether the plugin is missing because of a failed import that is reported."""
         return name in self._missing
 
     def why_unavailable(self, name: str) -> PluginUnavailableError | None:
-        """Return why an existing plugin is unavailable; None if it does not exist."""
+        """Return the error because of which a plugin cannot be used.
+
+        None means that the plugin can be used, or does not exist.
+        """
         self.find(name)
         return self._unavailable.get(name)
 
     def is_ours(self, name: str) -> bool:
-        """Return whether a plugin of ours has this name."""
+        """Return whether a usable plugin of kubextend has this name."""
         return self.find(name) is not None
 
     def hint(self, name: str, point: str | None = None) -> str:
-        """Return a hint at the name that may have been meant, for one point or for any."""
+        """Return a hint for a plugin name that does not exist.
+
+        Args:
+            name: the unknown name.
+            point: lists only plugins of this extension point; None lists all plugins.
+        """
         known = self._known
         if name in IN_TREE_PLUGINS:
             return f"{name} is kube-scheduler's own and runs there; leave it out here"

@@ -1,4 +1,4 @@
-"""Checks that a plugin's failurePolicy and isolation are possible."""
+"""Checks whether ``failurePolicy`` and ``isolation`` of a pluginConfig entry fit the plugin."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -23,14 +23,14 @@ def check_policies(
     catalog: Catalog,
     findings: Findings,
 ) -> None:
-    """Add to ``findings`` the issues of one ``pluginConfig`` entry besides its args.
+    """Check ``failurePolicy`` and ``isolation`` of one pluginConfig entry.
 
     Args:
-        at: the place of the entry.
+        at: the location of the entry in the file.
         config: the entry.
-        points: the profile's plugins by extension point.
-        catalog: says what kind of file it is.
-        findings: where issues are added.
+        points: the profile's enabled plugins by extension point.
+        catalog: looks up plugins, and knows the kind of the file.
+        findings: gets the issues.
     """
     if catalog.of_scheduler:
         for name in sorted(config.model_fields_set & _FIELDS.keys()):
@@ -75,7 +75,7 @@ def _refuse_process(
 def _enabled_at(
     which: Iterable[str], name: str, points: Mapping[str, Sequence[EnabledPlugin]]
 ) -> list[str]:
-    """Return those of the points at which the plugin is enabled, in the framework's words."""
+    """Return those of the points at which the plugin is enabled, as ``Reserve`` for ``reserve``."""
     return [
         _type(point)
         for point in which

@@ -1,4 +1,4 @@
-"""Checks the queue of the profiles: one order for all, as kube-scheduler has one queue.
+"""Checks the queueSort and preEnqueue plugins of profiles: all profiles share one queue order.
 
 Source: kubernetes v1.36 pkg/scheduler/apis/config/validation/validation.go validateCommonQueueSort,
 pkg/scheduler/framework/runtime/framework.go NewFramework
@@ -18,7 +18,10 @@ _Points = dict[str, tuple[EnabledPlugin, ...]]
 
 
 def check_queue_sort(profiles: Sequence[SchedulerProfile], findings: Findings) -> None:
-    """Check that profiles name one plugin at queueSort itself, and the same in all profiles."""
+    """Check the profiles' ``queueSort`` sections: at most one plugin, equal in all profiles.
+
+    Plugins that multiPoint enables are not looked at.
+    """
     for index, profile in enumerate(profiles):
         at: Location = ("profiles", index, "plugins", _SORT)
         queue_sort = profile.plugins.queue_sort
@@ -36,7 +39,10 @@ def check_queue_sort(profiles: Sequence[SchedulerProfile], findings: Findings) -
 
 
 def leave_queue(at: Location, points: _Points, findings: Findings) -> None:
-    """Remove the queue's points from a profile that kube-scheduler reads too."""
+    """Remove queueSort and preEnqueue from the points of a KubeSchedulerConfiguration's profile.
+
+    A note names the plugins that thereby do nothing.
+    """
     for point in (_ENQUEUE, _SORT):
         plugins = points.pop(point, ())
         names = ", ".join(_not_used_elsewhere(plugins, points))
@@ -48,14 +54,14 @@ def leave_queue(at: Location, points: _Points, findings: Findings) -> None:
 def check_queue_points(
     at: Location, scheduler_name: str, plugins: Plugins, points: _Points, findings: Findings
 ) -> None:
-    """Check that a profile has one order at most, and holds pods back only in a queue.
+    """Check that a profile has at most one queueSort plugin, and preEnqueue only with queueSort.
 
     Args:
-        at: the place of the profile.
+        at: the location of the profile in the file.
         scheduler_name: the scheduler name of the profile.
-        plugins: the profile's plugins as the file has them.
-        points: the plugins by point, multiPoint expanded.
-        findings: where issues are added.
+        plugins: the profile's ``plugins`` section as in the file.
+        points: the enabled plugins by extension point, multiPoint expanded.
+        findings: gets the issues and notes.
     """
     sorting = [plugin.name for plugin in points.get(_SORT, ())]
     if len(sorting) > 1 and len(plugins.queue_sort.enabled) <= 1:
@@ -78,7 +84,7 @@ def check_queue_points(
 
 
 def _not_used_elsewhere(plugins: Iterable[EnabledPlugin], points: _Points) -> list[str]:
-    """Return the plugins that do nothing but for the queue."""
+    """Return the names of those plugins that are enabled only at queueSort and preEnqueue."""
     elsewhere = {
         plugin.name
         for point, enabled in points.items()
@@ -91,12 +97,13 @@ def _not_used_elsewhere(plugins: Iterable[EnabledPlugin], points: _Points) -> li
 def check_common_order(
     profiles: Sequence[SchedulerProfile], resolved: Sequence[ResolvedProfile], findings: Findings
 ) -> None:
-    """Check that all profiles have one order with one set of arguments, multiPoint expanded.
+    """Check that all profiles run the same queueSort plugin with the same arguments.
 
     Args:
-        profiles: the profiles; those that differ at queueSort itself are reported already.
-        resolved: the resolved profiles.
-        findings: where issues are added.
+        profiles: the profiles of the file; a profile whose ``queueSort`` section differs from the
+            first profile's is reported already, and left out.
+        resolved: the same profiles with multiPoint expanded.
+        findings: gets the issues.
     """
     for index in range(1, len(profiles)):
         first, own = ([plugin.name for plugin in resolved[at].at(_SORT)] for at in (0, index))

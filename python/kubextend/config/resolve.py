@@ -1,7 +1,6 @@
-"""Resolves profiles: checks names, expands multiPoint, validates arguments.
+"""Resolves profiles: checks plugin names, expands multiPoint, validates the plugins' arguments.
 
-The error sentences are kube-scheduler's own where it has one. The module knows plugins only by
-what is registered of them, and makes none.
+The error messages are kube-scheduler's where kube-scheduler has one. No plugin is constructed.
 
 Source: kubernetes v1.36 pkg/scheduler/apis/config/validation/validation.go,
 pkg/scheduler/framework/runtime/framework.go NewFramework
@@ -29,12 +28,18 @@ from kubextend.config.scheduler_plugins import PLUGIN_TYPES
 __all__ = ["DEFAULT_SCHEDULER_NAME", "resolve"]
 
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
-# Of what is longer in a pod the store of pods keeps the beginning, so that the two would not meet.
+# Bytes. The store of pods cuts a longer spec.schedulerName, so no profile would match such a pod.
 _LONGEST_NAME = 253
 
 
 class _Args(NamedTuple):
-    """The arguments of a plugin in the file; ``given`` is False where the file has none."""
+    """The arguments of one plugin as they stand in the file.
+
+    Attributes:
+        at: their location in the file.
+        raw: the arguments as a JSON object.
+        given: whether the file has a pluginConfig entry for the plugin.
+    """
 
     at: Location
     raw: Mapping[str, JsonValue]
@@ -44,7 +49,13 @@ class _Args(NamedTuple):
 def resolve(
     profiles: Sequence[SchedulerProfile], catalog: Catalog, findings: Findings
 ) -> tuple[ResolvedProfile, ...]:
-    """Return the resolved profiles in the file's order; do not use them if there are issues."""
+    """Resolve the profiles of a configuration, and return them in the file's order.
+
+    Args:
+        profiles: the profiles as in the file.
+        catalog: looks up plugin names.
+        findings: gets issues and notes; with any issue the resolved profiles must not be used.
+    """
     _check_scheduler_names(profiles, findings)
     check_queue_sort(profiles, findings)
     resolved = tuple(
@@ -165,7 +176,10 @@ def _checked(name: str, args: _Args, catalog: Catalog, findings: Findings) -> Ba
 
 
 def _without_type(name: str, args: _Args, findings: Findings) -> dict[str, JsonValue]:
-    """Return the arguments without apiVersion and kind, which a KubeSchedulerConfiguration has."""
+    """Check the arguments' ``kind``, and return the arguments without apiVersion and kind.
+
+    In a KubeSchedulerConfiguration the arguments of a plugin have these two fields.
+    """
     kind = args.raw.get("kind", f"{name}Args")
     if kind != f"{name}Args":
         message = f"args for plugin {name} were not of type {name}Args, got {kind}"

@@ -1,6 +1,6 @@
-"""Writes the configuration that makes kube-scheduler call kubextend.
+"""Generates the kube-scheduler configuration that makes kube-scheduler call kubextend.
 
-Comments in the written text explain it to its readers. This module reads and starts nothing.
+The generated YAML has comments that explain its settings.
 """
 
 import json
@@ -70,13 +70,14 @@ def scheduler_configuration(
     kubeconfig: str | None = None,
     leader_elect: bool | None = None,
 ) -> str:
-    """Return a KubeSchedulerConfiguration that fits the configuration, as YAML with comments.
+    """Return a KubeSchedulerConfiguration that calls kubextend, as YAML with comments.
 
     Args:
-        config: a checked configuration. If it was read from a KubeSchedulerConfiguration,
-            kube-scheduler's own part stays, the apiVersion too; else the version is v1.
-        kubeconfig: the path of kube-scheduler's kubeconfig, as kube-scheduler sees it.
-        leader_elect: None leaves it to kube-scheduler, whose default is true.
+        config: a checked configuration. If kubextend read it from a KubeSchedulerConfiguration, the
+            result keeps that file's apiVersion and kube-scheduler's own settings; else the
+            apiVersion is v1.
+        kubeconfig: path of the kubeconfig on kube-scheduler's machine; None adds none.
+        leader_elect: the value of leaderElection.leaderElect; None leaves the field as it is.
 
     Raises: ConfigError: kube-scheduler could not reach or verify the server.
     """
@@ -97,7 +98,7 @@ def scheduler_configuration(
 
 
 def legacy_policy(config: ExtenderConfiguration) -> str:
-    """Return a Policy of equal content for kube-scheduler up to 1.22, as JSON.
+    """Return a Policy that makes kube-scheduler up to 1.22 call kubextend, as JSON.
 
     Raises: ConfigError: kube-scheduler could not reach or verify the server.
     """
@@ -152,14 +153,24 @@ def _election(given: JsonValue, config: ExtenderConfiguration, leader_elect: boo
 
 
 def _percentage(given: JsonValue, config: ExtenderConfiguration) -> str:
-    """Return the given percentage; else all nodes if a filter may reject a whole sample."""
+    """Return the YAML of percentageOfNodesToScore.
+
+    The value is ``given`` if it is not None, else 100 if kubextend filters nodes; else the YAML is
+    empty.
+    """
     if given is not None:
         return _yaml({"percentageOfNodesToScore": given})
     return _PERCENTAGE if config.rejects_nodes else ""
 
 
 def _profiles(config: ExtenderConfiguration, given: JsonValue) -> JsonValue:
-    """Return a profile for each of ours, with the rest of a KubeSchedulerConfiguration's own."""
+    """Return the ``profiles`` of kube-scheduler's file, one for each profile of the configuration.
+
+    Args:
+        config: the configuration.
+        given: the profiles of the KubeSchedulerConfiguration that was read, without kubextend's
+            plugins; their fields are kept. None without such a file.
+    """
     rest = given if isinstance(given, list) else []
     profiles: list[JsonValue] = []
     for index, resolved in enumerate(config.resolved):
@@ -173,7 +184,10 @@ def _profiles(config: ExtenderConfiguration, given: JsonValue) -> JsonValue:
 
 
 def _extenders(config: ExtenderConfiguration, given: JsonValue) -> str:
-    """Return the entries of other extenders unchanged, then ours in place of earlier ones."""
+    """Return the YAML of ``extenders``: other extenders' entries unchanged, then kubextend's.
+
+    Entries of ``given`` with kubextend's urlPrefix are replaced.
+    """
     entries = _entries(config)
     others = [
         other
@@ -196,7 +210,10 @@ def _comment(entry: Mapping[str, JsonValue]) -> str:
 
 
 def _entries(config: ExtenderConfiguration) -> list[dict[str, JsonValue]]:
-    """Return the extender entries, quick verbs first, fields in the order of the Go type."""
+    """Return kubextend's extender entries: one for filter, preempt and prioritize, one for bind.
+
+    The fields have the order of the Go type ``Extender``.
+    """
     quick = [verb for verb in config.verbs if verb != "bind"]
     entries = []
     if quick:
@@ -235,7 +252,7 @@ def _tls(extender: Extender) -> dict[str, JsonValue]:
 
 
 def _legacy(entry: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return the entry of a Policy, which counts time in nanoseconds.
+    """Convert an extender entry to that of a Policy, whose httpTimeout is in nanoseconds.
 
     Source: kube-scheduler v0.22 config/v1/legacy_types.go LegacyExtender
     """

@@ -1,8 +1,7 @@
-"""Compares what a kube-scheduler's configuration says of kubextend with what it should say.
+"""Compares a KubeSchedulerConfiguration with the one that kubextend would generate.
 
-``scheduler_configuration`` writes what it should say, so there is one source for it. The classes
-below read both texts. A file with which kube-scheduler does not start does not fit: the classes
-refuse unknown fields, as kube-scheduler does.
+``scheduler_configuration`` generates the wanted text. The classes of this module parse the file and
+the wanted text. They refuse unknown fields, since kube-scheduler does not start with such a file.
 """
 
 import dataclasses
@@ -59,7 +58,10 @@ _ASKED_TWICE: Final[Mapping[VerbName, str]] = {
 
 
 class _Read(BaseModel):
-    """A part of the file; an absent field has kube-scheduler's default."""
+    """Base of the models that parse a KubeSchedulerConfiguration.
+
+    An absent field has kube-scheduler's default; an unknown field is an error.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, alias_generator=to_camel)
 
@@ -76,7 +78,7 @@ class _TLS(_Read):
 
 
 class _Entry(_Read):
-    """An extender entry; source: kube-scheduler v0.36 config/v1/types.go Extender."""
+    """One entry of ``extenders``; source: kube-scheduler v0.36 config/v1/types.go Extender."""
 
     url_prefix: str = ""
     filter_verb: str = ""
@@ -93,23 +95,23 @@ class _Entry(_Read):
 
     @property
     def url(self) -> str:
-        """The part of the URL before the slash and the verb."""
+        """The urlPrefix without a slash at its end; kube-scheduler appends ``/`` and the verb."""
         return self.url_prefix.rstrip("/")
 
     @property
     def verbs(self) -> Mapping[VerbName, str]:
-        """The last part of the URL for each verb that is called."""
+        """The verbs that kube-scheduler calls by this entry: verb -> last part of its URL."""
         values = (self.filter_verb, self.preempt_verb, self.prioritize_verb, self.bind_verb)
         return {verb: value for verb, value in zip(_VERBS, values, strict=True) if value}
 
     @property
     def timeout(self) -> Duration:
-        """How long kube-scheduler waits for an answer."""
+        """How long kube-scheduler waits for a response: httpTimeout, or 5 s if that is 0."""
         return self.http_timeout if self.http_timeout > Duration(0) else _DEFAULT_TIMEOUT
 
 
 class _PluginSet(_Read):
-    """The plugins of an extension point; those that are disabled need not exist."""
+    """The plugins of one extension point in a profile; ``disabled`` is not looked at."""
 
     enabled: tuple[dict[str, JsonValue], ...] = ()
     disabled: JsonValue = None
@@ -123,7 +125,7 @@ class _Profile(_Read):
 
 
 class _Election(_Read):
-    """Leader election; defaults: kube-scheduler v0.36 apis/config/v1/defaults.go."""
+    """The field ``leaderElection``; defaults: kube-scheduler v0.36 apis/config/v1/defaults.go."""
 
     leader_elect: bool = True
     lease_duration: JsonValue = None
@@ -143,7 +145,7 @@ class _Connection(_Read):
 
 
 class _SchedulerConfiguration(_Read):
-    """The fields that matter here; ``check_fields`` knows all the others."""
+    """The top-level fields that concern kubextend; ``check_fields`` refuses unknown fields."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -154,18 +156,32 @@ class _SchedulerConfiguration(_Read):
     extenders: tuple[_Entry, ...] = ()
 
     def named_profiles(self) -> Iterator[tuple[str, int]]:
-        """Yield the schedulerName and index of each profile; without any, the default profile."""
+        """Yield the schedulerName and index of each profile.
+
+        Without profiles, and for a single profile without a name, the name is
+        ``default-scheduler``; other profiles without a name have "".
+        """
         for index, profile in enumerate(self.profiles or [_Profile()]):
             default = DEFAULT_SCHEDULER_NAME if len(self.profiles) <= 1 else ""
             yield profile.scheduler_name or default, index
 
     def says_percentage(self, index: int) -> bool:
-        """Return whether the file says what percentage of nodes a profile looks at."""
+        """Return whether the profile, or the file for all profiles, sets percentageOfNodesToScore.
+
+        Args:
+            index: index of the profile in ``profiles``.
+        """
         own = self.profiles[index].percentage_of_nodes_to_score if self.profiles else None
         return own is not None or self.percentage_of_nodes_to_score is not None
 
     def percentage(self, index: int) -> tuple[Location, int]:
-        """Return the percentage of nodes that a profile looks at, and its place; 0 is a sample."""
+        """Return the location and the value of a profile's percentageOfNodesToScore.
+
+        The value 0 makes kube-scheduler stop at a sample of the nodes.
+
+        Args:
+            index: index of the profile in ``profiles``.
+        """
         own = self.profiles[index].percentage_of_nodes_to_score if self.profiles else None
         if own is not None:
             return ("profiles", index, "percentageOfNodesToScore"), own
@@ -173,7 +189,14 @@ class _SchedulerConfiguration(_Read):
 
 
 class _Pair(NamedTuple):
-    """The entry in the file, the entry that should be there, and the verbs that both have."""
+    """An extender entry of the file and the wanted entry with which it is compared.
+
+    Attributes:
+        at: the location of the found entry in the file.
+        found: the entry in the file.
+        wanted: the entry that kubextend would generate.
+        verbs: the verbs that the found and the wanted entry have in common.
+    """
 
     at: Location
     found: _Entry
@@ -182,13 +205,14 @@ class _Pair(NamedTuple):
 
 
 class SchedulerDifferences(NamedTuple):
-    """The result of a comparison of a kube-scheduler's file.
+    """The result of comparing a KubeSchedulerConfiguration with kubextend's configuration.
 
     Attributes:
-        issues: why kube-scheduler does not start with it or does not call kubextend as configured;
-            each path begins with the file, the message says what happens, the hint what would be
-            right.
-        notes: where kube-scheduler starts with it, if not everywhere.
+        issues: the differences because of which kube-scheduler does not start with the file, or
+            does not call kubextend as configured. The path of an issue begins with the file's
+            name, the message says what happens, the hint says the right value.
+        notes: one sentence for each limit on where kube-scheduler starts with the file, such as its
+            releases.
     """
 
     issues: tuple[Issue, ...]
@@ -196,16 +220,17 @@ class SchedulerDifferences(NamedTuple):
 
 
 def scheduler_differences(config: ExtenderConfiguration, file: str | Path) -> SchedulerDifferences:
-    """Return every difference that ``scheduler-config`` would remove by writing the file anew.
+    """Compare a KubeSchedulerConfiguration with the one that ``scheduler-config`` would write.
 
     Other extenders, other plugins and the connection to the cluster do not concern kubextend, and
-    are not compared; only fields that kube-scheduler does not know are named there.
+    are not compared, but unknown fields in them are issues.
 
     Args:
-        config: a checked configuration.
-        file: a KubeSchedulerConfiguration; ``-`` for standard input.
+        config: a checked configuration of kubextend.
+        file: the path of a KubeSchedulerConfiguration; ``-`` for standard input.
 
-    Raises: ConfigError: the file cannot be read, or no file lets kube-scheduler reach kubextend.
+    Raises: ConfigError: the file cannot be read, or kube-scheduler could not reach or verify the
+        server with any file.
     """
     data, source = read_file(file)
     tree = read_document(data, source)
@@ -263,7 +288,14 @@ def _note_where_it_starts(
 
 
 class _Comparison:
-    """Compares two configurations; one method for each thing that may differ."""
+    """Compares the found with the wanted KubeSchedulerConfiguration, one method for each section.
+
+    Args:
+        config: kubextend's configuration.
+        found: the parsed file.
+        wanted: the parsed text that kubextend would generate.
+        findings: gets the issues.
+    """
 
     def __init__(
         self,
@@ -278,7 +310,7 @@ class _Comparison:
         self._complain = findings.complain
 
     def extenders(self) -> None:
-        """Check that each verb is called where it is served, once, and with the right settings."""
+        """Check urlPrefix, verbs, timeouts and other settings of kubextend's extender entries."""
         url = self._config.url_prefix
         wanted = [entry for entry in self._wanted.extenders if entry.url == url]
         ours = _entries_for(url, self._found.extenders, any_path=bool(wanted))
@@ -401,7 +433,10 @@ class _Comparison:
         self._complain(at, message, value, hint)
 
     def _tls(self, pair: _Pair) -> None:
-        """Compare TLS settings where both ends use https; another scheme is another urlPrefix."""
+        """Compare the tlsConfig of two entries that both use https.
+
+        A difference in the scheme is reported as a wrong urlPrefix.
+        """
         found, right = pair.found.tls_config, pair.wanted.tls_config
         if not pair.wanted.enable_https or not pair.found.url.startswith("https:"):
             return
@@ -429,7 +464,7 @@ class _Comparison:
             self._complain(at, message if found else otherwise, found, f"{at[-1]}: {right}")
 
     def profiles(self) -> None:
-        """Check that both sides know the same scheduler names."""
+        """Check that kube-scheduler's and kubextend's profiles have the same schedulerNames."""
         found = dict(self._found.named_profiles())
         ours = [profile.scheduler_name for profile in self._config.resolved]
         for name in ours:
@@ -453,7 +488,7 @@ class _Comparison:
                 self._complain(at, message, name, hint)
 
     def plugins(self) -> None:
-        """Check that the file does not tell kube-scheduler to run plugins of kubextend."""
+        """Check that the file enables no plugin of kubextend in kube-scheduler's profiles."""
         ours = {name for profile in self._config.resolved for name in profile.args}
         for index, profile in enumerate(self._found.profiles):
             for point, plugins in profile.plugins.items():
@@ -467,7 +502,7 @@ class _Comparison:
                     self._complain(at, message, name, hint)
 
     def percentages(self) -> None:
-        """Check that plugins see all nodes, or as many as a profile says."""
+        """Check percentageOfNodesToScore of each profile: 100 by default, if kubextend filters."""
         wanted = {
             name: self._wanted.percentage(at)[1]
             for name, at in self._wanted.named_profiles()
@@ -489,7 +524,7 @@ class _Comparison:
             self._complain(at, message, found, f"percentageOfNodesToScore: {right}")
 
     def election(self) -> None:
-        """Check that a second scheduler does not share the Lease of the cluster's scheduler."""
+        """Check that a second kube-scheduler does not share the Lease of the cluster's own."""
         found, wanted = self._found.leader_election, self._wanted.leader_election
         names = [name for name, _ in self._found.named_profiles()]
         if not found.leader_elect or DEFAULT_SCHEDULER_NAME in names or found == wanted:
@@ -507,7 +542,14 @@ class _Comparison:
 def _entries_for(
     url: str, entries: Sequence[_Entry], *, any_path: bool
 ) -> list[tuple[Location, _Entry]]:
-    """Return the entries that call this URL; where none does, those that call the same server."""
+    """Return the extender entries of kubextend, with their locations in the file.
+
+    Args:
+        url: the URL of kubextend's verbs.
+        entries: all extender entries of the file.
+        any_path: whether entries with another path on the same server count, if no entry has the
+            URL.
+    """
     placed: list[tuple[Location, _Entry]] = [
         (("extenders", index), entry) for index, entry in enumerate(entries)
     ]
@@ -518,7 +560,7 @@ def _entries_for(
 
 
 def _server(url: str) -> str:
-    """Return host and port, in one spelling."""
+    """Return host and port of a URL in lower case, 127.0.0.1 for localhost; "" for no URL."""
     try:
         return urlsplit(url).netloc.casefold().replace("localhost", "127.0.0.1")
     except ValueError:
@@ -526,7 +568,11 @@ def _server(url: str) -> str:
 
 
 def _entry_without(verb: VerbName, ours: Sequence[tuple[Location, _Entry]]) -> Location:
-    """Return where a verb belongs: bind into an entry of its own, others beside quick verbs."""
+    """Return the location of the entry to which a missing verb should be added.
+
+    The location is that of the first entry with filter, preempt or prioritize; for bind, which has
+    an entry of its own, and without such an entry, it is the list ``extenders``.
+    """
     quick = [at for at, entry in ours if set(entry.verbs) - {"bind"}]
     return quick[0] if quick and verb != "bind" else ("extenders",)
 

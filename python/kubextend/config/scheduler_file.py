@@ -1,7 +1,7 @@
-"""Reads a KubeSchedulerConfiguration as the ExtenderConfiguration that it implies.
+"""Splits a KubeSchedulerConfiguration into kubextend's part and kube-scheduler's part.
 
-The profiles of the file name plugins of ours among kube-scheduler's own. The rest of the file is
-for kube-scheduler alone.
+The profiles of such a file may name plugins of kubextend beside kube-scheduler's own. All other
+fields concern kube-scheduler only.
 """
 
 import json
@@ -25,7 +25,8 @@ __all__ = [
 
 SCHEDULER_KIND: Final = "KubeSchedulerConfiguration"
 _GROUP: Final = "kubescheduler.config.k8s.io"
-# The releases of kube-scheduler that read each; source: KEP-785, Implementation History.
+# The releases of kube-scheduler that read each beta version of a KubeSchedulerConfiguration;
+# source: KEP-785, Implementation History.
 BETA_API_VERSIONS: Final = {
     f"{_GROUP}/v1beta3": "1.23 to 1.28",
     f"{_GROUP}/v1beta2": "1.22 to 1.27",
@@ -35,7 +36,10 @@ SCHEDULER_API_VERSIONS: Final = (f"{_GROUP}/v1", *BETA_API_VERSIONS)
 
 
 class _SchedulerFile(BaseModel):
-    """The known fields; source: kube-scheduler v0.22 to v0.36 config/*/types.go."""
+    """The top-level fields of a KubeSchedulerConfiguration, of whatever value.
+
+    Source: kube-scheduler v0.22 to v0.36 config/*/types.go
+    """
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel)
 
@@ -57,7 +61,13 @@ class _SchedulerFile(BaseModel):
 
 
 def extender_tree(tree: Mapping[str, JsonValue], findings: Findings) -> dict[str, JsonValue]:
-    """Return the content of an ExtenderConfiguration with the same profiles."""
+    """Return an ExtenderConfiguration with the profiles of a KubeSchedulerConfiguration.
+
+    Args:
+        tree: the KubeSchedulerConfiguration as a JSON object.
+        findings: gets an issue for each unknown field, and a note that lists the fields that are
+            left to kube-scheduler.
+    """
     check_fields(tree, findings)
     for field in tree:
         if field not in {"apiVersion", "kind", "profiles"}:
@@ -68,7 +78,7 @@ def extender_tree(tree: Mapping[str, JsonValue], findings: Findings) -> dict[str
 
 
 def check_fields(tree: Mapping[str, JsonValue], findings: Findings) -> None:
-    """Complains of each top-level field that no kube-scheduler has."""
+    """Add an issue for each top-level field that no version of kube-scheduler has."""
     try:
         _SchedulerFile.model_validate_json(json.dumps(tree))
     except ValidationError as error:
@@ -78,10 +88,10 @@ def check_fields(tree: Mapping[str, JsonValue], findings: Findings) -> None:
 def scheduler_tree(
     tree: Mapping[str, JsonValue], is_ours: Callable[[str], bool]
 ) -> dict[str, JsonValue]:
-    """Return the file without the plugins that kube-scheduler does not have.
+    """Return a KubeSchedulerConfiguration without the plugins of kubextend.
 
     Args:
-        tree: a KubeSchedulerConfiguration without mistakes.
+        tree: a checked KubeSchedulerConfiguration as a JSON object.
         is_ours: returns whether a name is that of a plugin of kubextend.
     """
     kept: dict[str, JsonValue] = {key: value for key, value in tree.items() if value is not None}
@@ -92,7 +102,10 @@ def scheduler_tree(
 
 
 def _without(value: JsonValue, is_ours: Callable[[str], bool]) -> JsonValue:
-    """Return the value without entries of our plugins, and without what becomes empty thereby."""
+    """Return a JSON value without list entries whose ``name`` is a plugin of kubextend.
+
+    A list or object that becomes empty thereby is removed as well.
+    """
     if not isinstance(value, dict):
         return value
     kept: dict[str, JsonValue] = {}

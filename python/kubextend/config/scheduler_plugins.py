@@ -1,10 +1,11 @@
-"""kube-scheduler's extension points and its in-tree plugins, in its own words."""
+"""The names of kube-scheduler's extension points and of its in-tree plugins."""
 
 from typing import Final
 
 __all__ = ["IN_TREE_PLUGINS", "PLUGIN_TYPES"]
 
-# In the order in which kube-scheduler looks at them, so that both report the same error first.
+# Go interface by extension point, in the order in which kube-scheduler checks the points, so that
+# kubextend and kube-scheduler report the same error first.
 # Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go getExtensionPoints
 PLUGIN_TYPES: Final = {
     "preFilter": "PreFilterPlugin",

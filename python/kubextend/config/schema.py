@@ -25,7 +25,7 @@ _Schema: TypeAlias = dict[str, Any]
 
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 
-# pydantic also reads these types where a model is not strict.
+# JSON types that pydantic converts to the key's type in a model that is not strict.
 _LAX: Final[Mapping[str, list[str]]] = {
     "boolean": ["boolean", "integer", "number", "string"],
     "integer": ["integer", "number", "string"],
@@ -42,10 +42,10 @@ _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def json_schema(plugins: Mapping[str, RegisteredPlugin]) -> _Schema:
-    """Return the schema, draft 2020-12, with the field names of the YAML file.
+    """Return the JSON Schema of an ExtenderConfiguration, draft 2020-12, as a JSON object.
 
     Args:
-        plugins: the plugins whose arguments the schema knows, by name.
+        plugins: the plugins by name whose arguments the schema describes.
     """
     generated = ExtenderConfiguration.model_json_schema()
     sections: dict[str, _Schema] = generated.pop("$defs")
@@ -66,7 +66,10 @@ def json_schema(plugins: Mapping[str, RegisteredPlugin]) -> _Schema:
 
 
 def field_descriptions(section: type[BaseModel]) -> dict[str, str]:
-    """Return the text below each field of a model, by the name of the field in the file."""
+    """Return the docstrings of a model's fields, by the name of the field in the file.
+
+    The docstring of a field is the string literal below the field in the source.
+    """
     source = ast.parse(textwrap.dedent(inspect.getsource(section)))
     tree = next(node for node in source.body if isinstance(node, ast.ClassDef))
     texts = {
@@ -85,7 +88,10 @@ def field_descriptions(section: type[BaseModel]) -> dict[str, str]:
 
 
 def _arguments(name: str, args_model: type[BaseModel], definitions: dict[str, _Schema]) -> _Schema:
-    """Return the schema of a plugin's entry, and add the models inside of its arguments."""
+    """Return the schema that applies to the pluginConfig entry of one plugin.
+
+    The schemas of models inside of the arguments are added to ``definitions``.
+    """
     generated = args_model.model_json_schema(ref_template=f"#/$defs/{name}.{{model}}")
     inner: dict[str, _Schema] = generated.pop("$defs", {})
     definitions.update({f"{name}.{key}": _lax(each) for key, each in inner.items()})
@@ -97,7 +103,7 @@ def _arguments(name: str, args_model: type[BaseModel], definitions: dict[str, _S
 
 
 def _lax(schema: Any) -> Any:
-    """Return the schema for arguments, which may hold a number or a truth value in quotes."""
+    """Return the schema of arguments with the types that pydantic converts, such as "5" for 5."""
     if isinstance(schema, list):
         return [_lax(each) for each in schema]
     if not isinstance(schema, dict):
@@ -111,7 +117,10 @@ def _lax(schema: Any) -> Any:
 
 
 def _object(name: str, generated: _Schema) -> _Schema:
-    """Return the schema of one model: with descriptions, without made-up titles; null is absent."""
+    """Return the schema of one model of the configuration, from the schema that pydantic generated.
+
+    Descriptions are added, pydantic's titles are removed, and optional fields may be null.
+    """
     if "properties" not in generated:
         return generated
     section: type[BaseModel] = getattr(model, name)
@@ -139,7 +148,7 @@ def _value(generated: _Schema) -> _Schema:
 
 
 def _default(generated: _Schema) -> _Schema:
-    """Return the default of a field; an object has none, as its own fields have theirs."""
+    """Return ``{"default": value}`` for a field; empty for an object: its fields have defaults."""
     default = generated.get("default", {})
     if isinstance(default, dict):
         return {"default": str(Duration(**default))} if "nanoseconds" in default else {}
@@ -152,7 +161,7 @@ def _needed(value: _Schema) -> _Schema:
 
 
 def _optional(value: _Schema) -> _Schema:
-    """Return the schema of a field that may be absent, and therefore null."""
+    """Return the schema of a field that may be absent, extended to accept null."""
     if "anyOf" in value:
         return value
     if isinstance(value.get("type"), str) and "enum" not in value:

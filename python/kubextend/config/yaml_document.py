@@ -1,8 +1,7 @@
-"""Reads one YAML document as JSON, as kube-scheduler reads its own configuration.
+"""Reads one YAML document as a JSON object, as kube-scheduler reads its own configuration.
 
 The reader is stricter than a YAML library: it refuses, with the line, a key that is given twice, a
-key that is no text, a tag that JSON has no word for, and aliases that expand too far. The module
-does not know what the document should contain.
+key that is no text, a tag without a JSON type, and aliases that expand to too many values.
 """
 
 import math
@@ -22,7 +21,7 @@ __all__ = ["read_document", "read_file"]
 _STDIN: Final = "-"
 
 _MAX_BYTES = 1 << 20
-# An alias counts as often as it is used: ten nested tenfold aliases exceed this bound at once.
+# The most values of a document with all aliases expanded: ten nested tenfold aliases exceed it.
 _MAX_NODES = 100_000
 _TAG = "tag:yaml.org,2002:"
 _TOO_DEEP = "nested too deeply"
@@ -31,9 +30,9 @@ _Scalars: TypeAlias = dict[str, Callable[[str], JsonValue]]
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader with the plain values of kube-scheduler's YAML reader.
+    """PyYAML's safe loader that reads unquoted values as kube-scheduler's YAML reader does.
 
-    Dates stay text. 12:30 is text too, and not the sexagesimal 750.
+    Dates are text. 12:30 is text too, and not the sexagesimal number 750.
     """
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  PyYAML's own declaration
@@ -52,9 +51,12 @@ _Loader.add_implicit_resolver(_TAG + "null", re.compile(r"^(?:~|null|Null|NULL|)
 
 
 def read_file(path: str | Path) -> tuple[bytes, str]:
-    """Read a file, and return its bytes and its name in messages; ``-`` is standard input.
+    """Read a configuration file, and return its bytes and its name for messages.
 
-    The function reads no more than a document may have, however long the file is.
+    At most 1 MiB and one byte are read, so that ``read_document`` refuses a longer file.
+
+    Args:
+        path: the path of the file; ``-`` for standard input.
 
     Raises: ConfigError: the file cannot be read.
     """
@@ -69,13 +71,13 @@ def read_file(path: str | Path) -> tuple[bytes, str]:
 
 
 def read_document(data: bytes, source: str) -> dict[str, JsonValue]:
-    """Return the mapping that ``data`` holds.
+    """Parse one YAML document, and return it as a JSON object.
 
     Args:
-        data: the bytes of the file: YAML or JSON in UTF-8.
+        data: the bytes of the file: YAML or JSON in UTF-8, up to 1 MiB.
         source: the name of the file, for messages.
 
-    Raises: ConfigError: the document cannot be read; every reason with its line.
+    Raises: ConfigError: the document is no valid YAML object; has each issue with its line.
     """
     root = _compose(data, source)
     if _expanded_size(root, source) > _MAX_NODES:
@@ -116,7 +118,7 @@ def _yaml_sentence(error: yaml.MarkedYAMLError) -> str:
 
 
 def _expanded_size(root: yaml.Node, source: str) -> int:
-    """Count the values of the document after every alias is expanded."""
+    """Count the values of a document, an alias's values as often as the alias is used."""
     sizes: dict[int, int] = {}
     above: set[int] = set()
 
@@ -145,7 +147,11 @@ def _parts(node: yaml.Node) -> list[yaml.Node]:
 
 
 class _Reading:
-    """Turns composed nodes into JSON values, and collects what is wrong with them."""
+    """Converts PyYAML's nodes to JSON values, and collects the issues of the document.
+
+    Attributes:
+        issues: one sentence for each issue, with its line.
+    """
 
     def __init__(self) -> None:
         self.issues: list[str] = []

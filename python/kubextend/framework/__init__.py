@@ -1,4 +1,4 @@
-"""The plugin author's API; it imports no HTTP and no Kubernetes client."""
+"""The API for authors of plugins: the plugin interfaces, Status, CycleState and Handle."""
 
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle, HeldPod, HeldPods

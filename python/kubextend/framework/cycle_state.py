@@ -1,4 +1,4 @@
-"""CycleState: what the plugins of one scheduling attempt tell each other."""
+"""CycleState: the values that plugins share during one attempt to schedule a pod."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -12,15 +12,17 @@ _NONE: Final[frozenset[str]] = frozenset()
 
 
 class CycleState:
-    """Values by key for the plugins of one attempt; each attempt begins with an empty state.
+    """The values that plugins share, by key, during one attempt to schedule a pod.
+
+    Each attempt begins with an empty state.
 
     Attributes:
-        skip_filter_plugins: names of plugins whose PreFilter answered Skip.
-        skip_score_plugins: names of plugins whose PreScore answered Skip.
-        asked_for_pods: whether a plugin asked for the pods of all nodes in this attempt.
-        pods_seen: the pods that plugins see on nodes where these differ from the present ones: in
-            preempt those that stay when the victims are gone; for nominated pods those and the
-            present ones.
+        skip_filter_plugins: names of plugins whose PreFilter returned Skip.
+        skip_score_plugins: names of plugins whose PreScore returned Skip.
+        asked_for_pods: whether a plugin read the pods on nodes in this attempt.
+        pods_seen: the pods on nodes that plugins see in place of the watched ones: in preempt those
+            without the victims, for a node with nominated pods those with the nominated pods. None:
+            plugins see the watched pods.
 
     Source: kubernetes v1.36 pkg/scheduler/framework/cycle_state.go
     """
@@ -41,16 +43,16 @@ class CycleState:
         self.asked_for_pods = False
 
     def read(self, key: str) -> object:
-        """Return the value under a key.
+        """Return the value that a plugin wrote under a key in this attempt.
 
         Raises: KeyError: no plugin wrote a value under the key.
         """
         return self._values[key]
 
     def write(self, key: str, value: object) -> None:
-        """Keep a value for the plugins that come later in the attempt."""
+        """Keep a value under a key for later calls of plugins in the same attempt."""
         self._values[key] = value
 
     def delete(self, key: str) -> None:
-        """Forget a value; an absent key is no error."""
+        """Remove the value under a key; an absent key is no error."""
         self._values.pop(key, None)

@@ -1,4 +1,4 @@
-"""The Handle that plugins are given, and the ports through which kubextend reaches the cluster."""
+"""The Handle that plugins get, and the protocols of what the Handle uses to reach the cluster."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator
@@ -26,132 +26,160 @@ __all__ = [
 ]
 
 MAX_POD_BYTES: Final = 64 << 10
-"""What tolerations, affinity and annotations of one kept pod may take, and once more its requests,
-gates, labels and containers: whoever may create pods chooses how large they are, and the store
-holds those of the whole cluster."""
+"""Bytes of tolerations, affinity and annotations that a store keeps of one pod; the same bound
+holds once more for requests, gates, labels and containers. Users choose how large their pods are,
+and the store holds the pods of the whole cluster."""
 
 _Shared = TypeVar("_Shared")
 
 
 class NodeSource(Protocol):
-    """Nodes kept up to date by list and watch."""
+    """The cluster's nodes, usually kept up to date by list and watch."""
 
     @property
     def store(self) -> core.NodeStore:
-        """The store that holds the nodes."""
+        """The store that holds the cluster's nodes."""
 
     @property
     def synced(self) -> bool:
-        """Whether the nodes have been listed once."""
+        """Whether the store has had a complete list of nodes."""
 
     def age_s(self) -> float | None:
-        """Return the seconds since the API last answered; None before the first answer."""
+        """Return the seconds since the API last sent anything about nodes; None before that."""
 
 
 class PodSource(Protocol):
-    """Pods kept up to date by list and watch, with the ledger of assumed pods."""
+    """The cluster's pods, usually kept up to date by list and watch, and the assumed pods."""
 
     @property
     def store(self) -> core.PodStore:
-        """The store that holds the pods."""
+        """The store that holds the cluster's pods and the ledger of assumed pods."""
 
     @property
     def synced(self) -> bool:
-        """Whether the pods have been listed once."""
+        """Whether the store has had a complete list of pods."""
 
 
 class PodReader(Protocol):
     """Reads one pod from the Kubernetes API."""
 
     def get(self, namespace: str, name: str) -> core.Pod | None:
-        """Return the pod as it is now; None where there is none. Blocks.
+        """Read a pod from the API; return None if there is no pod of that name. Blocks.
 
-        Raises: ClusterError: the API did not answer, or refused.
+        Raises: ClusterError: the API did not respond, or refused.
         """
 
 
 class Binder(Protocol):
-    """Writes the Binding of a pod."""
+    """Binds pods to nodes by posting Bindings to the Kubernetes API."""
 
     def bind(
         self, namespace: str, name: str, uid: str, node: str, *, timeout_s: float | None = None
     ) -> None:
-        """Bind the pod to the node; a pod that is bound there already counts as bound.
+        """Bind a pod to a node; a pod that was already bound to this node is a success. Blocks.
 
         Args:
             namespace: namespace of the pod.
             name: name of the pod.
-            uid: UID of the pod; another pod of the same name is left alone.
+            uid: UID of the pod; another pod of the same name is never bound.
             node: name of the node.
-            timeout_s: seconds after which nothing is written any more; None: no limit.
+            timeout_s: the most seconds for this call; None leaves the limit to the binder.
 
-        Raises: ClusterError: the pod is not bound; the message says why.
+        Raises: ClusterError: the pod is not bound, or the result is unknown; the message says why.
         """
 
 
 class Activator(Protocol):
-    """Makes kube-scheduler ask about unschedulable pods again."""
+    """Makes kube-scheduler try unschedulable pods again, by updating the pods in the API."""
 
     def activate(self, pods: Iterable[core.Pod]) -> None:
-        """Wake the pods soon, from another thread; never blocks and never raises."""
+        """Queue an update of each pod that makes kube-scheduler try it again; never blocks."""
 
 
 class HeldPod(Protocol):
-    """A pod that Permit holds; its methods may be called from any thread."""
+    """A pod that Permit plugins hold: its bind request waits. Any thread may call the methods.
+
+    Attributes:
+        pod: the held pod.
+        node_name: the node that the pod is to be bound to.
+    """
 
     pod: core.Pod
     node_name: str
     since_s: float
-    """When the wait began, in Unix time."""
+    """When the pod began to wait, in seconds of Unix time."""
 
     @property
     def pending_plugins(self) -> tuple[str, ...]:
-        """The plugins that still hold the pod."""
+        """The names of the Permit plugins that still hold the pod."""
 
     @property
     def deadline_s(self) -> float | None:
-        """When the first timeout rejects the pod, in Unix time; None where no plugin holds it."""
+        """When the first plugin's timeout rejects the pod, in seconds of Unix time.
+
+        None if no plugin holds the pod any more.
+        """
 
     def allow(self, plugin: str) -> bool:
-        """End one plugin's hold and return whether there was one; without any the pod goes on."""
+        """End the hold of one Permit plugin; after the last hold has ended, the pod is bound.
+
+        Returns: whether this plugin held the pod.
+        """
 
     def reject(self, plugin: str, reason: str) -> bool:
-        """Send the pod back as rejected; return False where the pod was decided before."""
+        """Reject the pod, so that kube-scheduler puts it back into its queue.
+
+        Args:
+            plugin: the name of the plugin that rejects the pod.
+            reason: the text of the rejection.
+
+        Returns: False if the pod was allowed or rejected already.
+        """
 
 
 class HeldPods(Protocol):
-    """The pods that Permit holds now."""
+    """The pods that Permit plugins hold now; iterating yields each as a ``HeldPod``."""
 
     def get(self, uid: str) -> HeldPod | None:
-        """Return the held pod of this UID."""
+        """Return the held pod with this UID; None if no pod of this UID is held."""
 
     def reject(self, uid: str, plugin: str, reason: str) -> bool:
-        """Send the pod back as rejected if it is held, and return whether it was."""
+        """Reject the held pod with this UID; return False if it is not held or is decided.
+
+        Args:
+            uid: UID of the pod.
+            plugin: the name of the plugin that rejects the pod.
+            reason: the text of the rejection.
+        """
 
     def gives_up(self, uid: str) -> bool:
-        """Return whether the pod's binding cycle failed and an Unreserve still has to run."""
+        """Return whether the pod's binding cycle has failed and its Unreserve is not done yet.
+
+        Args:
+            uid: UID of the pod.
+        """
 
     def __iter__(self) -> Iterator[HeldPod]:
-        """Iterate over the pods that are held at this moment."""
+        """Iterate over the pods that Permit plugins hold at this moment."""
 
 
 InThread: TypeAlias = Callable[[Callable[[], Any]], Coroutine[Any, Any, Any]]
-"""Runs a blocking call in a thread."""
+"""A function that runs a blocking function in a thread, and whose coroutine returns the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterPorts:
-    """What the cluster offers; without access to an API, nothing.
+    """The objects by which kubextend reads and changes the cluster; None without a cluster.
 
     Attributes:
-        nodes: watched nodes.
-        pods: watched pods, and the ledger of assumed pods; None unless a plugin needs them.
-        pod_reader: reads one pod.
-        binder: posts Bindings.
-        activator: wakes unschedulable pods.
+        nodes: the watched nodes.
+        pods: the watched pods, and the ledger of assumed pods; None unless a plugin needs pods.
+        pod_reader: reads one pod from the Kubernetes API.
+        binder: binds pods.
+        activator: makes kube-scheduler try unschedulable pods again.
         kubernetes_client: returns an ``ApiClient`` of the official client with the present
             credentials.
-        in_thread: runs a call that waits for the Kubernetes API.
+        in_thread: runs a call that waits for the Kubernetes API in a thread.
     """
 
     nodes: NodeSource | None = None
@@ -164,15 +192,15 @@ class ClusterPorts:
 
 
 NO_CLUSTER: Final = ClusterPorts()
-"""The ports without access to an API."""
+"""The ``ClusterPorts`` without access to a Kubernetes API."""
 
 
 class Handle:
-    """Everything that a plugin may reach: cluster state, held pods, wake-ups, configuration.
+    """A plugin's access to the cluster's nodes and pods, held pods, configuration and metrics.
 
     Args:
-        waiting_pods: the pods that Permit holds.
-        cluster: what the cluster offers.
+        waiting_pods: the pods that Permit plugins hold.
+        cluster: access to the cluster.
         configuration: the whole typed configuration.
         metrics: a ``prometheus_client.CollectorRegistry`` for the plugin's own metrics.
     """
@@ -196,17 +224,26 @@ class Handle:
         self._undeclared = ""
 
     def of(self, plugin: str, *, needs_pods: bool) -> "Handle":
-        """Return the Handle of one plugin: with pods only if its class says ``needs_pods = True``.
+        """Return the Handle for one plugin; its methods about pods raise without ``needs_pods``.
 
-        kubextend watches pods only if an enabled plugin needs them; a plugin must not see pods by
-        chance, because another plugin is enabled.
+        kubextend watches pods only if an enabled plugin needs pods. Without this check a plugin
+        would work by chance, because another enabled plugin needs pods.
+
+        Args:
+            plugin: the name of the plugin.
+            needs_pods: whether the plugin's class has ``needs_pods = True``.
         """
         mine = copy(self)
         mine._undeclared = "" if needs_pods else plugin  # noqa: SLF001  it is of this class
         return mine
 
     def shared(self, kind: type[_Shared], make: Callable[[], _Shared]) -> _Shared:
-        """Return the one object of a kind that all plugins share; the first that asks makes it."""
+        """Return the instance of a class that all plugins share; the first call makes it.
+
+        Args:
+            kind: the class of the instance.
+            make: makes the instance.
+        """
         if kind not in self._shared:
             self._shared[kind] = make()
         shared: _Shared = self._shared[kind]
@@ -221,16 +258,20 @@ class Handle:
         return None if self._kubernetes_client is None else self._kubernetes_client()
 
     def nodes(self) -> core.Nodes | None:
-        """Return every watched node as it is now; None where nodes are not watched."""
+        """Return all watched nodes as they are now; None if kubextend does not watch nodes."""
         return None if self._nodes is None else self._nodes.store.nodes()
 
     def pods(self, state: CycleState | None = None) -> core.PodSnapshot | None:
-        """Return the pods on nodes as they are now, with assumed ones; None if not watched.
+        """Return a snapshot of the pods on nodes, assumed pods included.
+
+        None if kubextend does not watch pods.
 
         Args:
-            state: the state of the attempt that asks. A filter should give it: preempt judges a
-                candidate without the victims of that candidate alone, and a node with nominated
-                pods is judged with them too.
+            state: the CycleState of the present attempt; a Filter plugin should give it. Then the
+                snapshot leaves out the victims of the node that preempt asks about, and has the
+                pods nominated to a node when the filter checks the node with them.
+
+        Raises: KubextendError: the plugin's class does not have ``needs_pods = True``.
         """
         self._check_declared()
         if state is not None:
@@ -240,7 +281,10 @@ class Handle:
         return None if self._pods is None else self._pods.store.snapshot()
 
     def pending_pods(self) -> list[core.Pod]:
-        """Return the watched pods without a node; empty where pods are not watched."""
+        """Return the watched pods that are on no node; empty if kubextend does not watch pods.
+
+        Raises: KubextendError: the plugin's class does not have ``needs_pods = True``.
+        """
         self._check_declared()
         if self._pods is None:
             return []
@@ -249,19 +293,22 @@ class Handle:
     def labelled_pods(
         self, namespace: str, label: str, value: str, state: CycleState | None = None
     ) -> list[core.Pod]:
-        """Return the pods of a namespace that have a label of this value.
+        """Return the watched pods of a namespace that have a label with this value.
 
-        An assumed pod names its node, as a bound pod does. The list is empty where pods are not
-        watched.
+        The ``node_name`` of an assumed pod is its node. The list is empty if kubextend does not
+        watch pods.
 
         Args:
             namespace: namespace of the pods.
             label: key of the label.
             value: value of the label.
-            state: the state of the attempt that asks, as for ``pods``: in preempt the victims are
-                gone, and a pod that is nominated to the node names it.
+            state: the CycleState of the present attempt. Then the list leaves out the victims of
+                the node that preempt asks about, and the ``node_name`` of a pod that is nominated
+                to a node is that node.
 
-        Raises: TruncatedPodError: a pod of the namespace has too many labels to keep.
+        Raises:
+            KubextendError: the plugin's class does not have ``needs_pods = True``.
+            TruncatedPodError: the labels of a pod of the namespace are too large to be kept.
         """
         self._check_declared()
         if self._pods is None:
@@ -274,14 +321,20 @@ class Handle:
         return pods if seen is None else seen.these(pods)
 
     def assumed_pods(self) -> frozenset[str]:
-        """Return the UIDs of the pods on their way to a node, until the watch shows them bound."""
+        """Return the UIDs of the assumed pods: chosen for a node, and not seen bound by the watch.
+
+        Raises: KubextendError: the plugin's class does not have ``needs_pods = True``.
+        """
         self._check_declared()
         if self._pods is None:
             return frozenset()
         return frozenset(pod.uid for pod, _ in self._pods.store.assumed())
 
     def activate(self, pods: Iterable[core.Pod]) -> None:
-        """Make kube-scheduler ask about these pods soon, if they are unschedulable."""
+        """Make kube-scheduler try those of the pods again soon that are unschedulable.
+
+        The call never blocks. Without access to a cluster nothing happens.
+        """
         if self._activator is not None:
             self._activator.activate(pods)
 
@@ -291,5 +344,9 @@ class Handle:
 
 
 def needs_pods_undeclared(plugin: str) -> KubextendError:
-    """Return the error for a plugin that asks for pods without ``needs_pods = True``."""
+    """Return the error for a plugin that reads pods though its class lacks ``needs_pods = True``.
+
+    Args:
+        plugin: the name of the plugin.
+    """
     return KubextendError(f"set needs_pods = True on {plugin}: it asks for pods")

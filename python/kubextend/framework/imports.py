@@ -1,4 +1,4 @@
-"""Imports the plugin class behind ``package.module:Class``, which a file or a package names."""
+"""Imports plugin classes by references such as ``package.module:Class``, and checks them."""
 
 import importlib
 import importlib.util
@@ -22,10 +22,10 @@ _EXAMPLE = "such as my_package.my_module:MyPlugin"
 
 
 class PluginUnavailableError(KubextendError):
-    """A named plugin that cannot be imported or used.
+    """A plugin that a configuration or package names cannot be imported or used.
 
     Attributes:
-        message: why, in one line.
+        message: the reason, in one line.
         hint: what would help; may be empty.
     """
 
@@ -36,7 +36,10 @@ class PluginUnavailableError(KubextendError):
 
 
 def class_at(reference: str) -> type[Any]:
-    """Import the module and return the plugin class.
+    """Import a plugin class by its reference, and check that it is a plugin.
+
+    Args:
+        reference: the class, as ``package.module:Class``.
 
     Raises: PluginUnavailableError: there is no such class, or it is no plugin.
     """
@@ -102,10 +105,15 @@ def _check_plugin(reference: str, found: object) -> None:
 
 
 def check_methods(what: str, plugin_class: type[Any]) -> None:
-    """Check that the class extends a point, and that the framework can call each of its methods.
+    """Check that a class extends a point, and that the framework can call each of its methods.
 
-    Raises: PluginUnavailableError: the class extends nothing; a method nearly has a framework name,
-        such as ``prefilter``; or a method takes wrong arguments, or is async where none awaits it.
+    Args:
+        what: the beginning of the error message, such as the class's reference.
+        plugin_class: the class.
+
+    Raises: PluginUnavailableError: the class extends no point; a method nearly has the name of a
+        framework's method, such as ``prefilter``; or a method takes wrong arguments, or is async at
+        a point that must be synchronous.
     """
     known = [*(method for each in METHODS_OF_POINT.values() for method in each), "normalize_score"]
     meant = {_plain(method): method for method in known}

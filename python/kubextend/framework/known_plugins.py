@@ -1,7 +1,8 @@
-"""Every plugin that a configuration may name, and where each comes from.
+"""The plugins that a configuration may name, with their sources; imports plugins when first used.
 
-A package announces plugins; kubextend imports one when a configuration names it, and not before, so
-that a broken package disturbs only its users. A name that two classes claim belongs to neither.
+Installed packages announce plugins. kubextend imports an announced plugin only when a configuration
+names it, so that a broken package disturbs only its users. A name of two different classes is an
+error for the configuration that uses the name.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,11 +17,11 @@ __all__ = ["Announcement", "KnownPlugins"]
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """A plugin class that an installed package offers under a name.
+    """A plugin class that an installed package announces by an entry point; not imported yet.
 
     Attributes:
         name: the plugin's name in a configuration.
-        reference: ``package.module:Class``.
+        reference: the class, as ``package.module:Class``.
         source: the package that announces the plugin, for messages.
     """
 
@@ -31,7 +32,13 @@ class Announcement:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """A class that has a name, or will have it once it is imported."""
+    """One class under a plugin's name, imported or only announced.
+
+    Attributes:
+        source: where the class comes from, for messages.
+        make: returns the registered plugin; imports an announced class.
+        at_hand: the registered plugin; None if its class is only announced.
+    """
 
     source: str
     make: Callable[[], RegisteredPlugin]
@@ -39,11 +46,11 @@ class _Claim:
 
 
 class KnownPlugins(Mapping[str, RegisteredPlugin]):
-    """Plugins by name; immutable: each ``with_`` method returns a larger mapping.
+    """An immutable mapping: name of a plugin -> registered plugin.
 
-    A lookup imports a plugin that was only announced. The lookup raises PluginUnavailableError
-    where the import fails or where different classes have the name. One class found twice is one
-    plugin.
+    Each ``with_`` method returns a larger mapping. A lookup imports a plugin that was only
+    announced, and raises PluginUnavailableError if the import fails or if different classes have
+    the name. The same class from two sources is one plugin.
     """
 
     def __init__(self, claims: Mapping[str, tuple[_Claim, ...]] | None = None) -> None:
@@ -51,10 +58,10 @@ class KnownPlugins(Mapping[str, RegisteredPlugin]):
 
     @classmethod
     def of(cls, known: Mapping[str, Any], source: str) -> Self:
-        """Make known plugins of a mapping; a KnownPlugins is returned as it is.
+        """Convert a mapping of plugins to a KnownPlugins; return a KnownPlugins unchanged.
 
         Args:
-            known: RegisteredPlugin, or an object with its attributes, by name.
+            known: name -> RegisteredPlugin, or an object with the same attributes.
             source: where the plugins come from, for messages.
         """
         if isinstance(known, cls):
@@ -62,9 +69,14 @@ class KnownPlugins(Mapping[str, RegisteredPlugin]):
         return cls({name: (_at_hand(info, source),) for name, info in known.items()})
 
     def with_classes(self, plugins: Mapping[str, type[Any]], source: str) -> Self:
-        """Add plugin classes by name.
+        """Return a mapping with further plugin classes.
 
-        Raises: PluginUnavailableError: a key is not the class's name, or a name is taken.
+        Args:
+            plugins: name -> class; the class's attribute ``name`` must be the same.
+            source: where the classes come from, for messages.
+
+        Raises: PluginUnavailableError: a key is not the class's name, another class has the name,
+        or the class is no plugin.
         """
         larger = self
         for name, plugin_class in plugins.items():
@@ -78,26 +90,31 @@ class KnownPlugins(Mapping[str, RegisteredPlugin]):
         return larger
 
     def with_announced(self, announcements: Iterable[Announcement]) -> Self:
-        """Add plugins that packages announce; nothing is imported yet, and nothing refused."""
+        """Return a mapping with plugins that packages announce, without importing them."""
         larger = self
         for announced in announcements:
             larger = larger._claimed(announced.name, _announced(announced))
         return larger
 
     def with_reference(self, reference: str, source: str) -> Self:
-        """Import the class at ``package.module:Class`` and add it.
+        """Import a plugin class, and return a mapping with it.
 
-        Raises: PluginUnavailableError: there is no such class, or its name is taken.
+        Args:
+            reference: the class, as ``package.module:Class``.
+            source: where the reference comes from, for messages.
+
+        Raises: PluginUnavailableError: there is no such class, it is no plugin, or another class
+        has its name.
         """
         plugin_class = class_at(reference)
         return self.with_classes({plugin_class.name: plugin_class}, source)
 
     def sources(self, name: str) -> tuple[str, ...]:
-        """Return where a plugin comes from; several sources where it was found more than once."""
+        """Return the sources of the classes under a plugin's name, such as its package."""
         return tuple(claim.source for claim in self._claims[name])
 
     def may_extend(self, name: str, point: str) -> bool:
-        """Return whether a plugin may extend a point, as far as is known without an import."""
+        """Return whether a plugin extends a point; True for a plugin that is not imported yet."""
         at_hand = [claim.at_hand for claim in self._claims[name]]
         return any(plugin is None or point in plugin.extension_points for plugin in at_hand)
 

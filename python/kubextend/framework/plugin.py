@@ -1,7 +1,7 @@
-"""The interface of a plugin: the framework's methods in snake case.
+"""The interfaces of plugins: the methods of kube-scheduler's framework in snake case.
 
-A plugin is any object with a ``name``, and extends the points whose methods it defines. A plugin
-need not inherit anything: the protocols here are for type checkers and for readers.
+A plugin is any object with a ``name``. A plugin extends the extension points whose methods it
+defines. No plugin needs to inherit from the protocols here: they serve type checkers and readers.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -55,13 +55,13 @@ METHODS_OF_POINT: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "postBind": ("post_bind",),
     }
 )
-"""Methods by extension point, as a configuration spells it; any of the methods extends the point.
+"""Extension point, as spelled in a configuration -> names of its methods.
 
-``normalize_score`` belongs to ``score``.
+A plugin that has one of the methods extends the point. ``normalize_score`` belongs to ``score``.
 """
 
 Scores: TypeAlias = memoryview | Sequence[int]
-"""Scores: int64, shape ``(len(nodes),)``, in the order of the nodes."""
+"""Scores of nodes: int64, shape ``(len(nodes),)``, in the order of the nodes."""
 
 MaybeStatus: TypeAlias = Status | None
 """A Status; None means success."""
@@ -71,24 +71,27 @@ _Method = TypeVar("_Method", bound=Callable[..., object])
 
 
 def in_core(method: _Method) -> _Method:
-    """Mark a method that calls the core, and no code of its own that could hang."""
+    """Mark a plugin's method that only calls the Rust core, and runs no Python code that may hang.
+
+    A verb that calls only such methods may run without a thread and a time limit.
+    """
     method.in_core = True  # type: ignore[attr-defined]
     return method
 
 
 def runs_in_core(plugin: object, *methods: str) -> bool:
-    """Return whether every one of these methods that the plugin has is marked by ``in_core``."""
+    """Return whether those of these methods that the plugin has are all marked by ``in_core``."""
     found = [getattr(plugin, method, None) for method in methods]
     return all(getattr(method, "in_core", False) for method in found if method is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Some nodes, and why they are rejected.
+    """A set of nodes that a Filter plugin rejects with one status.
 
     Attributes:
-        nodes: one bit for each node that the plugin was asked about.
-        status: the status of each rejected node.
+        nodes: one bit for each node of the call, in order; a set bit rejects the node.
+        status: the status of every rejected node, with the reason.
     """
 
     nodes: core.Mask
@@ -97,16 +100,16 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class PreFilterResult:
-    """The nodes to which PreFilter narrows the attempt.
+    """The nodes to which a PreFilter plugin limits the filtering of a pod.
 
     Attributes:
-        node_names: only these nodes are looked at; None for all.
+        node_names: the names of the nodes to filter; None for all nodes.
     """
 
     node_names: frozenset[str] | None = None
 
     def merged(self, other: "PreFilterResult") -> "PreFilterResult":
-        """Return the nodes that both results leave."""
+        """Return the intersection of this result and another plugin's result."""
         if self.node_names is None:
             return other
         if other.node_names is None:
@@ -118,19 +121,23 @@ PreFilterAnswer: TypeAlias = Status | PreFilterResult | tuple[PreFilterResult, S
 
 
 class Plugin(Protocol):
-    """An object with a name."""
+    """The base of every plugin interface: an object with a name.
+
+    Attributes:
+        name: the name of the plugin in a configuration.
+    """
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedPodInfo:
-    """A pod that waits in the queue.
+    """A pod that waits in the scheduling queue, as QueueSort plugins see it.
 
     Attributes:
         pod: the pod as the API shows it now.
-        timestamp: when the pod entered the queue, which is when it was created: whole seconds since
-            the epoch, as in the API.
+        timestamp: the time of the pod's creation, which is when it entered the queue, in whole
+            seconds of Unix time.
     """
 
     pod: core.Pod
@@ -141,21 +148,30 @@ class PreEnqueuePlugin(Plugin, Protocol):
     """Decides whether a pod may be released from the queue yet."""
 
     def pre_enqueue(self, pod: core.Pod) -> MaybeStatus:
-        """Return success, or a rejection, which holds the pod back until the next question."""
+        """Return success to let the queue release the pod, or a rejection to hold the pod back.
+
+        The queue calls this method again later for a pod that is held back.
+        """
 
 
 class QueueSortPlugin(Plugin, Protocol):
-    """Orders the queue."""
+    """Orders the pods of the scheduling queue."""
 
     def less(self, a: QueuedPodInfo, b: QueuedPodInfo) -> bool:
-        """Return whether ``a`` goes before ``b``, a strict weak order: False both ways if equal."""
+        """Return whether pod ``a`` comes before pod ``b`` in the queue.
+
+        The order must be a strict weak order: for equal pods, False for (a, b) and for (b, a).
+        """
 
 
 class PreFilterPlugin(Plugin, Protocol):
-    """Judges the pod once, before its nodes."""
+    """Checks a pod once, before its nodes are filtered."""
 
     def pre_filter(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> PreFilterAnswer:
-        """Return success, a narrower set of nodes, Skip for its own Filter, or a rejection."""
+        """Return success, the nodes to filter, Skip, or a rejection of the pod on all nodes.
+
+        Skip leaves out the same plugin's Filter.
+        """
 
 
 class FilterPlugin(Plugin, Protocol):
@@ -164,85 +180,103 @@ class FilterPlugin(Plugin, Protocol):
     def filter_nodes(
         self, state: CycleState, pod: core.Pod, nodes: core.Nodes
     ) -> Sequence[Rejection]:
-        """Return the rejected nodes; the first entry that names a node gives its status."""
+        """Return the nodes that the plugin rejects, with a status for each set of nodes.
+
+        If several entries reject a node, the status of the first one counts.
+        """
 
 
 class PerNodeFilterPlugin(Plugin, Protocol):
     """Decides whether a pod may run on one node."""
 
     def filter(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> MaybeStatus:
-        """Return success, or a rejection."""
+        """Return success if the pod may run on the node, else a rejection."""
 
 
 class PostFilterPlugin(Plugin, Protocol):
-    """Learns that no node is left for a pod."""
+    """Runs after the filters have rejected every node for a pod."""
 
     def post_filter(
         self, state: CycleState, pod: core.Pod, rejections: Sequence[Rejection]
     ) -> MaybeStatus:
-        """Act through the Handle, if the plugin wants to; kubextend logs the returned status."""
+        """React to a pod that fits on no node, such as by ``Handle.activate`` of other pods.
+
+        kubextend logs the returned status, which changes nothing else.
+        """
 
 
 class PreScorePlugin(Plugin, Protocol):
-    """Sees the nodes that are left, before they are scored."""
+    """Prepares the scoring of the nodes that passed the filters."""
 
     def pre_score(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> MaybeStatus:
-        """Return success, or Skip for the plugin's own Score."""
+        """Return success, or Skip to leave out the same plugin's Score."""
 
 
 class ScorePlugin(Plugin, Protocol):
-    """Scores all nodes in one call."""
+    """Scores the nodes for a pod, all nodes in one call."""
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Scores:
-        """Return one score a node: 0..100, or any number if ``normalize_score`` brings it there."""
+        """Return one score for each node, in order.
+
+        A score is 0 to 100, or any int64 if the plugin's ``normalize_score`` scales it to 0 to 100.
+        """
 
 
 class PerNodeScorePlugin(Plugin, Protocol):
-    """Scores one node."""
+    """Scores one node for a pod."""
 
     def score(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> int:
-        """Return a score: 0..100, or any number if ``normalize_score`` brings it there."""
+        """Return the score of one node.
+
+        A score is 0 to 100, or any int64 if the plugin's ``normalize_score`` scales it to 0 to 100.
+        """
 
 
 class NormalizeScorePlugin(Plugin, Protocol):
-    """A score plugin that brings its scores into 0..100 afterwards."""
+    """A Score plugin that scales its scores of all nodes to 0 to 100."""
 
     def normalize_score(self, state: CycleState, pod: core.Pod, scores: Scores) -> Scores:
-        """Return the scores, brought into 0..100."""
+        """Return the scores of all nodes scaled to 0 to 100, in the same order."""
 
 
 class ReservePlugin(Plugin, Protocol):
-    """Reserves something for a pod on the chosen node."""
+    """Reserves resources for a pod on the node that kube-scheduler chose."""
 
     def reserve(
         self, state: CycleState, pod: core.Pod, node_name: str
     ) -> MaybeStatus | Awaitable[MaybeStatus]:
-        """Reserve, and return success, or a rejection, which ends the attempt."""
+        """Reserve for the pod and return success, or return a rejection, which ends the attempt."""
 
     def unreserve(self, state: CycleState, pod: core.Pod, node_name: str) -> Awaitable[None] | None:
-        """Give up the reservation; called also without an earlier ``reserve``, maybe twice."""
+        """Give up the pod's reservation, if there is one.
+
+        The method may be called without an earlier ``reserve``, and more than once.
+        """
 
 
 class PermitPlugin(Plugin, Protocol):
-    """Lets a pod go on, rejects it, or holds it."""
+    """Decides before a pod is bound whether to allow it, reject it, or hold it for some time."""
 
     def permit(
         self, state: CycleState, pod: core.Pod, node_name: str
     ) -> MaybeStatus | tuple[Status, float] | Awaitable[MaybeStatus | tuple[Status, float]]:
-        """Return success, a rejection, or ``(Status.wait(), seconds)``."""
+        """Return success, a rejection, or ``(Status.wait(), seconds)`` to hold the pod so long.
+
+        A pod that is not allowed within the seconds is rejected.
+        """
 
 
 class PreBindPlugin(Plugin, Protocol):
-    """Does what must be done before the pod is bound."""
+    """Does work that must be done before a pod is bound, such as attaching a volume."""
 
     def pre_bind(
         self, state: CycleState, pod: core.Pod, node_name: str
     ) -> MaybeStatus | Awaitable[MaybeStatus]:
-        """Prepare the bind, and return success, or a rejection, which ends the attempt."""
+        """Prepare the bind and return success, or return a rejection, which ends the attempt."""
 
 
 class BindPlugin(Plugin, Protocol):
-    """Binds the pod."""
+    """Binds a pod to its node."""
 
     def bind(
         self, state: CycleState, pod: core.Pod, node_name: str
@@ -251,7 +285,7 @@ class BindPlugin(Plugin, Protocol):
 
 
 class PostBindPlugin(Plugin, Protocol):
-    """Learns that the pod is bound."""
+    """Runs after a pod was bound."""
 
     def post_bind(self, state: CycleState, pod: core.Pod, node_name: str) -> Awaitable[None] | None:
-        """Note that the pod is bound; the attempt does not depend on this call."""
+        """React to the bound pod; a failure of this call does not change the bind's result."""

@@ -1,4 +1,4 @@
-"""A registered plugin: what a configuration has to know of it, and how it is made."""
+"""The description of a plugin class that the configuration uses, and the plugin's construction."""
 
 import inspect
 import sys
@@ -15,12 +15,12 @@ __all__ = ["RegisteredPlugin"]
 
 @dataclass(frozen=True, slots=True)
 class RegisteredPlugin:
-    """A plugin that a configuration may name.
+    """A plugin class under its name in a configuration.
 
     Attributes:
         name: the plugin's name in a configuration.
-        plugin_class: the constructor takes the Args, if the plugin has any, and a ``handle``, if it
-            names such a parameter.
+        plugin_class: the class. Its constructor takes an instance of its ``Args``, if the class has
+            ``Args``, and ``handle``, if the constructor has a parameter of that name.
     """
 
     name: str
@@ -29,7 +29,7 @@ class RegisteredPlugin:
 
     @property
     def extension_points(self) -> frozenset[str]:
-        """The points whose methods the plugin defines, as a configuration spells them."""
+        """The extension points that the plugin extends, as spelled in a configuration."""
         points = METHODS_OF_POINT.items()
         return frozenset(
             point
@@ -39,17 +39,20 @@ class RegisteredPlugin:
 
     @property
     def args_model(self) -> type[BaseModel] | None:
-        """The model of the plugin's ``pluginConfig`` entry; None where the plugin takes none."""
+        """The pydantic model of the plugin's arguments; None if the plugin takes no arguments."""
         return getattr(self.plugin_class, "Args", None)
 
     @property
     def needs_pods(self) -> bool:
-        """Whether the plugin's class says that it looks at the pods on nodes."""
+        """Whether the plugin's class has ``needs_pods = True``: it reads the pods on nodes."""
         return bool(getattr(self.plugin_class, "needs_pods", False))
 
     @property
     def why_not_isolated(self) -> str:
-        """Why no process of its own can run the plugin, as a phrase after its name; else empty."""
+        """Why the plugin cannot run in a process of its own; empty if it can.
+
+        The text continues a sentence that begins with the plugin's name.
+        """
         if self.needs_pods:
             return "looks at the pods on nodes, which are not told to other processes"
         methods = [method for each in METHODS_OF_POINT.values() for method in each]
@@ -64,7 +67,12 @@ class RegisteredPlugin:
         return ""
 
     def make(self, args: BaseModel | None, handle: Handle) -> Plugin:
-        """Make the plugin with these arguments, or with its defaults."""
+        """Construct the plugin.
+
+        Args:
+            args: an instance of ``args_model``; None means the defaults.
+            handle: the Handle from which the plugin's own Handle is made.
+        """
         positional: list[BaseModel] = []
         if self.args_model is not None:
             positional.append(args if args is not None else self.args_model())
@@ -79,7 +87,10 @@ class RegisteredPlugin:
 
 
 def _found_by_name(found: type[Any]) -> bool:
-    """Return whether another process finds the class: not in ``__main__``, nor in a function."""
+    """Return whether another process can import the class by its module and qualified name.
+
+    False for a class in ``__main__`` or inside of a function.
+    """
     if found.__module__ == "__main__":
         return False
     named: object = sys.modules.get(found.__module__)

@@ -1,4 +1,4 @@
-"""Whether the methods of a plugin class can be called as the framework calls them."""
+"""Checks whether the methods of a plugin class take the arguments that the framework gives them."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
@@ -30,12 +30,13 @@ _SYNCHRONOUS: Final = (
 
 
 class WrongMethod(NamedTuple):
-    """A method that cannot be called as the framework calls it.
+    """A method of a plugin class that the framework cannot call.
 
     Attributes:
-        what: what is wrong with it, beginning with its name.
-        right: how it is to be defined.
-        is_async: it is a coroutine where nobody awaits one; else its arguments are wrong.
+        what: a sentence that says what is wrong, beginning with the method's name.
+        right: the right ``def`` line of the method.
+        is_async: True if the method is a coroutine function at a point that must be synchronous;
+            False if its parameters are wrong.
     """
 
     what: str
@@ -44,7 +45,7 @@ class WrongMethod(NamedTuple):
 
 
 def wrong_methods(plugin_class: type[Any]) -> Iterator[WrongMethod]:
-    """Each method of an extension point that does not fit the point."""
+    """Yield each method of an extension point that the framework cannot call."""
     for point, methods in METHODS_OF_POINT.items():
         for name in (*methods, *(("normalize_score",) if point == "score" else ())):
             method = getattr(plugin_class, name, None)
@@ -61,7 +62,16 @@ def wrong_methods(plugin_class: type[Any]) -> Iterator[WrongMethod]:
 
 
 def _takes(arguments: str, owner: type[Any], name: str, method: Callable[..., Any]) -> bool:
-    """Whether the call binds; a method of another language that tells no signature may."""
+    """Return whether the method takes this number of arguments.
+
+    True for a method without a signature, such as one of an extension module.
+
+    Args:
+        arguments: the arguments' names, separated by commas.
+        owner: the plugin class.
+        name: the name of the method.
+        method: the method, as an attribute of the class.
+    """
     try:
         signature = inspect.signature(method)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Status and Code of kube-scheduler's framework.
+"""Status and Code: the result of a plugin's call, as in kube-scheduler's framework.
 
 Source: kube-scheduler v0.36 framework/interface.go
 """
@@ -11,7 +11,7 @@ __all__ = ["Code", "Status"]
 
 
 class Code(IntEnum):
-    """A plugin's verdict on a pod and a node; the numbers are those of the framework."""
+    """The kind of a plugin's result; the numbers are those of kube-scheduler's framework."""
 
     SUCCESS = 0
     ERROR = 1
@@ -27,14 +27,13 @@ _REJECTING = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A Code and the reason for it. A plugin may return None for success.
+    """The result of a plugin's call: a Code and a reason. A plugin may return None for success.
 
     Attributes:
-        code: the verdict.
-        reason: the text for kube-scheduler, which counts equal texts together; keep it short and
-            stable, without numbers that change.
-        detail: the text for the log and for explanations; may vary, and does not count for
-            equality.
+        code: the kind of the result.
+        reason: the text for kube-scheduler, which counts the nodes with equal texts together; keep
+            the text short and stable, without numbers that change.
+        detail: the text for the log; may vary, and is ignored when two statuses are compared.
     """
 
     code: Code
@@ -43,45 +42,57 @@ class Status:
 
     @classmethod
     def success(cls) -> Self:
-        """Return the status for success."""
+        """Return a status with the code SUCCESS."""
         return cls(Code.SUCCESS)
 
     @classmethod
     def error(cls, reason: str, detail: str = "") -> Self:
-        """Return the status of a plugin that cannot judge: the attempt fails and is repeated."""
+        """Return a status with the code ERROR, for a plugin that cannot decide.
+
+        The attempt to schedule the pod fails, and kube-scheduler repeats it later.
+        """
         return cls(Code.ERROR, reason, detail)
 
     @classmethod
     def unschedulable(cls, reason: str, detail: str = "") -> Self:
-        """Return a rejection for now: evicting pods may help."""
+        """Return a status with the code UNSCHEDULABLE: a rejection that evicting pods may end."""
         return cls(Code.UNSCHEDULABLE, reason, detail)
 
     @classmethod
     def unresolvable(cls, reason: str, detail: str = "") -> Self:
-        """Return a rejection that no eviction can change."""
+        """Return a status with the code UNSCHEDULABLE_AND_UNRESOLVABLE.
+
+        No eviction of pods can end such a rejection.
+        """
         return cls(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason, detail)
 
     @classmethod
     def wait(cls, reason: str = "", detail: str = "") -> Self:
-        """Return Permit's status for a pod that is held until it is allowed."""
+        """Return a status with the code WAIT, by which a Permit plugin holds a pod."""
         return cls(Code.WAIT, reason, detail)
 
     @classmethod
     def skip(cls) -> Self:
-        """Return the status of a PreFilter, PreScore or Bind plugin that does not take part."""
+        """Return a status with the code SKIP, for a PreFilter, PreScore or Bind plugin.
+
+        The plugin's own Filter or Score is not called; another Bind plugin binds the pod.
+        """
         return cls(Code.SKIP)
 
     @classmethod
     def pending(cls, reason: str, detail: str = "") -> Self:
-        """Return a rejection until something outside of the scheduler has happened."""
+        """Return a status with the code PENDING.
+
+        The pod is rejected until something outside of the scheduler has happened.
+        """
         return cls(Code.PENDING, reason, detail)
 
     @property
     def is_success(self) -> bool:
-        """Whether the status is a success."""
+        """Whether the code is SUCCESS."""
         return self.code is Code.SUCCESS
 
     @property
     def is_rejected(self) -> bool:
-        """Whether the status is a rejection, and not a failure to judge."""
+        """Whether the code is UNSCHEDULABLE, UNSCHEDULABLE_AND_UNRESOLVABLE or PENDING."""
         return self.code in _REJECTING

@@ -1,4 +1,4 @@
-"""Errors for a plugin's answer that the framework does not allow."""
+"""Errors for values that a plugin's method returned and that the framework does not allow."""
 
 import inspect
 from collections.abc import Iterable
@@ -12,7 +12,12 @@ _LONGEST_SHOWN: Final = 80
 
 
 def wrong_answer(answer: object, expected: str) -> TypeError:
-    """Return the error for a wrong answer of a plugin; a coroutine is closed."""
+    """Return the error for a value that a plugin's method must not return.
+
+    Args:
+        answer: the returned value; a coroutine is closed, so that Python does not warn of it.
+        expected: the allowed values in words, such as "a Status".
+    """
     if inspect.iscoroutine(answer):
         answer.close()
         hint = "; only reserve, unreserve, permit, preBind, bind and postBind may be async"
@@ -24,14 +29,21 @@ def wrong_answer(answer: object, expected: str) -> TypeError:
 
 
 def close_all(answers: Iterable[object]) -> None:
-    """Close every coroutine among the answers; Python would warn of one that nobody awaits."""
+    """Close every coroutine among the returned values; Python warns of coroutines never awaited."""
     for answer in answers:
         if inspect.iscoroutine(answer):
             answer.close()
 
 
 def check_status(status: Status) -> None:
-    """Raise, while the plugin is known, what the status would raise later when it is written."""
+    """Check that the code and the reason of a plugin's status have the right types.
+
+    A wrong status would otherwise fail later, when the answer is written and the plugin is unknown.
+
+    Raises:
+        TypeError: the code is no ``Code``, or the reason is no str.
+        UnicodeEncodeError: the reason has a lone surrogate, which UTF-8 cannot encode.
+    """
     if not isinstance(status.code, Code):
         message = f"a code that is no Code but {type(status.code).__name__}"
         raise TypeError(message)

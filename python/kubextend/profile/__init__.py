@@ -1,4 +1,4 @@
-"""A profile: its plugins in order at each extension point, and the calls to them."""
+"""Profiles: run the plugins of each extension point in order, with time limits and breakers."""
 
 from kubextend.framework.plugin import Scores
 from kubextend.profile.binding import BindingCycle, BindingPlugins, BindTime

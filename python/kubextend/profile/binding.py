@@ -1,7 +1,7 @@
 """The binding cycle: Reserve, Permit, PreBind, Bind, PostBind, and Unreserve on any failure.
 
-Plugin methods may be ``async``. The other methods are called on threads, so that none of them holds
-up another request. An ``async`` method that blocks holds up every request.
+The plugins' methods may be ``async``. Methods that are not are called on threads, so that they do
+not delay other requests. An ``async`` method that blocks delays every request.
 
 Source: kubernetes v1.36 pkg/scheduler/schedule_one.go, pkg/scheduler/framework/runtime/framework.go
 """
@@ -46,8 +46,9 @@ __all__ = ["BindTime", "BindingCycle", "BindingPlugins"]
 
 _LOGGER = logging.getLogger(__name__)
 
-# Shares of kube-scheduler's timeout that stay in reserve, and the most seconds of each. A plugin is
-# given up before the cycle is: otherwise the plugin would not be blamed.
+# How long before kube-scheduler's timeout a plugin's call, the whole cycle and the cleanup end: as
+# a share of the timeout, and the most seconds. A plugin is given up before the whole cycle, so that
+# the error names the plugin.
 _AFTER_PLUGINS: Final = (0.20, 20.0)
 _AFTER_ALL: Final = (0.15, 15.0)
 _AFTER_CLEANUP: Final = (0.05, 5.0)
@@ -55,7 +56,7 @@ _AFTER_CLEANUP: Final = (0.05, 5.0)
 
 @dataclass(frozen=True, slots=True)
 class BindingPlugins:
-    """The plugins of the binding cycle, in order."""
+    """The plugins of a profile at each extension point of the binding cycle, in order."""
 
     reserve: Sequence[ReservePlugin] = ()
     permit: Sequence[PermitPlugin] = ()
@@ -65,7 +66,11 @@ class BindingPlugins:
 
     @classmethod
     def of(cls, at: Callable[[str], Sequence[Any]]) -> Self:
-        """Gather the plugins at each extension point, by its name in the configuration."""
+        """Make a BindingPlugins.
+
+        Args:
+            at: returns the plugins at the point with this name in the configuration, in order.
+        """
         return cls(
             reserve=at("reserve"),
             permit=at("permit"),
@@ -76,7 +81,7 @@ class BindingPlugins:
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
-        """Every plugin; one that extends several points comes several times."""
+        """The plugins of all points; a plugin that extends several points occurs several times."""
         return (*self.reserve, *self.permit, *self.pre_bind, *self.bind, *self.post_bind)
 
     def __bool__(self) -> bool:
@@ -89,7 +94,7 @@ class BindTime:
     """The time limits of one bind request, on the clock of ``time.monotonic``.
 
     Attributes:
-        arrived_s: when the request came.
+        arrived_s: the time at which the request arrived.
         timeout_s: seconds after which kube-scheduler gives up the request; None: never.
     """
 
@@ -98,25 +103,28 @@ class BindTime:
 
     @property
     def plugins_until_s(self) -> float | None:
-        """Until when any one plugin may take."""
+        """The time until which each call of a plugin must return; None: no limit."""
         return self._until(_AFTER_PLUGINS)
 
     @property
     def all_until_s(self) -> float | None:
-        """Until when the whole cycle may take, with a wait in Permit and the Binding."""
+        """The time until which the cycle must end, with Permit's wait and Bind; None: no limit."""
         return self._until(_AFTER_ALL)
 
     @property
     def cleanup_until_s(self) -> float | None:
-        """Until when Unreserve and PostBind may take; then the answer has to be on its way."""
+        """The time until which Unreserve and PostBind must return; None: no limit.
+
+        After that time the response is sent.
+        """
         return self._until(_AFTER_CLEANUP)
 
     def plugins_left_s(self) -> float | None:
-        """Return the seconds that any one plugin has left; None: any number."""
+        """Return the seconds left for a call of a plugin; None: no limit."""
         return _seconds_to(self.plugins_until_s)
 
     def all_left_s(self) -> float | None:
-        """Return the seconds that the whole cycle has left; None: any number."""
+        """Return the seconds left for the whole binding cycle; None: no limit."""
         return _seconds_to(self.all_until_s)
 
     def _until(self, left_over: tuple[float, float]) -> float | None:
@@ -132,19 +140,21 @@ def _seconds_to(until_s: float | None) -> float | None:
 
 @dataclass(slots=True)
 class BindingCycle:
-    """The binding cycle of one pod on its way to one node.
+    """The binding cycle of one pod and the node that kube-scheduler chose for it.
 
     Attributes:
         plugins: the plugins of the pod's profile.
-        state: the state of the attempt that chose the node.
-        waiting_pods: where the pod is found while Permit holds it.
-        default_bind: binds where no plugin does; raises why it cannot.
-        limits: the threads of the plugins.
-        time: how long the cycle may take.
-        why_not_there: returns why the pod must no longer be bound to the node, empty where it may
-            be; called before PreBind and again before Bind.
-        permit_rejected: whether Permit rejected the pod; set by the end of ``run``.
-        bound: whether the pod is bound, whatever else becomes of the cycle.
+        state: the CycleState of the attempt that chose the node.
+        pod: the pod.
+        node_name: the name of the node.
+        waiting_pods: lists the pod while Permit plugins hold it.
+        default_bind: binds the pod if no Bind plugin does; raises ClusterError on failure.
+        limits: the threads on which plugins are called.
+        time: the time limits of the cycle.
+        why_not_there: returns why the pod must no longer be bound to the node; "" if it may be
+            bound. Called before PreBind and again before Bind.
+        permit_rejected: whether Permit rejected the pod; valid after ``run``.
+        bound: whether the pod was bound, even if the cycle failed afterwards.
     """
 
     plugins: BindingPlugins
@@ -162,12 +172,15 @@ class BindingCycle:
     _lost: str = field(default="", init=False)
 
     async def run(self) -> Status:
-        """Bind the pod and return Success, or any other Status: then nothing stays reserved.
+        """Run the binding cycle; return Success if the pod is bound, else another Status.
+
+        If the pod is not bound, Unreserve of every Reserve plugin has run when this method returns
+        or raises.
 
         Raises:
-            PluginError: a plugin failed; Unreserve of every plugin has run.
-            ClusterError: the Kubernetes API refused; Unreserve of every plugin has run.
-            TimeoutError: kube-scheduler is about to give up; Unreserve of every plugin has run.
+            PluginError: a plugin failed.
+            ClusterError: the Kubernetes API refused the Binding.
+            TimeoutError: kube-scheduler is about to give up the request.
         """
         try:
             async with seconds_until(self.time.all_until_s):
@@ -183,7 +196,13 @@ class BindingCycle:
         return status
 
     def lose_node(self, why: str) -> None:
-        """Keep the pod from being bound, whatever the watch says later; any thread may call."""
+        """Make the cycle fail before it binds the pod, and end a wait in Permit.
+
+        Any thread may call this method.
+
+        Args:
+            why: the reason why the pod must not be bound to the node.
+        """
         self._lost = why
         waiting = self.waiting_pods.get(self.pod.uid)
         if waiting is not None and waiting.node_name == self.node_name:
@@ -262,7 +281,10 @@ class BindingCycle:
             await _to_the_end(self._unreserve())
 
     async def _unreserve(self) -> None:
-        """Call every Unreserve in reverse order, also of plugins whose Reserve was not reached."""
+        """Call Unreserve of every Reserve plugin in reverse order, if Reserve has begun at all.
+
+        Plugins whose Reserve was not called are included.
+        """
         if not self._reserved:
             return
         for plugin in reversed(self.plugins.reserve):
@@ -293,9 +315,9 @@ class BindingCycle:
         return status
 
     def _rejected(self, plugin: Plugin, point: str, status: Status) -> Status:
-        """Return a rejection unchanged; any other Status is the plugin's failure.
+        """Check that a plugin's Status is a rejection, and return it.
 
-        Raises: PluginError: the Status is no rejection.
+        Raises: PluginError: the Status is no rejection, which is the plugin's failure.
         """
         if status.is_rejected:
             return status
@@ -323,17 +345,20 @@ class BindingCycle:
 
 
 async def _awaited(call: Callable[[], Awaitable[Any]]) -> Any:
-    """Return the answer, and await it where a decorator hides that a method is ``async``."""
+    """Await a plugin's call, and also its result if that is awaitable.
+
+    The result is awaitable if a decorator hides that the plugin's method is ``async``.
+    """
     answer = await call()
     return await answer if inspect.isawaitable(answer) else answer
 
 
 async def _to_the_end(work: Coroutine[None, None, None]) -> None:
-    """Finish the work, and only then pass on a cancellation that came meanwhile.
+    """Await the work to its end; raise a cancellation of this task only afterwards.
 
-    A newer request for the pod, or a client that goes away, may cancel in the middle of Unreserve,
-    and the reservations of the remaining plugins would stay for ever. In the middle of PostBind the
-    pod is bound, and the remaining plugins would not hear of it.
+    A newer request for the pod, or a client that disconnects, may cancel the cycle during Unreserve
+    or PostBind. Without this function the remaining plugins would not be called, and would keep
+    their reservations for ever.
     """
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
@@ -348,9 +373,11 @@ async def _to_the_end(work: Coroutine[None, None, None]) -> None:
 
 
 def _permitted(answer: object) -> tuple[object, float]:
-    """Return what Permit said, and for how many seconds the pod may be held.
+    """Split the result of a Permit plugin into its status and the seconds to hold the pod.
 
-    Raises: TypeError, ValueError: the answer is neither a Status nor a Status with seconds.
+    Raises:
+        TypeError: the result is neither None, nor a Status, nor a Status with seconds.
+        ValueError: the seconds are NaN.
     """
     if answer is None or isinstance(answer, Status):
         # A wait without a timeout ends at once, as a timeout of zero does in kube-scheduler.

@@ -1,7 +1,7 @@
-"""Breakers: a plugin that hung, or keeps failing, is not called for a while.
+"""Breakers: keep a plugin that hung or keeps failing from being called for 30 s.
 
-A breaker belongs to a plugin's name, whatever profiles the plugin is in: mostly the same cause
-makes the plugin hang in all of them.
+There is one breaker for each plugin's name, whatever profiles the plugin is in, since a plugin
+usually hangs for the same reason in all profiles.
 """
 
 import logging
@@ -23,12 +23,15 @@ MOST_STUCK_THREADS: Final = 2
 
 
 class Admission(Enum):
-    """A breaker's answer to a call of its plugin."""
+    """Whether a plugin's breaker lets a call of the plugin through."""
 
     CALL = auto()
+    """The plugin may be called."""
     PROBE = auto()
-    """One call, to see whether the plugin has recovered; every other call is refused meanwhile."""
+    """The plugin may be called once, to see whether it has recovered; further calls are refused
+    until the result of this call is reported."""
     REFUSED = auto()
+    """The plugin must not be called: its breaker is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +39,8 @@ class PluginHealth:
     """The health of one plugin at this moment.
 
     Attributes:
-        open: the plugin is not called, or only to see whether it has recovered.
-        stuck_threads: calls of the plugin that were given up and have not returned.
+        open: whether the breaker is open: the plugin is not called, or called once as a probe.
+        stuck_threads: how many calls of the plugin were given up and have not returned.
     """
 
     open: bool
@@ -46,12 +49,14 @@ class PluginHealth:
 
 @dataclass(slots=True)
 class _Breaker:
-    """The breaker of one plugin.
+    """The state of one plugin's breaker.
 
     Attributes:
-        failing: by extension point, the namespaces of pods that the plugin failed for with no
-            success since, each with the time of the failure.
-        open_until_s: when the plugin may be called again; None: at any time.
+        failing: extension point -> namespace of a pod -> time of the last failure for a pod of the
+            namespace; a success at the point removes all of the point's namespaces.
+        open_until_s: the time from which a probe is let through; None: the breaker is closed.
+        probing: whether a probe is under way.
+        stuck_threads: how many calls of the plugin were given up and have not returned.
     """
 
     failing: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -61,7 +66,7 @@ class _Breaker:
 
 
 class Breakers:
-    """One breaker for each plugin; safe to use from many threads.
+    """The breakers of all plugins, by the plugins' names; safe to use from many threads.
 
     Args:
         clock: monotonic seconds.
@@ -73,13 +78,17 @@ class Breakers:
         self._breakers: dict[str, _Breaker] = {}
 
     def add(self, plugins: Iterable[str]) -> None:
-        """Make ``health`` list these plugins from the start, not only after a failure."""
+        """Add closed breakers for these plugins, so that ``health`` lists them from the start."""
         with self._lock:
             for plugin in plugins:
                 self._breakers.setdefault(plugin, _Breaker())
 
     def admit(self, plugin: str) -> Admission:
-        """Return whether the plugin may be called now; the caller reports how a probe ends."""
+        """Return whether a plugin may be called now.
+
+        After PROBE the caller reports the result by ``recovered``, ``failed``, ``hung`` or
+        ``unprobed``.
+        """
         breaker = self._breakers.get(plugin)
         # Read without the lock: this call may miss what another thread finds out at the same time.
         if breaker is None or (breaker.open_until_s is None and not breaker.stuck_threads):
@@ -95,10 +104,16 @@ class Breakers:
             return Admission.PROBE
 
     def failed(self, plugin: str, extension_point: str, namespace: str) -> None:
-        """Note a failure for a pod; the third namespace in ten seconds opens the breaker.
+        """Note that a call failed for a pod; open the breaker at the third namespace in 10 s.
 
-        A tenant may create any number of pods that a plugin cannot judge, and must stop no other
-        tenant. A failed probe therefore opens nothing: the next call is another probe.
+        One tenant may create any number of pods that make a plugin fail, and must not stop the
+        plugin for other tenants. For the same reason a failed probe does not open the breaker for
+        another 30 s: the next call is a new probe.
+
+        Args:
+            plugin: the name of the plugin.
+            extension_point: the extension point of the call.
+            namespace: the namespace of the pod; "" if the call was about no pod.
         """
         now = self._clock()
         with self._lock:
@@ -112,20 +127,20 @@ class Breakers:
                 self._open(plugin, breaker, "it keeps failing")
 
     def succeeded(self, plugin: str, extension_point: str) -> None:
-        """Note a successful call: earlier failures at this point were those of single pods."""
+        """Note that a call succeeded, and forget the plugin's earlier failures at this point."""
         breaker = self._breakers.get(plugin)
         if breaker is not None and breaker.failing:
             with self._lock:
                 breaker.failing.pop(extension_point, None)
 
     def hung(self, plugin: str) -> None:
-        """Open the breaker, because a call of the plugin was given up."""
+        """Open a plugin's breaker for 30 s, because a call of the plugin did not return in time."""
         with self._lock:
             breaker = self._breakers.setdefault(plugin, _Breaker())
             self._open(plugin, breaker, "a call of it hung")
 
     def recovered(self, plugin: str) -> None:
-        """Close the breaker after a successful probe."""
+        """Close a plugin's breaker after a successful probe; do nothing without a probe."""
         with self._lock:
             breaker = self._breakers.setdefault(plugin, _Breaker())
             if breaker.probing:
@@ -134,22 +149,22 @@ class Breakers:
                 _LOGGER.info('plugin "%s" has recovered and is called again', plugin)
 
     def unprobed(self, plugin: str) -> None:
-        """End a probe that told nothing of the plugin; the next call is a new probe."""
+        """End a probe without a result; the next call of the plugin is a new probe."""
         with self._lock:
             self._breakers.setdefault(plugin, _Breaker()).probing = False
 
     def stuck(self, plugin: str) -> None:
-        """Count one more thread that is in a call of the plugin which nobody waits for."""
+        """Count one more thread that hangs in a call of the plugin that was given up."""
         with self._lock:
             self._breakers.setdefault(plugin, _Breaker()).stuck_threads += 1
 
     def came_back(self, plugin: str) -> None:
-        """Count one such thread less, because its call has returned."""
+        """Count one thread less that hangs in a call of the plugin: the call has returned."""
         with self._lock:
             self._breakers.setdefault(plugin, _Breaker()).stuck_threads -= 1
 
     def health(self) -> dict[str, PluginHealth]:
-        """Return the health of every known plugin, by name."""
+        """Return the health of every plugin with a breaker, by the plugin's name."""
         with self._lock:
             return {
                 plugin: PluginHealth(breaker.open_until_s is not None, breaker.stuck_threads)
@@ -157,7 +172,10 @@ class Breakers:
             }
 
     def why_not_alive(self) -> str:
-        """Return which plugins hold too many threads for this process to go on; empty if none."""
+        """Return which plugins have two or more stuck threads, as one text; "" if none has.
+
+        kubextend's liveness check then fails, so that Kubernetes restarts the container.
+        """
         stuck = [
             f'{health.stuck_threads} threads are stuck in plugin "{plugin}"'
             for plugin, health in self.health().items()

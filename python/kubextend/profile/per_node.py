@@ -1,4 +1,4 @@
-"""Adapts plugins that judge one node at a time to calls that take all nodes at once."""
+"""Adapts plugins that filter or score one node a call to the interface for all nodes in a call."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -30,18 +30,27 @@ _TOO_LARGE: Final = Status.unschedulable("node(s) have a pod that is too large t
 _PODS_NOT_KNOWN: Final = "pods are not known here"
 Pods = Callable[[], core.PodSnapshot | None]
 FilterNodes = Callable[[CycleState, core.Pod, core.Nodes, core.Mask], Sequence[Rejection]]
-"""The mask holds the nodes that are still kept: the verdict on other nodes does not count."""
+"""A function that filters all nodes in one call. The mask has the nodes that no earlier plugin
+rejected; rejections of other nodes do not count."""
 
 
 class Scored(NamedTuple):
-    """The scores of a plugin before NormalizeScore."""
+    """The scores of all nodes by one plugin, before NormalizeScore.
+
+    Attributes:
+        scores: one score for each node.
+    """
 
     scores: Scores
     unknown: frozenset[int] = frozenset()
-    """The rows of nodes that the plugin could not judge; each gets the lowest score."""
+    """The indices of nodes that the plugin could not score; each has the lowest score, 0."""
 
     def normalized(self, normalize: Callable[[Scores], Scores]) -> Scores:
-        """Return the normalised scores of the judged nodes, and the lowest score for the others."""
+        """Return all scores after NormalizeScore; nodes that could not be scored have 0.
+
+        Args:
+            normalize: the plugin's NormalizeScore; gets the scores of the other nodes only.
+        """
         if not self.unknown:
             return normalize(self.scores)
         rows = [row for row in range(len(self.scores)) if row not in self.unknown]
@@ -60,9 +69,13 @@ ScoreNodes = Callable[[CycleState, core.Pod, core.Nodes], Scored]
 
 
 def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> FilterNodes:
-    """Return the plugin's own ``filter_nodes``, or a loop over its ``filter``.
+    """Return a function that filters all nodes by the plugin's ``filter_nodes`` or ``filter``.
 
-    As in kube-scheduler, ``filter`` does not see a node that is already rejected.
+    As in kube-scheduler, ``filter`` is not called for a node that an earlier plugin rejected.
+
+    Args:
+        plugin: the plugin.
+        pods: returns a snapshot of the pods on nodes.
     """
     own: Callable[..., Sequence[Rejection]] | None = getattr(plugin, "filter_nodes", None)
     if own is not None:
@@ -95,7 +108,12 @@ def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> F
 
 
 def score_nodes_of(plugin: ScorePlugin | PerNodeScorePlugin, pods: Pods) -> ScoreNodes:
-    """Return the plugin's own ``score_nodes``, or a loop over its ``score``."""
+    """Return a function that scores all nodes by the plugin's ``score_nodes`` or ``score``.
+
+    Args:
+        plugin: the plugin.
+        pods: returns a snapshot of the pods on nodes.
+    """
     own: Callable[..., Scores] | None = getattr(plugin, "score_nodes", None)
     if own is not None:
         return lambda state, pod, nodes: Scored(own(state, pod, nodes))
@@ -117,12 +135,19 @@ def _judged(
     infos: Sequence[core.NodeInfo],
     too_large: _Answer,
 ) -> tuple[list[_Answer], frozenset[int]]:
-    """Return the plugin's answer for each node, in order, and the rows that got ``too_large``.
+    """Call a plugin's method for each node; return the results in order, and failed nodes' indices.
 
-    A node gets ``too_large`` where the plugin reads a part of one of its pods that was too large to
-    keep: an oversized pod blocks no more than its own node.
+    If the plugin reads a part of a pod on the node that was too large to be kept, the node's result
+    is ``too_large``, so that an oversized pod affects its own node only.
 
-    Raises: AtNodeError: the plugin raised something else, and for which node.
+    Args:
+        plugin: the plugin.
+        ask: calls the plugin's method for one node.
+        pod: the pod that is scheduled.
+        infos: the nodes.
+        too_large: the result for a node with an oversized pod.
+
+    Raises: AtNodeError: the plugin raised something else; has the name of the node.
     """
     left = iter(infos)
     try:
@@ -146,16 +171,24 @@ def _judged(
 
 
 def _cause(plugin: Plugin, error: Exception) -> Exception:
-    """Return what a plugin raised; for a plugin that saw no pods, what its class does not say."""
+    """Return the error that a plugin raised.
+
+    If the plugin read ``node.pods`` though its class lacks ``needs_pods = True``, return an error
+    that says so.
+    """
     if isinstance(error, RuntimeError) and str(error).startswith(_PODS_NOT_KNOWN):
         return needs_pods_undeclared(plugin.name)
     return error
 
 
 def _gathered(statuses: Sequence[Status | None], infos: Sequence[core.NodeInfo]) -> list[Rejection]:
-    """Gather nodes of equal statuses, in the order in which the statuses first occur.
+    """Return one rejection for each different status, in the order of their first nodes.
 
-    Raises: AtNodeError: the plugin answered neither a Status nor None, and for which node.
+    Args:
+        statuses: the plugin's result for each node; None is a success.
+        infos: the nodes.
+
+    Raises: AtNodeError: a result is neither a Status nor None; has the name of the node.
     """
     if statuses.count(None) == len(statuses):
         return []

@@ -1,4 +1,4 @@
-"""A run: one verb call, and its plugin calls as other threads see them."""
+"""A run: the record of the plugin calls of one verb call, which other threads may read."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -19,11 +19,14 @@ _T = TypeVar("_T")
 
 
 class AbandonedError(BaseException):
-    """Nobody waits for this run any more: its thread unwinds, and its result is dropped."""
+    """Raised on the thread of a run that was abandoned, to end the thread's work.
+
+    No caller waits for the result of such a run.
+    """
 
 
 class UncalledError(PluginError):
-    """A plugin that is not called, because its breaker is open."""
+    """A plugin was not called, because its breaker is open."""
 
     def __init__(self, plugin: str, extension_point: str) -> None:
         super().__init__(plugin, extension_point, "not called: it hung, or kept failing")
@@ -31,20 +34,25 @@ class UncalledError(PluginError):
 
 @dataclass(frozen=True, slots=True)
 class PluginCall:
-    """A plugin at an extension point."""
+    """A plugin and the extension point at which it is called.
+
+    Attributes:
+        plugin: the name of the plugin.
+        extension_point: the framework's name of the point, such as ``Filter``.
+    """
 
     plugin: str
     extension_point: str
 
 
 class Run:
-    """Which plugin is called now, how long each one took, and which may be called at all.
+    """Records which plugin a verb call runs now and how long each plugin took; asks the breakers.
 
-    One thread runs; any other thread may look at the run, and abandon it.
+    One thread or task does the work of the run. Any other thread may read the run and abandon it.
 
     Args:
-        breakers: asked once for each plugin, and told how its calls end.
-        clock: monotonic seconds.
+        breakers: asked once for each plugin of the run, and told how the plugin's calls ended.
+        clock: returns the present time in monotonic seconds.
 
     Attributes:
         pod: the pod that the latest call is about.
@@ -64,9 +72,9 @@ class Run:
         self._token: Token[Run | None]
 
     def enter(self, work: Callable[[], _T]) -> _T:
-        """Run the work as part of this run, and return its result.
+        """Do the work as part of this run, and return its result.
 
-        Raises: AbandonedError: nobody waits for the run any more.
+        Raises: AbandonedError: the run was abandoned.
         """
         with self:
             result = work()
@@ -74,17 +82,17 @@ class Run:
         return result
 
     def __enter__(self) -> None:
-        """Make this the run of all plugin calls of this thread or task."""
+        """Make this the current run of this thread or task."""
         self._token = _RUN.set(self)
 
     def __exit__(self, *_: object) -> None:
-        """End the run: its plugins that did not fail count as working."""
+        """End the run, and report its plugins that did not fail as working to the breakers."""
         _RUN.reset(self._token)
         self.went_well()
         self._admissions.clear()
 
     def went_well(self) -> None:
-        """Report plugins that have not failed as working, and half-open ones as recovered."""
+        """Report this run's plugins that did not fail as working, and end their probes."""
         if self._abandoned:
             return
         for call in self._spent_s.keys() - self._failed:
@@ -95,12 +103,12 @@ class Run:
                 self._admissions[plugin] = Admission.CALL
 
     def begin_call(self, plugin: str, extension_point: str, *, cleanup: bool = False) -> None:
-        """Note that the plugin is about to be called.
+        """Record that a plugin is about to be called, if the plugin's breaker allows that.
 
         Args:
             plugin: the name of the plugin.
-            extension_point: the extension point.
-            cleanup: the call gives up reservations, so an open breaker does not stop it.
+            extension_point: the framework's name of the point, such as ``Filter``.
+            cleanup: True for a call that gives up reservations: an open breaker does not stop it.
 
         Raises: UncalledError: the plugin's breaker is open.
         """
@@ -112,9 +120,9 @@ class Run:
         self._current = (PluginCall(plugin, extension_point), self._clock())
 
     def end_call(self) -> None:
-        """Note that the plugin's call has returned.
+        """Record that the current plugin call has returned, and the time that it took.
 
-        Raises: AbandonedError: the call returned too late.
+        Raises: AbandonedError: the run was abandoned meanwhile.
         """
         if self._current is not None:
             call, began_s = self._current
@@ -124,10 +132,10 @@ class Run:
 
     @contextmanager
     def ended_by(self, end: Callable[[], object]) -> Iterator[None]:
-        """Let ``end`` end the current call once the run is abandoned.
+        """Return a context in which ``abandon`` calls ``end`` to end the current plugin call.
 
         Args:
-            end: called on any thread, and must not block.
+            end: ends the plugin call; called on any thread, and must not block.
 
         Raises: AbandonedError: the run is abandoned already.
         """
@@ -139,7 +147,13 @@ class Run:
             self._end_call = None
 
     def failed(self, plugin: str, extension_point: str, namespace: str) -> None:
-        """Note that the plugin raised, or returned a wrong value, for a pod of this namespace."""
+        """Report to the plugin's breaker that the plugin raised or returned a wrong value.
+
+        Args:
+            plugin: the name of the plugin.
+            extension_point: the framework's name of the point, such as ``Filter``.
+            namespace: the namespace of the pod that the call was about; "" if about no pod.
+        """
         if self._abandoned:
             return
         self._admissions.pop(plugin, None)
@@ -147,7 +161,10 @@ class Run:
         self._breakers.failed(plugin, extension_point, namespace)
 
     def met_truncated_pod(self, plugin: str, extension_point: str) -> None:
-        """Leave the breaker as it is: the plugin asked for a part of a pod that is not kept."""
+        """Note that the plugin failed because a pod is too large to be kept whole.
+
+        The plugin's breaker does not count this failure; a probe ends without a result.
+        """
         if self._abandoned:
             return
         self._failed.add(PluginCall(plugin, extension_point))
@@ -155,23 +172,26 @@ class Run:
             self._breakers.unprobed(plugin)
 
     def hung(self, plugin: str) -> None:
-        """Open the breaker of a plugin that did not answer in time."""
+        """Open the breaker of a plugin that did not return in time."""
         self._admissions.pop(plugin, None)
         self._breakers.hung(plugin)
 
     def check(self) -> None:
-        """Raise AbandonedError where nobody waits for this run any more."""
+        """Raise AbandonedError if this run was abandoned."""
         if self._abandoned:
             raise AbandonedError
 
     @property
     def current(self) -> PluginCall | None:
-        """The plugin call that runs now."""
+        """The plugin call that runs now; None if no plugin is called now."""
         current = self._current
         return None if current is None else current[0]
 
     def slowest(self) -> PluginCall | None:
-        """Return the call that took more than half of the time so far; None where none did."""
+        """Return the plugin and point that took at least half of the run's time; None if none did.
+
+        The time of a call that is under way counts as well.
+        """
         now = self._clock()
         spent_s = dict(self._spent_s)
         if (current := self._current) is not None:
@@ -183,9 +203,10 @@ class Run:
         return call
 
     def abandon(self) -> PluginCall | None:
-        """Tell the thread to unwind when it can, and return the call that it is stuck in.
+        """Abandon the run, so that its thread ends its work at the end of the current plugin call.
 
-        Returns: None where no plugin is called now, or where ``ended_by`` ends the call.
+        Returns: the plugin call in which the thread is stuck; None if no plugin is called now, or
+        if the function given to ``ended_by`` ends the call.
         """
         self._abandoned = True
         for plugin, admission in list(self._admissions.items()):
@@ -203,5 +224,5 @@ _RUN: ContextVar[Run | None] = ContextVar("kubextend_run", default=None)
 
 
 def current_run() -> Run | None:
-    """Return the run that the caller is part of; None outside of any run."""
+    """Return the current run of this thread or task; None outside of any run."""
     return _RUN.get()

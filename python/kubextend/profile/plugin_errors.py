@@ -1,4 +1,4 @@
-"""The boundary between a profile and the code of plugins: it turns failures into PluginError."""
+"""Calls plugins' code, and turns whatever a plugin raises into a PluginError."""
 
 import asyncio
 import logging
@@ -34,7 +34,7 @@ _Answer = TypeVar("_Answer")
 
 
 class AtNodeError(Exception):
-    """A plugin raised an error about one node; the cause is the plugin's own error.
+    """A plugin raised an error while it handled one node; ``__cause__`` is the plugin's error.
 
     Attributes:
         node: the name of the node.
@@ -46,27 +46,29 @@ class AtNodeError(Exception):
 
 
 class AnsweredError(PluginError):
-    """A plugin said, by a Status, that it cannot do its part.
+    """A plugin returned a Status with the code ERROR.
 
-    The plugin works, so its breaker stays as it is: one pod that a plugin cannot judge is no reason
-    to leave other pods unjudged.
+    The plugin's code works, so its breaker does not count the failure: one pod that a plugin cannot
+    decide about must not keep the plugin from being called for other pods.
     """
 
 
 def guarded(
     plugin: Plugin, point: str, call: Callable[[], _Answer], pod: core.Pod | None = None
 ) -> _Answer:
-    """Return the call's answer; turn whatever the plugin raises, a panic too, into PluginError.
+    """Call a plugin and return its result; turn whatever the plugin raises into PluginError.
+
+    A panic of Rust code is turned into PluginError as well.
 
     Args:
         plugin: the plugin that is called.
-        point: the extension point.
+        point: the extension point, such as ``Filter``.
         call: calls the plugin.
         pod: the pod that the call is about.
 
     Raises:
         PluginError: the plugin raised, or its breaker is open.
-        AbandonedError: nobody waits for the run any more.
+        AbandonedError: the current run was abandoned, so that no caller waits for the result.
     """
     run = current_run()
     if run is not None:
@@ -95,20 +97,20 @@ async def guarded_async(
     deadline_s: float | None,
     cleanup: bool = False,
 ) -> _Answer:
-    """Await the call's answer; turn whatever the plugin raises into PluginError.
+    """Await a plugin's call and return its result; turn what the plugin raises into PluginError.
 
-    A cancellation from outside stays a cancellation. A plugin that raises CancelledError without
-    one has failed: something that the plugin awaited was cancelled.
+    If this task is cancelled, CancelledError is raised unchanged. A CancelledError without a
+    cancellation of this task is the plugin's failure.
 
     Args:
         plugin: the plugin that is called.
-        point: the extension point.
+        point: the extension point, such as ``PreBind``.
         call: begins the call.
         pod: the pod that the call is about.
-        deadline_s: until when to wait, on the clock of ``time.monotonic``; None: for ever.
-        cleanup: call the plugin even where its breaker is open.
+        deadline_s: the time on the clock of ``time.monotonic`` until which to wait; None: for ever.
+        cleanup: True calls the plugin even if its breaker is open.
 
-    Raises: PluginError: the plugin raised, did not answer in time, or its breaker is open.
+    Raises: PluginError: the plugin raised, did not return in time, or its breaker is open.
     """
     run = current_run()
     if run is not None:
@@ -136,9 +138,11 @@ async def guarded_async(
 
 
 def status_of(plugin: Plugin, point: str, answer: object, pod: core.Pod | None = None) -> Status:
-    """Return the Status of a method that answers a Status or None.
+    """Check the result of a plugin's method that must be a Status or None; return the Status.
 
-    Raises: PluginError: the method answered something else.
+    None becomes a Status with the code SUCCESS.
+
+    Raises: PluginError: the result is something else, or an invalid Status.
     """
     if answer is None:
         return Status.success()
@@ -149,14 +153,14 @@ def status_of(plugin: Plugin, point: str, answer: object, pod: core.Pod | None =
 
 
 def detailed(plugin: Plugin, point: str, pod: core.Pod, status: Status, about: str) -> None:
-    """Log the detail of a status: one status for each call, and ten a second at most.
+    """Log the ``detail`` of a plugin's status, if there is one; at most ten lines a second.
 
     Args:
-        plugin: the plugin that answered the status.
-        point: the extension point.
+        plugin: the plugin that returned the status.
+        point: the extension point, such as ``Filter``.
         pod: the pod that the status is about.
         status: the status.
-        about: the node, or how many nodes.
+        about: the nodes that the status is about, in words, such as "5 nodes".
     """
     if status.detail and _DETAILS.isEnabledFor(logging.INFO):
         facts = {"plugin": plugin.name, "extension_point": point, "uid": pod.uid}
@@ -170,13 +174,22 @@ def detailed(plugin: Plugin, point: str, pod: core.Pod, status: Status, about: s
 def error_of(
     plugin: Plugin, point: str, status: Status, pod: core.Pod | None = None
 ) -> PluginError:
-    """Return the error for a Status that is no success, no rejection, and not allowed there."""
+    """Return the error for a Status with a code that the extension point does not allow.
+
+    The error is an AnsweredError if the code is ERROR.
+    """
     kind = AnsweredError if status.code is Code.ERROR else PluginError
     return about(kind(plugin.name, point, status.reason or status.code.name), pod)
 
 
 def about(error: PluginError, pod: core.Pod | None, node: str = "") -> PluginError:
-    """Return the error, after adding the pod and the node that the plugin was asked about."""
+    """Set the pod and the node that a plugin's error is about, and return the same error.
+
+    Args:
+        error: the error.
+        pod: the pod; None leaves the error's pod as it is.
+        node: the name of the node; a node that the error has already stays.
+    """
     if pod is not None:
         error.pod, error.uid = f"{pod.namespace}/{pod.name}", pod.uid
         error.profile = pod.scheduler_name
@@ -185,14 +198,18 @@ def about(error: PluginError, pod: core.Pod | None, node: str = "") -> PluginErr
 
 
 def seconds_until(deadline_s: float | None) -> asyncio.Timeout:
-    """Return a context that raises TimeoutError at a time of ``time.monotonic``, or never."""
+    """Return an async context that raises TimeoutError at a deadline.
+
+    Args:
+        deadline_s: the time on the clock of ``time.monotonic``; None: never.
+    """
     return asyncio.timeout(None if deadline_s is None else deadline_s - time.monotonic())
 
 
 def _failed(
     run: Run | None, plugin: Plugin, point: str, error: BaseException, pod: core.Pod | None
 ) -> PluginError:
-    """Return the PluginError to raise where the plugin raised."""
+    """Report a plugin's failure to the current run, and return the PluginError to raise."""
     cause = _cause(error)
     if run is not None and _is_of_a_truncated_pod(cause):
         run.met_truncated_pod(plugin.name, point)
@@ -209,18 +226,18 @@ def _failed(
 
 
 def _cause(error: BaseException) -> BaseException:
-    """Return the error that the plugin itself raised."""
+    """Return the error that the plugin itself raised: the cause of an AtNodeError."""
     cause = error.__cause__ if isinstance(error, AtNodeError) else None
     return error if cause is None else cause
 
 
 def _is_of_a_truncated_pod(error: BaseException) -> bool:
-    """Return whether a plugin raised because of a pod that is too large to be kept whole."""
+    """Return whether a plugin read a part of a pod that the core does not keep, for its size."""
     return any(isinstance(each, TruncatedPodError) for each in (error, error.__cause__))
 
 
 def _times_cancelled() -> int:
-    """Return how often somebody cancelled this task."""
+    """Return how often ``cancel`` of the current task was called; 0 outside of a task."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 

@@ -1,6 +1,6 @@
-"""Runs the plugins of a profile in order, with the framework's semantics.
+"""Runs a profile's plugins at PreFilter, Filter, PostFilter, PreScore and Score.
 
-A profile takes nodes and returns verdicts and scores; it knows no verb and no bytes.
+The order of the plugins and the meaning of their results are those of kube-scheduler's framework.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -55,7 +55,7 @@ _NODE_SCORE = (0, 100)
 # NormalizeScore brings any of these scores into 0..100.
 _ANY_SCORE = (-(2**63), 2**63 - 1)
 
-# Each node that is judged alone costs an attempt.
+# How many nodes are filtered one by one with their nominated pods; each costs a run of the filters.
 _MOST_ALONE: Final = 16
 
 _PRE_FILTER_CODES = frozenset(
@@ -63,42 +63,44 @@ _PRE_FILTER_CODES = frozenset(
 )
 
 LeftOut = Callable[[PluginError], object]
-"""Called with the failure of a plugin that is left out."""
+"""A callback for the failure of a plugin that is left out, because its failurePolicy is Ignore."""
 
 GoesOn = Callable[[], bool]
-"""Returns whether there is time for one more attempt."""
+"""A function that returns whether there is time to filter one more node alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilterOutcome:
-    """The verdict of a profile's filters on the nodes.
+    """The result of a profile's PreFilter and Filter plugins for the nodes of a request.
 
     Attributes:
-        kept: nodes that no plugin rejected.
-        rejections: the other nodes, each in exactly one entry.
+        kept: the nodes that no plugin rejected.
+        rejections: the rejected nodes, each in exactly one entry.
     """
 
     kept: core.Mask
     rejections: list[Rejection]
 
     def passing(self, nodes: core.Nodes) -> core.Mask:
-        """Return the kept nodes that are known.
+        """Return the kept nodes without those that the node store does not know.
 
-        A node that the store does not know has no labels, so a filter's verdict on it means
-        nothing.
+        A filter sees an unknown node without labels, so its result for such a node means nothing.
+
+        Args:
+            nodes: the nodes of the request.
         """
         return self.kept & nodes.known
 
 
 @dataclass(frozen=True, slots=True)
 class PreFilterOutcome:
-    """The verdict of the PreFilter plugins on the pod.
+    """The joint result of a profile's PreFilter plugins for a pod.
 
     Attributes:
-        result: the nodes that are left to look at.
-        status: success, or the rejection that every node gets.
-        narrowed_by: names of the plugins that left less than all nodes.
-        some: the nodes that need a verdict; None: all nodes.
+        result: the nodes that Filter has to look at.
+        status: success, or the rejection of the pod on every node.
+        narrowed_by: names of the plugins that returned a set of nodes.
+        some: the nodes that the caller wants filtered; None: all nodes.
     """
 
     result: PreFilterResult
@@ -117,19 +119,21 @@ def _always() -> bool:
 
 @dataclass(frozen=True)
 class Profile:
-    """The plugins for the pods of one scheduler name.
+    """The plugins for the pods with one ``spec.schedulerName``, and the calls of these plugins.
 
     Attributes:
         scheduler_name: ``spec.schedulerName`` of the pods.
-        filter: filter plugins in order, per node or for all nodes at once.
-        score: score plugins in order, per node or for all nodes at once, each with its weight.
+        filter: the Filter plugins in order, for one node or for all nodes a call.
+        score: the Score plugins in order, for one node or for all nodes a call, with their weights.
+        pre_filter: the PreFilter plugins in order.
+        post_filter: the PostFilter plugins in order.
+        pre_score: the PreScore plugins in order.
         binding: the plugins of the binding cycle.
-        queue_sort: the plugin that orders the queue; none or one.
-        pre_enqueue: the plugins that hold pods back in the queue, in order.
-        pods: returns the pods as they are now, for views of single nodes; None where they are not
-            watched.
-        counts_pods: a plugin looks at the pods on nodes, so filter's verdict may no longer hold
-            when the pod is bound.
+        queue_sort: the QueueSort plugin; empty or one plugin.
+        pre_enqueue: the PreEnqueue plugins in order.
+        pods: returns a snapshot of the pods on nodes; None if pods are not watched.
+        counts_pods: whether a Filter plugin reads the pods on nodes, so that its result may no
+            longer hold when the pod is bound.
         ignored: names of the plugins whose failurePolicy is Ignore.
     """
 
@@ -153,12 +157,12 @@ class Profile:
         at: Callable[[str], Sequence[Any]],
         weights: Mapping[str, int] | None = None,
     ) -> Self:
-        """Gather the plugins at each extension point.
+        """Make a profile of the plugins at each extension point.
 
         Args:
             scheduler_name: ``spec.schedulerName`` of the pods.
-            at: returns the plugins at a point, by its name in the configuration.
-            weights: weights of scores by plugin name; 1 where none is given.
+            at: returns the plugins at the point with this name in the configuration, in order.
+            weights: name of a Score plugin -> weight; the default weight is 1.
         """
         given = weights or {}
         return cls(
@@ -180,7 +184,7 @@ class Profile:
 
     @cached_property
     def filters_in_python(self) -> bool:
-        """Whether filtering runs Python code, which may take any time."""
+        """Whether a plugin at PreFilter, Filter or PostFilter runs Python code, which may hang."""
         return not (
             all(runs_in_core(plugin, "pre_filter") for plugin in self.pre_filter)
             and all(runs_in_core(plugin, "filter_nodes", "filter") for plugin in self.filter)
@@ -189,7 +193,10 @@ class Profile:
 
     @cached_property
     def scores_in_python(self) -> bool:
-        """Whether scoring runs Python code, or PreFilter does where filter's attempt is lost."""
+        """Whether a plugin at PreFilter, PreScore or Score runs Python code, which may hang.
+
+        PreFilter is run again before scoring if the CycleState of the filter call is lost.
+        """
         methods = ("score_nodes", "score", "normalize_score")
         return not (
             all(runs_in_core(plugin, "pre_filter") for plugin in self.pre_filter)
@@ -199,19 +206,23 @@ class Profile:
 
     @property
     def binds_with_plugins(self) -> bool:
-        """Whether a plugin takes part in binding; a filter that looks once more does."""
+        """Whether the bind verb calls plugins of this profile.
+
+        True with a plugin of the binding cycle, or with a Filter plugin that reads the pods on
+        nodes: such a filter runs again before the pod is bound.
+        """
         return bool(self.binding) or self.counts_pods
 
     @cached_property
     def needs_pods(self) -> bool:
-        """Whether any plugin of the profile looks at pods."""
+        """Whether any plugin of the profile reads the pods on nodes."""
         return self.counts_pods or any(
             getattr(plugin, "needs_pods", False) for plugin in self.plugins
         )
 
     @property
     def plugins_in_python(self) -> bool:
-        """Whether any plugin of the profile runs Python code."""
+        """Whether a verb may run Python code of this profile's plugins."""
         return self.filters_in_python or self.scores_in_python or bool(self.binding)
 
     @property
@@ -246,28 +257,29 @@ class Profile:
         left_out: LeftOut | None = None,
         goes_on: GoesOn = _always,
     ) -> FilterOutcome:
-        """Run PreFilter and Filter; the caller runs PostFilter where no node is left.
+        """Run PreFilter and Filter for a pod, with nominated pods taken into account.
 
-        Where other pods of at least the pod's priority are nominated to a node, the node has to
-        pass with these pods on it too. The node has to pass without them as well, because they may
-        not come.
+        The caller runs PostFilter if no node is left. If other pods of at least the pod's priority
+        are nominated to a node, the node must pass the filters both without these pods and with
+        them.
 
-        One attempt judges all such nodes with all nominated pods. A node that passes there passes.
-        Where a plugin looked at pods of other nodes, up to 16 nodes that do not pass are judged
-        once more, each with its own nominated pods. The outcome is kube-scheduler's if no node
-        passes because of pods on other nodes, and if every node that needs it is judged alone. A
-        filter that wants other pods near, as affinity and topology spread do, may let a pod onto a
-        node that kube-scheduler would reject. A node that is not judged alone may be rejected
-        though kube-scheduler would keep it.
+        All nodes with nominated pods are filtered in one run with all nominated pods. A node that
+        passes this run is kept. If a plugin read the pods of other nodes in this run, up to 16
+        nodes that did not pass are filtered one by one, each with its own nominated pods only.
+
+        The outcome is kube-scheduler's if no node passes because of pods on other nodes, and if
+        every rejected node is filtered alone. A filter that wants other pods near, as affinity and
+        topology spread do, may keep a node that kube-scheduler would reject. A node that is not
+        filtered alone may be rejected though kube-scheduler would keep it.
 
         Args:
-            state: the state of this attempt.
+            state: the CycleState of this attempt.
             pod: the pod.
-            nodes: the nodes to look at.
-            left_out: told of each plugin that failed and is left out, as its failurePolicy allows;
-                None: no plugin may fail, whatever its policy.
-            goes_on: asked before each node is judged alone; after False, the verdict with all
-                nominated pods holds for the remaining nodes.
+            nodes: the nodes to filter.
+            left_out: called for each plugin that failed and whose failurePolicy is Ignore; the
+                plugin is left out. None: any failure is raised.
+            goes_on: called before each node is filtered alone; after False, the result with all
+                nominated pods counts for the remaining nodes.
 
         Raises: PluginError: a plugin failed.
         Source: kubernetes v1.36 pkg/scheduler/schedule_one.go findNodesThatFitPod,
@@ -296,14 +308,17 @@ class Profile:
         left_out: LeftOut | None = None,
         some: core.Mask | None = None,
     ) -> FilterOutcome:
-        """Run PreFilter and Filter with the pods that the state has, whoever is nominated.
+        """Run PreFilter and Filter once, without regard to nominated pods.
+
+        Plugins see the pods in ``state.pods_seen``, or the watched pods if that is None.
 
         Args:
-            state: the state of this attempt.
+            state: the CycleState of this attempt.
             pod: the pod.
-            nodes: the nodes to look at.
-            left_out: told of each plugin that failed and is left out; None: no plugin may fail.
-            some: the nodes that need a verdict; None: all nodes.
+            nodes: the nodes of the request.
+            left_out: called for each plugin that failed and whose failurePolicy is Ignore; None:
+                any failure is raised.
+            some: the nodes to filter; None: all nodes.
 
         Raises: PluginError: a plugin failed.
         """
@@ -323,10 +338,11 @@ class Profile:
         *,
         left_out: LeftOut | None,
     ) -> tuple[list[Rejection], bool]:
-        """Judge some nodes with their nominated pods on all of them; return the rejections.
+        """Filter some nodes as if their nominated pods were on them; return the rejections.
 
-        The second value says whether a plugin looked at pods of other nodes than the one that it
-        judged. The state that plugins write is lost, as in kube-scheduler, which copies the state.
+        The plugins get a new CycleState, which is dropped afterwards; kube-scheduler uses a copy.
+
+        Returns: the rejections, and whether a plugin read the pods of all nodes.
 
         Raises: PluginError: a plugin failed.
         """
@@ -342,7 +358,10 @@ class Profile:
         nodes: core.Nodes,
         left_out: LeftOut | None = None,
     ) -> PreFilterOutcome:
-        """Run PreFilter and intersect the nodes that plugins leave; Skip skips a plugin's Filter.
+        """Run the PreFilter plugins, and return the intersection of their sets of nodes.
+
+        The names of plugins that return Skip are put into ``state.skip_filter_plugins``. A plugin
+        that fails and may be left out counts as if it had returned Skip.
 
         Raises: PluginError: a plugin raised, or returned a wrong value.
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunPreFilterPlugins
@@ -385,9 +404,17 @@ class Profile:
         before: PreFilterOutcome | None = None,
         left_out: LeftOut | None = None,
     ) -> FilterOutcome:
-        """Judge every node: the first plugin that rejects a node gives its status.
+        """Run the Filter plugins in order; the first plugin that rejects a node gives the status.
 
-        Raises: PluginError: a plugin raised, or answered something else than rejections.
+        Args:
+            state: the CycleState of this attempt.
+            pod: the pod.
+            nodes: the nodes of the request.
+            before: the result of PreFilter; None: filter all nodes.
+            left_out: called for each plugin that failed and whose failurePolicy is Ignore; None:
+                any failure is raised.
+
+        Raises: PluginError: a plugin raised, or returned a wrong value.
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunFilterPlugins
         """
         kept = nodes.everything() if before is None or before.some is None else before.some
@@ -423,7 +450,10 @@ class Profile:
         rejections: Sequence[Rejection],
         left_out: LeftOut | None = None,
     ) -> Status:
-        """Run PostFilter in order until one says Success or that nothing helps; log the details.
+        """Run the PostFilter plugins in order, and return the status of the last one.
+
+        The first Success or UnschedulableAndUnresolvable ends the run. Without either, the status
+        is Unschedulable with the reasons of all plugins. The details of statuses are logged.
 
         Raises: PluginError: a plugin failed.
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunPostFilterPlugins
@@ -446,9 +476,9 @@ class Profile:
     def run_pre_score_plugin(
         self, plugin: PreScorePlugin, state: CycleState, pod: core.Pod, nodes: core.Nodes
     ) -> None:
-        """Run one plugin's PreScore; Skip skips the plugin's Score in this attempt.
+        """Run one plugin's PreScore; Skip leaves out the plugin's Score in this attempt.
 
-        Raises: PluginError: the plugin raised, or rejected, which is too late here.
+        Raises: PluginError: the plugin raised, or returned neither Success nor Skip.
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunPreScorePlugins
         """
         call = partial(plugin.pre_score, state, pod, nodes)
@@ -465,10 +495,10 @@ class Profile:
         pod: core.Pod,
         nodes: core.Nodes,
     ) -> Scores:
-        """Return one plugin's scores after NormalizeScore, not weighted yet.
+        """Run one plugin's Score and NormalizeScore; return the scores without the weight.
 
-        Returns: int64, shape ``(len(nodes),)``, 0..100.
-        Raises: PluginError: the plugin raised, or a score is outside that range.
+        Returns: int64, shape ``(len(nodes),)``, each 0 to 100.
+        Raises: PluginError: the plugin raised, or a score is outside of 0 to 100.
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunScorePlugins
         """
         score_nodes = self._scores[id(plugin)]
@@ -492,7 +522,7 @@ class Profile:
             raise
 
     def _is_left_out(self, error: PluginError, left_out: LeftOut | None) -> bool:
-        """Return whether the failed plugin may be left out; if so, report the error.
+        """Return whether a plugin that failed may be left out; if so, call ``left_out``.
 
         Raising the error in this method would make a reference cycle of the error and the frame,
         and keep the request until the garbage collector runs.
@@ -505,44 +535,48 @@ class Profile:
 
 @dataclass(frozen=True)
 class Profiles:
-    """Profiles by scheduler name."""
+    """All profiles of a configuration.
+
+    Attributes:
+        by_scheduler_name: schedulerName -> profile.
+    """
 
     by_scheduler_name: Mapping[str, Profile]
 
     @classmethod
     def of(cls, profiles: Iterable[Profile]) -> "Profiles":
-        """Gather profiles; a later one replaces an earlier one of the same name."""
+        """Make a Profiles; of two profiles with one scheduler name the later counts."""
         return cls({profile.scheduler_name: profile for profile in profiles})
 
     @property
     def plugins(self) -> list[Plugin]:
-        """The plugins of all profiles."""
+        """The plugins of all profiles, profile by profile."""
         return [plugin for profile in self.by_scheduler_name.values() for plugin in profile.plugins]
 
     @property
     def bind_with_plugins(self) -> bool:
-        """Whether any profile takes part in binding."""
+        """Whether the bind verb calls plugins of any profile."""
         return any(profile.binds_with_plugins for profile in self.by_scheduler_name.values())
 
     @property
     def filter_in_python(self) -> bool:
-        """Whether any profile filters in Python."""
+        """Whether a plugin of any profile runs Python code at PreFilter, Filter or PostFilter."""
         return any(profile.filters_in_python for profile in self.by_scheduler_name.values())
 
     @property
     def score_in_python(self) -> bool:
-        """Whether any profile scores in Python."""
+        """Whether a plugin of any profile runs Python code at PreFilter, PreScore or Score."""
         return any(profile.scores_in_python for profile in self.by_scheduler_name.values())
 
     def for_pod(self, pod: core.Pod | None) -> Profile | None:
-        """Return the profile of the pod's schedulerName; None where kubextend has none."""
+        """Return the profile for the pod's schedulerName; None if kubextend has no such profile."""
         return None if pod is None else self.by_scheduler_name.get(pod.scheduler_name)
 
 
 def pre_filtered(
     plugin: PreFilterPlugin, state: CycleState, pod: core.Pod, nodes: core.Nodes
 ) -> tuple[PreFilterResult, Status]:
-    """Run one PreFilter: return the nodes that it leaves, and Success, Skip or a rejection.
+    """Run one plugin's PreFilter; return its set of nodes, and Success, Skip or a rejection.
 
     Raises: PluginError: the plugin raised, or returned a wrong value.
     """
@@ -567,7 +601,7 @@ def pre_filtered(
 
 
 def _sound(result: PreFilterResult) -> PreFilterResult:
-    """Return the result with its names in a frozenset, whatever kind of set holds them.
+    """Check the node names of a PreFilterResult, and return a copy with them in a frozenset.
 
     Raises: TypeError: the names are not in a set, or are no strings.
     """
@@ -587,7 +621,7 @@ def _sound(result: PreFilterResult) -> PreFilterResult:
 def post_filtered(
     plugin: PostFilterPlugin, state: CycleState, pod: core.Pod, rejections: Sequence[Rejection]
 ) -> Status:
-    """Run one PostFilter and return its Status: Success, or a rejection.
+    """Run one plugin's PostFilter and return its Status: Success, or a rejection.
 
     Raises: PluginError: the plugin raised, or returned a wrong value.
     """
@@ -599,14 +633,21 @@ def post_filtered(
 
 
 def _nothing_left(plugins: Sequence[str]) -> str:
-    """Return kube-scheduler's own sentence for no node left after PreFilter."""
+    """Return kube-scheduler's reason for a pod that PreFilter plugins left no node.
+
+    Args:
+        plugins: names of the plugins that limited the nodes.
+    """
     if len(plugins) == 1:
         return f"node(s) didn't satisfy plugin {plugins[0]}"
     return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"
 
 
 def _outside(before: PreFilterOutcome, nodes: core.Nodes, some: core.Mask) -> Rejection:
-    """Reject as UnschedulableAndUnresolvable those of some nodes that PreFilter left out."""
+    """Return the rejection of those of ``some`` nodes that are outside of PreFilter's set.
+
+    The status is UnschedulableAndUnresolvable.
+    """
     left = before.result.node_names or frozenset()
     mask = core.Mask([name not in left for name in nodes.names])
     return Rejection(mask & some, Status.unresolvable(_narrowed(before.narrowed_by)))
@@ -617,12 +658,12 @@ def _judged_alone(
     judge: Callable[[core.Mask], Sequence[Rejection]],
     goes_on: GoesOn,
 ) -> list[Rejection]:
-    """Return the rejections of one attempt for many nodes, corrected by an attempt for each node.
+    """Filter up to 16 rejected nodes one by one, and return the corrected rejections.
 
     Args:
-        joint: the rejections of the attempt for many nodes, at least one; each node in one entry.
-        judge: makes an attempt for one node.
-        goes_on: returns whether there is time for one more attempt.
+        joint: the rejections of a run for many nodes, at least one; each node in one entry.
+        judge: filters one node alone, and returns its rejections.
+        goes_on: returns whether there is time to filter one more node.
     """
     rejected = reduce(or_, (rejection.nodes for rejection in joint))
     alone = []
@@ -657,7 +698,14 @@ def _rejected_by(
     nodes: core.Nodes,
     kept: core.Mask,
 ) -> list[Rejection]:
-    """Return what a plugin newly rejects of the nodes that are still kept, each in one entry."""
+    """Run one Filter plugin; return its rejections of the nodes that are still kept.
+
+    Each node is in one entry at most.
+
+    Raises:
+        TypeError: the plugin returned something else than rejections.
+        PluginError: a status is no rejection.
+    """
     rejections = []
     said = filter_nodes(state, pod, nodes, kept)
     if not isinstance(said, Iterable) or isinstance(said, str | bytes):
@@ -693,7 +741,12 @@ def _checked(scores: Scores, nodes: core.Nodes, within: tuple[int, int]) -> Scor
 
 
 def _check_types(scores: object, nodes: core.Nodes) -> None:
-    """Raise what is wrong with scores that are no integers, and for which node."""
+    """Raise the error for scores that are no integers.
+
+    Raises:
+        TypeError: ``scores`` is no sequence.
+        AtNodeError: a score is no int; has the name of the node.
+    """
     if not isinstance(scores, Sequence) or isinstance(scores, str | bytes):
         raise wrong_answer(scores, "a sequence of int")
     for name, score in zip(nodes.names, scores, strict=False):

@@ -1,7 +1,7 @@
-"""Starts plugins that work in the background, before any verb asks them.
+"""Calls ``start`` of plugins that work in the background, and repeats starts that fail.
 
-A start that fails is repeated, with a pause that doubles, until it succeeds. ``why_not`` says why a
-plugin has not started. Every verb asks ``names`` before it decides.
+The pause between two starts of a plugin doubles, from 5 s to 30 s. Verbs ask which plugins have not
+started yet.
 """
 
 import asyncio
@@ -27,7 +27,12 @@ _LONGEST_PAUSE_S: Final = 30.0
 
 @dataclass(slots=True, eq=False)
 class _Start:
-    """A plugin that has not started yet, and why."""
+    """A plugin that has not started yet.
+
+    Attributes:
+        plugin: the plugin.
+        why: the reason, as a phrase after the plugin's name.
+    """
 
     plugin: Any
     why: str = "has not started yet"
@@ -37,14 +42,14 @@ class _Start:
 
 
 class PluginStarts:
-    """Starts all plugins that have a ``start``, at the same time.
+    """Starts all plugins that have a method ``start``, concurrently.
 
     Args:
         plugins: the plugins of all profiles.
         limits: the threads on which plugins are started.
-        on_failure: told of every start that failed, and of its consequence.
-        deadline_s: seconds after which a start is given up.
-        sleep: waits between two starts of a plugin.
+        on_failure: called for every start that failed, with the error and its consequence.
+        deadline_s: seconds after which a start counts as failed.
+        sleep: waits the given seconds between two starts of a plugin.
     """
 
     def __init__(
@@ -67,11 +72,11 @@ class PluginStarts:
         return frozenset(start.plugin.name for start in list(self._missing))
 
     def why_not(self) -> str:
-        """Return which plugins have not started, and why; empty once all have."""
+        """Return one text that says which plugins have not started, and why; "" once all have."""
         return "; ".join(map(str, self._missing))
 
     async def run(self) -> None:
-        """Start every plugin, and return once all have started."""
+        """Start every plugin, repeat failed starts, and return once all have started."""
         async with asyncio.TaskGroup() as group:
             for start in self._missing:
                 group.create_task(self._until_started(start))
@@ -98,9 +103,9 @@ class PluginStarts:
 
 
 def _started(plugin: Any) -> None:
-    """Start the plugin's work in the background.
+    """Call the plugin's ``start``.
 
-    Raises: TypeError: ``start`` returned an awaitable, which nobody would await.
+    Raises: TypeError: ``start`` is async: it returned an awaitable, which kubextend does not await.
     """
     answer = plugin.start()
     if inspect.isawaitable(answer):

@@ -1,8 +1,8 @@
-"""Threads for work that may never return.
+"""A pool of threads for calls that may never return.
 
-The interpreter joins the threads of ``concurrent.futures`` when it ends, and such a thread that
-hangs counts as busy for ever. The threads here are daemons, and another takes the place of one that
-is given up.
+A thread of ``concurrent.futures`` that hangs takes a place in its pool for ever, and keeps the
+interpreter from ending. The threads of this pool are daemons, and a new thread takes the place of a
+thread that is given up.
 """
 
 import threading
@@ -27,10 +27,10 @@ class _Phase(Enum):
 
 
 class Job(Generic[_T]):
-    """One call on its way through a thread.
+    """One call that a thread of the pool runs.
 
     Attributes:
-        future: the result; a job that was given up sets it whenever its work ends.
+        future: the result of the call; set when the call ends, even after the job was given up.
     """
 
     def __init__(self, work: Callable[[], _T]) -> None:
@@ -41,12 +41,15 @@ class Job(Generic[_T]):
         self._on_return: Callable[[], object] = _nothing
 
     def withdraw(self) -> None:
-        """Keep work from beginning, and release what it holds; begun work goes on."""
+        """Cancel the call if it has not begun, and free what the call refers to.
+
+        A call that has begun goes on.
+        """
         if self.future.cancel():
             self._work = _nothing  # type: ignore[assignment]
 
     def _run(self) -> Callable[[], object]:
-        """Do the work, and return a function that tells the future."""
+        """Run the call, and return a function that puts the result into ``future``."""
         # Whoever is told may count what the work held as free, such as a body.
         work, self._work = self._work, _nothing  # type: ignore[assignment]
         try:
@@ -62,11 +65,12 @@ class Job(Generic[_T]):
 
 
 class Threads:
-    """A number of threads, made when needed; threads that were given up do not count.
+    """A pool of daemon threads, which are started when they are needed.
 
     Args:
-        most: threads that serve at the same time; further work waits.
-        name: the start of the threads' names.
+        most: the most threads that run at a time, without those that were given up; further calls
+            wait.
+        name: the end of the threads' names, after ``kubextend-``.
     """
 
     def __init__(self, most: int, name: str) -> None:
@@ -80,9 +84,9 @@ class Threads:
         self._stopped = False
 
     def submit(self, work: Callable[[], _T]) -> Job[_T]:
-        """Queue the call, which begins as soon as a thread is free.
+        """Queue a call, which begins as soon as a thread is free.
 
-        Raises: RuntimeError: ``stop`` was called.
+        Raises: RuntimeError: ``stop`` was called before.
         """
         job = Job(work)
         with self._lock:
@@ -99,11 +103,13 @@ class Threads:
         return job
 
     def give_up(self, job: Job[_T], on_return: Callable[[], object] | None = None) -> bool:
-        """Abandon the job; return whether its thread is running and so loses its place.
+        """Give up a job: cancel its call, or let a new thread take the place of its thread.
 
         Args:
-            job: a job of these threads.
-            on_return: called on the job's thread if the work returns after all.
+            job: a job of this pool.
+            on_return: called on the job's thread if a running call returns after all.
+
+        Returns: whether the call was running, so that its thread was given up.
         """
         with self._lock:
             if job._phase is _Phase.QUEUED:  # noqa: SLF001  of the same file
@@ -120,7 +126,7 @@ class Threads:
             return True
 
     def stop(self) -> None:
-        """Take no new work; idle threads end, and nobody waits for the others."""
+        """Accept no further call and end the idle threads, without waiting for running calls."""
         with self._lock:
             self._stopped = True
             for _ in range(self._spare):
@@ -140,7 +146,7 @@ class Threads:
                 return
 
     def _done(self, job: Job[object]) -> bool:
-        """Do the job, and return whether the thread keeps its place."""
+        """Run the job's call unless the job was given up; return whether the thread goes on."""
         with self._lock:
             wanted = job._phase is _Phase.QUEUED  # noqa: SLF001
             if wanted and job.future.set_running_or_notify_cancel():
@@ -160,7 +166,10 @@ class Threads:
         return stays
 
     def _stays(self) -> bool:
-        """Take waiting work, become spare, or end with the others; call this under the lock."""
+        """Return whether this thread should take another job; False ends it after ``stop``.
+
+        The caller holds the lock.
+        """
         if self._waiting:
             self._waiting -= 1
         elif self._stopped:

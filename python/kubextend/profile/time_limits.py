@@ -1,7 +1,7 @@
-"""Time limits for calls into plugins, and breakers for the plugins that exceed them.
+"""Runs calls of plugins on threads with a time limit; opens the breaker of a plugin that hangs.
 
-The caller decides how long to wait. A thread cannot be ended: kubextend abandons it, another thread
-takes its place, and kubextend drops its late result.
+Python cannot end a thread. kubextend abandons a thread that hangs, lets another thread take its
+place, and drops the late result.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _LOOK_AGAIN_S: Final = 1.0
 
 
 class HungError(PluginError):
-    """A plugin that did not answer in time."""
+    """A call of a plugin did not return in time."""
 
     def __init__(self, call: PluginCall) -> None:
         super().__init__(call.plugin, call.extension_point, "has not answered in time")
@@ -42,11 +42,11 @@ class PluginLimits:
     """The breakers of all plugins, and the threads on which plugins are called.
 
     Args:
-        clock: monotonic seconds, for the breakers and the duration of calls.
+        clock: returns the present time in monotonic seconds.
 
     Attributes:
         breakers: the breakers of all plugins.
-        clock: the given clock.
+        clock: the argument ``clock``.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -56,15 +56,20 @@ class PluginLimits:
         self._binding_threads = Threads(_BINDING_THREADS, "binding")
 
     def start(self, work: Callable[[], _T]) -> "LimitedCall[_T]":
-        """Begin the work on a thread, as a run of its own."""
+        """Begin a verb's work on a thread, with a new ``Run`` that records its plugin calls."""
         return LimitedCall(work, Run(self.breakers, self.clock), self._verb_threads, self.breakers)
 
     def within(self, seconds: float | None, work: Callable[[], _T]) -> _T:
-        """Return what the work returns; blocks.
+        """Run the work on a thread, block until it ends, and return its result.
+
+        Args:
+            seconds: the most seconds to wait; None: wait until the work ends.
+            work: calls plugins.
 
         Raises:
-            HungError: a plugin took longer than ``seconds``.
-            TimeoutError: the work took longer than ``seconds``, and no plugin is to blame.
+            HungError: the work took longer than ``seconds``, and a plugin took most of the time.
+            TimeoutError: the work took longer than ``seconds``, and no plugin took most of the
+                time.
         """
         call = self.start(work)
         if not wait([call.job.future], seconds).done:
@@ -72,9 +77,16 @@ class PluginLimits:
         return call.job.future.result()
 
     async def within_async(self, seconds: float | None, work: Callable[[], _T]) -> _T:
-        """Return what the work returns, without blocking.
+        """Run the work on a thread, await its end, and return its result.
 
-        Raises: as ``within``.
+        Args:
+            seconds: the most seconds to wait; None: wait until the work ends.
+            work: calls plugins.
+
+        Raises:
+            HungError: the work took longer than ``seconds``, and a plugin took most of the time.
+            TimeoutError: the work took longer than ``seconds``, and no plugin took most of the
+                time.
         """
         call = self.start(work)
         try:
@@ -94,17 +106,17 @@ class PluginLimits:
         *,
         cleanup: bool = False,
     ) -> _T:
-        """Call one plain method of the binding cycle on a thread, and return its result.
+        """Call a method of the binding cycle that is not ``async`` on a thread; return its result.
 
-        After a cancellation the thread may go on until the deadline; from then on it counts as
+        If this coroutine is cancelled, the thread may go on until the deadline; then it counts as
         stuck.
 
         Args:
             plugin: the name of the plugin.
-            deadline_s: the deadline on the clock of ``time.monotonic``; None: there is none.
+            deadline_s: the deadline on the clock of ``time.monotonic``; None: no deadline.
             work: calls the method.
-            cleanup: the method is called however late a thread is free, whether or not anybody
-                waits.
+            cleanup: True makes sure that the method is called, even if this coroutine is cancelled
+                before a thread is free.
         """
         threads, breakers = self._binding_threads, self.breakers
         job = threads.submit(work)
@@ -136,13 +148,18 @@ class PluginLimits:
             raise
 
     def stop(self) -> None:
-        """Begin no new work, and do not wait for running work."""
+        """Accept no further work, without waiting for running work."""
         self._verb_threads.stop()
         self._binding_threads.stop()
 
 
 class LimitedCall(Generic[_T]):
-    """One call on a thread that its caller can give up."""
+    """A verb's work on a thread, which the caller can give up.
+
+    Attributes:
+        run: records the plugin calls of the work.
+        job: the call on the thread, with its future.
+    """
 
     def __init__(
         self, work: Callable[[], _T], run: Run, threads: Threads, breakers: Breakers
@@ -154,7 +171,11 @@ class LimitedCall(Generic[_T]):
         self._done: asyncio.Future[None] | None = None
 
     async def done_within(self, seconds: float | None) -> bool:
-        """Return whether the run ends within the seconds; None: wait until it ends."""
+        """Wait for the end of the work; return False if it has not ended within the seconds.
+
+        Args:
+            seconds: the most seconds to wait; None: wait until the work ends.
+        """
         if not self.job.future.done():
             if self._done is None:
                 self._done = _told_of(self.job.future)
@@ -162,7 +183,10 @@ class LimitedCall(Generic[_T]):
         return self.job.future.done()
 
     def watch_on(self, seconds: float | None) -> None:
-        """Give up the call in time if it hangs, although nobody wants its answer."""
+        """Drop the result of the work, and give the work up if it runs longer than the seconds.
+
+        For a caller that no longer waits. Work that has not begun is cancelled.
+        """
         self.withdraw()
 
         def look() -> None:
@@ -173,11 +197,15 @@ class LimitedCall(Generic[_T]):
             asyncio.get_running_loop().call_later(max(seconds, 0), look)
 
     def withdraw(self) -> None:
-        """Keep work from beginning, because nobody wants its answer; running work goes on."""
+        """Cancel the work if it has not begun; work that has begun goes on."""
         self.job.withdraw()
 
     def given_up(self) -> HungError | TimeoutError:
-        """Abandon the run and return the error to raise; open the breaker of the slowest plugin."""
+        """Abandon the work, and return the error to raise.
+
+        The breaker of the plugin that took most of the time is opened. Without such a plugin the
+        error is a TimeoutError.
+        """
         slowest = self.run.slowest()
         current = self.run.abandon()
         if current is None:
@@ -194,7 +222,10 @@ class LimitedCall(Generic[_T]):
 
 
 def _told_of(future: Future[_T]) -> asyncio.Future[None]:
-    """Return a future of this event loop that is done once the other is, and never cancels it."""
+    """Return an asyncio future that is done once a thread's future is done.
+
+    A cancellation of the asyncio future does not cancel the thread's future.
+    """
     loop = asyncio.get_running_loop()
     told = loop.create_future()
 

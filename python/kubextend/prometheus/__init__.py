@@ -1,7 +1,7 @@
-"""One number for each node, queried from Prometheus in the background and shared by plugins.
+"""Queries one number for each node from Prometheus in the background, for plugins.
 
-A verb only reads what the last refresh left in memory: the thread of a ``Source`` waits for
-Prometheus, and nothing else does. The package knows no profile and no verb.
+Plugins read the numbers of the last successful query from memory. Only the thread of a ``Source``
+waits for Prometheus.
 """
 
 from kubextend.prometheus.args import PrometheusArgs

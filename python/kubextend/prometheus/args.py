@@ -1,4 +1,4 @@
-"""The arguments that every plugin with Prometheus has."""
+"""The arguments that all plugins which query Prometheus have in common."""
 
 import re
 from typing import Annotated, Self
@@ -21,7 +21,10 @@ def _duration(text: str) -> str:
 
 
 def _address(text: str) -> str:
-    """Return the URL below which ``api/v1/query`` is; refuse one that holds a password."""
+    """Check Prometheus' URL, and return it without a slash at its end.
+
+    Raises: ValueError: the URL is not http or https, has credentials, or has a query or fragment.
+    """
     parts = urlsplit(text)
     if parts.username is not None or parts.password is not None:
         message = "credentials in the address would end up in logs: use bearerTokenFile"
@@ -52,21 +55,22 @@ Duration = Annotated[str, AfterValidator(_duration)]
 
 
 class PrometheusArgs(BaseModel):
-    """Where numbers come from, which node each is about, and how long they are believed.
+    """The arguments common to plugins that score nodes by numbers from Prometheus.
 
     Attributes:
-        prometheus_address: the URL of Prometheus, or of a server with its API: ``http://HOST:9090``
-            and a path, if it has one.
-        node_label: the label of a series that names its node. A port at its end is ignored.
-        node_pattern: where the label holds more than the node's name: an expression that matches
-            the whole label, with one group around the name.
-        refresh_interval: how often Prometheus is queried.
-        timeout: how long an answer may take.
-        time_to_live: how long the last numbers are believed without new ones.
-        fallback_score: the score of a node without a believable number.
-        bearer_token_file: a file whose content is sent as Authorization; read for every query;
-            needs https.
-        ca_file: the certificate authority of an https address; that of the system if absent.
+        prometheus_address: the URL of Prometheus, or of a server with the same API, such as
+            ``http://HOST:9090``; may have a path.
+        node_label: the label of a series that has the name of the node; a port at the end of its
+            value is ignored.
+        node_pattern: a regular expression for a label that holds more than the node's name: it
+            matches the whole value without the port, with one group around the name.
+        refresh_interval: the time between two queries, as ``15s``.
+        timeout: the longest time for a response of Prometheus, as ``5s``.
+        time_to_live: the age up to which the numbers of the last successful query are used.
+        fallback_score: the score, 0 to 100, of a node without a number.
+        bearer_token_file: a file with a bearer token for the Authorization header; read for every
+            query; needs an https address.
+        ca_file: a file with the CA certificates for an https address; None means the system's CAs.
     """
 
     model_config = ConfigDict(

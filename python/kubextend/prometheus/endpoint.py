@@ -1,10 +1,9 @@
-"""Sends one instant query over HTTP, bounded in time and in bytes whatever the server does.
+"""Sends instant queries to Prometheus over HTTP, with limits on time and bytes.
 
-The module uses ``http.client`` of the standard library. urllib3 is only there because the
-Kubernetes client brings it, and it hides the socket that this module shuts down: with a read
-timeout alone, a server that sends a byte now and then would hold the thread for ever. The module
-follows no redirects and uses no proxies of the environment, so that it queries the configured
-address only.
+The module uses ``http.client``, and shuts the socket down when the time is up: with a read timeout
+alone, a server that sends a byte now and then would hold the thread for ever. urllib3 hides the
+socket. The module follows no redirects and uses no proxies of the environment, so that only the
+configured address is queried.
 """
 
 import http.client
@@ -22,7 +21,8 @@ from kubextend.errors import KubextendError
 __all__ = ["MAX_ANSWER_BYTES", "Endpoint", "PrometheusError"]
 
 MAX_ANSWER_BYTES: Final = 16 << 20
-"""Room for 150,000 nodes: a series of ``sum by (node)`` takes about 100 bytes."""
+"""The most bytes of a response, enough for 150,000 nodes: a series of ``sum by (node)`` takes about
+100 bytes."""
 
 _PIECE_BYTES = 64 << 10
 _COMPLAINT_BYTES = 4 << 10
@@ -31,17 +31,20 @@ _LONGEST_TOKEN = 64 << 10
 
 
 class PrometheusError(KubextendError):
-    """Prometheus could not be reached, refused, or sent an invalid answer."""
+    """Prometheus could not be reached, refused a query, or sent an invalid response."""
 
 
 class Endpoint:
-    """The query API of one address. One thread calls ``query``, any thread ``interrupt``.
+    """Sends instant queries to one Prometheus server.
+
+    One thread at a time may call ``query``; any thread may call ``interrupt``.
 
     Args:
-        address: http or https, a host, and the path of the API, if any.
-        bearer_token_file: a file whose content is sent as Authorization; read for every query.
-        ca_file: the authority of an https server's certificate; None: the system's authorities.
-        max_answer_bytes: bound on an answer; a longer one is an error.
+        address: the URL of the server, with the path below which ``/api/v1/query`` is, if any.
+        bearer_token_file: a file with a bearer token for the Authorization header; read for every
+            query. None: no token.
+        ca_file: a file with CA certificates for https; None: the system's CAs.
+        max_answer_bytes: the most bytes of a response's body; a longer body is an error.
     """
 
     def __init__(
@@ -60,9 +63,14 @@ class Endpoint:
         self._call: _Call | None = None
 
     def query(self, promql: str, timeout_s: float) -> bytes:
-        """Return the body of a successful answer that came within the time.
+        """Send an instant query, and return the body of the successful response. Blocks.
 
-        Raises: PrometheusError: there is none; the message says why, without secrets.
+        Args:
+            promql: the query in PromQL.
+            timeout_s: the most seconds for the whole response.
+
+        Raises: PrometheusError: there was no successful response in time; the message says why,
+        without secrets.
         """
         try:
             call = _Call(self._connection(timeout_s))
@@ -79,7 +87,7 @@ class Endpoint:
             self._call = None
 
     def interrupt(self) -> None:
-        """Make a query that is under way fail at once."""
+        """Make a query that is under way on another thread fail immediately."""
         if (call := self._call) is not None:
             call.interrupt()
 
@@ -106,7 +114,7 @@ class Endpoint:
 
 
 class _Call:
-    """One request and its answer; a timer and ``interrupt`` may cut it from other threads."""
+    """One HTTP request and its response, which a timer or ``interrupt`` may end from any thread."""
 
     def __init__(self, connection: http.client.HTTPConnection) -> None:
         self._connection = connection
@@ -177,7 +185,7 @@ def _read(response: http.client.HTTPResponse, max_bytes: int) -> bytes:
 
 
 def _refusal(status: int, body: bytes) -> str:
-    """Return the status and, if the body is Prometheus' own, its error."""
+    """Return the HTTP status and the error in the body of a refused query, as one text."""
     try:
         complaint = str(json.loads(body)["error"])
     except (ValueError, TypeError, LookupError, RecursionError):

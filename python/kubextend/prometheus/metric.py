@@ -1,4 +1,4 @@
-"""The numbers of a plugin's query, for as long as they are believed."""
+"""The numbers of a plugin's Prometheus query, by node, up to their maximum age."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -17,12 +17,12 @@ _NOTHING: Final = Vector(MappingProxyType({}))
 
 
 class NodeMetric:
-    """One query's numbers by node, refreshed between ``start`` and ``stop``.
+    """The numbers of one Prometheus query by node, refreshed between ``start`` and ``stop``.
 
     Args:
-        args: where to query, and how long to believe the numbers.
-        promql: the query.
-        handle: the plugin's Handle; its plugins share sources.
+        args: the address, the intervals and the maximum age of the numbers.
+        promql: the query in PromQL.
+        handle: the plugin's Handle; plugins with equal queries share one ``Source``.
         plugin: the name of the plugin, for metrics.
     """
 
@@ -40,17 +40,17 @@ class NodeMetric:
         self._source = Sources.of(handle).source(query, plugin)
 
     def start(self) -> None:
-        """Begin to refresh the numbers; returns at once."""
+        """Start querying Prometheus in the background, without waiting for the first response."""
         self._source.start()
 
     def stop(self) -> None:
-        """Stop refreshing; the last numbers stay until they are too old."""
+        """Stop querying Prometheus; the last numbers remain until they are too old."""
         self._source.stop()
 
     def latest(self) -> Vector:
-        """Return the numbers that are believed now; none where the last good answer is too old."""
+        """Return the numbers of the last successful query; empty if they are too old."""
         return self._source.latest(self._time_to_live_s) or _NOTHING
 
     def by_node(self) -> Mapping[str, float]:
-        """Return the numbers that are believed now, without the time of their evaluation."""
+        """Return node name -> number of the last successful query; empty if that is too old."""
         return self.latest().by_node

@@ -1,4 +1,4 @@
-"""Durations in PromQL's format, so that one text serves a query and a clock."""
+"""Converts durations in PromQL's text format, such as ``1m30s``, to seconds."""
 
 import re
 
@@ -14,7 +14,7 @@ _LONGEST_TEXT = 32
 
 
 def seconds(duration: str) -> float:
-    """Return the seconds of a duration such as ``5m`` or ``1m30s``.
+    """Return the seconds of a duration in PromQL's format, such as ``5m`` or ``1m30s``.
 
     Raises: ValueError: the text is no duration, or the duration is 0.
     """

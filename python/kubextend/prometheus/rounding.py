@@ -1,4 +1,4 @@
-"""Rounds as Go's math.Round does, with which upstream plugins compute scores."""
+"""Rounds numbers as Go's math.Round does, which the original Go plugins use for scores."""
 
 import math
 
@@ -8,7 +8,7 @@ _HALF = 0.5
 
 
 def rounded(value: float) -> int:
-    """Return the nearest integer, halves away from zero; the value must be finite."""
+    """Return the integer nearest to a finite number; halves are rounded away from zero."""
     whole = math.floor(abs(value))
     # The difference is exact; adding a half first would round 0.49999999999999994 up.
     nearest = whole + (abs(value) - whole >= _HALF)

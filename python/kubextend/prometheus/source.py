@@ -1,4 +1,4 @@
-"""Repeats one query on a thread of its own, and keeps the last answer."""
+"""Repeats one Prometheus query on a thread of its own, and keeps the last successful result."""
 
 import logging
 import random
@@ -24,16 +24,16 @@ _STOP_WITHIN_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query, its address and its interval. Equal queries share one ``Source``.
+    """A Prometheus query with its address and interval. Equal queries share one ``Source``.
 
     Attributes:
-        address: an address that ``PrometheusArgs`` has checked.
+        address: the URL of Prometheus, as ``PrometheusArgs`` has checked it.
         promql: PromQL that yields an instant vector with one series for each node.
-        label: where a series has the name of its node.
+        label: how a series names its node.
         interval_s: seconds from the start of a refresh to the start of the next.
-        timeout_s: seconds for a whole answer.
-        bearer_token_file: see ``Endpoint``.
-        ca_file: see ``Endpoint``.
+        timeout_s: the most seconds for a whole response.
+        bearer_token_file: a file with a bearer token for the Authorization header; None: no token.
+        ca_file: a file with CA certificates for https; None: the system's CAs.
     """
 
     address: str
@@ -46,28 +46,33 @@ class Query:
 
 
 class Asks(Protocol):
-    """Queries Prometheus; ``Endpoint`` does."""
+    """The interface by which a ``Source`` queries Prometheus; ``Endpoint`` implements it."""
 
     def query(self, promql: str, timeout_s: float) -> bytes:
-        """Return the body of a successful answer.
+        """Send an instant query, and return the body of the successful response. Blocks.
 
-        Raises: PrometheusError: there is none.
+        Raises: PrometheusError: there was no successful response within ``timeout_s`` seconds.
         """
 
     def interrupt(self) -> None:
-        """Make a query that is under way fail at once."""
+        """Make a call of ``query`` that is under way on another thread fail immediately."""
 
 
 class Source:
-    """The last good answer of a query. A read never waits, and never sees a half-made answer.
+    """Repeats one query on a thread, and keeps the last successful result for any thread to read.
 
-    Several plugins may start a source: it runs from the first ``start`` until each has called
-    ``stop``.
+    A result is replaced as a whole, and reading never waits. Several plugins may start a source;
+    it runs from the first ``start`` until each of them has called ``stop``.
 
     Args:
         query: the query.
-        endpoint: where to query; None: made of the query.
-        clock: monotonic seconds.
+        endpoint: sends the query; None: an ``Endpoint`` for the query's address.
+        clock: returns the present time in monotonic seconds.
+
+    Attributes:
+        query: the query.
+        refreshes: the number of queries since the start, by result: ``ok`` and ``failed``.
+        dropped: the number of series that were left out since the start, by reason.
     """
 
     def __init__(
@@ -91,7 +96,7 @@ class Source:
         self._thread: _Refreshing | None = None
 
     def start(self) -> None:
-        """Begin to query Prometheus, whether it answers or not; returns at once."""
+        """Start the thread that queries Prometheus, unless it runs already; never waits."""
         with self._lock:
             self._users += 1
             if self._users == 1:
@@ -99,7 +104,7 @@ class Source:
                 self._thread.start()
 
     def stop(self) -> None:
-        """Stop querying Prometheus once the last user has called this."""
+        """Stop querying Prometheus, if every plugin that called ``start`` has called ``stop``."""
         with self._lock:
             self._users = max(self._users - 1, 0)
             if self._users:
@@ -109,25 +114,29 @@ class Source:
             thread.stop()
 
     def latest(self, time_to_live_s: float) -> Vector | None:
-        """Return the last good answer; None where it is too old or there was none yet."""
+        """Return the result of the last successful query; None if there is none or it is too old.
+
+        Args:
+            time_to_live_s: the age in seconds up to which a result is returned.
+        """
         latest = self._latest
         if latest is None or self._clock() - latest[1] > time_to_live_s:
             return None
         return latest[0]
 
     def age_s(self) -> float | None:
-        """Return the seconds since the question of the last good answer; None before the first."""
+        """Return the seconds since the last successful query was sent; None before the first."""
         latest = self._latest
         return None if latest is None else self._clock() - latest[1]
 
     def nodes(self) -> int:
-        """Return how many nodes the last good answer has a number for."""
+        """Return for how many nodes the last successful query has a number."""
         latest = self._latest
         return 0 if latest is None else len(latest[0].by_node)
 
     def refresh(self) -> bool:
-        """Query once, now, in this thread; return whether there is a new answer."""
-        # An answer is as old as its question: it lacks everything that happened since.
+        """Send the query once on the calling thread; return whether the query succeeded."""
+        # A result is as old as its query: it lacks everything that happened since.
         asked_at = self._clock()
         query = self.query
         try:
@@ -145,13 +154,17 @@ class Source:
         return True
 
     def turn(self) -> float:
-        """Query once, now, in this thread; return the seconds until the next refresh."""
+        """Send the query once on the calling thread; return the seconds until the next query."""
         began_s = self._clock()
         self.refresh()
         return max(self.pause_s() - (self._clock() - began_s), 0.0)
 
     def pause_s(self) -> float:
-        """Return the pause between two refreshes: the interval, or more after failures in a row."""
+        """Return the seconds from one query to the next, with a jitter of 10 percent.
+
+        That is the query's interval; after several failures in a row it doubles with each, up to
+        30 s or the interval, whichever is longer.
+        """
         interval_s = self.query.interval_s
         exponent = min(max(self._failures - 1, 0), _LARGEST_EXPONENT)
         longest_s = max(interval_s, _LONGEST_BACKOFF_S)
@@ -159,7 +172,7 @@ class Source:
         return pause_s * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311  no secret
 
     def interrupt(self) -> None:
-        """Make a refresh that is under way fail at once."""
+        """Make a query that is under way on another thread fail immediately."""
         self._endpoint.interrupt()
 
     def _succeeded(self, vector: Vector) -> None:
@@ -191,7 +204,7 @@ class Source:
 
 
 class _Refreshing:
-    """The thread that refreshes a source until it is stopped."""
+    """The thread that repeats the query of a source until ``stop``."""
 
     def __init__(self, source: Source) -> None:
         self._source = source

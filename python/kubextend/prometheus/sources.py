@@ -1,4 +1,4 @@
-"""The sources of one kubextend, one for each query, and their metrics."""
+"""All ``Source`` objects of a kubextend process, one for each query, and their metrics."""
 
 from collections.abc import Callable, Iterator
 
@@ -15,10 +15,10 @@ _PREFIX = "kubextend_prometheus_"
 
 
 class Sources(Collector):
-    """Sources by query: plugins with equal queries share the thread, the answer and the load.
+    """The sources of a process by query: plugins with equal queries share one ``Source``.
 
     Args:
-        registry: where age and failures are shown; None: nowhere.
+        registry: the registry for the metrics of the sources; None: no metrics.
         make: makes the source of a query.
     """
 
@@ -34,37 +34,37 @@ class Sources(Collector):
 
     @classmethod
     def of(cls, handle: Handle) -> "Sources":
-        """Return the sources that all plugins of a Handle share."""
+        """Return the one ``Sources`` that all plugins share through their Handles."""
         return handle.shared(cls, lambda: cls(handle.metrics))
 
     def source(self, query: Query, plugin: str) -> Source:
-        """Return the source of this query; the first plugin that asks makes it.
+        """Return the source of a query; the first call with the query makes the source.
 
         Args:
             query: the query.
-            plugin: the name of the plugin; the metrics of a new source are named after it.
+            plugin: the name of the plugin that asks; labels the metrics of a new source.
         """
         if query not in self._sources:
             self._sources[query] = (self._new_name(plugin), self._make(query))
         return self._sources[query][1]
 
     def collect(self) -> Iterator[Metric]:
-        """Read the sources at each scrape, so that no refresh has to write a gauge."""
+        """Yield the metrics of all sources; called at each scrape."""
         by = ["source"]
         info = GaugeMetricFamily(
-            _PREFIX + "source_info", "What a source asks.", labels=["source", "address", "query"]
+            _PREFIX + "source_info", "Query of a source.", labels=["source", "address", "query"]
         )
         age = GaugeMetricFamily(
-            _PREFIX + "answer_age_seconds", "Since the last good answer was asked for.", labels=by
+            _PREFIX + "answer_age_seconds", "Since the last successful query was sent.", labels=by
         )
         nodes = GaugeMetricFamily(
-            _PREFIX + "nodes", "Nodes that the last good answer has a number for.", labels=by
+            _PREFIX + "nodes", "Nodes with a number in the last successful query.", labels=by
         )
         refreshes = CounterMetricFamily(
             _PREFIX + "refreshes", "Queries by how they ended: ok, failed.", labels=[*by, "result"]
         )
         dropped = CounterMetricFamily(
-            _PREFIX + "dropped_series", "Series that no node got, by why.", labels=[*by, "reason"]
+            _PREFIX + "dropped_series", "Series left out, by reason.", labels=[*by, "reason"]
         )
         # A plugin may be made while a scrape is under way.
         for name, source in list(self._sources.values()):

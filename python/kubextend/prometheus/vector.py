@@ -1,7 +1,7 @@
-"""Reads Prometheus' answer to an instant query into one number for each node.
+"""Parses Prometheus' response to an instant query into one number for each node.
 
-The module does no I/O. A series that cannot be believed is left out and counted, so that its node
-has no number; an answer that cannot be read is an error.
+A series without a node, without a finite number, or with the same node as another series is left
+out and counted. A response that cannot be parsed is an error. The module does no I/O.
 """
 
 import math
@@ -29,19 +29,19 @@ _LONGEST_COMPLAINT = 200
 
 @dataclass(frozen=True, slots=True)
 class NodeLabel:
-    """How a series names its node.
+    """The label of a Prometheus series that has the name of the node.
 
     Attributes:
-        key: the label; a port at its end is left out, as no node's name has one.
-        pattern: an expression that matches the whole label, with one group around the name; None:
-            the label is the name.
+        key: the name of the label; a port at the end of the label's value is ignored.
+        pattern: a regular expression that matches the whole value without the port, with one group
+            around the node's name; None: the value is the name.
     """
 
     key: str
     pattern: str | None = None
 
     def node_of(self, labels: Mapping[str, Any]) -> str | None:
-        """Return the node of a series; None where the series names none."""
+        """Return the name of the node that a series is about; None if its labels name no node."""
         value = labels.get(self.key)
         if not isinstance(value, str):
             return None
@@ -54,13 +54,14 @@ class NodeLabel:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """One answer: finite numbers by node.
+    """The result of one instant query: a finite number by node.
 
     Attributes:
-        by_node: numbers of the nodes that have exactly one series, with a finite number.
-        evaluated_at: when Prometheus evaluated the query, in Unix time of its own clock; None where
-            the answer has no series.
-        dropped: counts of series that were left out, by reason.
+        by_node: name of a node -> number, for the nodes with exactly one series and a finite
+            number.
+        evaluated_at: when Prometheus evaluated the query, in seconds of Unix time by Prometheus'
+            clock; None if the response has no valid series.
+        dropped: reason -> number of series that were left out.
     """
 
     by_node: Mapping[str, float]
@@ -69,11 +70,15 @@ class Vector:
 
 
 def read_vector(body: bytes, label: NodeLabel) -> Vector:
-    """Return the numbers of an instant query's answer.
+    """Parse the response to an instant query.
 
-    Two series of one node drop both: kubextend does not guess which of them is right.
+    If several series name the same node, all of them are left out.
 
-    Raises: PrometheusError: the body is no successful answer, or not an instant vector.
+    Args:
+        body: the body of the response.
+        label: how a series names its node.
+
+    Raises: PrometheusError: the body is no successful response, or its result is no instant vector.
     """
     by_node: dict[str, float] = {}
     several: set[str] = set()
@@ -121,7 +126,7 @@ def _result(body: bytes) -> Sequence[Any]:
 
 
 def _sample(series: Any) -> tuple[float, float] | None:
-    """Return time and value of a series; None where it has none, as a native histogram."""
+    """Return time and value of a series; None for a series without both, as a native histogram."""
     try:
         sample = series["value"]
         at, value = sample

@@ -1,7 +1,7 @@
-//! The core of kubextend: reads what kube-scheduler sends an extender, keeps nodes, filters them
-//! by label, scores them, writes the answers.
+//! The core of kubextend: parses kube-scheduler's requests to an extender, keeps nodes and pods,
+//! filters nodes by label, scores nodes, and writes the responses.
 //!
-//! No Python, no I/O, no clock; every function of it can be called from any thread.
+//! No Python, no I/O, no clock; every function can be called from any thread.
 
 #![forbid(unsafe_code)]
 

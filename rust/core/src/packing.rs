@@ -1,29 +1,29 @@
-//! How each kind of value becomes bytes and comes back.
+//! Serialises values to bytes, and deserialises them, for processes of the same build.
 //!
-//! The bytes are private to processes of one build: no file and no network ever sees them.
+//! The format may change with every build: the bytes are never written to a file or a network.
 
 use std::sync::Arc;
 
-/// A value that another process of the same build can be given.
+/// A value that can be serialised for another process of the same build.
 pub(crate) trait Transfer: Sized {
-    /// Appends the value.
+    /// Appends the serialised value to `out`.
     fn put(&self, out: &mut Vec<u8>);
 
-    /// The value that stands next; None where there is no such value.
+    /// Deserialises the next value; None if the bytes hold no such value.
     fn take(from: &mut Received<'_>) -> Option<Self>;
 }
 
-/// Bytes that no sender of this build wrote, or that are not all of what it wrote.
+/// The error for bytes that no process of this build serialised, or that are incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("these bytes were not packed by the same version of kubextend")]
 pub struct Unreceivable;
 
-/// What has come and is not read yet.
+/// Received bytes that are not deserialised yet.
 #[derive(Debug)]
 pub(crate) struct Received<'a>(&'a [u8]);
 
 impl<'a> Received<'a> {
-    /// The one value that all of the bytes are.
+    /// Deserialises one value from all of the bytes.
     pub(crate) fn whole<T: Transfer>(bytes: &'a [u8]) -> Result<T, Unreceivable> {
         let mut received = Self(bytes);
         let value = T::take(&mut received).filter(|_| received.0.is_empty());
@@ -175,7 +175,7 @@ fn put_all<T: Transfer>(values: &[T], out: &mut Vec<u8>) {
     }
 }
 
-/// Declares a struct that becomes bytes as its fields do, one after the other.
+/// Declares a struct that is serialised field by field.
 macro_rules! packed {
     ($(#[$about:meta])* $seen:vis struct $type:ident {
         $($(#[$of:meta])* $by:vis $field:ident: $kind:ty),* $(,)?

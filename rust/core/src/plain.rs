@@ -1,10 +1,10 @@
-//! How far a string goes on without anything special: most of all bytes are passed over here.
+//! Finds the first special byte of a JSON string, many bytes at a time.
 
 use wide::u8x16;
 
 const BLOCK: usize = 16;
 
-/// How many bytes from the start are neither a quote, nor a backslash, nor a control character.
+/// Counts the bytes from the start that are no quote, no backslash and no control character.
 pub(crate) fn plain_prefix(bytes: &[u8]) -> usize {
     let mut len = 0;
     for block in bytes.chunks_exact(BLOCK) {
@@ -22,7 +22,7 @@ fn special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
-/// One bit for each byte.
+/// Returns one bit for each byte of a block: set if the byte is special.
 fn special_in(block: [u8; BLOCK]) -> u32 {
     let block = u8x16::new(block);
     let control = block.min(u8x16::splat(0x1f)).simd_eq(block);

@@ -1,4 +1,4 @@
-//! Each distinct value once.
+//! A pool of shared values, which keeps each distinct value once.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 
-/// Values that repeat from object to object; one lives as long as an object names it.
+/// Shared values, such as label keys, that occur in many objects. A value that no object uses any
+/// more is dropped by `purge` or `give_up`.
 #[derive(Debug)]
 pub(crate) struct Pool<T: ?Sized> {
     known: HashSet<Arc<T>, RandomState>,
@@ -18,8 +19,8 @@ pub(crate) type Strings = Pool<str>;
 
 const SMALLEST_PURGE: usize = 4096;
 
-/// The API server takes no longer label key (253 + 1 + 63 bytes), nor value (63). What is longer is
-/// no label of a real node; its bytes must not outlive the node that brought them.
+/// Bytes of the longest text that is pooled: the API server accepts no longer label key
+/// (253 + 1 + 63 bytes). A longer text is no label of a real node, and is freed with its node.
 const LONGEST: usize = 317;
 
 impl<T: ?Sized> Default for Pool<T> {
@@ -44,23 +45,24 @@ impl Strings {
 }
 
 impl<T: ?Sized + Hash + Eq> Pool<T> {
-    /// Puts the value that is kept already in the place of one that equals it. True if there is one.
+    /// Replaces `value` by the equal value of the pool; true if the pool has one.
     pub(crate) fn share(&self, value: &mut Arc<T>) -> bool {
         let known = self.known.get(value);
         known.map(|known| *value = known.clone()).is_some()
     }
 
-    /// A number that equal values have in common.
+    /// Returns the hash of a value; equal values have equal hashes.
     pub(crate) fn hash(&self, value: &T) -> u64 {
         self.known.hasher().hash_one(value)
     }
 
-    /// Every value that is kept.
+    /// Iterates over all values of the pool.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.known.iter().map(|value| &**value)
     }
 
-    /// Takes a value from an object that goes: nobody else may name it.
+    /// Takes a value back from an object that is dropped, and drops the value if no other object
+    /// uses it.
     pub(crate) fn give_up(&mut self, value: Arc<T>) {
         // The pool's own, and this one. Nobody else can take it from the pool meanwhile.
         if Arc::strong_count(&value) == 2 {
@@ -69,7 +71,7 @@ impl<T: ?Sized + Hash + Eq> Pool<T> {
         drop(value);
     }
 
-    /// Keeps a value that is not kept yet.
+    /// Adds a value that the pool does not have yet, and returns it.
     pub(crate) fn keep(&mut self, new: Arc<T>) -> Arc<T> {
         if self.known.len() >= self.purge_at {
             self.purge();
@@ -78,7 +80,8 @@ impl<T: ?Sized + Hash + Eq> Pool<T> {
         new
     }
 
-    /// Drops what no object names any more; done again when the rest has doubled.
+    /// Drops the values that no object uses any more; the next purge is due when the pool has
+    /// doubled.
     pub(crate) fn purge(&mut self) {
         self.known.retain(|value| Arc::strong_count(value) > 1);
         self.purge_at = SMALLEST_PURGE.max(2 * self.known.len());

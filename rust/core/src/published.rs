@@ -1,4 +1,4 @@
-//! What readers see of a store: a snapshot, made only when somebody looks after a change.
+//! The snapshot of a store that readers get; a new one is made at the first read after a change.
 
 use std::ops::DerefMut;
 use std::sync::Arc;
@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 
-/// The snapshot that was made last, and whether a change came after it.
+/// The latest snapshot of a store, and whether the store has changed since.
 #[derive(Debug, Default)]
 pub(crate) struct Published<T> {
     snapshot: ArcSwap<T>,
-    /// The writer has something that is not published yet. Set under the writer's lock.
+    /// Whether the store has changed since the latest snapshot. Set under the writer's lock.
     stale: AtomicBool,
 }
 
 impl<T> Published<T> {
-    /// Tells whether the writer, whose lock is held, has changed anything.
+    /// Marks the snapshot as stale if `changed` is true. The caller holds the writer's lock.
     pub(crate) fn outdated(&self, changed: bool) {
         self.stale.fetch_or(changed, Ordering::AcqRel);
     }
 
-    /// What was written before this call, as `make` reads it from the writer that `lock` waits for;
-    /// neither is asked where nothing changed.
+    /// Returns a snapshot that has every write from before this call. If the latest snapshot is
+    /// stale, `lock` locks the writer and `make` makes a new snapshot of it.
     pub(crate) fn latest<W, G: DerefMut<Target = W>>(
         &self,
         lock: impl FnOnce() -> G,

@@ -1,4 +1,4 @@
-//! Tables that snapshots share, copied a chunk at a time.
+//! A table with numbered rows of which a clone is cheap: clones share chunks until one changes.
 
 use std::sync::Arc;
 
@@ -6,7 +6,8 @@ const CHUNK: usize = 64;
 
 type Chunk<T> = [Option<Arc<T>>; CHUNK];
 
-/// Rows by number. A clone costs one pointer for every 64 rows; a change copies one chunk.
+/// A table of rows by number. A clone copies one pointer for every 64 rows; a change of a clone
+/// copies one chunk of 64 rows.
 #[derive(Debug)]
 pub(crate) struct Rows<T>(Vec<Arc<Chunk<T>>>);
 
@@ -28,7 +29,7 @@ impl<T> Rows<T> {
         self.0.get(row / CHUNK)?[row % CHUNK].as_ref()
     }
 
-    /// Puts something in a row and gives back what was there.
+    /// Sets or clears a row, and returns its earlier content.
     pub(crate) fn set(&mut self, row: u32, stored: Option<Arc<T>>) -> Option<Arc<T>> {
         std::mem::replace(self.place(row), stored)
     }

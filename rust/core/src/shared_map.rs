@@ -1,4 +1,4 @@
-//! Maps that snapshots share, copied a bucket at a time.
+//! A hash map of which a clone is cheap: clones share buckets until one changes.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 
-/// A copy of this many entries takes about as long as a copy of one.
+/// Up to so many entries stay in one bucket: copying them takes about as long as copying one.
 const FEW: usize = 32;
 
 type Bucket<K, V> = HashMap<K, V, RandomState>;
 
-/// A map of which a clone costs one pointer a bucket, and a change of a clone one bucket.
+/// A hash map. A clone copies one pointer a bucket; a change of a clone copies one bucket.
 ///
 /// There are about as many buckets as entries in each, so both grow as the square root of the map. Few
 /// entries have one bucket, because most maps are small.
@@ -46,7 +46,7 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
         self.get_entry(key).map(|(_, value)| value)
     }
 
-    /// The key as it was put in, and its value.
+    /// Returns the key as it was inserted, and its value; None without such a key.
     pub(crate) fn get_entry<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<(&K, &V)>
     where
         K: Borrow<Q>,
@@ -54,7 +54,7 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
         self.buckets.get(self.place(key))?.get_key_value(key)
     }
 
-    /// Changes the value of a key in place, or a copy of it where a clone still shows the old one.
+    /// Returns the value of a key for a change; copies the bucket first if a clone shares it.
     pub(crate) fn get_mut<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
         K: Borrow<Q>,
@@ -67,7 +67,7 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
             .then(|| Arc::make_mut(bucket).get_mut(key))?
     }
 
-    /// Puts a value in the place of the one that the key had.
+    /// Sets the value of a key, and returns the key's earlier value.
     pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let has_room = self.len < FEW || self.len < 2 * self.buckets.len() * self.buckets.len();
         if !has_room || self.buckets.is_empty() {
@@ -86,7 +86,7 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
         self.remove_entry(key).map(|(_, value)| value)
     }
 
-    /// Takes a key out, as it was put in, with its value.
+    /// Removes a key, and returns it as it was inserted, with its value.
     pub(crate) fn remove_entry<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<(K, V)>
     where
         K: Borrow<Q>,
@@ -102,7 +102,7 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
         old
     }
 
-    /// Every entry, in no order.
+    /// Iterates over all entries, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.buckets.iter().flat_map(|bucket| bucket.iter())
     }

@@ -1,4 +1,4 @@
-//! `ExtenderArgs`
+//! The Python class `ExtenderArgs`, and `read_args`, which parses a filter or prioritize request.
 
 use std::sync::Arc;
 

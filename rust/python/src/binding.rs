@@ -1,4 +1,4 @@
-//! `BindingArgs`
+//! The Python class `BindingArgs`: a parsed bind request.
 
 use kubextend_core::node::Body;
 use kubextend_core::wire::{self, BindingArgs};

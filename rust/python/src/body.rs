@@ -1,7 +1,8 @@
-//! `BodyPool` and `BodyBuffer`: large bodies in memory that is used again. The only unsafe code.
+//! The Python classes `BodyPool` and `BodyBuffer`: memory of large bodies, which is used again. All
+//! unsafe code of the crate is here.
 //!
-//! Memory that a program has not touched before costs more than the bytes that are written to it:
-//! the system hands it out page by page. A pool keeps what it has touched.
+//! The first write to new memory costs more than copying the bytes, because the system provides the
+//! memory page by page. The pool keeps memory that was written before.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::VecDeque;
@@ -18,15 +19,16 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
-/// Answers below this are made as bytes: allocators keep such memory themselves.
+/// Responses of fewer bytes are bytes objects: allocators keep memory of that size themselves.
 const SMALLEST_POOLED: usize = 1 << 20;
 
-/// How often others are taken before memory that nobody took goes back to the system.
+/// How many buffers are taken from a pool before memory that was not taken meanwhile is freed.
 const IDLE_TAKES: u64 = 64;
 
-/// Memory that bytes are written to by whoever holds a pointer to it.
+/// An allocated block of memory that is written through raw pointers.
 ///
-/// No reference to its content exists while Python may write to it: see `PyBodyBuffer::seal`.
+/// No Rust reference to the content exists while Python may write to the memory: see
+/// `PyBodyBuffer::seal`.
 struct Memory {
     start: NonNull<u8>,
     layout: Layout,
@@ -38,7 +40,7 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Zeros, at least `size` of them; None where there is no such memory.
+    /// Allocates at least `size` bytes of zeros; None if the system does not have so much memory.
     fn zeroed(size: usize) -> Option<Self> {
         // Somewhat more than asked for, so that the next body, a few bytes longer, fits as well.
         let roomy = size.checked_add(size / 16 + 1)?;
@@ -52,7 +54,7 @@ impl Memory {
         self.layout.size()
     }
 
-    /// Whether a body of this size belongs here: it fits, and wastes little, as nobody counts that.
+    /// Whether a body of this size may use this memory: the body fits, and leaves little unused.
     fn suits(&self, size: usize) -> bool {
         // As much below as new memory has above, so that bodies of nearly one size share it.
         let most = size.saturating_add(size / 8).saturating_add(2 * 4096);
@@ -67,13 +69,13 @@ impl Drop for Memory {
     }
 }
 
-/// What a pool's users share.
+/// The state of a pool, shared by its buffers.
 struct Shared {
     state: Mutex<Idle>,
     max_idle_bytes: usize,
 }
 
-/// Memory that nobody uses, the longest unused first.
+/// The memory of a pool that is not in use; the longest unused comes first.
 #[derive(Default)]
 struct Idle {
     memory: VecDeque<(u64, Memory)>,
@@ -129,7 +131,7 @@ impl Idle {
     }
 }
 
-/// Memory in use; it goes back to its pool when nobody needs it any more.
+/// Memory of a pool that is in use; dropping the loan returns the memory to the pool.
 struct Loan {
     memory: Option<Memory>,
     pool: Arc<Shared>,
@@ -144,11 +146,11 @@ impl Loan {
         self.memory.as_ref().expect("there until it is dropped")
     }
 
-    /// Gives the pages behind the first `kept` bytes back to the system, which hands them out again
-    /// when somebody writes to them.
+    /// Gives the pages behind the first `kept` bytes back to the system, which provides new pages
+    /// at the next write.
     ///
     /// # Safety
-    /// No reference to the bytes behind `kept` exists: what they held is lost.
+    /// No reference to the bytes behind `kept` may exist: their content is lost.
     #[cfg(unix)]
     unsafe fn discard_behind(&self, kept: usize) {
         // SAFETY: no pointers are involved.
@@ -220,7 +222,7 @@ impl PyBodyPool {
 }
 
 impl PyBodyPool {
-    /// `size` bytes as `write` puts them, written without the interpreter.
+    /// Returns a sealed buffer of `size` bytes that `write` fills without the GIL.
     fn written(
         &self,
         py: Python<'_>,
@@ -239,7 +241,7 @@ impl PyBodyPool {
     }
 }
 
-/// So many writable views are open; or this, and there will never be one.
+/// The value of the count of writable views that means: sealed, no writable view may be opened.
 const SEALED: usize = usize::MAX;
 
 #[pyclass(name = "BodyBuffer", module = "kubextend.core", frozen)]
@@ -250,7 +252,7 @@ pub(crate) struct PyBodyBuffer {
 }
 
 impl PyBodyBuffer {
-    /// Its bytes, which nobody can change any more.
+    /// Seals the buffer, so that its bytes never change again, and returns its memory.
     fn seal(&self) -> PyResult<SealedBytes> {
         let ended = self
             .writers
@@ -266,7 +268,7 @@ impl PyBodyBuffer {
         }
     }
 
-    /// Counts a view that may write. False where it may not.
+    /// Counts one more writable view; false if the buffer is sealed, so that no view may write.
     fn count_writer(&self) -> bool {
         let more = |views: usize| (views != SEALED).then(|| views + 1);
         self.writers
@@ -352,7 +354,7 @@ impl AsRef<[u8]> for SealedBytes {
     }
 }
 
-/// A request's bytes, in an object of the interpreter's or in pooled memory.
+/// The bytes of a request's body, in a Python bytes object or in pooled memory.
 pub(crate) struct RequestBody(Body);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for RequestBody {
@@ -372,7 +374,7 @@ impl From<RequestBody> for Body {
     }
 }
 
-/// Fresh memory that is filled from its start.
+/// A writer that fills new memory from its start.
 pub(crate) struct Sink<'m> {
     next: *mut u8,
     left: usize,
@@ -381,7 +383,7 @@ pub(crate) struct Sink<'m> {
 
 impl Sink<'_> {
     /// # Safety
-    /// `left` bytes from `next` belong to nobody else while the sink lives.
+    /// No other code may use the `left` bytes from `next` while the sink lives.
     unsafe fn over(next: *mut u8, left: usize) -> Self {
         Self {
             next,
@@ -390,7 +392,7 @@ impl Sink<'_> {
         }
     }
 
-    /// Writes these bytes behind those written before.
+    /// Writes bytes behind those that were written before.
     pub(crate) fn put(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= self.left, "an answer longer than it said");
         // SAFETY: so many bytes are left, and none of them is part of `bytes`.
@@ -401,13 +403,14 @@ impl Sink<'_> {
         self.left -= bytes.len();
     }
 
-    /// Nothing may be left as it was.
+    /// Checks at the end that all of the memory was written.
     fn finish(self) {
         assert_eq!(self.left, 0, "an answer shorter than it said");
     }
 }
 
-/// An answer of `size` bytes as `write` puts them: pooled where it is large and there is a pool.
+/// Returns a response of `size` bytes that `write` fills: a buffer of the pool if the response is
+/// large and there is a pool, else a bytes object.
 pub(crate) fn answer<'py>(
     py: Python<'py>,
     pool: Option<&PyBodyPool>,
@@ -423,13 +426,13 @@ pub(crate) fn answer<'py>(
     }
 }
 
-/// A bytes object of `size` bytes as `write` puts them, written without the interpreter.
+/// Returns a bytes object of `size` bytes that `write` fills without the GIL.
 pub(crate) fn bytes(
     py: Python<'_>,
     size: usize,
     write: impl FnOnce(&mut Sink<'_>) + Send,
 ) -> PyResult<Bound<'_, PyBytes>> {
-    /// Moves a pointer into the closure that runs without the interpreter.
+    /// Makes a pointer movable into the closure that runs without the GIL.
     struct Start(*mut u8);
     // SAFETY: what it points to is known to this function alone.
     unsafe impl Send for Start {}

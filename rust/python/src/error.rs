@@ -1,4 +1,4 @@
-//! How the core's errors reach Python.
+//! Converts the core's errors to Python exceptions.
 
 use kubextend_core::transfer::Unreceivable;
 use kubextend_core::wire::WireError;
@@ -33,7 +33,7 @@ mod wire {
     );
 }
 
-/// A [`WireError`] on its way out.
+/// A [`WireError`] of the core, to be converted to the Python exception `WireError`.
 pub(crate) struct Unreadable(WireError);
 
 impl From<WireError> for Unreadable {
@@ -48,7 +48,7 @@ impl From<Unreadable> for PyErr {
     }
 }
 
-/// An [`Unreceivable`] on its way out.
+/// An [`Unreceivable`] of the core, to be converted to a Python `ValueError`.
 pub(crate) struct Foreign(Unreceivable);
 
 impl From<Unreceivable> for Foreign {

@@ -1,4 +1,4 @@
-//! Numbers, one for each node, in and out of Python without an object for each.
+//! Passes scores and amounts, one int64 for each node, between Python and Rust as buffers.
 
 use std::ops::Deref;
 
@@ -8,11 +8,11 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
 
-/// Numbers that nobody changes while they are read.
+/// Integers of a Python buffer or sequence that cannot change while they are read.
 pub(crate) enum Int64s<'py> {
-    /// Those of a view that `view` made, where they are; its length is one of whole numbers.
+    /// The bytes of a memoryview that `view` made, read in place; the length is a multiple of 8.
     Shared(Bound<'py, PyBytes>),
-    /// Any others.
+    /// A copy of the integers of any other buffer or sequence.
     Copied(Vec<i64>),
 }
 
@@ -27,7 +27,7 @@ impl Deref for Int64s<'_> {
     }
 }
 
-/// Integers from a buffer of int64 or from a sequence; bytes are neither.
+/// Reads integers from a buffer of int64 or from a sequence of ints; refuses bytes.
 pub(crate) fn from_python<'py>(scores: &Bound<'py, PyAny>) -> PyResult<Int64s<'py>> {
     if scores.is_instance_of::<PyBytes>() || scores.is_instance_of::<PyByteArray>() {
         let found = scores.get_type().name()?;
@@ -43,7 +43,7 @@ pub(crate) fn from_python<'py>(scores: &Bound<'py, PyAny>) -> PyResult<Int64s<'p
     }
 }
 
-/// The immutable bytes behind a memoryview, if the view shows all of them in their order.
+/// Returns the bytes object behind a memoryview, if the view shows all of its bytes in order.
 fn viewed_bytes<'py>(
     scores: &Bound<'py, PyAny>,
     buffer: &PyBuffer<i64>,
@@ -59,12 +59,12 @@ fn viewed_bytes<'py>(
     whole.then_some(bytes)
 }
 
-/// A read-only memoryview of int64 (`format == "q"`), which numpy reads without a copy.
+/// Returns a read-only memoryview of int64 (`format == "q"`), which numpy reads without a copy.
 pub(crate) fn view<'py>(py: Python<'py>, values: &[i64]) -> PyResult<Bound<'py, PyAny>> {
     view_with(py, values.len(), |places| places.copy_from_slice(values))
 }
 
-/// A view of `len` numbers that are written where they stay; no Python runs meanwhile.
+/// Returns a memoryview of `len` int64 that `write` fills in place; no Python code runs meanwhile.
 pub(crate) fn view_with(
     py: Python<'_>,
     len: usize,

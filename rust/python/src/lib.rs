@@ -1,4 +1,4 @@
-//! kubextend-core as the Python module `kubextend._native`: names, and nothing that decides.
+//! The Python module `kubextend._native`: Python classes and functions around kubextend-core.
 
 // Allowed in body.rs alone.
 #![deny(unsafe_code)]

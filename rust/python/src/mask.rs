@@ -1,4 +1,4 @@
-//! `Mask`
+//! The Python class `Mask`: one bit for each node of a request.
 
 use kubextend_core::node::Mask;
 use pyo3::exceptions::{PyIndexError, PyValueError};
@@ -97,7 +97,7 @@ impl PyMask {
     }
 }
 
-/// The position that a Python index means; None outside of `len`.
+/// Converts a Python index, which may be negative, to a position; None if outside of `len`.
 pub(crate) fn position(index: isize, len: usize) -> Option<usize> {
     let at = if index < 0 {
         len.checked_add_signed(index)

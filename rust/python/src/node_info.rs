@@ -1,4 +1,4 @@
-//! `NodeInfo`
+//! The Python class `NodeInfo`: a view of one node and its pods.
 
 use kubextend_core::node::Node;
 use pyo3::exceptions::PyRuntimeError;
@@ -9,7 +9,7 @@ use crate::nodes::PyNodes;
 use crate::pod::PyPod;
 use crate::pod_store::PyPodSnapshot;
 
-/// One node of a `Nodes`; each attribute is read from the `Nodes` when it is asked for.
+/// A view of one node of a `Nodes`; each attribute is read from the `Nodes` when it is used.
 #[pyclass(name = "NodeInfo", module = "kubextend.core", frozen)]
 pub(crate) struct PyNodeInfo {
     nodes: Py<PyNodes>,
@@ -22,7 +22,7 @@ impl PyNodeInfo {
         Self { nodes, pods, at }
     }
 
-    /// None where the name is not in the store.
+    /// The node; None if the store has no node of this name.
     fn node(&self) -> Option<&Node> {
         self.nodes.get().nodes.node(self.at)
     }

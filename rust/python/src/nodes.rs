@@ -1,4 +1,4 @@
-//! `Nodes`
+//! The Python class `Nodes`: the nodes of one request.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::{int64, selector};
 #[pyclass(name = "Nodes", module = "kubextend.core", frozen)]
 pub(crate) struct PyNodes {
     pub(crate) nodes: Arc<Nodes>,
-    /// Where their names were looked up.
+    /// The store in which the names were looked up.
     pub(crate) store: Option<Arc<NodeStore>>,
 }
 

@@ -1,4 +1,4 @@
-//! `NativePlugin`
+//! The Python class `NativePlugin`: a plugin that runs in the core.
 
 use kubextend_core::plugins::{FilterRule, LabelMatch, NativePlugin, ScoreRule};
 use pyo3::exceptions::PyValueError;

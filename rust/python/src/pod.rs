@@ -1,4 +1,4 @@
-//! `Pod`
+//! The Python class `Pod`.
 
 use std::sync::Arc;
 
@@ -19,19 +19,19 @@ type Requirement = (String, String, Vec<String>);
 type Term = (Vec<Requirement>, Vec<Requirement>);
 
 impl PyPod {
-    /// The pod, where it is kept with what decides where it may go: to read a part that was left out
-    /// as if it were empty would let the pod anywhere.
+    /// Returns the pod if its tolerations, node selector, node affinity and annotations are kept.
+    /// Read as empty, parts that are not kept would let the pod onto any node.
     pub(crate) fn whole(&self) -> PyResult<&Pod> {
         let rare = "tolerations, node selector, node affinity and annotations";
         self.unless(self.0.missing.rare, rare)
     }
 
-    /// The pod, where it is kept with all of its parts.
+    /// Returns the pod if all of its parts are kept, else a `TruncatedPodError`.
     pub(crate) fn complete(&self) -> PyResult<&Pod> {
         self.unless(self.0.missing.any(), "largest parts")
     }
 
-    /// The pod, where it is kept with these parts.
+    /// Returns the pod, or a `TruncatedPodError` that names `parts` if they are `missing`.
     fn unless(&self, missing: bool, parts: &str) -> PyResult<&Pod> {
         if missing {
             return Err(self.without(parts));
@@ -39,7 +39,7 @@ impl PyPod {
         Ok(&self.0)
     }
 
-    /// What is raised where somebody asks for parts that are not kept.
+    /// Returns the `TruncatedPodError` to raise when Python reads parts that are not kept.
     pub(crate) fn without(&self, parts: &str) -> PyErr {
         TruncatedPodError::new_err(format!(
             "pod {}/{} is kept without its {parts}, which are too large; make them smaller",

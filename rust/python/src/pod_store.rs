@@ -1,4 +1,4 @@
-//! `PodStore` and `PodSnapshot`
+//! The Python classes `PodStore` and `PodSnapshot`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

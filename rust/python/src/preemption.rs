@@ -1,4 +1,4 @@
-//! `PreemptionArgs`
+//! The Python class `PreemptionArgs`: a parsed preempt request.
 
 use std::sync::Arc;
 

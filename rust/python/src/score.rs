@@ -1,4 +1,4 @@
-//! `normalize` and `weigh`
+//! The Python functions `normalize`, `checked_scores` and `weigh`.
 
 use kubextend_core::score;
 use pyo3::exceptions::PyValueError;

@@ -1,4 +1,4 @@
-//! `Selector`
+//! The Python class `Selector`: a parsed label selector.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -43,7 +43,7 @@ pub(crate) fn parse(text: &str) -> PyResult<Selector> {
     Selector::parse(text).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// A compiled selector or its text.
+/// A label selector that Python passes, parsed or as text.
 pub(crate) fn from_python(selector: &Bound<'_, PyAny>) -> PyResult<Selector> {
     match selector.cast::<PySelector>() {
         Ok(compiled) => Ok(compiled.get().0.clone()),

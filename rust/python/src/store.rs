@@ -1,4 +1,4 @@
-//! `NodeStore`
+//! The Python class `NodeStore`.
 
 use std::sync::Arc;
 

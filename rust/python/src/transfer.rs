@@ -1,4 +1,4 @@
-//! `NodeSender` and `NodeReceiver`
+//! The Python classes `NodeSender` and `NodeReceiver`, which pass nodes between two processes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

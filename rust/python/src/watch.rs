@@ -1,4 +1,5 @@
-//! `Relist`, `PodRelist`, `ListPage`, `WatchEvent` and `PodEvent`: what fills a watched store.
+//! The Python classes `Relist`, `PodRelist`, `ListPage`, `WatchEvent` and `PodEvent`, by which list
+//! and watch fill a store.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,7 +12,7 @@ use pyo3::prelude::*;
 use crate::error::Unreadable;
 use crate::pod::PyPod;
 
-/// Holds exactly what one list says; its resourceVersion.
+/// Replaces the content of a store by one list, and returns the list's resourceVersion.
 pub(crate) fn replace<S>(
     py: Python<'_>,
     store: &Arc<S>,
@@ -24,7 +25,7 @@ where
         .map_err(Unreadable::from)
 }
 
-/// A list in the making, until it is committed.
+/// A list that is read page by page; None once it is committed.
 struct Pending<S: Watched>(Mutex<Option<Relist<S>>>);
 
 impl<S> Pending<S>

@@ -1,4 +1,4 @@
-"""A channel between two processes over a socket; each message has a few parts."""
+"""Sends and receives messages of several byte parts over a socket between two processes."""
 
 import socket
 import struct
@@ -15,16 +15,16 @@ _COUNT: Final = struct.Struct("<I")
 
 
 class MessageTooLongError(ValueError):
-    """A message that the other end would not accept."""
+    """A message is longer than ``MOST_BYTES``, 1 GiB, which no end of a channel accepts."""
 
     def __init__(self) -> None:
         super().__init__(f"a message of more than {MOST_BYTES} bytes")
 
 
 class Channel:
-    """One end of a stream socket.
+    """One end of a socket that carries messages.
 
-    Each method raises OSError or EOFError where the other end is gone.
+    ``send`` and ``receive`` raise OSError or EOFError if the process at the other end is gone.
     """
 
     def __init__(self, end: socket.socket) -> None:
@@ -66,7 +66,7 @@ class Channel:
         return parts
 
     def shut_down(self) -> None:
-        """End the channel: wake each thread that waits for a message. Any thread may call this."""
+        """Shut the socket down, which ends ``receive`` calls that wait. Any thread may call."""
         try:
             self._end.shutdown(socket.SHUT_RDWR)
         except OSError:

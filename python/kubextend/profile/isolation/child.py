@@ -1,7 +1,7 @@
-"""The program of a child process: one plugin, which the parent asks about one pod at a time.
+"""The main program of a child process: runs one plugin, and serves the parent's calls to it.
 
-The child runs the plugin in a profile of its own, which checks answers as the parent's would. The
-child ends with its parent: by itself where it waits for the parent, otherwise by a signal.
+The child runs the plugin in a ``Profile``, which checks results as in the parent. The child ends
+when its parent ends: the socket is closed, or a signal comes while a call runs.
 """
 
 import fcntl
@@ -49,11 +49,11 @@ _MOST_STATES: Final = 4096
 
 
 def main(channel: int, life: int) -> None:
-    """Serve the parent until the parent is gone.
+    """Make the plugin, serve the parent's calls until the parent is gone, and exit.
 
     Args:
-        channel: descriptor of a socket to the parent.
-        life: descriptor of a pipe that the parent closes by ending.
+        channel: file descriptor of a socket to the parent.
+        life: file descriptor of a pipe whose other end is closed when the parent ends.
     """
     _end_with(life)
     code = 1
@@ -71,7 +71,7 @@ def main(channel: int, life: int) -> None:
 
 
 def _end_with(life: int) -> None:
-    """Make the kernel end this process when the pipe is closed, whatever the process is doing."""
+    """Make the kernel end this process by a signal when the other end of the pipe is closed."""
     fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
 
@@ -114,7 +114,7 @@ def _failure(error: BaseException) -> Failure:
 
 
 class _Asked:
-    """The plugin, and what the plugin wrote down for each attempt."""
+    """The child's plugin and its CycleState of each attempt; runs the parent's calls."""
 
     def __init__(self, spec: ChildSpec) -> None:
         handle = Handle(
@@ -135,9 +135,11 @@ class _Asked:
         self._states: OrderedDict[int, CycleState] = OrderedDict()
 
     def understood(self, asked: Message) -> Callable[[], Message]:
-        """Return the call that the message asks for, which raises what the plugin raises.
+        """Parse a message of the parent, and return a function that makes the requested call.
 
-        Raises: ValueError: the message cannot be understood.
+        The function returns the reply, and raises what the plugin raises.
+
+        Raises: ValueError: the message is not as the protocol requires.
         """
         match asked.head:
             case {"do": "start" | "stop" as method}:
@@ -191,7 +193,7 @@ class _Asked:
         return pre_filtered(self._plugin, self._kept(attempt), pod, nodes)
 
     def _state(self, attempt: int, pod: core.Pod, nodes: core.Nodes) -> CycleState:
-        """Return the plugin's state of the attempt; PreFilter makes a lost state anew."""
+        """Return the CycleState of an attempt; run PreFilter again if the state was dropped."""
         if attempt not in self._states and self._profile.pre_filter:
             self._pre_filtered(attempt, pod, nodes)
         return self._kept(attempt)
@@ -204,7 +206,7 @@ class _Asked:
 
 
 class _NoActivator:
-    """An activator that wakes no pod, and says so once."""
+    """An activator that updates no pod, and logs the first time that it is called."""
 
     def __init__(self, plugin: str) -> None:
         self._plugin = plugin

@@ -1,4 +1,4 @@
-"""A spec: what a child must know to make its plugin."""
+"""The description of a plugin that the parent sends to a child process, which makes the plugin."""
 
 import pickle
 from collections.abc import Iterable
@@ -16,14 +16,14 @@ __all__ = ["ChildSpec"]
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """A plugin with its arguments, in a form that another process understands.
+    """A plugin with its arguments and settings, which can be pickled for a child process.
 
     Attributes:
-        plugin: the registered plugin; the child finds its class by the name in its module.
-        args: the checked arguments.
-        points: the plugin's extension points in the profile, as a configuration spells them.
-        configuration: the configuration for the plugin's Handle, without the arguments of others.
-        log: level and format of the log.
+        plugin: the registered plugin; the child imports its class by module and name.
+        args: the checked arguments; None if the plugin takes none.
+        points: the plugin's extension points in the profile, as spelled in a configuration.
+        configuration: the configuration for the plugin's Handle, without resolved profiles.
+        log: level and format of the child's log lines.
     """
 
     plugin: RegisteredPlugin
@@ -40,17 +40,17 @@ class ChildSpec:
         points: Iterable[str],
         configuration: ExtenderConfiguration | None,
     ) -> Self:
-        """Make a spec with the log settings of this process."""
+        """Make a spec for a plugin, with the log settings of this process."""
         if configuration is not None:
             # Only this process may have the classes of other plugins' arguments.
             configuration = configuration.with_resolved(())
         return cls(plugin, args, frozenset(points), configuration, logs.current())
 
     def packed(self) -> bytes:
-        """Pickle the spec for a process that finds the same modules."""
+        """Return the spec pickled, for a process that can import the same modules."""
         return pickle.dumps(self)
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Any:
-        """Unpickle a spec, which imports the plugin's module."""
+        """Unpickle a spec; this imports the plugin's module."""
         return pickle.loads(packed)  # noqa: S301  our parent wrote it

@@ -1,4 +1,4 @@
-"""The stand-in, in a profile, for a plugin that runs in a process of its own."""
+"""The object that takes a plugin's place in a profile, and calls the plugin in a child process."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -34,16 +34,17 @@ _T = TypeVar("_T")
 
 
 class IsolatedPlugin:
-    """A plugin whose calls, from PreFilter to NormalizeScore, run in a child process.
+    """A plugin whose methods, from PreFilter to NormalizeScore, run in a child process.
 
-    The plugin's part of the CycleState stays in the child, and no other plugin sees it.
+    What the plugin writes into its CycleState stays in the child; no other plugin sees it.
 
     Args:
         plugin: the registered plugin.
-        supervisor: keeps the child of the plugin running.
+        supervisor: keeps the child process of the plugin running.
 
     Attributes:
-        start: starts the plugin's work in the background; None where the plugin has none.
+        name: the name of the plugin.
+        start: calls the plugin's ``start`` in the child; None if the plugin has no ``start``.
     """
 
     def __init__(self, plugin: RegisteredPlugin, supervisor: Supervisor) -> None:
@@ -62,15 +63,15 @@ class IsolatedPlugin:
         points: Iterable[str],
         configuration: ExtenderConfiguration | None = None,
     ) -> Self:
-        """Start a process and make the plugin in it.
+        """Start a child process, and make the plugin in the child.
 
         Args:
             plugin: the registered plugin.
             args: the checked arguments of the plugin.
-            points: the plugin's extension points in the profile, as a configuration spells them.
-            configuration: the configuration that the plugin's Handle shows.
+            points: the plugin's extension points in the profile, as spelled in a configuration.
+            configuration: the configuration for the plugin's Handle.
 
-        Raises: KubextendError: the plugin cannot be made in the process.
+        Raises: KubextendError: the plugin cannot be made in the child.
         """
         spec = ChildSpec.of(plugin, args, points, configuration)
         try:
@@ -80,19 +81,19 @@ class IsolatedPlugin:
             raise KubextendError(message) from error
 
     def stop(self) -> None:
-        """End the plugin's work in the background, and its process."""
+        """Stop the plugin, and end its child process."""
         self._supervisor.stop()
 
     def pre_filter(
         self, state: CycleState, pod: core.Pod, nodes: core.Nodes
     ) -> tuple[PreFilterResult, Status]:
-        """Return the plugin's answer; its state of the attempt stays in the child."""
+        """Call the plugin's PreFilter in the child; return its set of nodes and its Status."""
         return self._asked("preFilter", state, pod, nodes, unpacked_pre_filter)
 
     def filter_nodes(
         self, state: CycleState, pod: core.Pod, nodes: core.Nodes
     ) -> Sequence[Rejection]:
-        """Return the plugin's rejections, from ``filter_nodes`` or ``filter``."""
+        """Call the plugin's Filter in the child, for all nodes; return the rejections."""
         return self._asked(
             "filter", state, pod, nodes, partial(unpacked_rejections, nodes=len(nodes))
         )
@@ -100,7 +101,7 @@ class IsolatedPlugin:
     def post_filter(
         self, state: CycleState, pod: core.Pod, rejections: Sequence[Rejection]
     ) -> Status:
-        """Return the plugin's answer."""
+        """Call the plugin's PostFilter in the child, and return its Status."""
         told = packed_rejections(rejections)
         nodes = len(rejections[0].nodes) if rejections else 0
         head = {"do": "postFilter", "attempt": self._attempt(state), "nodes": nodes}
@@ -108,11 +109,11 @@ class IsolatedPlugin:
         return self._answered(lambda child: child.ask(message), unpacked_status)
 
     def pre_score(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Status:
-        """Return the plugin's answer."""
+        """Call the plugin's PreScore in the child, and return its Status."""
         return self._asked("preScore", state, pod, nodes, unpacked_status)
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Scores:
-        """Return the plugin's scores, after NormalizeScore if the plugin has one."""
+        """Call the plugin's Score and NormalizeScore in the child; return the scores."""
         return self._asked("score", state, pod, nodes, partial(unpacked_scores, nodes=len(nodes)))
 
     def _asked(
@@ -132,9 +133,9 @@ class IsolatedPlugin:
         return self._answered(ask, read)
 
     def _answered(self, ask: Callable[[Child], Message], read: Callable[[Message], _T]) -> _T:
-        """Return the child's answer.
+        """Ask the child, and return its reply as ``read`` unpacks it.
 
-        Raises: PluginError: the child says that the plugin failed, or the child has ended.
+        Raises: PluginError: the child reports that the plugin failed, or the child has ended.
         """
 
         def answer(child: Child) -> Failure | _T:
@@ -153,7 +154,7 @@ class IsolatedPlugin:
         raise about(failed, None, answered.node) from answered.cause
 
     def _attempt(self, state: CycleState) -> int:
-        """Return the number under which the child knows the attempt."""
+        """Return the number by which parent and child identify the attempt of this CycleState."""
         try:
             number = state.read(self._key)
         except KeyError:

@@ -1,4 +1,4 @@
-"""One child process with one plugin, as the process that started it sees it."""
+"""Starts a child process with one plugin, sends it messages, and ends it; runs in the parent."""
 
 import json
 import os
@@ -30,19 +30,21 @@ _REAP_TIMEOUT_S: Final = 1.0
 
 
 class ChildError(Exception):
-    """There is no child, or no longer one; the message says why."""
+    """There is no child process to ask, or it has ended; the message says why."""
 
 
 class Child:
-    """A running process with a plugin. One thread at a time asks the child; any thread may kill it.
+    """A running child process with one plugin. The constructor starts the process.
+
+    One thread at a time may call ``ask``; any thread may call ``kill``.
 
     Args:
-        spec: how the plugin is made.
+        spec: describes the plugin.
 
     Attributes:
-        nodes: the nodes that the child has been told of.
+        nodes: packs nodes for the child, and remembers which nodes the child has already.
 
-    Raises: ChildError: the plugin could not be made, or took too long.
+    Raises: ChildError: the plugin could not be made, or not within 60 s.
     """
 
     def __init__(self, spec: ChildSpec) -> None:
@@ -55,21 +57,21 @@ class Child:
             raise
 
     def ask(self, message: Message) -> Message:
-        """Send a message and return the child's answer; blocks.
+        """Send a message to the child and return the child's reply; blocks.
 
         Raises:
             OSError, EOFError: the child has ended.
-            ValueError: the answer makes no sense, and the child must be killed.
+            ValueError: the reply is no valid message, and the child must be killed.
         """
         self._channel.send(message.packed())
         return Message.unpacked(self._channel.receive())
 
     def begin_work(self) -> Failure | None:
-        """Start the plugin's work in the background; return what the plugin raised, if it did.
+        """Call the plugin's ``start`` in the child; return its failure, or None after success.
 
         Raises:
-            OSError, EOFError: the child has ended, or takes too long and must be killed.
-            ValueError: as ``ask``.
+            OSError, EOFError: the child has ended, or takes more than 60 s and must be killed.
+            ValueError: the reply is no valid message, and the child must be killed.
         """
         self._end.settimeout(START_TIMEOUT_S)
         failure = Failure.of(self.ask(Message({"do": "start"})))
@@ -77,20 +79,23 @@ class Child:
         return failure
 
     def kill(self) -> None:
-        """Kill the child and wake whoever waits for it; any thread may call, never blocks."""
+        """Kill the child process, and end a call of ``ask`` that waits; never blocks.
+
+        Any thread may call this method.
+        """
         self._process.kill()
         # The kernel may end the process later; nobody has to wait for that.
         self._channel.shut_down()
 
     def stop(self) -> None:
-        """Give the child process 2 s to stop its plugin, then kill the process."""
+        """Call the plugin's ``stop`` in the child for up to 2 s, and then kill the process."""
         self._end.settimeout(STOP_TIMEOUT_S)
         with suppress(OSError, EOFError, ValueError):
             self.ask(Message({"do": "stop"}))
         self._dispose()
 
     def dispose(self) -> str:
-        """Kill the child if it still lives, take its exit code, and return how it ended."""
+        """Kill the child if it still runs, and return a sentence that says how it ended."""
         self._dispose()
         code = self._process.returncode
         if code is None:

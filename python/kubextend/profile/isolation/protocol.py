@@ -1,6 +1,6 @@
-"""Messages to and from a child: a head in JSON, and byte parts after it.
+"""The messages between kubextend and the child process of a plugin: a JSON head and byte parts.
 
-The parent checks every answer, because any C code in the child may have written it.
+The parent checks every reply, because C code in the child may write anything.
 """
 
 from collections.abc import Sequence
@@ -32,26 +32,31 @@ __all__ = [
 _INT64: Final = 8
 
 Packed: TypeAlias = list[bytes]
-"""The parts of a message; the first part is the head."""
+"""A message as a list of byte parts; the first part is the head as JSON."""
 
 
 class MessageError(ValueError):
-    """An answer that no sound child would send."""
+    """A message is not as the protocol between parent and child requires."""
 
 
 class Message(NamedTuple):
-    """A message: a head, and the parts after it."""
+    """A message between parent and child.
+
+    Attributes:
+        head: a JSON object.
+        parts: byte strings, of which the head tells the meaning.
+    """
 
     head: dict[str, Any]
     parts: Sequence[bytes] = ()
 
     def packed(self) -> Packed:
-        """Return the parts to send."""
+        """Return the message as byte parts to send."""
         return [orjson.dumps(self.head), *self.parts]
 
     @classmethod
     def unpacked(cls, packed: Packed) -> "Message":
-        """Read a message from its parts.
+        """Parse a message from received byte parts.
 
         Raises: MessageError: the parts are no message.
         """
@@ -66,22 +71,23 @@ class Message(NamedTuple):
 
 
 class ChildTraceback(Exception):  # noqa: N818  the cause of an error, never raised itself
-    """Where in the child an error comes from."""
+    """A traceback of the child process, as the ``__cause__`` of an error in the parent."""
 
     def __str__(self) -> str:
-        """Return the child's traceback."""
+        """Return the child's traceback, on lines of its own."""
         return f"\n{self.args[0]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The failure of a call.
+    """The failure of a plugin's call in the child process.
 
     Attributes:
-        text: what the plugin raised, or what is wrong with its answer.
-        point: the framework's name of the method; empty outside of extension points.
-        node: the node that the failure is about; empty where it is about none, or about many.
-        answered: the plugin itself said, by a Status, that it cannot do its part.
+        text: what the plugin raised, or what is wrong with its result.
+        point: the framework's name of the method, such as ``Filter``; "" outside of extension
+            points.
+        node: the name of the node that the failure is about; "" if it is not about one node.
+        answered: whether the plugin returned a Status with the code ERROR, and did not raise.
         traceback: the child's traceback, for the log.
     """
 
@@ -93,11 +99,11 @@ class Failure:
 
     @property
     def cause(self) -> ChildTraceback:
-        """The child's traceback, as the cause of an error that is raised here."""
+        """The child's traceback as an exception, for the ``__cause__`` of an error."""
         return ChildTraceback(self.traceback)
 
     def packed(self) -> Packed:
-        """Return the message that reports this failure."""
+        """Return the byte parts of the message by which the child reports this failure."""
         told = {
             "text": _encodable(self.text),
             "point": self.point,
@@ -109,7 +115,10 @@ class Failure:
 
     @classmethod
     def of(cls, answer: Message) -> "Failure | None":
-        """Read a failure from an answer; None where the answer reports none."""
+        """Read a failure from a child's reply; return None if the reply reports no failure.
+
+        Raises: MessageError: the failure is not as the protocol requires.
+        """
         told = answer.head.get("failure")
         if told is None:
             return None
@@ -126,20 +135,20 @@ class Failure:
 
 
 def packed_status(status: Status) -> Message:
-    """Pack a Status."""
+    """Pack a plugin's Status into a message."""
     return Message({"status": _written(status)})
 
 
 def unpacked_status(answer: Message) -> Status:
-    """Unpack a Status.
+    """Unpack a plugin's Status from a message.
 
-    Raises: MessageError: the answer holds no Status.
+    Raises: MessageError: the message has no valid Status.
     """
     return _status(answer.head.get("status"))
 
 
 def packed_pre_filter(result: PreFilterResult, status: Status) -> Message:
-    """Pack the nodes that PreFilter leaves, and its Status."""
+    """Pack the result of PreFilter, its set of nodes and its Status, into a message."""
     names = None
     if result.node_names is not None:
         # A name that is no text names no node.
@@ -148,9 +157,9 @@ def packed_pre_filter(result: PreFilterResult, status: Status) -> Message:
 
 
 def unpacked_pre_filter(answer: Message) -> tuple[PreFilterResult, Status]:
-    """Unpack the nodes that PreFilter leaves, and its Status.
+    """Unpack the result of PreFilter, its set of nodes and its Status, from a message.
 
-    Raises: MessageError: the answer holds something else.
+    Raises: MessageError: the message has no valid result.
     """
     names = answer.head.get("names")
     if names is not None and not _are_texts(names):
@@ -161,19 +170,19 @@ def unpacked_pre_filter(answer: Message) -> tuple[PreFilterResult, Status]:
 
 
 def packed_rejections(rejections: Sequence[Rejection]) -> Message:
-    """Pack rejections: the statuses into the head, the nodes of each into a part."""
+    """Pack a Filter's rejections into a message: statuses in the head, a part of nodes for each."""
     statuses = [_written(rejection.status) for rejection in rejections]
     return Message({"rejections": statuses}, [rejection.nodes.pack() for rejection in rejections])
 
 
 def unpacked_rejections(answer: Message, nodes: int) -> list[Rejection]:
-    """Unpack rejections.
+    """Unpack a Filter's rejections from a message.
 
     Args:
-        answer: a message of rejections.
-        nodes: how many nodes the rejections are about.
+        answer: the message.
+        nodes: how many nodes the filtered call was about: the length of each mask.
 
-    Raises: MessageError: the answer holds something else.
+    Raises: MessageError: the message has no valid rejections.
     """
     statuses = answer.head.get("rejections")
     if not isinstance(statuses, list) or len(statuses) != len(answer.parts):
@@ -187,14 +196,14 @@ def unpacked_rejections(answer: Message, nodes: int) -> list[Rejection]:
 
 
 def packed_scores(scores: memoryview) -> Message:
-    """Pack scores as int64."""
+    """Pack the scores of all nodes, int64, into a message."""
     return Message({}, [scores.tobytes()])
 
 
 def unpacked_scores(answer: Message, nodes: int) -> memoryview:
-    """Unpack scores: int64, shape ``(nodes,)``.
+    """Unpack the scores of all nodes from a message: int64, shape ``(nodes,)``.
 
-    Raises: MessageError: the answer holds something else.
+    Raises: MessageError: the message does not have one score for each node.
     """
     if len(answer.parts) != 1 or len(answer.parts[0]) != nodes * _INT64:
         message = "scores that are not one number a node"
@@ -222,5 +231,5 @@ def _are_texts(names: object) -> bool:
 
 
 def _encodable(text: str) -> str:
-    """Replace lone surrogates in a text, because no JSON writer takes them."""
+    """Replace lone surrogates in a text, which UTF-8 and so JSON cannot encode."""
     return text.encode(errors="backslashreplace").decode()

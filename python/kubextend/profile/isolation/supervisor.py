@@ -1,4 +1,4 @@
-"""Keeps one child running, and lets one call at a time through to it."""
+"""Keeps one child process of a plugin running, and admits one call at a time to it."""
 
 import logging
 import threading
@@ -23,25 +23,26 @@ _LONGEST_PAUSE_S: Final = 30.0
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """A call that waits for the child, or that the child works on.
+    """A call that waits for the child process, or that the child works on.
 
     Attributes:
-        given_up: nobody waits for the call any more.
+        given_up: whether the caller no longer waits for the call.
     """
 
     given_up: bool = False
 
 
 class Supervisor:
-    """Keeps one child running, and starts another whenever a child ends.
+    """Keeps one child process of a plugin running, and starts another when a child ends.
 
-    The constructor starts the first child. After short lives the next child starts after a pause
-    that doubles; until then calls fail at once. Otherwise calls wait for the next child.
+    The constructor starts the first child. If children end within 60 s again and again, the next
+    one starts after a pause that doubles from 1 s to 30 s, and calls during the pause raise
+    ChildError. Without a pause, calls wait for the next child.
 
     Args:
         plugin: the name of the plugin in the child.
         start: starts a child.
-        clock: monotonic seconds.
+        clock: returns the present time in monotonic seconds.
 
     Raises: ChildError: the first child does not start.
     """
@@ -62,7 +63,13 @@ class Supervisor:
         self._born_s = clock()
 
     def ask(self, ask: Callable[[Child], _T]) -> _T:
-        """Return the child's answer; blocks until then, or until the run of this call is given up.
+        """Wait for the child to be free, call ``ask`` with the child, and return the result.
+
+        Blocks. If the current run is abandoned, the call ends: the child is killed if it works on
+        this call.
+
+        Args:
+            ask: sends messages to the child, and returns its reply.
 
         Raises: ChildError: the child ended meanwhile, or there is no child.
         """
@@ -83,9 +90,9 @@ class Supervisor:
                 self._end_turn()
 
     def begin_work(self) -> None:
-        """Start the plugin's work in the background, in this child and in each later one.
+        """Call the plugin's ``start`` in the present child, and in each later child.
 
-        Raises: ChildError: the work does not start.
+        Raises: ChildError: ``start`` failed in the present child.
         """
         self._at_work = True
         if failure := self.ask(Child.begin_work):
@@ -93,7 +100,7 @@ class Supervisor:
             raise ChildError(failure.text) from failure.cause
 
     def stop(self) -> None:
-        """End the plugin's work and the child; no other child starts."""
+        """End the child process, and start no other. An idle child calls the plugin's ``stop``."""
         with self._changed:
             self._stopped.set()
             child, self._child = self._child, None
@@ -126,7 +133,7 @@ class Supervisor:
             return self._child
 
     def _settled(self, call: _Call) -> bool:
-        """Return whether the call need not wait any longer, whatever its result."""
+        """Return whether a call need not wait any longer: the child is free, or will not come."""
         if call.given_up or self._stopped.is_set():
             return True
         if self._child is None:
@@ -194,7 +201,11 @@ class Supervisor:
             self._changed.notify_all()
 
     def _pause_s(self) -> float:
-        """Return the pause: 0 s after a long life or the first short one, then 1, 2, 4 to 30 s."""
+        """Return the seconds before the next child is started.
+
+        0 after a child that ran for 60 s or more, and after the first short-lived one; then 1, 2, 4
+        and so on, up to 30.
+        """
         if self._short_lives <= 1:
             return 0.0
         return min(2.0 ** (self._short_lives - 2), _LONGEST_PAUSE_S)

@@ -1,8 +1,8 @@
-//! One bit for each node.
+//! `Mask`: a set of nodes, with one bit for each node of a request.
 
 use std::ops::{BitAnd, BitOr, BitXor, Not};
 
-/// A set of positions `0..len`.
+/// A set of positions in `0..len`, with one bit for each position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mask {
     words: Vec<u64>,
@@ -10,7 +10,7 @@ pub struct Mask {
 }
 
 impl Mask {
-    /// All bits the same.
+    /// Returns a mask of `len` bits that all equal `bit`.
     pub fn filled(len: usize, bit: bool) -> Self {
         let word = if bit { u64::MAX } else { 0 };
         Self {
@@ -20,7 +20,7 @@ impl Mask {
         .trimmed()
     }
 
-    /// The bit of each position as `bit` says.
+    /// Returns a mask of `len` bits; `bit` returns the bit of each position.
     pub fn from_fn(len: usize, mut bit: impl FnMut(usize) -> bool) -> Self {
         let words = (0..len.div_ceil(64))
             .map(|word| {
@@ -31,7 +31,7 @@ impl Mask {
         Self { words, len }
     }
 
-    /// A mask of these bits and clear ones up to `len` positions, at least as many as before.
+    /// Returns a copy with clear bits added up to `len` positions, which is no less than before.
     pub(crate) fn grown_to(&self, len: usize) -> Self {
         let mut words = self.words.clone();
         words.resize(len.div_ceil(64), 0);
@@ -44,7 +44,7 @@ impl Mask {
         *word = if bit { *word | one } else { *word & !one };
     }
 
-    /// Bits behind the end stay clear, so that words can be compared and counted whole.
+    /// Clears the bits behind the end, so that whole words can be compared and counted.
     fn trimmed(mut self) -> Self {
         if let (Some(last), used @ 1..) = (self.words.last_mut(), self.len % 64) {
             *last &= (1 << used) - 1;
@@ -52,12 +52,12 @@ impl Mask {
         self
     }
 
-    /// How many positions there are.
+    /// How many positions the mask has.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is no position at all.
+    /// Whether the mask has no position at all.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -91,14 +91,14 @@ impl Mask {
         })
     }
 
-    /// The bits in as many bytes as they need, the first in the lowest bit of the first byte.
+    /// Serialises the mask, 8 bits a byte; the first bit is the lowest bit of the first byte.
     pub fn packed(&self) -> Vec<u8> {
         let mut bytes: Vec<u8> = self.words.iter().flat_map(|w| w.to_le_bytes()).collect();
         bytes.truncate(self.len.div_ceil(8));
         bytes
     }
 
-    /// The mask of that length that `packed` made these bytes of; None where they are none.
+    /// Deserialises a mask of `len` bits from the bytes of `packed`; None if they are no such mask.
     pub fn unpacked(bytes: &[u8], len: usize) -> Option<Self> {
         if bytes.len() != len.div_ceil(8) {
             return None;

@@ -1,11 +1,11 @@
-//! Names and rows, each found by the other.
+//! The names of a store's nodes: finds the row of a name and the name of a row.
 
 use ahash::RandomState;
 
 use super::snapshot::Rows;
 use crate::plain::plain_prefix;
 
-/// Which row each name has, as a snapshot shows it: never changed, only made anew.
+/// The names of all rows of a snapshot, with an index by name. Never changed, only rebuilt.
 ///
 /// All names lie in one piece of memory, in the order of rows: a request names thousands of nodes,
 /// and going from pointer to pointer for each of them costs more than comparing the name.
@@ -63,7 +63,7 @@ impl Names {
         self.len += 1;
     }
 
-    /// How many names there are.
+    /// How many rows have a name.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -105,7 +105,7 @@ impl Names {
         self.ended(row).split_last().map(|(_, name)| name)
     }
 
-    /// A row's name with the byte behind it; nothing where the row is free.
+    /// A row's name and the end byte behind the name; empty if the row is free.
     fn ended(&self, row: u32) -> &[u8] {
         let row = row as usize;
         match self.starts.get(row..row + 2) {

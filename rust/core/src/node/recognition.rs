@@ -1,12 +1,12 @@
-//! Nodes that are known by the very bytes that they came in.
+//! Recognises nodes of a request by the bytes in which an earlier request had them.
 
 use super::snapshot::Snapshot;
 
 impl Snapshot {
-    /// The stored node whose very bytes stand at the start of `bytes`, and how many they are. The row
-    /// behind `after` is tried first.
+    /// Returns the row of the stored node whose JSON equals the start of `bytes`, and the JSON's
+    /// length. The row behind `after` is tried first.
     ///
-    /// Stored bytes are one whole object, so whatever follows them follows the object.
+    /// Stored bytes are one whole object, so the bytes behind them are behind the object.
     pub(crate) fn recognise(&self, bytes: &[u8], after: Option<u32>) -> Option<(u32, usize)> {
         let row = self.names.find(leading_name(bytes)?, after)?;
         let stored = self.stored(row)?;
@@ -15,7 +15,7 @@ impl Snapshot {
     }
 }
 
-/// The name of a node whose object begins as Go writes it.
+/// Returns the name of a node whose JSON begins as Go writes a Node; None for any other beginning.
 fn leading_name(object: &[u8]) -> Option<&[u8]> {
     let rest = object.strip_prefix(br#"{"metadata":{"name":""#)?;
     let end = memchr::memchr(b'"', rest)?;

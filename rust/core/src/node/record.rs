@@ -1,4 +1,4 @@
-//! One parsed node.
+//! `Node`: the fields of a parsed node that plugins read.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::packing::packed;
 use crate::pool::Strings;
 
 packed! {
-    /// What plugins read of a v1.Node.
+    /// The fields of a v1.Node that plugins read.
     #[derive(Debug, Clone, PartialEq)]
     pub struct Node {
         pub(crate) name: Arc<str>,
@@ -61,7 +61,7 @@ impl Node {
         &self.uid
     }
 
-    /// The node, sharing its strings with the nodes before it.
+    /// Returns the node with its strings replaced by equal ones of the pool.
     pub(crate) fn interned(mut self, strings: &mut Strings) -> Self {
         for (key, value) in &mut self.labels.0 {
             (*key, *value) = (strings.intern(key), strings.intern(value));
@@ -72,7 +72,7 @@ impl Node {
         self
     }
 
-    /// The strings that the node shares with others.
+    /// Returns the strings of the node that come from the pool.
     pub(crate) fn into_strings(self) -> impl Iterator<Item = Arc<str>> {
         let labels = self.labels.0.into_iter();
         let resources = self.allocatable.into_iter().map(|(resource, _)| resource);
@@ -86,7 +86,7 @@ impl Node {
         &self.labels
     }
 
-    /// The value of a label, shared by all nodes that have the same.
+    /// The value of a label, in memory that all nodes with an equal value share.
     pub fn label(&self, key: &str) -> Option<&Arc<str>> {
         self.labels.get(key)
     }
@@ -118,7 +118,7 @@ impl Node {
 
 #[cfg(test)]
 impl Node {
-    /// A node of which only the name is known.
+    /// Returns a node with a name and no other field, for a name that the store does not have.
     pub(crate) fn called(name: &str) -> Self {
         Self {
             name: name.into(),

@@ -1,16 +1,17 @@
-//! What a filter says of nodes.
+//! `Rejection`: a set of nodes that a filter rejects for one reason.
 
 use std::borrow::Cow;
 
 use super::mask::Mask;
 
-/// Some nodes, and why they are rejected.
+/// A set of nodes that a filter rejects for one reason.
 #[derive(Debug, Clone)]
 pub struct Rejection {
-    /// One bit a node.
+    /// One bit for each node of the request; a set bit rejects the node.
     pub nodes: Mask,
-    /// Short and stable: kube-scheduler counts equal ones together.
+    /// A short, stable text; kube-scheduler counts the nodes with equal texts together.
     pub reason: Cow<'static, str>,
-    /// `FailedAndUnresolvableNodes`; else `FailedNodes`, where preemption may help.
+    /// True lists the nodes in `FailedAndUnresolvableNodes`, false in `FailedNodes`, where
+    /// preemption may help.
     pub unresolvable: bool,
 }

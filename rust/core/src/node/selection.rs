@@ -1,4 +1,4 @@
-//! The nodes of one request, in its order.
+//! `Nodes`: the nodes of one request, in the request's order.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::labels::{
     Toleration, Tolerations,
 };
 
-/// Where a position's node is: a row of the snapshot, a node of the request's own, or nowhere.
+/// Where the node of a position is: in a row of the snapshot, in the request itself, or unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot(u32);
 
@@ -39,7 +39,8 @@ impl Slot {
     }
 }
 
-/// The nodes of one request as they stood when it was read; position `i` is its `i`-th node.
+/// The nodes of one request as they were when the request was read; position `i` is the request's
+/// `i`-th node.
 #[derive(Debug, Clone, Default)]
 pub struct Nodes {
     snapshot: Arc<Snapshot>,
@@ -67,7 +68,7 @@ impl Nodes {
         self.own.push(node);
     }
 
-    /// Looks a name up; a name that the snapshot does not hold is kept as unknown.
+    /// Appends the node of a name; a name that the snapshot does not have becomes an unknown node.
     pub(crate) fn push_name(&mut self, name: &str) {
         let last = match self.slots.last().map(|slot| slot.place()) {
             Some(Place::Row(row)) => Some(row),
@@ -80,14 +81,14 @@ impl Nodes {
         }
     }
 
-    /// A name that stays unknown, whatever the snapshot holds.
+    /// Appends an unknown node, without looking its name up.
     pub(crate) fn push_unknown(&mut self, name: Arc<str>) {
         self.slots.push(Slot(UNKNOWN | self.unknown.len() as u32));
         self.unknown.push(name);
     }
 
-    /// The nodes of another snapshot that have these names; nodes of the request's own stay as they
-    /// are.
+    /// Returns the nodes of the same names in another snapshot; nodes that the request itself
+    /// brought are unchanged.
     pub(crate) fn looked_up_in(&self, snapshot: Arc<Snapshot>) -> Self {
         let mut latest = Self::over(snapshot, self.len());
         for (at, slot) in self.slots.iter().enumerate() {
@@ -99,7 +100,7 @@ impl Nodes {
         latest
     }
 
-    /// How many positions there are.
+    /// How many nodes the request has.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
@@ -109,7 +110,7 @@ impl Nodes {
         self.slots.is_empty()
     }
 
-    /// The node of a position; None where its name is not in the store.
+    /// The node at a position; None if the store does not have its name.
     pub fn node(&self, at: usize) -> Option<&Node> {
         self.shared_node(at).map(|node| &**node)
     }
@@ -122,7 +123,7 @@ impl Nodes {
         }
     }
 
-    /// The name of a position.
+    /// The name of the node at a position.
     pub fn name(&self, at: usize) -> &str {
         match self.slots[at].place() {
             Place::Unknown(unknown) => &self.unknown[unknown],
@@ -130,22 +131,22 @@ impl Nodes {
         }
     }
 
-    /// The position of a name.
+    /// The position of the node with a name; None if the request has no such node.
     pub fn position(&self, name: &str) -> Option<usize> {
         (0..self.len()).find(|&at| self.name(at) == name)
     }
 
-    /// How many names the store knew.
+    /// How many of the nodes are known: the store has their names.
     pub fn known_count(&self) -> usize {
         self.slots.len() - self.unknown.len()
     }
 
-    /// The bit of each position as `test` says of its node; false where there is none.
+    /// Returns the mask of the nodes for which `test` is true; unknown nodes are not in it.
     pub fn mask_of(&self, test: impl Fn(&Node) -> bool) -> Mask {
         Mask::from_fn(self.len(), |at| self.node(at).is_some_and(&test))
     }
 
-    /// Positions whose name the store knows.
+    /// The mask of the nodes that the store knows.
     pub fn known(&self) -> Mask {
         if self.unknown.is_empty() {
             return Mask::filled(self.len(), true);
@@ -155,7 +156,7 @@ impl Nodes {
         })
     }
 
-    /// Known nodes whose labels satisfy the selector.
+    /// The mask of the known nodes whose labels satisfy a selector.
     pub fn matches(&self, selector: &Selector) -> Mask {
         let rows = self.snapshot.matching_rows(selector);
         Mask::from_fn(self.len(), |at| match self.slots[at].place() {
@@ -165,19 +166,19 @@ impl Nodes {
         })
     }
 
-    /// Nodes of which these tolerations cover every `NoSchedule` and `NoExecute` taint.
+    /// The mask of the nodes whose `NoSchedule` and `NoExecute` taints are all tolerated.
     pub fn tolerated_by(&self, tolerations: &[Toleration]) -> Mask {
         let tolerations = Tolerations::of(tolerations);
         self.mask_of(|node| tolerations.first_untolerated(node.taints()).is_none())
     }
 
-    /// Nodes that satisfy a pod's nodeSelector and required node affinity.
+    /// The mask of the nodes that satisfy a pod's `nodeSelector` and required node affinity.
     pub fn affine_to(&self, required: &RequiredNodeAffinity) -> Mask {
         let required = RequiredAffinity::compile(required);
         self.mask_of(|node| required.matches(node.name(), node.labels()))
     }
 
-    /// The sum of the weights of the preferred terms that each node matches.
+    /// Returns for each node the sum of the weights of the preferred terms that match the node.
     ///
     /// # Errors
     /// A term that cannot be parsed, as in kube-scheduler's `PreScore`.
@@ -186,7 +187,7 @@ impl Nodes {
         Ok(self.map_or(0, |node| preferred.score(node.name(), node.labels())))
     }
 
-    /// One value a position; `absent` where there is no node.
+    /// Returns one value for each node: `value` of the node, `absent` for an unknown node.
     pub fn map_or<'a, T: Clone>(&'a self, absent: T, value: impl Fn(&'a Node) -> T) -> Vec<T> {
         (0..self.len())
             .map(|at| self.node(at).map_or_else(|| absent.clone(), &value))

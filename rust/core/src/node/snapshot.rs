@@ -1,4 +1,4 @@
-//! The store as it stood at one moment.
+//! `Snapshot`: the content of a node store at one moment.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU32;
@@ -12,19 +12,19 @@ use super::record::Node;
 use super::source::Source;
 use crate::labels::Selector;
 
-/// A node and what the store must know of it.
+/// A node as the store keeps it, with its bytes and when a request had it last.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) node: Arc<Node>,
-    /// Its bytes, where full mode must recognise them.
+    /// The bytes of the node's JSON, in a request store, which recognises nodes by them.
     pub(crate) source: Option<Source>,
-    /// The generation of the request that brought it last.
+    /// The number of the last request that had the node.
     pub(crate) seen: AtomicU32,
 }
 
 pub(crate) type Rows = crate::rows::Rows<Stored>;
 
-/// Immutable: what a request read against it stays true for that request.
+/// The content of a node store at one moment; never changes.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
     pub(crate) rows: Rows,
@@ -41,16 +41,16 @@ impl Snapshot {
         self.stored(self.names.row_of(name.as_bytes())?)
     }
 
-    /// Which rows a selector matches.
+    /// Returns the rows whose labels satisfy a selector; results are cached.
     pub(crate) fn matching_rows(&self, selector: &Selector) -> Arc<Mask> {
         self.masks.get(selector, &self.rows)
     }
 }
 
-/// How many selectors' answers are kept; plugins bring few, and they are cheap to find again.
+/// How many selectors' results are cached; plugins use few, and a result is cheap to compute.
 const MOST_SELECTORS: usize = 64;
 
-/// Answers of selectors over the rows, shared by all snapshots in which no label differs.
+/// The cached results of selectors over all rows, shared by snapshots with equal labels.
 #[derive(Debug, Default)]
 pub(crate) struct MaskCache(Mutex<HashMap<Selector, Arc<Mask>, RandomState>>);
 
@@ -70,7 +70,7 @@ impl MaskCache {
         mask
     }
 
-    /// The answers of the cached selectors once the labels of `changed` rows are different.
+    /// Returns the cache for a snapshot in which the labels of the `changed` rows differ.
     pub(crate) fn updated(&self, rows: &Rows, changed: &[u32]) -> Self {
         let known: Vec<_> = {
             let masks = self.lock();

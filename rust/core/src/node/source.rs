@@ -1,20 +1,20 @@
-//! The bytes that nodes came in, kept where they must be recognised again.
+//! The bytes of nodes' JSON that a request store keeps, to recognise the nodes in later requests.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A request's bytes, whoever owns them.
+/// The bytes of a request, shared by reference count.
 #[derive(Clone)]
 pub struct Body(Arc<dyn AsRef<[u8]> + Send + Sync>);
 
 impl Body {
-    /// Shares `bytes` for as long as anything read from them is kept.
+    /// Wraps the bytes of a request; they live as long as a node that was read from them is kept.
     pub fn new(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
         Self(Arc::new(bytes))
     }
 
-    /// The bytes themselves.
+    /// The bytes of the request.
     pub fn bytes(&self) -> &[u8] {
         (*self.0).as_ref()
     }
@@ -55,11 +55,12 @@ impl Span {
     }
 }
 
-/// A body that holds the bytes of one node or of many.
+/// A block of bytes that holds the JSON of one stored node or of many.
 #[derive(Debug)]
 pub(crate) struct Segment {
     body: Body,
-    /// How many of its bytes belong to nodes that are still stored. Only the writer changes it.
+    /// How many bytes of the segment belong to nodes that are still stored. Only the writer
+    /// changes this number.
     alive: AtomicU64,
 }
 
@@ -79,20 +80,21 @@ impl Segment {
         self.alive.fetch_add(u64::from(bytes), Ordering::Relaxed);
     }
 
-    /// Counts `bytes` as dead. What is left alive, if just now it became less than half.
+    /// Counts `bytes` less as alive. If that makes less than half of the segment alive, returns the
+    /// number of bytes that are.
     pub(crate) fn lose(&self, bytes: u32) -> Option<u64> {
         let before = self.alive.fetch_sub(u64::from(bytes), Ordering::Relaxed);
         let left = before - u64::from(bytes);
         (2 * before >= self.size() && self.is_given_up()).then_some(left)
     }
 
-    /// Whether less than half of it is alive: its bytes no longer count, and nodes must leave it.
+    /// Whether less than half of the segment is alive, so that its nodes are to be copied out.
     pub(crate) fn is_given_up(&self) -> bool {
         2 * self.alive.load(Ordering::Relaxed) < self.size()
     }
 }
 
-/// Where a node's bytes are.
+/// The place of a stored node's JSON: a segment and a range in it.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     pub(crate) segment: Arc<Segment>,
@@ -100,7 +102,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// The node's bytes, in a segment of their own.
+    /// Copies a node's bytes into a segment of their own.
     pub(crate) fn copied(bytes: &[u8]) -> Self {
         Self {
             segment: Segment::new(Body::new(bytes.to_vec())),

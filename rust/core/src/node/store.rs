@@ -1,4 +1,4 @@
-//! The one writer of nodes, and the snapshots it publishes.
+//! `NodeStore`: the parsed nodes of a cluster, changed by one writer and read through snapshots.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,21 +13,22 @@ use super::source::{Body, Segment, Source, Span};
 use crate::pool::Strings;
 use crate::published::Published;
 
-/// Requests between two looks for nodes that have not been seen for a while.
+/// After so many requests, a request store drops nodes that no recent request had.
 const SWEEP_EVERY: u32 = 256;
 
-/// Requests after which a node that none of them brought is dropped.
+/// A node that none of the last so many requests had is dropped from a request store.
 const FORGOTTEN_AFTER: i32 = 4096;
 
-/// Parsed nodes, kept: one writer, any number of readers on immutable snapshots.
+/// A store of parsed nodes, for one writer and any number of readers on immutable snapshots.
 ///
-/// Filled either by a watch (`Relisted`, `applied`, `deleted`) or by the full-mode requests read
-/// against it. Once a watch filled it, no request changes it.
+/// A watched store is filled by list and watch (`replace`, `applied`, `deleted`), a request store
+/// by the requests with whole nodes that are read with it. After a watch has filled a store, no
+/// request changes it.
 #[derive(Debug)]
 pub struct NodeStore {
-    /// Held by the watch for as long as a change takes. No verb waits for it.
+    /// Locked by the watch during a whole change. No verb waits for this lock.
     watch: Mutex<()>,
-    /// Held for moments alone.
+    /// Locked for moments only.
     writer: Mutex<Writer>,
     strings: Mutex<Strings>,
     published: Published<Snapshot>,
@@ -37,20 +38,20 @@ pub struct NodeStore {
     max_bytes: u64,
 }
 
-/// What a store holds, and how often it knew what it was shown.
+/// Statistics of a node store: its size, and how many nodes of requests it knew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeStoreStats {
-    /// Stored nodes.
+    /// The number of stored nodes.
     pub nodes: u64,
-    /// Bytes of node objects kept to be recognised.
+    /// Bytes of nodes' JSON that a request store keeps, to recognise the nodes.
     pub bytes: u64,
-    /// Nodes recognised by their bytes or known by name, since the start.
+    /// How many nodes of requests were recognised by their bytes or known by name, since the start.
     pub hits: u64,
-    /// Nodes that were new, changed or unknown, since the start.
+    /// How many nodes of requests were new, changed or unknown, since the start.
     pub misses: u64,
 }
 
-/// A node that a full-mode request brought and the store did not recognise.
+/// A node of a request with whole nodes that the store did not recognise.
 #[derive(Debug)]
 pub(crate) struct Fresh {
     pub(crate) node: Arc<Node>,
@@ -58,7 +59,7 @@ pub(crate) struct Fresh {
 }
 
 impl NodeStore {
-    /// An empty store that keeps at most `max_bytes` of node objects for full mode.
+    /// Makes an empty store that keeps at most `max_bytes` of nodes' JSON as a request store.
     pub fn new(max_bytes: u64) -> Self {
         Self {
             watch: Mutex::default(),
@@ -72,7 +73,7 @@ impl NodeStore {
         }
     }
 
-    /// Every node of the store.
+    /// Returns all nodes of the store.
     pub fn nodes(&self) -> Nodes {
         let snapshot = self.snapshot();
         let mut nodes = Nodes::over(snapshot.clone(), snapshot.names.len());
@@ -82,7 +83,7 @@ impl NodeStore {
         nodes
     }
 
-    /// Nodes by their names, in this order; names that are not stored are among them as unknown.
+    /// Returns the nodes of these names, in order; a name that is not stored gives an unknown node.
     pub fn select<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Nodes {
         let mut nodes = Nodes::over(self.snapshot(), 0);
         for name in names {
@@ -91,20 +92,20 @@ impl NodeStore {
         nodes
     }
 
-    /// The one node of this name.
+    /// Returns the node of a name; None if it is not stored.
     pub fn named(&self, name: &str) -> Option<Nodes> {
         let mut nodes = Nodes::over(self.snapshot(), 1);
         nodes.push_name(name);
         (nodes.known_count() == 1).then_some(nodes)
     }
 
-    /// Nodes as the store knows them now, found by their names; nodes of a request's own stay as they
-    /// are.
+    /// Returns the nodes of the same names as the store has them now; nodes that a request itself
+    /// brought are unchanged.
     pub fn latest(&self, nodes: &Nodes) -> Nodes {
         nodes.looked_up_in(self.snapshot())
     }
 
-    /// What it holds and how often it knew.
+    /// Returns the statistics of the store.
     pub fn stats(&self) -> NodeStoreStats {
         let writer = self.lock();
         NodeStoreStats {
@@ -120,7 +121,7 @@ impl NodeStore {
         self.snapshot().names.row_of(name.as_bytes()).is_some()
     }
 
-    /// The store as it is now: what was written before this call is in it.
+    /// Returns a snapshot of the store that has every write from before this call.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.published.latest(|| self.lock(), Writer::publish)
     }
@@ -138,7 +139,7 @@ impl NodeStore {
         self.misses.fetch_add(misses as u64, Ordering::Relaxed);
     }
 
-    /// Keeps what a full-mode request brought anew; its whole body has proved valid.
+    /// Stores the nodes of a request that were not recognised. The request's whole body is valid.
     pub(crate) fn merge(&self, body: &Body, fresh: &[Fresh], generation: u32) {
         let size: u64 = fresh.iter().map(|fresh| u64::from(fresh.span.len)).sum();
         if fresh.is_empty() || size > self.max_bytes {
@@ -169,10 +170,10 @@ impl NodeStore {
         self.published.outdated(true);
     }
 
-    /// Holds exactly these nodes from now on; of equal names the last counts. True if anything that
-    /// plugins read changed.
+    /// Replaces the content of the store by these nodes; of equal names the last counts. True if
+    /// any field changed that plugins read.
     ///
-    /// What stays as it is is found before anybody has to wait for the writer.
+    /// Unchanged nodes are found before the writer is locked.
     pub(crate) fn replace(&self, listed: &[Arc<Node>]) -> bool {
         let _turn = self.turn();
         let emptied = {
@@ -207,12 +208,12 @@ impl NodeStore {
         changed
     }
 
-    /// Takes an added or modified node. True if anything that plugins read changed.
+    /// Stores an added or modified node. True if any field changed that plugins read.
     pub(crate) fn applied(&self, node: Arc<Node>) -> bool {
         self.taken(node).1
     }
 
-    /// Takes an added or modified node; its row, until it is deleted.
+    /// Stores an added or modified node, and returns its row, which it has until it is deleted.
     pub(crate) fn placed(&self, node: Arc<Node>) -> u32 {
         self.taken(node).0
     }
@@ -226,7 +227,7 @@ impl NodeStore {
         (row, changed)
     }
 
-    /// Forgets a node. True if it was there.
+    /// Removes the node with a name. True if it was stored.
     pub(crate) fn deleted(&self, name: &str) -> bool {
         let _turn = self.turn();
         let mut writer = self.lock();
@@ -245,15 +246,15 @@ impl NodeStore {
     }
 }
 
-/// The store's private state; nothing of it is seen before it is published.
+/// The writer's state of the store; readers see it only in the next snapshot.
 #[derive(Debug, Default)]
 struct Writer {
     rows: Rows,
     by_name: HashMap<Arc<str>, u32>,
-    /// As they were published last; None once a name came or went.
+    /// The names in the latest snapshot; None after a name was added or removed.
     names: Option<Arc<Names>>,
     masks: Arc<MaskCache>,
-    /// Rows whose labels differ from what the published masks say.
+    /// Rows whose labels have changed since the latest snapshot.
     relabelled: Vec<u32>,
     free: Vec<u32>,
     bytes: u64,
@@ -276,7 +277,7 @@ impl Writer {
         }
     }
 
-    /// Drops what requests brought, once. True if there was any.
+    /// Makes the store a watched one, and drops the nodes of requests. True if there were any.
     fn become_watched(&mut self) -> bool {
         if self.watched {
             return false;
@@ -301,7 +302,7 @@ impl Writer {
         source
     }
 
-    /// Stores a node; its row, and what was there, whose bytes are still to be released.
+    /// Stores a node; returns its row and the row's earlier node, whose bytes the caller releases.
     fn put(
         &mut self,
         node: Arc<Node>,
@@ -363,8 +364,8 @@ impl Writer {
         self.release_all(&removed);
     }
 
-    /// Gives up the bytes of nodes that are no longer stored, and every segment of which less than
-    /// half is left alive by that.
+    /// Releases the bytes of nodes that are no longer stored, and copies nodes out of segments of
+    /// which less than half is alive then.
     fn release_all(&mut self, gone: &[Arc<Stored>]) {
         let mut left_behind = 0;
         for source in gone.iter().filter_map(|stored| stored.source.as_ref()) {
@@ -379,7 +380,7 @@ impl Writer {
         }
     }
 
-    /// Moves nodes out of the segments that were given up.
+    /// Copies the bytes of nodes out of segments that are less than half alive.
     fn copy_out(&mut self) {
         let left_behind = |stored: &Stored| {
             let source = stored.source.as_ref();
@@ -402,7 +403,7 @@ impl Writer {
         }
     }
 
-    /// Drops nodes that no request has brought for a while.
+    /// Drops the nodes that none of the last `FORGOTTEN_AFTER` requests had.
     fn sweep(&mut self, generation: u32) {
         if generation.wrapping_sub(self.swept) < SWEEP_EVERY {
             return;

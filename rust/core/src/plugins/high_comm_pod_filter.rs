@@ -1,4 +1,4 @@
-//! Chatty pods go to nodes with RDMA.
+//! The plugin `HighCommPodFilter`: pods that communicate much need nodes with RDMA.
 
 use super::{Filter, built_in, reject_unless};
 use crate::labels::{LabelLookup, Selector};

@@ -1,4 +1,4 @@
-//! Filter and score nodes by their labels, as a configuration says.
+//! The plugin `LabelMatch`: filters and scores nodes by the label selectors of a configuration.
 
 use super::{Filter, Score, reject_unless};
 use crate::labels::Selector;
@@ -12,22 +12,22 @@ pub struct FilterRule {
     pub pod: Selector,
     /// Which nodes they need.
     pub node: Selector,
-    /// What a rejected node is told.
+    /// The reason with which other nodes are rejected.
     pub reason: String,
 }
 
-/// For a pod that `pod` matches, a node that `node` matches gets `score` more.
+/// For a pod that `pod` matches, `score` is added to the score of a node that `node` matches.
 #[derive(Debug, Clone)]
 pub struct ScoreRule {
     /// Which pods.
     pub pod: Selector,
     /// Which nodes they prefer.
     pub node: Selector,
-    /// How much; the sum over all rules stays within 0..=100.
+    /// The number to add; the maker of the rules keeps the sum over all rules within 0 to 100.
     pub score: i64,
 }
 
-/// Any number of rules; a node is rejected by the first filter that it fails.
+/// The rules of the plugin; the first filter rule that a node fails gives the reason.
 #[derive(Debug, Clone, Default)]
 pub struct LabelMatch {
     filters: Vec<FilterRule>,
@@ -35,7 +35,7 @@ pub struct LabelMatch {
 }
 
 impl LabelMatch {
-    /// Rules in the order in which they are asked.
+    /// Makes the plugin of its rules, in the order in which they are applied.
     pub fn new(filters: Vec<FilterRule>, scores: Vec<ScoreRule>) -> Self {
         Self { filters, scores }
     }

@@ -1,7 +1,6 @@
-//! Plugins that run without the interpreter, one file each and one line in the table below.
+//! The native plugins, which run without Python: one file each, and one line in the table below.
 //!
-//! An enum dispatches them: a call costs no pointer chase, and the table is the list of what
-//! there is.
+//! An enum with one variant for each plugin dispatches the calls.
 
 mod high_comm_pod_filter;
 mod label_match;
@@ -15,21 +14,21 @@ use crate::labels::Selector;
 use crate::node::{Nodes, Rejection};
 use crate::pod::Pod;
 
-/// The Filter extension point over all nodes at once.
+/// A plugin at the extension point Filter, for all nodes in one call.
 pub trait Filter: Send + Sync {
-    /// The nodes that may not run the pod, and why; empty when all may.
+    /// Returns the nodes that must not run the pod, with reasons; empty if every node passes.
     fn filter(&self, pod: &Pod, nodes: &Nodes) -> Vec<Rejection>;
 }
 
-/// The Score extension point over all nodes at once.
+/// A plugin at the extension point Score, for all nodes in one call.
 pub trait Score: Send + Sync {
-    /// 0..=100 for each node.
+    /// Returns one score for each node, 0 to 100.
     fn score(&self, pod: &Pod, nodes: &Nodes) -> Vec<i64>;
 }
 
 macro_rules! native_plugins {
     ($($(#[$doc:meta])* $plugin:ident { $($point:ident)+ } $(by $make:expr)?;)+) => {
-        /// A plugin of the core.
+        /// A native plugin: one variant for each plugin of the core.
         #[derive(Debug, Clone)]
         #[non_exhaustive]
         pub enum NativePlugin {
@@ -37,10 +36,10 @@ macro_rules! native_plugins {
         }
 
         impl NativePlugin {
-            /// Every native plugin that takes no arguments.
+            /// The names of the native plugins that take no arguments.
             pub const NAMED: &[&str] = &[$($(named!($plugin, $make),)?)+];
 
-            /// A plugin that takes no arguments, by its name.
+            /// Returns the native plugin with a name; None if no plugin without arguments has it.
             pub fn named(name: &str) -> Option<Self> {
                 match name {
                     $($(stringify!($plugin) => Some(Self::$plugin($make)),)?)+
@@ -48,21 +47,21 @@ macro_rules! native_plugins {
                 }
             }
 
-            /// Its name in a configuration.
+            /// The plugin's name in a configuration.
             pub fn name(&self) -> &'static str {
                 match self {
                     $(Self::$plugin(_) => stringify!($plugin),)+
                 }
             }
 
-            /// It as a Filter plugin, if it is one.
+            /// The plugin as a Filter plugin; None if it does not filter.
             pub fn as_filter(&self) -> Option<&dyn Filter> {
                 match self {
                     $(Self::$plugin(plugin) => point!(Filter, plugin, $($point)+),)+
                 }
             }
 
-            /// It as a Score plugin, if it is one.
+            /// The plugin as a Score plugin; None if it does not score.
             pub fn as_score(&self) -> Option<&dyn Score> {
                 match self {
                     $(Self::$plugin(plugin) => point!(Score, plugin, $($point)+),)+

@@ -1,14 +1,14 @@
-//! Pods by a text that several of them have in common.
+//! Groups of pods by a text, such as the pods of one namespace with one value of a label.
 
 use std::sync::Arc;
 
 use super::record::Pod;
 use crate::shared_map::SharedMap;
 
-/// Pods by their address: each pod is there once, and goes as the very one that came.
+/// The pods of one group, by their memory address, so that each object is in the group once.
 type Group = SharedMap<usize, Arc<Pod>>;
 
-/// Groups of pods; none is empty. A clone is cheap, and no change walks a group.
+/// Groups of pods by a text; no group is empty. A clone is cheap, and no change walks over a group.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Groups(SharedMap<Box<str>, Arc<Group>>);
 
@@ -33,8 +33,8 @@ impl Groups {
         self.0.insert(text.into(), Arc::new(group));
     }
 
-    /// Takes a pod, the very one that was added, out of a group; one that is not in it changes
-    /// nothing.
+    /// Removes a pod, the same object that was added, from a group; does nothing if the group does
+    /// not have it.
     pub(crate) fn remove(&mut self, text: &str, pod: &Arc<Pod>) {
         let Some(group) = self.0.get_mut(text) else {
             return;

@@ -1,8 +1,8 @@
-//! What of a pod is kept that a watch shows.
+//! Limits on the parts of a watched pod that a store keeps, and its memory.
 //!
-//! Whoever may create pods chooses how large they are. A pod that waits or runs is counted, matched
-//! and shown to plugins by its labels, requests and times. Its tolerations, affinity and annotations
-//! decide where that one pod may go, and the request that asks for it brings them again.
+//! Users choose how large their pods are. Of a pod that waits or runs, plugins mostly read labels,
+//! requests and times. Tolerations, affinity and annotations decide where the pod itself may run,
+//! and each request about the pod has them again.
 
 use std::collections::BTreeSet;
 use std::mem::size_of;
@@ -12,20 +12,20 @@ use super::record::Pod;
 use super::resources::word;
 use super::size;
 
-/// What of a pod is kept; by default all of it.
+/// Which parts of a pod a store keeps; by default all of them.
 #[derive(Debug, Clone, Default)]
 pub struct Keeping {
     /// The keys of the annotations that are kept; None keeps all.
     pub annotations: Option<BTreeSet<String>>,
-    /// The most memory that tolerations, node selector, node affinity and annotations of one pod
-    /// may take together, and once more resources, gates, labels and containers; a pod with more is
-    /// kept without some of them and says so. Other texts are cut to what tells them from any name.
-    /// None is no limit.
+    /// The most bytes of memory for tolerations, node selector, node affinity and annotations of
+    /// one pod together, and once more for resources, gates, labels and containers. A pod with more
+    /// is kept without some of these parts, which `Pod::missing` lists. Other long texts are cut so
+    /// that they equal no valid name. None: no limit.
     pub max_pod_bytes: Option<usize>,
 }
 
 impl Keeping {
-    /// Takes out of a pod what is not kept.
+    /// Removes the parts of a pod that are not kept.
     pub(super) fn trim(&self, pod: &mut Pod) {
         if let Some(keys) = &self.annotations {
             let kept = pod.annotations.iter().filter(|(key, _)| keys.contains(key));
@@ -49,7 +49,8 @@ fn trim_rare(pod: &mut Pod, most: usize) {
     }
 }
 
-/// Each part stays where it fits beside those before it; what more depends on comes first.
+/// Keeps each of resources, gates, labels and containers that fits into `most` bytes together with
+/// the parts kept before it; the most needed parts come first.
 fn trim_common(pod: &mut Pod, most: usize) {
     let mut left = most;
     let mut fits = |size: usize| {
@@ -96,7 +97,7 @@ fn trim_common(pod: &mut Pod, most: usize) {
     }
 }
 
-/// No name of a node is longer, and no profile may have a longer one.
+/// Bytes of the longest valid name of a node or a profile.
 const LONGEST_NAME: usize = 253;
 
 /// Cuts strings whose length Kubernetes does not limit. A string that is cut stays longer than any
@@ -120,17 +121,17 @@ fn trim_texts(pod: &mut Pod) {
     }
 }
 
-/// What is kept of a text that is longer than a name; None of any other.
+/// Returns the part to keep of a text that is longer than any name; None for a shorter text.
 fn beginning(text: &str) -> Option<&str> {
     let end = text.char_indices().map(|(at, _)| at);
     let end = end.chain([text.len()]).find(|at| *at > LONGEST_NAME)?;
     Some(&text[..end])
 }
 
-/// How many scheduling gates are kept of too many.
+/// How many scheduling gates are kept of a pod whose gates are too large.
 const FEW_GATES: usize = 16;
 
-/// The memory of what may be left out of a pod because requests bring it.
+/// The bytes of tolerations, node selector, node affinity and annotations of a pod.
 fn rare_bytes(pod: &Pod) -> usize {
     size::pairs(&pod.annotations)
         + size::tolerations(&pod.tolerations)
@@ -139,7 +140,7 @@ fn rare_bytes(pod: &Pod) -> usize {
 }
 
 impl Pod {
-    /// How much memory the pod takes, about; what its maker chooses the size of is all counted.
+    /// The approximate memory of the pod in bytes; each part whose size its creator chooses counts.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let gates = self.scheduling_gates.iter();

@@ -1,4 +1,4 @@
-//! Pods in maps, found by what they say of themselves: a key takes no memory of its own.
+//! Maps of pods by UID, and by namespace and name; the keys are in the pods, and take no memory.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::record::Pod;
 use crate::shared_map::SharedMap;
 
-/// Pods, each under a key that is a part of the pod. A clone is cheap.
+/// A map of pods by a key that is a part of the pod. A clone is cheap.
 #[derive(Clone)]
 pub(super) struct PodMap<K>(SharedMap<K, ()>);
 
@@ -42,7 +42,7 @@ impl<K: Key> PodMap<K> {
         self.0.get_entry(key).map(|(key, ())| key.pod())
     }
 
-    /// Puts a pod in the place of the one that had its key.
+    /// Adds a pod; a pod with the same key is replaced.
     pub(super) fn add(&mut self, pod: &Arc<Pod>) {
         let key = K::of(pod.clone());
         // A map keeps the key that it has.
@@ -63,26 +63,26 @@ impl<K: Key> PodMap<K> {
     }
 }
 
-/// A pod that stands for a part of itself.
+/// A map's key: a pod that is compared by one of its parts.
 pub(super) trait Key: Hash + Eq + Clone {
     fn of(pod: Arc<Pod>) -> Self;
     fn pod(&self) -> &Arc<Pod>;
 }
 
-/// A pod that stands for its UID.
+/// A key that compares pods by UID.
 #[derive(Clone)]
 pub(super) struct Uid(Arc<Pod>);
 
-/// A pod that stands for its namespace and name.
+/// A key that compares pods by namespace and name.
 #[derive(Clone)]
 pub(super) struct Name(Arc<Pod>);
 
-/// A namespace and a name in it, of a pod or of a question.
+/// A namespace and the name of a pod in it, of a pod or to look a pod up.
 pub(super) trait Named {
     fn full_name(&self) -> (&str, &str);
 }
 
-/// What `ByName` is asked for.
+/// Returns the key to look up in `ByName`.
 pub(super) fn named<'a>(named: &'a (dyn Named + 'a)) -> &'a (dyn Named + 'a) {
     named
 }

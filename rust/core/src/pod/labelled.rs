@@ -1,4 +1,4 @@
-//! Which pods have a label of some value.
+//! An index of pods by namespace, label key and label value.
 
 use std::sync::Arc;
 
@@ -6,26 +6,26 @@ use super::groups::Groups;
 use super::record::Pod;
 use crate::labels::LabelLookup;
 
-/// How many labels are followed; plugins ask for few, and to begin with one takes a look at every
-/// pod.
+/// The most label keys that are indexed; plugins use few, and indexing a key walks over all pods.
 const MOST_KEYS: usize = 16;
 
-/// For each label that somebody asked for, the pods of a namespace by their value of it.
+/// The pods of each namespace by their values of the indexed label keys.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Labelled {
     by_key: Vec<(Arc<str>, Groups)>,
-    /// By namespace, pods that are kept without their labels.
+    /// The pods that are kept without their labels, by namespace.
     unlabelled: Groups,
 }
 
-/// A pod of the namespace is kept without its labels, so nobody knows whether it belongs to them.
+/// The error for a namespace with a pod that is kept without its labels: whether the pod has the
+/// label is unknown.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("pod {}/{} is kept without its labels", .0.namespace, .0.name)]
 pub struct Unlabelled(pub Arc<Pod>);
 
 impl Labelled {
-    /// The pods of a namespace with a label of this value, in no order; None where nobody follows
-    /// the label yet.
+    /// Returns the pods of a namespace that have a label with a value, in no order; None if the
+    /// label key is not indexed yet.
     pub(crate) fn get(
         &self,
         namespace: &str,
@@ -45,7 +45,7 @@ impl Labelled {
             .map(|(_, groups)| groups)
     }
 
-    /// Follows a label from now on, where these are all pods.
+    /// Indexes a label key; `pods` are all pods.
     pub(crate) fn follow<'a>(&mut self, key: &str, pods: impl Iterator<Item = &'a Arc<Pod>>) {
         if self.of(key).is_some() {
             return;
@@ -73,7 +73,7 @@ impl Labelled {
         }
     }
 
-    /// Takes out the very pod that was added; one that is out changes nothing.
+    /// Removes a pod, the same object that was added; does nothing if the index does not have it.
     pub(crate) fn remove(&mut self, pod: &Arc<Pod>) {
         self.unlabelled.remove(&pod.namespace, pod);
         for (key, groups) in &mut self.by_key {

@@ -1,4 +1,4 @@
-//! Pods: what they ask for, where they are, where they are about to be.
+//! Pods: their requests, the nodes that they are on, and the nodes for which they are assumed.
 
 mod groups;
 mod keeping;

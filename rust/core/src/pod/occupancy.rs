@@ -1,4 +1,4 @@
-//! Which pods take room on which node.
+//! The pods on each node, and the sums of their requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,31 +8,32 @@ use super::record::Pod;
 use super::resources::{Amounts, usual};
 use crate::shared_map::SharedMap;
 
-/// The pods of one node, and what they ask for together.
+/// The pods of one node, and the sums of their requests.
 ///
-/// Anybody may make pods that name one node, with any resources: a clone is cheap, and a change
-/// walks neither over the pods nor over what others ask for.
+/// A user may create many pods for one node, with any resources. So a clone is cheap, and a change
+/// walks neither over the pods nor over the resources of other pods.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NodePods {
-    /// Each pod, and how many came before it.
+    /// Each pod by its memory address, with the number of pods that came before it.
     pods: SharedMap<usize, (u64, Arc<Pod>)>,
     came: u64,
-    /// The sums of the usual resources, which are few. A sum is wide enough to be exact: what is added
-    /// can be taken away again.
+    /// The sums of the requests of the usual resources, which are few. With 128 bits the sums are
+    /// exact, so that a pod's requests can be subtracted again.
     requested: BTreeMap<&'static str, i128>,
-    /// The pods that ask for other resources, or for some that are not known.
+    /// The pods that request other resources, or whose requests are not all kept.
     others: SharedMap<usize, Others>,
 }
 
-/// What a pod asks for beside the usual resources.
+/// A pod's requests of other than the usual resources.
 #[derive(Debug, Clone)]
 struct Others {
     requests: Amounts,
-    /// The pod was kept without some of them.
+    /// Whether the pod is kept without some of its requests.
     more: bool,
 }
 
-/// More than any node has; the sum over many nodes is still a number.
+/// The amount that stands for an unknown request: more than any node has, and small enough that
+/// sums over many nodes do not overflow.
 const MORE_THAN_ANY: i64 = 1 << 53;
 
 impl NodePods {
@@ -44,12 +45,12 @@ impl NodePods {
         pods
     }
 
-    /// Whether this very pod is here.
+    /// Whether the node has this pod, the same object.
     pub(crate) fn has(&self, pod: &Arc<Pod>) -> bool {
         self.pods.get(&address(pod)).is_some()
     }
 
-    /// Some of the pods, in the order in which they came.
+    /// Returns the pods for which `some` is true, in the order in which they came to the node.
     pub(crate) fn as_they_came(&self, some: impl Fn(&Pod) -> bool) -> Vec<Arc<Pod>> {
         let all = self.pods.iter().map(|(_, pod)| pod);
         let mut found: Vec<&(u64, Arc<Pod>)> = all.filter(|(_, pod)| some(pod)).collect();
@@ -57,10 +58,10 @@ impl NodePods {
         found.into_iter().map(|(_, pod)| pod.clone()).collect()
     }
 
-    /// The sum of the pods' requests of one resource; of `pods` their number.
+    /// The sum of the pods' requests of one resource; for the resource `pods` the number of pods.
     ///
-    /// Where a pod may ask for it that was kept without all of its resources, more than any node
-    /// has: a sum that is too small would let pods onto a node that has no room.
+    /// The sum is `MORE_THAN_ANY` if a pod that is kept without some of its requests may request
+    /// the resource: a sum that is too small would let pods onto a full node.
     pub(crate) fn requested(&self, resource: &str) -> i64 {
         if resource == "pods" {
             return i64::try_from(self.pods.len()).unwrap_or(i64::MAX);
@@ -75,7 +76,7 @@ impl NodePods {
         sum.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 
-    /// What the pods ask for of a resource that is not usual; None where that is not known.
+    /// The sum of the pods' requests of an unusual resource; None if some requests are not kept.
     fn others_of(&self, resource: &str) -> Option<i128> {
         let mut sum = 0;
         for (_, others) in self.others.iter() {
@@ -100,7 +101,7 @@ impl NodePods {
         self.came += 1;
     }
 
-    /// Takes out the very pod that was put in.
+    /// Removes a pod, the same object that was added.
     fn remove(&mut self, pod: &Arc<Pod>) {
         if self.pods.remove(&address(pod)).is_some() {
             self.others.remove(&address(pod));
@@ -108,7 +109,7 @@ impl NodePods {
         }
     }
 
-    /// Adds so many times what is asked for of the usual resources.
+    /// Adds `times` the requests of the usual resources to the sums; `times` may be negative.
     fn count(&mut self, requests: &Amounts, times: i128) {
         for (resource, amount) in requests.iter() {
             if let Some(usual) = usual(resource) {
@@ -118,7 +119,7 @@ impl NodePods {
     }
 }
 
-/// The pods of every node that has any. A clone is cheap.
+/// The pods of every node that has pods, by the name of the node. A clone is cheap.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Occupancy {
     by_node: SharedMap<Arc<str>, Arc<NodePods>>,
@@ -135,7 +136,7 @@ impl Occupancy {
         self.by_node.get(node).map(|pods| &**pods)
     }
 
-    /// Puts a pod on the node that it names.
+    /// Adds a pod to the node in its `node_name`.
     pub(crate) fn add(&mut self, pod: Arc<Pod>) {
         self.pods += 1;
         if let Some(node) = self.by_node.get_mut(&*pod.node_name) {
@@ -146,7 +147,7 @@ impl Occupancy {
         self.by_node.insert(name, Arc::new(node));
     }
 
-    /// Takes a pod, the very one that was added, off its node.
+    /// Removes a pod, the same object that was added, from its node.
     pub(crate) fn remove(&mut self, pod: &Arc<Pod>) {
         let Some(node) = self.by_node.get_mut(&*pod.node_name) else {
             return;

@@ -1,4 +1,4 @@
-//! How dispensable a pod is.
+//! Computes the QoS class of a pod.
 //!
 //! Source: kubernetes v1.36 pkg/apis/core/v1/helper/qos/qos.go `ComputePodQOS`
 
@@ -6,10 +6,11 @@ use super::requests::{ContainerResources, PodResources};
 use super::resources::{ResourceList, Word};
 use crate::labels::Quantity;
 
-/// The resources that count.
+/// The resources that decide the QoS class.
 const RESOURCES: [&str; 2] = ["cpu", "memory"];
 
-/// `Guaranteed`, `Burstable` or `BestEffort`: what the pod's own resources say, else its containers'.
+/// Returns `Guaranteed`, `Burstable` or `BestEffort`, by the resources of the pod as a whole if it
+/// has any, else by those of its containers.
 pub(crate) fn qos_class(pod: &PodResources) -> Word {
     let each: Vec<&ContainerResources> = if pod.whole_is_given {
         vec![&pod.whole]

@@ -1,4 +1,4 @@
-//! A pod as plugins read it.
+//! `Pod`: the fields of a parsed pod that plugins read.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ packed! {
         pub init_containers: Arc<[Container]>,
         /// `spec.overhead`
         pub overhead: Amounts,
-        /// What the pod asks of its node, by Kubernetes' own rule.
+        /// The resources that the pod requests from its node, computed as in Kubernetes.
         pub requests: Amounts,
         /// The names of `spec.schedulingGates`.
         pub scheduling_gates: Box<[Box<str>]>,
@@ -51,7 +51,7 @@ packed! {
         pub deletion_timestamp: Option<Box<str>>,
         /// `status.phase`
         pub phase: Word,
-        /// `status.qosClass`; where the API set none, what Kubernetes makes of the spec.
+        /// `status.qosClass`; if the API set none, the class that Kubernetes would derive.
         pub qos_class: Word,
         /// `reason` of the status condition `PodScheduled`; empty without one.
         pub scheduled_reason: Word,
@@ -59,13 +59,13 @@ packed! {
         pub nominated_node_name: Box<str>,
         /// `status.startTime`, as it came.
         pub start_time: Option<Box<str>>,
-        /// Which parts were too large to keep.
+        /// The parts that the store does not keep, because they are too large.
         pub missing: Missing,
     }
 }
 
 packed! {
-    /// Parts of a pod that were too large to keep: the pod has them, and they are empty here.
+    /// The parts of a pod that are not kept, because they are too large; they are empty in `Pod`.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub struct Missing {
         /// Tolerations, node selector, node affinity and annotations.
@@ -77,7 +77,7 @@ packed! {
         /// Requests or overhead of some resources; those of cpu, memory, storage, huge pages and the
         /// usual GPUs are always kept.
         pub resources: bool,
-        /// All scheduling gates but the first.
+        /// All scheduling gates but the first 16.
         pub gates: bool,
         /// The ends of the scheduler's name, the nominated node's, the phase or a reason.
         pub texts: bool,
@@ -92,7 +92,7 @@ impl Missing {
 }
 
 packed! {
-    /// What plugins read of a container.
+    /// The fields of a container that plugins read.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
     pub struct Container {
         /// `name`
@@ -107,7 +107,7 @@ packed! {
 }
 
 impl Pod {
-    /// The pod's labels, for a selector.
+    /// The pod's labels, as a selector reads them.
     pub fn label_lookup(&self) -> SortedLabels<'_, String, String> {
         SortedLabels(&self.labels)
     }
@@ -124,7 +124,7 @@ impl Pod {
         self.priority.unwrap_or(0)
     }
 
-    /// Whether the pod has ended: it takes nothing of its node any more.
+    /// Whether the pod has Succeeded or Failed, so that it no longer counts on its node.
     pub fn is_terminal(&self) -> bool {
         matches!(&*self.phase, "Succeeded" | "Failed")
     }

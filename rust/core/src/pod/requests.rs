@@ -1,4 +1,4 @@
-//! What a pod asks of its node.
+//! Computes the resources that a pod requests from its node.
 //!
 //! Source: component-helpers v0.36 resource/helpers.go `PodRequests`, with the options that
 //! kube-scheduler 1.36 gives it by default.
@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 use super::resources::ResourceList;
 
-/// The parts of a pod that decide what it asks for.
+/// The parts of a pod that decide which resources it requests.
 #[derive(Debug, Default)]
 pub(crate) struct PodResources {
     pub(crate) containers: Vec<ContainerResources>,
     pub(crate) init_containers: Vec<ContainerResources>,
-    /// `spec.resources`, and what of it holds on the node.
+    /// `spec.resources`, and the resources that the node has given the pod as a whole.
     pub(crate) whole: ContainerResources,
-    /// There is a `spec.resources`, if only an empty one.
+    /// Whether the pod has a `spec.resources`, be it empty.
     pub(crate) whole_is_given: bool,
     /// `spec.overhead`
     pub(crate) overhead: ResourceList,
-    /// The node has refused to resize the pod to what its spec says.
+    /// Whether the node has refused to resize the pod to the resources in its spec.
     pub(crate) resize_refused: bool,
 }
 
@@ -27,13 +27,13 @@ pub(crate) struct PodResources {
 pub(crate) struct ContainerResources {
     pub(crate) requests: ResourceList,
     pub(crate) limits: ResourceList,
-    /// What the node says that it holds; None where it said nothing.
+    /// The resources that the node reports for it; None if the node reports none.
     pub(crate) held: Option<Arc<Held>>,
-    /// An init container that keeps running beside the containers.
+    /// Whether it is a sidecar: an init container that keeps running.
     pub(crate) sidecar: bool,
 }
 
-/// What a running container, or a whole pod, has been given.
+/// The resources that a node has given a running container or a whole pod.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     pub(crate) actuated: ResourceList,
@@ -41,7 +41,7 @@ pub(crate) struct Held {
 }
 
 impl PodResources {
-    /// The pod's request: of each resource the most that it needs at one time.
+    /// Computes the pod's requests: of each resource the most that the pod needs at one time.
     pub(crate) fn requests(&self) -> ResourceList {
         let mut requests = self.of_containers();
         let effective = self
@@ -62,8 +62,8 @@ impl PodResources {
         requests
     }
 
-    /// All containers and sidecars together, or the init container that needs more than them while
-    /// the sidecars before it run.
+    /// Computes the sum over all containers and sidecars, or, if that is more, an init container's
+    /// request with the sidecars before it.
     ///
     /// A step raises the peak only in what its container names: of anything else the sidecars before
     /// it need as much as at the step before. Walking over them again for each would cost the
@@ -94,7 +94,9 @@ impl PodResources {
         running
     }
 
-    /// The largest of what is asked for and what is held, where a resize is under way.
+    /// Returns the requests that count for a container: those of the spec, or, if the node reports
+    /// the container's resources, the largest of these and, unless the node has refused the resize,
+    /// of the spec's.
     fn effective<'a>(&self, container: &'a ContainerResources) -> Cow<'a, ResourceList> {
         let Some(held) = &container.held else {
             return Cow::Borrowed(&container.requests);
@@ -108,7 +110,7 @@ impl PodResources {
     }
 }
 
-/// Whether a pod as a whole may ask for this resource.
+/// Whether `spec.resources` of a pod may name this resource.
 fn is_pod_level(resource: &str) -> bool {
     matches!(resource, "cpu" | "memory") || resource.starts_with("hugepages-")
 }

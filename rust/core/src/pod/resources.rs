@@ -1,4 +1,4 @@
-//! Amounts by resource.
+//! `Amounts` and `ResourceList`: amounts by resource.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -10,7 +10,8 @@ use std::sync::Arc;
 use crate::labels::Quantity;
 use crate::packing::{Received, Transfer, packed, put_text};
 
-/// A word of Kubernetes' own; the usual ones take no memory, and a clone of any takes none.
+/// A text that is often one of Kubernetes' own words, such as `cpu` or `Pending`; such a word, and
+/// a clone of any text, takes no memory.
 #[derive(Clone)]
 pub enum Word {
     /// One of the usual words.
@@ -102,12 +103,12 @@ impl Transfer for Word {
     }
 }
 
-/// The word that `text` is, shared where it is one of the usual ones.
+/// Returns `text` as a `Word`.
 pub(crate) fn word(text: &str) -> Word {
     usual(text).map_or_else(|| Word::Other(text.into()), Word::Usual)
 }
 
-/// The usual word that `text` is, if it is one.
+/// Returns the usual word that equals `text`; None if there is none.
 pub(crate) fn usual(text: &str) -> Option<&'static str> {
     Some(match text {
         "" => "",
@@ -162,21 +163,21 @@ impl ResourceList {
         self.merge(resource, quantity, |_, new| new);
     }
 
-    /// Adds every amount of `other`.
+    /// Adds the amounts of `other` to those of this list.
     pub(crate) fn add(&mut self, other: &Self) {
         for (resource, quantity) in other.iter() {
             self.merge(resource, quantity, |old, more| old + more);
         }
     }
 
-    /// Raises every amount that is below that of `other`.
+    /// Raises each amount to that of `other` if that is larger.
     pub(crate) fn raise_to(&mut self, other: &Self) {
         for (resource, quantity) in other.iter() {
             self.raise(resource, quantity);
         }
     }
 
-    /// Raises one amount that is below this one.
+    /// Raises the amount of one resource to `quantity` if that is larger.
     pub(crate) fn raise(&mut self, resource: &Word, quantity: Quantity) {
         self.merge(resource, quantity, Ord::max);
     }
@@ -213,7 +214,7 @@ packed! {
 }
 
 impl Amounts {
-    /// The amount of one resource; None where it is not named.
+    /// The amount of one resource; None if the list does not name it.
     pub fn get(&self, resource: &str) -> Option<i64> {
         let found = self
             .0
@@ -227,8 +228,8 @@ impl Amounts {
         Self(asked.cloned().collect())
     }
 
-    /// The amounts of Kubernetes' own resources and the usual devices, and of others as many as
-    /// `room` is for, as `size` measures.
+    /// Returns the amounts of Kubernetes' own resources and the usual devices, and of other
+    /// resources as many as fit into `room` bytes, which `size` measures.
     pub(super) fn within(&self, room: usize, size: impl Fn(&[(Word, i64)]) -> usize) -> Self {
         let mut left = room;
         let mut stays = |asked: &&(Word, i64)| {

@@ -1,4 +1,4 @@
-//! How much memory the parts of a pod take, about.
+//! Computes the approximate memory of the parts of a pod, in bytes.
 
 use std::mem::size_of;
 
@@ -8,10 +8,10 @@ use crate::labels::{
     NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, RequiredNodeAffinity, Toleration,
 };
 
-/// What an allocation takes beside its content.
+/// Bytes that an allocation takes beside its content.
 const ALLOCATION: usize = 16;
 
-/// Labels or annotations.
+/// The bytes of labels or annotations.
 pub(super) fn pairs(pairs: &[(String, String)]) -> usize {
     let pairs = pairs.iter();
     pairs.map(|(key, value)| text(key) + text(value)).sum()
@@ -37,7 +37,7 @@ pub(super) fn containers(containers: &[Container]) -> usize {
     containers.iter().map(size).sum()
 }
 
-/// A list of resources.
+/// The bytes of a list of resources.
 pub(super) fn amounts(amounts: &[(Word, i64)]) -> usize {
     size_of_val(amounts)
         + amounts
@@ -46,12 +46,12 @@ pub(super) fn amounts(amounts: &[(Word, i64)]) -> usize {
             .sum::<usize>()
 }
 
-/// A scheduling gate, or any text that is stored as a string of its own.
+/// The bytes of a scheduling gate, or of any text that is stored as a string of its own.
 pub(super) fn gate(gate: &str) -> usize {
     size_of::<Box<str>>() + ALLOCATION + gate.len()
 }
 
-/// The memory of a word beside the word itself.
+/// The bytes that a word takes beside the `Word` value.
 pub(super) fn word(word: &Word) -> usize {
     match word {
         Word::Usual(_) => 0,

@@ -1,4 +1,4 @@
-//! The pods on nodes as they stood at one moment.
+//! `PodSnapshot`: the pods on nodes at one moment.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,15 +14,13 @@ use crate::node::{Mask, Nodes};
 
 type ByUid<'a> = HashMap<&'a str, &'a Arc<Pod>, RandomState>;
 
-/// Immutable: the pods that take room on nodes, assigned ones and assumed ones, and those for which
-/// room is kept.
+/// The bound, assumed and nominated pods of all nodes at one moment; never changes.
 #[derive(Debug, Clone, Default)]
 pub struct PodSnapshot {
     occupancy: Occupancy,
     /// Pods on no node, by the node that they are nominated to.
     nominated: Groups,
-    /// Every pod, by the labels that somebody asked for. A snapshot that was made of another one
-    /// has that one's.
+    /// The index of all pods by label. A snapshot that is made of another one shares its index.
     labelled: Labelled,
 }
 
@@ -37,21 +35,21 @@ impl PodSnapshot {
         self.len() == 0
     }
 
-    /// The pods of a node, in the order in which they came there.
+    /// The pods on a node, in the order in which they came to the node.
     pub fn pods_on(&self, node: &str) -> Vec<Arc<Pod>> {
         let node = self.occupancy.on(node);
         node.map_or_else(Vec::new, |node| node.as_they_came(|_| true))
     }
 
-    /// What the pods of a node request together: cpu in milli, the rest in units, `pods` their
-    /// number.
+    /// The sum of the requests of one resource by the pods on a node: cpu in milli, others in
+    /// units; for the resource `pods` the number of pods.
     pub fn requested_on(&self, node: &str, resource: &str) -> i64 {
         self.occupancy
             .on(node)
             .map_or(0, |node| node.requested(resource))
     }
 
-    /// A snapshot without some of the pods: those of these UIDs on these nodes.
+    /// Returns a snapshot without some pods; `gone` has pairs of a node's name and pods' UIDs.
     #[must_use]
     pub fn without<'a>(&self, gone: impl IntoIterator<Item = (&'a str, &'a [String])>) -> Self {
         let mut left = self.clone();
@@ -66,8 +64,8 @@ impl PodSnapshot {
         left
     }
 
-    /// The nodes to which other pods are nominated that come before this pod or beside it; None
-    /// where there is no such node.
+    /// The mask of the nodes to which pods of at least this pod's priority are nominated; None if
+    /// there is no such node.
     ///
     /// Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go `addGENominatedPods`
     pub fn nominated(&self, pod: &Pod, nodes: &Nodes) -> Option<Mask> {
@@ -79,7 +77,7 @@ impl PodSnapshot {
         (mask.count() > 0).then_some(mask)
     }
 
-    /// A snapshot with the pods of `nominated` on their nodes, for some of the nodes.
+    /// Returns a snapshot that has the nominated pods of the nodes in `some` on these nodes too.
     #[must_use]
     pub fn with_nominated(&self, pod: &Pod, nodes: &Nodes, some: &Mask) -> Self {
         let mut filled = self.clone();
@@ -106,8 +104,9 @@ impl PodSnapshot {
         others.filter(|other| other.uid != pod.uid && other.priority() >= pod.priority())
     }
 
-    /// These pods as they are here: on its node, here or elsewhere, a pod is only where it is among
-    /// the node's pods. Walks over the pods of a node once at most, however many are asked for.
+    /// Returns pods of the same store as this snapshot has them. A pod with a node is left out if
+    /// this snapshot does not have it on that node; a pod without a node gets its nominated node if
+    /// this snapshot has it there. Walks over the pods of each node once at most.
     pub fn these(&self, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
         let mut walked = HashMap::default();
         let mut these = Vec::with_capacity(pods.len());
@@ -122,7 +121,7 @@ impl PodSnapshot {
         these
     }
 
-    /// A pod as it is on a node; `walked` has the nodes whose pods were looked through.
+    /// Returns a pod as this snapshot has it on a node; `walked` caches the pods of nodes.
     fn here<'a>(
         &'a self,
         node: &'a str,
@@ -146,7 +145,7 @@ impl PodSnapshot {
         &mut self.labelled
     }
 
-    /// Counts a pod, where it is bound on its node.
+    /// Adds a pod; a pod with a node counts on that node.
     pub(super) fn add(&mut self, pod: &Arc<Pod>) {
         if pod.is_bound() {
             self.occupancy.add(pod.clone());
@@ -156,7 +155,7 @@ impl PodSnapshot {
         self.labelled.add(pod);
     }
 
-    /// Counts a pod no longer, the very one that was added. One on no node may be out already.
+    /// Removes a pod, the same object that was added. A pod on no node may be removed already.
     pub(super) fn remove(&mut self, pod: &Arc<Pod>) {
         if pod.is_bound() {
             self.occupancy.remove(pod);
@@ -166,8 +165,8 @@ impl PodSnapshot {
         self.labelled.remove(pod);
     }
 
-    /// The pods that started on a node after a time, or have not started yet, for each of these nodes
-    /// that has any: its position, and its pods in the order in which they came.
+    /// Returns for each of these nodes with such pods its position, and the pods that started after
+    /// a time or have not started yet, in the order in which they came to the node.
     pub fn started_after(&self, nodes: &Nodes, time: &str) -> Vec<(usize, Vec<Arc<Pod>>)> {
         let is_late = |pod: &Pod| pod.start_time.as_deref().is_none_or(|start| start > time);
         let on = |at| {
@@ -177,7 +176,7 @@ impl PodSnapshot {
         (0..nodes.len()).filter_map(on).collect()
     }
 
-    /// `requested_on` of every one of these nodes.
+    /// Returns for each node the sum of its pods' requests of one resource, as `requested_on`.
     pub fn requested(&self, nodes: &Nodes, resource: &str) -> Vec<i64> {
         (0..nodes.len())
             .map(|at| self.requested_on(nodes.name(at), resource))

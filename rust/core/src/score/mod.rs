@@ -1,7 +1,7 @@
-//! Scores of nodes: normalised within a plugin, weighed over plugins.
+//! Normalises the scores of one plugin, and adds the weighted scores of several plugins.
 //!
-//! Pure integer arithmetic over whole slices. Plugins' scores are small: small ones are worked on
-//! without division and two at a time, any others as Go or as 128 bits have it.
+//! All arithmetic is on integers. Scores of plugins are usually small; small scores are computed
+//! without division and several at a time, large ones as in Go or with 128 bits.
 
 mod narrow;
 mod normalize;

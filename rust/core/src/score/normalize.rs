@@ -1,4 +1,4 @@
-//! Raw scores brought into the range that kube-scheduler expects of a plugin.
+//! Scales raw scores to the range that kube-scheduler expects, as `DefaultNormalizeScore` in Go.
 
 use multiversion::multiversion;
 

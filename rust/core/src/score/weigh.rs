@@ -1,4 +1,4 @@
-//! Scores of several plugins weighed into the one score that an extender answers with.
+//! Adds the weighted scores of several plugins to the one score of an extender for each node.
 
 use multiversion::multiversion;
 
@@ -8,10 +8,10 @@ use super::narrow::{self, Divisor};
 const MAX_PLUGIN_SCORE: i64 = 100;
 /// The highest score that the extender protocol foresees.
 const MAX_EXTENDER_SCORE: i64 = 10;
-/// So many sums stay in the fastest memory.
+/// How many nodes' sums are computed in one pass, so that they stay in the CPU's cache.
 const BLOCK: usize = 512;
 
-/// Scores that count in kube-scheduler as its own plugins' do: the weighted sum over 10.
+/// Writes for each node the weighted sum of its scores, divided by 10 and rounded.
 ///
 /// kube-scheduler multiplies an extender's score by 10, so that weight 1 of the extender and
 /// these scores add what the plugins would have added. Rounds to the nearest, halves away from
@@ -39,7 +39,7 @@ pub fn weigh_additive(parts: &[(&[i64], i64)], weighed: &mut [i64]) {
     }
 }
 
-/// Scores within 0..10, where 10 is full score in every plugin.
+/// Writes for each node the weighted mean of its scores, scaled to 0 to 10.
 ///
 /// Rounds to the nearest, halves up. Parts and places are as in `weigh_additive`; without a
 /// positive weight every score is 0.

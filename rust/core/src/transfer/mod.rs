@@ -1,6 +1,6 @@
-//! Nodes and pods on their way to another process of the same build.
+//! Serialises nodes and pods for another process of the same build.
 //!
-//! The bytes are private to the two ends: no file and no network ever sees them.
+//! The format may change with every build: the bytes are never written to a file or a network.
 
 mod receiver;
 mod sender;
@@ -13,7 +13,7 @@ pub use receiver::NodeReceiver;
 pub use sender::NodeSender;
 
 impl Pod {
-    /// The pod as bytes.
+    /// Serialises the pod for another process of the same build.
     ///
     /// ```
     /// use kubextend_core::pod::Pod;
@@ -27,10 +27,10 @@ impl Pod {
         out
     }
 
-    /// The pod that `packed` made these bytes of.
+    /// Deserialises a pod from the bytes that `packed` returned.
     ///
     /// # Errors
-    /// They are something else.
+    /// The bytes are not those of a pod.
     pub fn unpacked(bytes: &[u8]) -> Result<Self, Unreceivable> {
         Received::whole(bytes)
     }

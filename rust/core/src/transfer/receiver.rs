@@ -1,4 +1,4 @@
-//! The end that is told of nodes.
+//! `NodeReceiver`: deserialises the nodes that another process serialised.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use super::sender::{Message, Position};
 use crate::node::{Node, NodeStore, Nodes};
 use crate::packing::{Received, Unreceivable};
 
-/// Knows what one [`super::NodeSender`] told it, and makes of each message the nodes it is about.
+/// Deserialises the messages of one [`super::NodeSender`], and keeps the nodes of earlier messages.
 #[derive(Debug)]
 pub struct NodeReceiver {
     store: NodeStore,
-    /// By the sender's number: the store's row, and the name that it is under.
+    /// By the sender's number of a node: the node's row in the store, and its name.
     rows: Vec<Option<(u32, Arc<str>)>>,
 }
 
@@ -25,10 +25,10 @@ impl Default for NodeReceiver {
 }
 
 impl NodeReceiver {
-    /// The nodes that the sender was given, as they were there.
+    /// Deserialises the sender's next message to the nodes that the sender serialised.
     ///
     /// # Errors
-    /// The bytes are not the sender's next message. What follows cannot be understood either.
+    /// The bytes are not the sender's next message; later messages cannot be deserialised either.
     pub fn unpacked(&mut self, bytes: &[u8]) -> Result<Nodes, Unreceivable> {
         let message: Message = Received::whole(bytes)?;
         for row in message.forgotten {

@@ -1,4 +1,4 @@
-//! The end that knows nodes first.
+//! `NodeSender`: serialises nodes for another process.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use ahash::RandomState;
 use crate::node::{Node, Nodes};
 use crate::packing::{Received, Transfer, packed};
 
-/// Messages between two looks for nodes that have not been named for a while.
+/// After so many messages, the sender forgets nodes that no recent message had.
 const SWEEP_EVERY: u32 = 256;
 
-/// Messages after which a node that none of them named is forgotten at both ends.
+/// A node that none of the last so many messages had is forgotten by sender and receiver.
 const FORGOTTEN_AFTER: u32 = 4096;
 
 packed! {
-    /// What one message says: first what to forget, then what to keep, then which nodes it is about.
+    /// A message: the nodes to forget, then the nodes to keep, then the position of each node.
     #[derive(Debug)]
     pub(super) struct Message {
         pub(super) forgotten: Vec<u32>,
@@ -24,12 +24,12 @@ packed! {
     }
 }
 
-/// The node of one position.
+/// The node at one position of a message's list.
 #[derive(Debug)]
 pub(super) enum Position {
-    /// Kept at both ends under this number.
+    /// A node that sender and receiver keep under this number.
     Kept(u32),
-    /// A node of this message alone.
+    /// A node that is in this message, and is not kept.
     Own(Arc<Node>),
     Unknown(Arc<str>),
 }
@@ -62,9 +62,9 @@ impl Transfer for Position {
     }
 }
 
-/// Tells a [`super::NodeReceiver`] of nodes; each only once, until it changes.
+/// Serialises nodes for a [`super::NodeReceiver`]; each node once, and again when it has changed.
 ///
-/// Its messages must all arrive, in the order in which they were packed.
+/// The receiver must get all messages, in order.
 #[derive(Debug, Default)]
 pub struct NodeSender {
     rows: Vec<Option<Row>>,
@@ -76,13 +76,13 @@ pub struct NodeSender {
 #[derive(Debug)]
 struct Row {
     node: Arc<Node>,
-    /// The message that named it last.
+    /// The number of the last message that had the node.
     named: u32,
 }
 
 impl NodeSender {
-    /// Writes the next message: these nodes, in their order, with the node data that the receiver does
-    /// not have yet.
+    /// Serialises the next message: these nodes, in order, with the data of the nodes that the
+    /// receiver does not have yet.
     pub fn packed(&mut self, nodes: &Nodes) -> Vec<u8> {
         self.messages += 1;
         let mut message = Message {
@@ -158,7 +158,8 @@ impl NodeSender {
         row
     }
 
-    /// Forgets nodes that no message has named for a while; their rows.
+    /// Forgets the nodes that none of the last `FORGOTTEN_AFTER` messages had, and returns their
+    /// rows.
     fn sweep(&mut self) -> Vec<u32> {
         if !self.messages.is_multiple_of(SWEEP_EVERY) {
             return Vec::new();
