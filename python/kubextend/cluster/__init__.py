@@ -1,4 +1,4 @@
-"""Everything that talks to the Kubernetes API: list/watch, binding, patches, leases, Events.
+"""All calls of the Kubernetes API: list and watch, Bindings, patches, Leases and Events.
 
 No other package imports ``kubernetes``. This package imports it once ``connect`` is called, so a
 process without a cluster never loads it.

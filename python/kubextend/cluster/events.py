@@ -44,7 +44,7 @@ MOST_LISTED = 500
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """The content of an Event.
+    """The content of a Kubernetes Event on a pod.
 
     Attributes:
         reason: the Event's reason, one word in CamelCase.

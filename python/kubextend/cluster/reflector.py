@@ -124,13 +124,13 @@ class Listener(Protocol):
 
 class _NoListener:
     def list_begins(self) -> None:
-        """Do nothing."""
+        """Do nothing when a list begins."""
 
     def swap(self, commit: Callable[[], object]) -> None:
         commit()
 
     def applied(self, event: Any) -> None:
-        """Do nothing."""
+        """Do nothing after a watch event."""
 
 
 _Store = TypeVar("_Store", bound=Store)
@@ -255,7 +255,7 @@ class Reflector(Generic[_Store]):
         self._thread.start()
 
     def stop(self) -> None:
-        """End the watch and its thread; the store keeps its content."""
+        """End the reflector's watch and its thread; the store keeps its content."""
         with self._opening:
             self._stopped.set()
             if self._stream is not None:
@@ -271,7 +271,7 @@ class Reflector(Generic[_Store]):
                 self._stopped.wait(pause_s)
 
     def _attempt(self) -> float:
-        """List or watch once, and return the seconds until the next attempt."""
+        """List or watch the objects once, and return the seconds until the next list or watch."""
         try:
             if self._version is None:
                 self._list()

@@ -44,7 +44,7 @@ profiles:
 # A list of texts is repaired as a whole: no single text has a default.
 _TEXT_LISTS: Final[tuple[Location, ...]] = ((FIELD,), ("server", "waitingPods", "allowedNames"))
 
-# A repaired document has no further errors of type; more rounds would be a bug of ours.
+# A document without its wrong values has no further type errors; more rounds would be a bug.
 _ROUNDS = 3
 
 

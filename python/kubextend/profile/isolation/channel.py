@@ -31,9 +31,9 @@ class Channel:
         self._end = end
 
     def send(self, parts: Sequence[bytes]) -> None:
-        """Send the parts as one message.
+        """Send byte parts to the other process as one message.
 
-        Raises: MessageTooLongError: the message is too long, and no part of it is sent.
+        Raises: MessageTooLongError: the message is too long; nothing is sent.
         """
         lengths = struct.pack(f"<{len(parts) + 1}I", len(parts), *map(len, parts))
         size = len(lengths) + sum(map(len, parts))
@@ -42,9 +42,9 @@ class Channel:
         self._end.sendall(b"".join((_COUNT.pack(size), lengths, *parts)))
 
     def receive(self) -> list[bytes]:
-        """Wait for the next message and return its parts.
+        """Wait for the next message from the other process, and return its byte parts.
 
-        Raises: ValueError: the bytes are no message, and later bytes cannot be understood either.
+        Raises: ValueError: the bytes are no message; later messages cannot be received either.
         """
         (size,) = _COUNT.unpack(self._read(_COUNT.size))
         if size > MOST_BYTES:
@@ -74,7 +74,7 @@ class Channel:
             return
 
     def close(self) -> None:
-        """Close the socket."""
+        """Close this end's socket."""
         self._end.close()
 
     def _read(self, size: int) -> memoryview:

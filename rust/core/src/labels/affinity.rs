@@ -1,4 +1,4 @@
-//! `nodeSelector` and node affinity of pods.
+//! Decides whether nodes satisfy the `nodeSelector` and the node affinity of a pod.
 //!
 //! Source: component-helpers v0.36 scheduling/corev1/nodeaffinity/nodeaffinity.go
 
@@ -45,7 +45,7 @@ impl NodeSelectorTerm {
 }
 
 packed! {
-    /// What a pod requires of its node, as the pod spells it.
+    /// The `nodeSelector` and the required node affinity of a pod, as in its spec.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
     pub struct RequiredNodeAffinity {
         /// `spec.nodeSelector`.
@@ -56,7 +56,7 @@ packed! {
     }
 }
 
-/// What a pod requires of its node, ready to be tried on many nodes.
+/// A pod's `nodeSelector` and required node affinity, compiled to be compared with many nodes.
 ///
 /// ```
 /// use kubextend_core::labels::{RequiredAffinity, RequiredNodeAffinity, SortedLabels};
@@ -76,7 +76,7 @@ pub struct RequiredAffinity {
 }
 
 impl RequiredAffinity {
-    /// The terms that can match a node: empty ones cannot, nor can those that are not valid.
+    /// Compiles the requirements; empty and invalid terms are left out, as they match no node.
     pub fn compile(required: &RequiredNodeAffinity) -> Self {
         let exact = |(key, value): &(String, String)| {
             Requirement::unchecked(key.clone(), Operator::Equals, vec![value.clone()])
@@ -107,7 +107,7 @@ impl RequiredAffinity {
 }
 
 packed! {
-    /// A term that a pod prefers, as the pod spells it.
+    /// A weighted term of a pod's preferred node affinity, as in its spec.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
     pub struct PreferredTerm {
         /// 1..100; a term of weight 0 is left out.
@@ -117,7 +117,7 @@ packed! {
     }
 }
 
-/// What a pod prefers of its node, ready to be tried on many nodes.
+/// The preferred node affinity of a pod, compiled to be compared with many nodes.
 ///
 /// ```
 /// use kubextend_core::labels::{
@@ -140,10 +140,10 @@ pub struct PreferredTerms {
 }
 
 impl PreferredTerms {
-    /// The terms that can match a node: not the empty ones, and not those of weight 0.
+    /// Compiles the terms; empty terms and those of weight 0 are left out.
     ///
     /// # Errors
-    /// Everything that is not valid in the terms left; kube-scheduler schedules no such pod.
+    /// All invalid entries of the other terms; kube-scheduler does not schedule such a pod.
     pub fn compile(preferred: &[PreferredTerm]) -> Result<Self, FieldErrors> {
         let (mut terms, mut errors) = (Vec::new(), Vec::new());
         for (i, term) in preferred.iter().enumerate() {
@@ -174,7 +174,7 @@ impl PreferredTerms {
     }
 }
 
-/// A term that is neither empty nor wrong.
+/// A compiled term that is neither empty nor invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Term {
     expressions: Selector,
@@ -203,14 +203,14 @@ impl Term {
         })
     }
 
-    /// A node without a name has no fields, and what is asked of fields is not asked of it.
+    /// Whether a node satisfies the term. For a node without a name, `matchFields` is not checked.
     fn matches<L: LabelLookup + ?Sized>(&self, node_name: &str, labels: &L) -> bool {
         self.expressions.matches(labels)
             && (node_name.is_empty() || self.fields.iter().all(|field| field.matches(node_name)))
     }
 }
 
-/// Every entry compiled; what is wrong is added to `errors`.
+/// Compiles every entry; errors are added to `errors`.
 fn compile_all<T>(
     entries: &[NodeSelectorRequirement],
     path: &str,
@@ -245,7 +245,7 @@ fn unsupported(entry: &NodeSelectorRequirement, path: &str, known: &str) -> Fiel
     FieldErrors::one(FieldError::unsupported(field, &entry.operator, known))
 }
 
-/// A field that must be, or must not be, of one value.
+/// A `matchFields` entry: a field must, or must not, have one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FieldRequirement {
     is_name: bool,
@@ -272,7 +272,7 @@ impl FieldRequirement {
         })
     }
 
-    /// A field that a node does not have reads as the empty text.
+    /// Whether a node satisfies the entry; a field that a node does not have reads as "".
     fn matches(&self, node_name: &str) -> bool {
         let found = if self.is_name { node_name } else { "" };
         (found == self.value) == self.equal

@@ -1,4 +1,4 @@
-//! What can be wrong with a selector or a node affinity, said as Go says it.
+//! Errors of label selectors and node affinity, with the messages of Go's code.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -16,7 +16,7 @@ use super::quoted::quoted;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelectorError {
-    /// Something stands between two requirements that does not belong there.
+    /// An unexpected token between two requirements.
     #[error("found '{found}', expected: {expected}")]
     Unexpected {
         /// The text of the offending token; empty at the end of the selector.
@@ -33,7 +33,7 @@ pub enum SelectorError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequirementError {
-    /// A token that does not belong there.
+    /// An unexpected token inside of a requirement.
     #[error("found '{found}', expected: {expected}")]
     Unexpected {
         /// The text of the offending token; empty at the end of the selector.
@@ -57,7 +57,7 @@ pub enum RequirementError {
 /// Source: apimachinery v0.36 pkg/util/validation/field/errors.go
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
-    /// Where it stands, such as `values[0][zone]`.
+    /// The path of the value, such as `values[0][zone]`.
     pub field: String,
     /// What is wrong and why, such as `Invalid value: "-": ...`.
     pub body: String,
@@ -98,18 +98,18 @@ fn listed(values: &[String]) -> String {
     format!("[{}]", items.join(","))
 }
 
-/// How many different sentences an error says. A pod can be wrong in hundreds of thousands of
-/// places; nobody reads them all, and every log line would hold them.
+/// The most different messages of one error. A pod may have hundreds of thousands of invalid
+/// values, and every log line would list them all.
 const MOST_SENTENCES: usize = 32;
 
-/// Everything that is not valid in one requirement or one node affinity; never empty.
+/// All invalid values in one requirement or one node affinity; never empty.
 ///
 /// Source: apimachinery v0.36 pkg/util/errors/errors.go `aggregate.Error`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldErrors(Vec<FieldError>);
 
 impl FieldErrors {
-    /// `Ok` where nothing was found wrong.
+    /// Returns `Ok` if there are no errors, else all of them.
     pub(super) fn none_in(errors: Vec<FieldError>) -> Result<(), Self> {
         if errors.is_empty() {
             Ok(())

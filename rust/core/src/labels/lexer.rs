@@ -1,4 +1,4 @@
-//! A selector's text cut into tokens.
+//! Splits the text of a label selector into tokens.
 //!
 //! Source: apimachinery v0.36 pkg/labels/selector.go `Lexer`
 

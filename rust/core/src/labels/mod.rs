@@ -1,7 +1,7 @@
-//! Labels and what pods ask of them: selectors, node affinity, tolerations, quantities.
+//! Label selectors, node affinity, taints and tolerations, and resource quantities.
 //!
-//! Everything here answers as Go's own code in Kubernetes v1.36 does; `tests/go/oracle` records
-//! those answers. Nothing here reads JSON: the callers bring the parts.
+//! All results are those of Go's code in Kubernetes v1.36, which `tests/go/oracle` records. This
+//! module parses no JSON.
 
 mod affinity;
 mod fault;
@@ -27,7 +27,7 @@ pub use requirement::{Operator, Requirement};
 pub use selector::Selector;
 pub use taints::{Taint, Toleration, Tolerations, tolerates};
 
-/// Labels that a selector can be tried on.
+/// A set of labels that a selector can be compared with.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ pub use taints::{Taint, Toleration, Tolerations, tolerates};
 /// assert_eq!(labels.value("rack"), None);
 /// ```
 pub trait LabelLookup {
-    /// The value of the label `key`, or `None` where the label is absent.
+    /// The value of the label `key`; `None` if the label is absent.
     fn value(&self, key: &str) -> Option<&str>;
 }
 

@@ -1,6 +1,6 @@
-//! Tokens read as requirements.
+//! Parses the tokens of a label selector to requirements.
 //!
-//! Source: apimachinery v0.36 pkg/labels/selector.go `Parser`; the sentences are its own.
+//! Source: apimachinery v0.36 pkg/labels/selector.go `Parser`, with the same error messages.
 
 use super::fault::{FieldErrors, RequirementError, SelectorError};
 use super::lexer::{Scanned, Token, scan};
@@ -40,7 +40,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether a comma and another requirement follow; otherwise the text ends here.
+    /// Takes a comma and returns true if another requirement follows; false at the end of the text.
     fn comma(&mut self) -> Result<bool, SelectorError> {
         let separator = self.next();
         if separator.token == Token::End {
@@ -132,7 +132,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The values up to the closing parenthesis; where one is left out it is the empty value.
+    /// Takes the values up to the closing parenthesis; a value that is left out is "".
     fn listed_values(&mut self) -> Result<Vec<&'a str>, RequirementError> {
         let mut values = Vec::new();
         loop {
@@ -155,7 +155,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The next token; `in` and `notin` are words like any other.
+    /// Returns the next token without taking it; `in` and `notin` are identifiers here.
     fn peek(&self) -> Scanned<'a> {
         let mut next = self.peek_raw();
         if matches!(next.token, Token::In | Token::NotIn) {
@@ -174,7 +174,7 @@ impl<'a> Parser<'a> {
         self.tokens[self.position]
     }
 
-    /// Takes the next token, which may be `in` or `notin`; the end stays where it is.
+    /// Takes the next token, which may be `in` or `notin`; the token `End` is never used up.
     fn next_raw(&mut self) -> Scanned<'a> {
         let next = self.peek_raw();
         self.position += usize::from(next.token != Token::End);

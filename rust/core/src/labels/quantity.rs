@@ -1,4 +1,4 @@
-//! Amounts of resources as Kubernetes spells them: `250m`, `64Gi`, `1e3`.
+//! Parses and adds resource quantities of Kubernetes, such as `250m`, `64Gi` and `1e3`.
 //!
 //! Source: apimachinery v0.36 pkg/api/resource/{quantity,suffix}.go
 
@@ -41,7 +41,7 @@ pub enum QuantityError {
 }
 
 packed! {
-    /// An amount between -(2^63-1) and 2^63-1, to nano.
+    /// A resource quantity between -(2^63-1) and 2^63-1, exact to 10^-9.
     ///
     /// ```
     /// use kubextend_core::labels::Quantity;
@@ -59,7 +59,7 @@ packed! {
 }
 
 impl Quantity {
-    /// The amount that `text` spells, rounded away from zero to a multiple of 10^-9.
+    /// Parses a quantity, rounded away from zero to a multiple of 10^-9.
     ///
     /// Takes no white space; Go's JSON reader strips it beforehand.
     ///
@@ -74,19 +74,19 @@ impl Quantity {
         Ok(Self::signed(parts.negative, units, nanos))
     }
 
-    /// Whole units, rounded away from zero.
+    /// The quantity in whole units, rounded away from zero.
     pub fn value(self) -> i64 {
         self.units.saturating_add(i64::from(self.nanos.signum()))
     }
 
-    /// Thousandths, rounded away from zero; what does not fit is the nearest that does.
+    /// The quantity in thousandths, rounded away from zero, and limited to 64 bits.
     pub fn milli_value(self) -> i64 {
         let up = 999_999 * self.nanos.signum();
         let milli = self.units.saturating_mul(1000);
         milli.saturating_add(i64::from((self.nanos + up) / 1_000_000))
     }
 
-    /// As kube-scheduler counts a resource: cpu in thousandths, everything else in whole units.
+    /// The quantity in kube-scheduler's unit: cpu in thousandths, other resources in whole units.
     ///
     /// ```
     /// use kubextend_core::labels::Quantity;

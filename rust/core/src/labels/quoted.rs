@@ -1,8 +1,8 @@
-//! Text between double quotes as Go's `strconv.Quote` writes it, for error sentences.
+//! Quotes texts for error messages, as Go's `strconv.Quote` does.
 
 use std::fmt::Write;
 
-/// `text` between double quotes, with what cannot be printed escaped.
+/// Returns `text` between double quotes, with unprintable characters escaped.
 pub(super) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

@@ -1,4 +1,4 @@
-//! One condition on one label, and which labels meet it.
+//! `Requirement`: one condition of a label selector on one label.
 
 use std::fmt;
 
@@ -37,7 +37,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// What is wrong with that many values; `None` when it is right.
+    /// Returns the error for a number of values that the operator does not take; `None` if it does.
     fn count_fault(self, count: usize) -> Option<&'static str> {
         let (right, fault) = match self {
             Self::In | Self::NotIn => (
@@ -109,7 +109,7 @@ impl Requirement {
         Self::new_at("", key, operator, values)
     }
 
-    /// As `new`; `path` tells in an error where the requirement stands.
+    /// Makes a requirement as `new` does; `path` is the requirement's place, for errors.
     pub(super) fn new_at(
         path: &str,
         key: &str,
@@ -128,7 +128,7 @@ impl Requirement {
         Ok(Self::unchecked(key.to_owned(), operator, values))
     }
 
-    /// A requirement as it is: `labels.SelectorFromSet` checks nothing.
+    /// Makes a requirement without checks, as Go's `labels.SelectorFromSet` does.
     pub(super) fn unchecked(key: String, operator: Operator, mut values: Vec<String>) -> Self {
         values.sort_unstable();
         values.dedup();

@@ -1,4 +1,4 @@
-//! Label selectors: `zone in (a, b), !spot, rack>3`.
+//! `Selector`: label selectors such as `zone in (a, b), !spot, rack>3`.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use super::fault::SelectorError;
 use super::parser;
 use super::requirement::Requirement;
 
-/// Requirements that labels must all meet; without any, every label set matches.
+/// A label selector: requirements that labels must all meet. Without requirements all labels match.
 ///
 /// ```
 /// use kubextend_core::labels::{Selector, SortedLabels};
@@ -23,12 +23,12 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// The selector that `text` spells in the grammar of `kubectl --selector`.
+    /// Parses a selector in the grammar of `kubectl --selector`.
     ///
     /// Source: apimachinery v0.36 pkg/labels/selector.go `Parse`
     ///
     /// # Errors
-    /// Go's sentence where the text is not of that grammar, or a key or value is not valid.
+    /// The text is no selector, or a key or value is invalid; the message is that of Go.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         Ok(Self::new(parser::parse(text)?))
     }

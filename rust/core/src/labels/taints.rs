@@ -1,4 +1,4 @@
-//! Taints of nodes, tolerations of pods, and what meets what.
+//! Taints of nodes, tolerations of pods, and which tolerations cover which taints.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use ahash::RandomState;
 use crate::packing::packed;
 
 packed! {
-    /// A node's refusal of the pods that do not tolerate it.
+    /// A taint of a node: pods that do not tolerate it should not run on the node.
     ///
     /// ```
     /// use kubextend_core::labels::Taint;
@@ -36,7 +36,8 @@ impl Taint {
 }
 
 packed! {
-    /// A pod's leave to ignore taints; an empty field is an absent one.
+    /// A toleration of a pod, by which the pod may run on nodes with certain taints. An absent
+    /// field is "".
     ///
     /// ```
     /// use kubextend_core::labels::{Taint, Toleration, tolerates};
@@ -84,10 +85,10 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
         }
 }
 
-/// Up to so many tolerations are tried one after the other; that is faster than looking one up.
+/// Up to so many tolerations are compared one after the other, which is faster than a hash table.
 const FEW: usize = 16;
 
-/// A pod's tolerations, ready to be tried on the taints of many nodes.
+/// A pod's tolerations, prepared to be compared with the taints of many nodes.
 ///
 /// ```
 /// use kubextend_core::labels::{Taint, Tolerations};
@@ -101,9 +102,10 @@ pub struct Tolerations<'a>(Covering<'a>);
 
 #[derive(Clone, Debug)]
 enum Covering<'a> {
-    /// Tried one after the other.
+    /// Few tolerations, which are compared one after the other.
     Few(&'a [Toleration]),
-    /// Looked up: a tenant chooses how many tolerations a pod has, and every node pays for them.
+    /// Many tolerations, in a hash table: users choose how many a pod has, and each node is
+    /// compared with all of them.
     Many(HashSet<Covered<'a>, RandomState>),
 }
 
@@ -111,7 +113,7 @@ enum Covering<'a> {
 type Covered<'a> = (&'a str, &'a str, Option<&'a str>);
 
 impl<'a> Tolerations<'a> {
-    /// These tolerations.
+    /// Prepares a pod's tolerations.
     pub fn of(tolerations: &'a [Toleration]) -> Self {
         if tolerations.len() <= FEW {
             return Self(Covering::Few(tolerations));

@@ -1,4 +1,4 @@
-//! What Kubernetes allows as a label key and as a label value.
+//! Validates label keys and label values as Kubernetes does.
 //!
 //! Source: apimachinery v0.36 pkg/api/validate/content/{kube,dns}.go
 
@@ -21,7 +21,7 @@ const NAME_BYTES: usize = 63;
 /// Longest prefix of a key, in bytes.
 const PREFIX_BYTES: usize = 253;
 
-/// What is wrong with `key` as a label key; empty when nothing is.
+/// Returns the errors of `key` as a label key; empty if the key is valid.
 pub(super) fn label_key_faults(key: &str) -> Vec<String> {
     match key.split('/').collect::<Vec<_>>()[..] {
         [name] => name_faults(name),
@@ -37,7 +37,7 @@ pub(super) fn label_key_faults(key: &str) -> Vec<String> {
     }
 }
 
-/// What is wrong with `value` as a label value; empty when nothing is.
+/// Returns the errors of `value` as a label value; empty if the value is valid.
 pub(super) fn label_value_faults(value: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if value.len() > NAME_BYTES {

@@ -1,4 +1,4 @@
-//! Computes the QoS class of a pod.
+//! Computes the quality-of-service class of a pod, `status.qosClass`.
 //!
 //! Source: kubernetes v1.36 pkg/apis/core/v1/helper/qos/qos.go `ComputePodQOS`
 
@@ -6,7 +6,7 @@ use super::requests::{ContainerResources, PodResources};
 use super::resources::{ResourceList, Word};
 use crate::labels::Quantity;
 
-/// The resources that decide the QoS class.
+/// The resources that decide the quality-of-service class.
 const RESOURCES: [&str; 2] = ["cpu", "memory"];
 
 /// Returns `Guaranteed`, `Burstable` or `BestEffort`, by the resources of the pod as a whole if it

@@ -1,4 +1,4 @@
-//! The one writer of pods: what a watch shows, and the ledger of what is about to be bound.
+//! `PodStore`: the watched pods of a cluster, and the ledger of assumed pods.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -13,16 +13,16 @@ use super::snapshot::PodSnapshot;
 use super::templates::Templates;
 use crate::published::Published;
 
-/// The pods of a cluster that have not ended, and which of them take room on which node.
+/// A store of the pods of a cluster that have not ended, and of the assumed pods.
 ///
-/// A pod takes room where the watch shows it bound. Until then it takes room where it is assumed
-/// to be: from `assume` until the watch shows it bound, wherever that is, or ended, or deleted, or
-/// until it is forgotten.
+/// A pod counts on the node to which the watch shows it bound. Before that it counts on the node
+/// for which it is assumed: from `assume` until the watch shows the pod bound to any node, ended or
+/// deleted, or until `forget`.
 #[derive(Debug, Default)]
 pub struct PodStore {
-    /// Held by whoever changes what the watch shows, for as long as that takes. No verb waits for it.
+    /// Locked during each whole change of the watched pods. No verb waits for this lock.
     watch: Mutex<()>,
-    /// Held for moments alone.
+    /// Locked for moments only.
     writer: Mutex<Writer>,
     keeping: Keeping,
     templates: Mutex<Templates>,
@@ -33,21 +33,21 @@ pub struct PodStore {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unassumable {
-    /// Nothing tells when the watch shows this pod.
+    /// The pod has no UID, so that it cannot be recognised in the watch.
     #[error("a pod without metadata.uid cannot be assumed")]
     NoUid,
-    /// There is no such node.
+    /// The name of the node is empty.
     #[error("a pod cannot be assumed on a node without a name")]
     NoNode,
 }
 
 impl PodStore {
-    /// An empty store.
+    /// Makes an empty store that keeps all parts of pods.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty store that keeps the parts of each pod that `keeping` names.
+    /// Makes an empty store that keeps those parts of pods that `keeping` allows.
     pub fn keeping(keeping: Keeping) -> Self {
         Self {
             keeping,
@@ -65,25 +65,25 @@ impl PodStore {
         self.len() == 0
     }
 
-    /// The pod of this UID as the watch shows it.
+    /// The pod with a UID as the watch shows it; None if there is none.
     pub fn get(&self, uid: &str) -> Option<Arc<Pod>> {
         self.lock().by_uid.get(uid).cloned()
     }
 
-    /// The pod of this name as the watch shows it.
+    /// The pod with a namespace and name as the watch shows it; None if there is none.
     pub fn by_name(&self, namespace: &str, name: &str) -> Option<Arc<Pod>> {
         self.lock().by_name.get(named(&(namespace, name))).cloned()
     }
 
-    /// Every pod that the watch shows, in no order.
+    /// All pods that the watch shows, in no order.
     pub fn pods(&self) -> Vec<Arc<Pod>> {
         self.watched().pods().cloned().collect()
     }
 
-    /// The pods of a namespace that have a label of this value, in no order; one that is assumed on
-    /// a node names that node.
+    /// Returns the pods of a namespace that have a label with a value, in no order; the `node_name`
+    /// of an assumed pod is its node.
     ///
-    /// Walks over every pod where nobody asked for the label before, and waits for no writer.
+    /// The first call for a label key walks over all pods. No call waits for a writer.
     ///
     /// # Errors
     /// A pod of the namespace is kept without its labels.
@@ -112,8 +112,8 @@ impl PodStore {
         known(copy.shown.labelled()).unwrap_or_else(|| Ok(Vec::new()))
     }
 
-    /// Counts a pod as on a node before the watch shows it there; it moves if it was assumed
-    /// elsewhere. A pod that the watch shows bound already stays where it is.
+    /// Counts a pod on a node as assumed, until the watch shows the pod bound. A pod that is
+    /// assumed on another node moves; a pod that the watch shows bound stays on its node.
     ///
     /// # Errors
     /// The pod has no UID, or the node no name.
@@ -130,17 +130,17 @@ impl PodStore {
         Ok(())
     }
 
-    /// Counts an assumed pod no longer. False if it is not, or no longer, only assumed.
+    /// Stops counting an assumed pod. False if the pod is bound or was not assumed.
     pub fn forget(&self, uid: &str) -> bool {
         self.count(LedgerChange::Forgotten(uid.to_owned()))
     }
 
-    /// The pods that are only assumed; each names the node that it is assumed on.
+    /// The assumed pods; the `node_name` of each is the node for which it is assumed.
     pub fn assumed(&self) -> Vec<Arc<Pod>> {
         self.lock().ledger.pods().cloned().collect()
     }
 
-    /// The pods on nodes as they are now: what was written before this call is in it.
+    /// Returns a snapshot of the pods on nodes that has every write from before this call.
     pub fn snapshot(&self) -> Arc<PodSnapshot> {
         let snapshot = |writer: &mut Writer| writer.shown.clone();
         self.published.latest(|| self.lock(), snapshot)
@@ -153,26 +153,29 @@ impl PodStore {
         truncated.cloned().collect()
     }
 
-    /// The pod, ready to be kept: what it has in common with others is shared.
+    /// Returns the pod as it is to be stored, with parts that other pods have too shared.
     pub(crate) fn shared(&self, mut pod: Pod) -> Arc<Pod> {
         self.keeping.trim(&mut pod);
         self.templates().share(&mut pod);
         Arc::new(pod)
     }
 
-    /// Holds exactly these pods from now on, and the ledger. True if anything changed.
+    /// Replaces the watched pods by these. True if any field changed that plugins read.
+    ///
+    /// Assumed pods stay assumed, except those that the list shows bound or ended, and those that
+    /// the store had and the list does not have.
     pub(crate) fn replace(&self, listed: &[Arc<Pod>]) -> bool {
         let _turn = self.turn();
         self.beside(|writer| writer.replace(listed))
     }
 
-    /// Takes an added or modified pod. True if anything that plugins read changed.
+    /// Stores an added or modified pod. True if any field changed that plugins read.
     pub(crate) fn applied(&self, pod: &Arc<Pod>) -> bool {
         let _turn = self.turn();
         self.write(|writer| writer.apply(pod))
     }
 
-    /// Drops a pod. True if it was there.
+    /// Removes a pod. True if it was stored.
     pub(crate) fn deleted(&self, pod: &Pod) -> bool {
         let _turn = self.turn();
         self.write(|writer| writer.remove(pod))
@@ -198,11 +201,11 @@ impl PodStore {
         changed
     }
 
-    /// Does work that takes long on a copy, which then takes the writer's place. Nobody but the watch
-    /// waits for it; what is assumed and forgotten meanwhile counts at once, and again in the copy.
+    /// Does work that takes long on a copy of the writer, which then replaces the writer; returns
+    /// the result of the work. Verbs do not wait for the work: what they assume and forget
+    /// meanwhile counts in the writer, and afterwards in the copy.
     ///
-    /// The caller holds the store's turn (`turn`), so that no second copy is made meanwhile. Returns
-    /// true if the work says that anything changed.
+    /// The caller holds the lock of `turn`, so that no second copy is made meanwhile.
     fn beside(&self, work: impl FnOnce(&mut Writer) -> bool) -> bool {
         let mut copy = {
             let mut writer = self.lock();
@@ -229,7 +232,7 @@ impl PodStore {
         changed
     }
 
-    /// Tells of pods that are gone.
+    /// Tells the pools of shared parts how many pods are gone.
     fn lost(&self, before: usize, left: usize) {
         if left < before {
             self.templates().lost(before - left, left);
@@ -245,7 +248,7 @@ impl PodStore {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// None while somebody else has the turn.
+    /// Locks `watch` if no other thread has it locked; None otherwise.
     fn turn_at_once(&self) -> Option<MutexGuard<'_, ()>> {
         match self.watch.try_lock() {
             Ok(turn) => Some(turn),
@@ -272,18 +275,18 @@ enum LedgerChange {
     Forgotten(String),
 }
 
-/// The store's private state; nothing of it is seen before it is published. A clone is cheap.
+/// The writer's state of the store; readers see it only in the next snapshot. A clone is cheap.
 ///
-/// At most one pod of a UID takes room: the watched one if it is bound, else the ledger's.
+/// At most one pod of a UID counts on a node: the watched pod if it is bound, else the ledger's.
 #[derive(Debug, Clone, Default)]
 struct Writer {
     by_name: ByName,
     by_uid: ByUid,
-    /// Assumed pods. None of them is bound as the watch shows it.
+    /// The assumed pods. The watch shows none of them bound.
     ledger: ByUid,
-    /// The watched pods and the ledger's, each UID once.
+    /// The snapshot of the watched and the assumed pods, each UID once.
     shown: PodSnapshot,
-    /// How the ledger changed since somebody began to work on a copy.
+    /// The changes of the ledger since a copy of the writer was made; None if there is no copy.
     missed: Option<Vec<LedgerChange>>,
 }
 
@@ -321,7 +324,7 @@ impl Writer {
         self.by_name.add(pod);
     }
 
-    /// Takes away what a watched pod counts for; its name is gone already.
+    /// Removes a watched pod from the snapshot; its name is removed from the map already.
     fn leave(&mut self, pod: &Arc<Pod>) {
         self.shown.remove(pod);
         if self
@@ -400,7 +403,7 @@ impl Writer {
         true
     }
 
-    /// Follows a label from now on.
+    /// Indexes a label key.
     fn follow(&mut self, key: &str) {
         let assumed = self.ledger.pods();
         let watched = self.by_name.pods();

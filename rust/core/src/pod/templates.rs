@@ -1,4 +1,4 @@
-//! What the pods of one template have in common, each once.
+//! Pools of the parts that pods of one template, such as a Deployment's, have in common.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use super::size::{amounts, containers, pairs, preferred, required, tolerations};
 use crate::labels::{PreferredTerm, RequiredNodeAffinity, Toleration};
 use crate::pool::Pool;
 
-/// What is larger is one pod's own: no template makes it, and what is in a pool outlives the pods.
+/// Bytes of the largest part that is shared: a pool keeps its parts longer than the pods live.
 const LARGEST: usize = 4096;
 
-/// What a value in a pool takes beside itself.
+/// Bytes that a pool takes for a value beside the value itself.
 const ENTRY: usize = 32;
 
 /// The pools are purged after no fewer deleted pods than this.
@@ -21,9 +21,11 @@ const FEW: usize = 256;
 /// The pools are purged after no fewer bytes than this that were put into them.
 const LITTLE: usize = 8 << 20;
 
-/// Most pods come from few templates; of 150,000 pods the shared parts are most of the memory.
+/// Pools of labels, tolerations, containers and other parts of pods. Most pods come from few
+/// templates, so that most of the memory of 150,000 pods can be shared.
 ///
-/// What one pod alone has is in no pool: a value enters when it comes for the second time.
+/// A part enters a pool when it comes for the second time, so that no pool has what only one pod
+/// has.
 #[derive(Debug, Default)]
 pub(crate) struct Templates {
     seen: Seen,
@@ -34,15 +36,15 @@ pub(crate) struct Templates {
     preferred: Pool<[PreferredTerm]>,
     containers: Pool<[Container]>,
     amounts: Pool<[(Word, i64)]>,
-    /// How many pods are gone since the pools were purged.
+    /// How many pods were removed since the pools were purged.
     lost: usize,
-    /// What the pools hold, about, and how much has them purged.
+    /// The approximate bytes of the pools, and the bytes at which they are purged.
     bytes: usize,
     purge_at: usize,
 }
 
 impl Templates {
-    /// Lets a pod share what pods before it had too.
+    /// Replaces the parts of a pod by equal parts of the pools.
     pub(crate) fn share(&mut self, pod: &mut Pod) {
         let seen = &mut self.seen;
         self.bytes += share(&mut self.pairs, seen, &mut pod.labels, pairs)
@@ -74,8 +76,8 @@ impl Templates {
         }
     }
 
-    /// Tells of so many pods that are gone, and how many are left. What nobody shares any more goes
-    /// once more pods are gone than left: else an hour with many pods would be remembered for ever.
+    /// Counts removed pods, and purges the pools once more pods are removed than left; otherwise
+    /// the parts of removed pods would take memory for ever.
     pub(crate) fn lost(&mut self, pods: usize, left: usize) {
         self.lost += pods;
         if self.lost > left.max(FEW) {
@@ -83,13 +85,13 @@ impl Templates {
         }
     }
 
-    /// How much memory the pools take, about.
+    /// The approximate memory of the pools in bytes.
     #[cfg(test)]
     pub(super) fn held_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Drops what nobody shares; done again when the pools hold a quarter more.
+    /// Drops the parts that no pod has any more; the next purge is due at a quarter more bytes.
     fn purge(&mut self) {
         self.bytes = purged(&mut self.words, str::len)
             + purged(&mut self.pairs, pairs)
@@ -103,7 +105,8 @@ impl Templates {
     }
 }
 
-/// Shares a value that is not too large, as `size` says; how much memory the pool takes more.
+/// Replaces a value by the equal value of a pool, if `size` says that it is not too large; returns
+/// how many bytes the pool has grown.
 fn share<T: ?Sized + Hash + Eq>(
     pool: &mut Pool<T>,
     seen: &mut Seen,
@@ -118,22 +121,22 @@ fn share<T: ?Sized + Hash + Eq>(
     bytes + ENTRY
 }
 
-/// Purges a pool; how much memory it takes then.
+/// Drops the values that no pod has any more, and returns the bytes that the pool takes then.
 fn purged<T: ?Sized + Hash + Eq>(pool: &mut Pool<T>, size: fn(&T) -> usize) -> usize {
     pool.purge();
     pool.iter().map(|value| size(value) + ENTRY).sum()
 }
 
-/// Which values came not long ago, in memory that does not grow: of values in one place the last is
-/// known.
+/// A table of fixed size with the hashes of values that came recently; a later value with the same
+/// place replaces an earlier one.
 #[derive(Debug, Default)]
 struct Seen(Vec<u32>);
 
-/// A template that comes again before so many other values is known.
+/// How many places the table of recent values has.
 const PLACES: usize = 1 << 15;
 
 impl Seen {
-    /// Whether the value of this hash came before, as far as that is known.
+    /// Whether a value with this hash is in the table; adds the hash if not.
     fn again(&mut self, hash: u64) -> bool {
         self.0.resize(PLACES, 0);
         let place = hash as usize % PLACES;

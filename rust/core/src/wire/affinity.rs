@@ -1,4 +1,4 @@
-//! Reading a pod's node affinity.
+//! Parses the node affinity of a pod.
 
 use std::borrow::Cow;
 

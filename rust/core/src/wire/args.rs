@@ -1,4 +1,4 @@
-//! `ExtenderArgs`: a filter or prioritize request, and its answers.
+//! `ExtenderArgs`: parses filter and prioritize requests, and writes their responses.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,35 +13,36 @@ use crate::node::{Body, Fresh, Node, NodeStore, Nodes, Rejection, Snapshot, Span
 use crate::pod::Pod;
 use crate::pool::Strings;
 
-/// A filter or prioritize request.
+/// A parsed filter or prioritize request.
 #[derive(Debug)]
 pub struct ExtenderArgs {
     body: Body,
     pod: Option<Arc<Pod>>,
     nodes: Option<Arc<Nodes>>,
-    /// What stands for each node in the answer: its object in full mode, its name in names mode.
+    /// The bytes of each node in the request's body, which the response repeats: a whole object, or
+    /// a name.
     spans: Vec<Span>,
     names_mode: bool,
 }
 
 impl ExtenderArgs {
-    /// The pod; None where it was null or absent.
+    /// The pod of the request; None if it is null or absent.
     pub fn pod(&self) -> Option<&Arc<Pod>> {
         self.pod.as_ref()
     }
 
-    /// The nodes; None where `Nodes` and `NodeNames` were both null or absent.
+    /// The nodes of the request; None if `Nodes` and `NodeNames` are null or absent.
     pub fn nodes(&self) -> Option<&Arc<Nodes>> {
         self.nodes.as_ref()
     }
 
-    /// Whether the nodes came as names.
+    /// Whether the request has names of nodes in place of whole nodes.
     pub fn names_mode(&self) -> bool {
         self.names_mode
     }
 
-    /// `ExtenderFilterResult`: a node that no rejection names is kept, as it came in; the first
-    /// rejection that names a node gives its reason.
+    /// Prepares an `ExtenderFilterResult`. A node without a rejection is kept and written as in the
+    /// request; of several rejections of a node the first gives the reason.
     pub fn filter_result(&self, rejections: &[Rejection]) -> FilterResult<'_> {
         let nodes = match (&self.nodes, self.names_mode) {
             (None, _) => Answered::Neither,
@@ -51,12 +52,12 @@ impl ExtenderArgs {
         FilterResult::new(self.body.bytes(), nodes, rejections, self.hosts())
     }
 
-    /// `HostPriorityList`: one score a node, in the request's order.
+    /// Writes a `HostPriorityList` with one score for each node, in the request's order.
     pub fn prioritize_result(&self, scores: &[i64]) -> Vec<u8> {
         write::host_priorities(scores, self.hosts())
     }
 
-    /// The name of each position, as an answer writes it.
+    /// The name of each node, as the response writes it.
     fn hosts(&self) -> Hosts<'_> {
         match &self.nodes {
             None => Hosts::None,
@@ -66,10 +67,10 @@ impl ExtenderArgs {
     }
 }
 
-/// Reads a filter or prioritize request.
+/// Parses a filter or prioritize request.
 ///
-/// Full mode recognises unchanged nodes in `store` by their bytes and keeps there what is new;
-/// names are looked up in `watched`, or else in `store`.
+/// Whole nodes are recognised by their bytes in `store`, and new ones are added to it. Names are
+/// looked up in `watched`, or in `store` without `watched`.
 ///
 /// # Errors
 /// The body is not one JSON value of the right shape; nothing of it is kept.
@@ -109,28 +110,28 @@ pub fn read_args(
     })
 }
 
-/// The names of a names-mode request while they are read.
+/// The names of a request's nodes while the request is parsed.
 struct Names {
     snapshot: Arc<Snapshot>,
     found: Slice<Name>,
-    /// The row that the next name is expected in.
+    /// The row in which the next name is expected.
     next: u32,
 }
 
-/// A name as it stands in the body, and its row or what is known of it instead.
+/// A name in the body, and its row in the store, `UNKNOWN` or `ESCAPED`.
 #[derive(Debug, Clone, Copy)]
 struct Name {
     span: Span,
     row: u32,
 }
 
-/// What a name that no row has takes beside its text: a pointer, two counts, the allocator's part.
+/// Bytes that an unknown name takes beside its text: a pointer, two counts, the allocator's part.
 const UNKNOWN_NAME: usize = 48;
 
-/// Stands for the row of a name that is in no row.
+/// The row number of a name that the store does not have.
 const UNKNOWN: u32 = u32::MAX;
 
-/// Stands for the row of a name whose escapes have yet to be read.
+/// The row number of a name with escapes that are not decoded yet.
 const ESCAPED: u32 = u32::MAX - 1;
 
 impl Default for Name {
@@ -207,13 +208,13 @@ impl Names {
     }
 }
 
-/// The request as Go's decoder leaves it.
+/// The fields of the request, decoded as Go's `encoding/json` decodes them.
 struct WireArgs<'a, 's> {
     pod: Option<WirePod<'a>>,
     nodes: Option<Items<'s>>,
     names: Option<Names>,
     store: Option<&'s NodeStore>,
-    /// Where names are looked up.
+    /// The store in which names are looked up.
     named: Option<&'s NodeStore>,
 }
 
@@ -273,7 +274,7 @@ impl<'a, 's> WireArgs<'a, 's> {
     }
 }
 
-/// The nodes of a full-mode request while they are read.
+/// The whole nodes of a request while the request is parsed.
 struct Items<'s> {
     store: Option<&'s NodeStore>,
     snapshot: Arc<Snapshot>,
@@ -319,8 +320,8 @@ impl<'s> Items<'s> {
         Ok(())
     }
 
-    /// Forgets the nodes that were read so far: only the pool of strings has heard of them. That
-    /// costs no more than reading them did.
+    /// Drops the nodes that were parsed so far, and removes their strings from the pool. This costs
+    /// no more than parsing them.
     fn give_up(&mut self) {
         let fresh = self.found.drain(..).filter_map(|item| match item.node {
             ItemNode::Known(_) => None,
@@ -354,7 +355,7 @@ impl<'s> Items<'s> {
         })
     }
 
-    /// The stored node whose very bytes come next, and how many they are.
+    /// Returns the row of the stored node whose bytes come next, and their number.
     fn recognise(&self, rest: &[u8]) -> Option<(u32, usize)> {
         let last = self.found.last().and_then(|item| match item.node {
             ItemNode::Known(row) => Some(row),
@@ -370,7 +371,7 @@ impl<'s> Items<'s> {
         }
     }
 
-    /// Tells the store, as the whole body has proved valid.
+    /// Stores the new nodes, after the whole body has proved valid, and returns all nodes.
     fn into_nodes(self, body: &Body, store: Option<&NodeStore>) -> (Nodes, Vec<Span>) {
         let generation = store.map_or(0, NodeStore::next_generation);
         let mut nodes = Nodes::over(self.snapshot.clone(), self.found.len());

@@ -1,11 +1,11 @@
-//! `ExtenderBindingArgs`: a bind request.
+//! `BindingArgs`: parses bind requests (`ExtenderBindingArgs`).
 
 use std::borrow::Cow;
 
 use super::cursor::{Cursor, Result, refuse_longer};
 use super::decode::{Decode, object};
 
-/// Which pod to bind, and to which node.
+/// A parsed bind request: the pod, and the node to bind it to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BindingArgs {
     /// `PodName`
@@ -27,10 +27,10 @@ object! {
     }
 }
 
-/// Four names of at most 253 bytes need far less, however they are written.
+/// Bytes of the longest bind request; its four names of at most 253 bytes need far less.
 const MOST_BYTES: usize = 64 << 10;
 
-/// Reads a bind request.
+/// Parses a bind request.
 ///
 /// # Errors
 /// The body is not one JSON value of the right shape, or longer than 64 KiB.

@@ -1,4 +1,4 @@
-//! Reading what a pod's containers ask for, and what their node says that they hold.
+//! Parses the requests of a pod's containers, and the resources that the node has given them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ object! {
     }
 }
 
-/// What the node says of each container; of equal names the last counts.
+/// The container statuses of a pod by name; of equal names the last counts.
 pub(crate) struct Statuses<'a>(HashMap<Cow<'a, str>, (Arc<Held>, u32), RandomState>);
 
 /// How many containers of one name a status counts for. The API server lets no two have one name;
@@ -62,7 +62,7 @@ impl<'a> Statuses<'a> {
         Some(held.clone())
     }
 
-    /// What each container asks for, and what of it plugins read.
+    /// Joins the containers of the spec with their statuses.
     pub(crate) fn joined_with(
         &mut self,
         containers: Slice<WireContainer<'a>>,
@@ -88,7 +88,7 @@ impl<'a> Statuses<'a> {
     }
 }
 
-/// Without `resources` a status says nothing, whatever was allocated.
+/// Returns the resources that a status reports; None without `resources`, whatever was allocated.
 pub(crate) fn held(
     resources: Option<Resources<'_>>,
     allocated: Map<'_, WireQuantity>,

@@ -1,7 +1,7 @@
-//! A position in a body, and the moves that JSON's grammar allows from it.
+//! `Cursor`: a position in a JSON body, with methods that parse or skip the next value.
 //!
-//! Every byte is looked at once: what is read is checked while it is read, what is skipped is
-//! checked while it is skipped. Nothing here recurses, so no body can exhaust the stack.
+//! Every byte is read once; skipped values are checked as well. No function is recursive, so no
+//! body can exhaust the stack.
 
 use std::borrow::Cow;
 
@@ -13,10 +13,10 @@ use crate::plain::plain_prefix;
 /// never comes near 128.
 pub const MAX_DEPTH: u32 = 128;
 
-/// What every body may become in memory, and how much more for each of its bytes.
+/// The bytes of memory that every parsed body may take; a longer body may take more, by its length.
 ///
-/// Without a bound three bytes, `{},` in a list, become hundreds. What kube-scheduler sends is far
-/// below: its names become less than three times their length, its pods and nodes less than twice.
+/// Without a bound, three bytes, `{},` in a list, become hundreds. Requests of kube-scheduler take
+/// far less: names less than three times their length, pods and nodes less than twice.
 const FREE_BYTES: usize = 1 << 20;
 const BYTES_FOR_ONE: usize = 4;
 
@@ -28,12 +28,12 @@ pub(crate) struct Cursor<'a> {
     pos: usize,
     depth: u32,
     utf8_checked: usize,
-    /// How many bytes of memory what is still to be read may become.
+    /// How many bytes of memory the rest of the body may take once it is parsed.
     budget: usize,
 }
 
 impl<'a> Cursor<'a> {
-    /// At the start of a request, which anyone who can connect may have written.
+    /// Starts at the beginning of a request, whose memory is limited, as any client may send it.
     ///
     /// # Errors
     /// The body is longer than positions can name.
@@ -42,8 +42,9 @@ impl<'a> Cursor<'a> {
         Self::with_budget(bytes, budget.saturating_add(FREE_BYTES))
     }
 
-    /// At the start of what the API server sent: refusing a list for one object in it would let
-    /// whoever may create that object blind us for all others. The API server bounds each of them.
+    /// Starts at the beginning of a response of the API server, without a limit on memory: a user
+    /// could otherwise make the whole list unreadable by one object. The API server bounds each
+    /// object.
     ///
     /// # Errors
     /// The body is longer than positions can name.
@@ -63,7 +64,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Counts memory that an element of a list or a map takes, or a text, before it is taken.
+    /// Charges the memory of a text or an element to the budget, before the memory is allocated.
     ///
     /// # Errors
     /// All of them together take more than a body of this length may.
@@ -119,7 +120,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The first byte of the next value or punctuation, white space passed.
+    /// Skips white space, and returns the next byte without taking it.
     pub(crate) fn peek(&mut self) -> Option<u8> {
         self.skip_white_space();
         self.bytes.get(self.pos).copied()
@@ -133,7 +134,7 @@ impl<'a> Cursor<'a> {
         self.unexpected()
     }
 
-    /// Moves over `null` if it stands here.
+    /// Moves over `null` and returns true if the next value is `null`.
     pub(crate) fn null(&mut self) -> Result<bool> {
         if self.peek() == Some(b'n') {
             self.literal(b"null")?;
@@ -150,8 +151,8 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Moves over a string, the rest of which behind its opening quote is `ended`. False where
-    /// another one stands here.
+    /// Moves over the next string if the bytes behind its opening quote begin with `ended`, which
+    /// includes the closing quote; else returns false.
     pub(crate) fn pass_string(&mut self, ended: &[u8]) -> bool {
         let here = &self.bytes[self.pos..];
         let stands_here = here
@@ -163,7 +164,7 @@ impl<'a> Cursor<'a> {
         stands_here
     }
 
-    /// Checks that what was moved over is UTF-8, as long as it is near.
+    /// Checks that the bytes that were moved over are UTF-8, while they are in the CPU's cache.
     pub(crate) fn check_passed_utf8(&mut self) -> Result<()> {
         self.check_utf8_up_to(self.pos)
     }
@@ -199,9 +200,9 @@ impl<'a> Cursor<'a> {
         self.pos += 1;
     }
 
-    /// Hands every key of an object to `field`, which must move over its value.
+    /// Parses an object: calls `field` with every key; `field` must move over the key's value.
     ///
-    /// False where `null` stood in the object's place.
+    /// False if the value is `null`.
     pub(crate) fn object(
         &mut self,
         mut field: impl FnMut(&mut Self, Cow<'a, str>) -> Result<()>,
@@ -233,9 +234,9 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Calls `element` at each element of a list with its index; it must move over the element.
+    /// Parses a list: calls `element` with the index of each element; `element` must move over it.
     ///
-    /// False where `null` stood in the list's place.
+    /// False if the value is `null`.
     pub(crate) fn list(
         &mut self,
         mut element: impl FnMut(&mut Self, usize) -> Result<()>,
@@ -264,7 +265,7 @@ impl<'a> Cursor<'a> {
         Ok(true)
     }
 
-    /// The string that stands here, or None for `null`.
+    /// Parses a string; None for `null`.
     pub(crate) fn string(&mut self) -> Result<Option<Cow<'a, str>>> {
         match self.peek() {
             Some(b'"') => self.string_here().map(Some),
@@ -273,7 +274,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The string that stands here as it is written, or None for `null`.
+    /// Returns the place of a string with its escapes not decoded; None for `null`.
     pub(crate) fn raw_string(&mut self) -> Result<Option<RawString>> {
         match self.peek() {
             Some(b'"') => self.raw_string_here().map(Some),
@@ -291,7 +292,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// The text that a string of this body stands for.
+    /// Decodes the escapes of a string of this body.
     pub(crate) fn text(&self, raw: RawString) -> Result<Cow<'a, str>> {
         let text = std::str::from_utf8(raw.span.of(self.bytes)).map_err(|error| {
             WireError::new(raw.span.start() + error.valid_up_to(), Problem::NotUtf8)
@@ -355,7 +356,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A literal integer, as Go wants it: no fraction, no exponent, within `T`.
+    /// Parses an integer as Go does: no fraction, no exponent, within `T`; None for `null`.
     pub(crate) fn integer<T: TryFrom<i64>>(&mut self) -> Result<Option<T>> {
         match self.peek() {
             Some(b'-' | b'0'..=b'9') => {}
@@ -492,7 +493,7 @@ pub(crate) fn refuse_longer(bytes: &[u8], most: usize) -> Result<()> {
     Ok(())
 }
 
-/// A string as it is written in a body; by default the empty one, which stands nowhere.
+/// The place of a string in a body, with its escapes not decoded; the default is the empty string.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RawString {
     /// What is between the quotes.
@@ -500,7 +501,7 @@ pub(crate) struct RawString {
     pub(crate) escaped: bool,
 }
 
-/// The text of a string whose escapes are known to be well formed.
+/// Decodes the escapes of a string, which must be well formed.
 ///
 /// A surrogate without its other half becomes U+FFFD, as Go's encoding/json reads it.
 fn unescape(raw: &str) -> String {
@@ -516,7 +517,7 @@ fn unescape(raw: &str) -> String {
     text
 }
 
-/// The character of the escape whose backslash stood before `rest`, and its length.
+/// Decodes one escape; `rest` begins behind its backslash. Returns the character and the length.
 fn unescape_one(rest: &str) -> (char, usize) {
     match rest.as_bytes()[0] {
         b'b' => ('\u{8}', 1),

@@ -1,4 +1,4 @@
-//! Reading into a value that may hold something already, as Go's encoding/json does.
+//! Decodes JSON into values that may have content already, as Go's encoding/json does.
 //!
 //! A key that comes twice decodes over what the first left: structs and maps merge, list elements
 //! are decoded over the old ones, `null` leaves a struct or a string alone and empties a pointer, a
@@ -122,7 +122,7 @@ impl<'a, T: Decode<'a> + Default> Decode<'a> for Slice<T> {
     }
 }
 
-/// Room for one element more, charged as often as a list takes more memory.
+/// Makes room for one more element; memory that the list allocates is charged to the budget.
 #[inline]
 fn make_room<T>(elements: &mut Vec<T>, cursor: &mut Cursor<'_>) -> Result<()> {
     if elements.len() == elements.capacity() {
@@ -140,7 +140,7 @@ fn grow<T>(elements: &mut Vec<T>, cursor: &mut Cursor<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The elements of a list as another type.
+/// Converts the elements of a list to another type.
 pub(crate) fn converted<T, U: From<T>>(slice: Slice<T>) -> Vec<U> {
     slice.into_vec().into_iter().map(U::from).collect()
 }
@@ -215,7 +215,8 @@ fn folded(key: &str, names: &[&'static str]) -> Option<&'static str> {
     names.find(|name| folded().eq(name.chars().map(|letter| letter.to_ascii_lowercase())))
 }
 
-/// Reads a struct: a known key's value into its field, everything else passed over.
+/// Implements the decoding of a struct: the values of known keys go into its fields, others are
+/// skipped.
 macro_rules! decode_struct {
     ($cursor:expr, { $($name:literal => $target:expr),+ $(,)? }) => {
         $cursor.object(|cursor, key| {
@@ -228,7 +229,7 @@ macro_rules! decode_struct {
 }
 pub(crate) use decode_struct;
 
-/// Declares what is read of a JSON object: each field, and behind which key it stands.
+/// Declares a struct that is decoded from a JSON object: each field with its key.
 macro_rules! object {
     ($(#[$about:meta])* $seen:vis struct $type:ident<$bytes:lifetime> {
         $($key:literal => $by:vis $field:ident: $kind:ty),* $(,)?

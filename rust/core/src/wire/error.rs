@@ -1,4 +1,4 @@
-//! What can be wrong with a body, and where.
+//! `WireError`: why and where a body cannot be parsed.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub enum Problem {
     /// The body ends inside a value.
     #[error("the body ends too early")]
     Truncated,
-    /// A byte that JSON does not allow at this place.
+    /// A byte, or the end of the body, that JSON does not allow at this place.
     #[error("unexpected {0}")]
     Unexpected(Found),
     /// A value of another kind than the field's.
@@ -26,7 +26,7 @@ pub enum Problem {
     WrongType {
         /// What the field holds.
         expected: &'static str,
-        /// What stands there.
+        /// The value that was found.
         found: Found,
     },
     /// A number that is not an integer, or not one of the field's width.
@@ -86,7 +86,7 @@ impl fmt::Display for Found {
     }
 }
 
-/// A body that cannot be read: at which byte, in which field, and why.
+/// The error for a body that cannot be parsed: the byte, the field and the problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WireError {
     offset: usize,
@@ -103,7 +103,7 @@ impl WireError {
         }
     }
 
-    /// The error as seen from one level further out.
+    /// Adds the enclosing field or list index to the error's path.
     pub(crate) fn inside(mut self, step: Step) -> Self {
         self.steps.push(step);
         self
@@ -114,7 +114,7 @@ impl WireError {
         self.offset
     }
 
-    /// What is wrong there.
+    /// Why the body cannot be parsed.
     pub fn problem(&self) -> &Problem {
         &self.problem
     }

@@ -1,6 +1,6 @@
-//! The extender's JSON: requests as spans over their bytes, answers written once.
+//! Parses the JSON of extender requests, lists and watch events, and writes the JSON of responses.
 //!
-//! Only this module knows JSON. Nothing it reads becomes a document tree.
+//! All JSON of the core is here. No tree of JSON values is built.
 
 mod affinity;
 pub(crate) mod args;

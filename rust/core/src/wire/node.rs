@@ -1,4 +1,4 @@
-//! Reading a v1.Node: the fields that plugins read, the rest passed over.
+//! Parses a v1.Node: decodes the fields that plugins read, and skips all others.
 
 use std::borrow::Cow;
 
@@ -47,7 +47,7 @@ object! {
 }
 
 impl WireNode<'_> {
-    /// The node, sharing its strings with the nodes before it.
+    /// Converts to a `Node`, with its strings replaced by equal ones of the pool.
     pub(crate) fn into_node(self, strings: &mut Strings) -> Node {
         let labels = self.metadata.labels.into_sorted();
         let allocatable = self.status.allocatable.into_sorted();

@@ -1,4 +1,4 @@
-//! Reading a v1.Pod: the fields that plugins read, the rest passed over.
+//! Parses a v1.Pod: decodes the fields that plugins read, and skips all others.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -154,12 +154,12 @@ impl From<WirePod<'_>> for Pod {
     }
 }
 
-/// Whether the first word on a pending resize is that the node cannot do it.
+/// Whether the first condition about a pending resize says that the node cannot do it.
 fn resize_refused(conditions: &[Condition<'_>]) -> bool {
     reason_of("PodResizePending", conditions) == Some("Infeasible")
 }
 
-/// What the API server or kube-scheduler last said of the pod's way to a node.
+/// Returns the reason of the condition `PodScheduled`; "" without one.
 fn scheduled_reason(conditions: &[Condition<'_>]) -> Word {
     word(reason_of("PodScheduled", conditions).unwrap_or_default())
 }
@@ -194,11 +194,11 @@ impl From<WireToleration<'_>> for Toleration {
     }
 }
 
-/// How many conditions of node affinity a pod may have that a request is about. Each is tried on each
-/// node; kube-scheduler tries them too, and pods have a few.
+/// The most node affinity conditions of a request's pod. Each is compared with each node, as in
+/// kube-scheduler; usual pods have a few.
 const MOST_CONDITIONS: usize = 1000;
 
-/// The pod that a request is about.
+/// Converts the pod of a request, and checks the size of its node affinity.
 ///
 /// # Errors
 /// The pod's node affinity has more than `MOST_CONDITIONS` conditions: one such pod would keep a

@@ -1,4 +1,4 @@
-//! `ExtenderPreemptionArgs`: the candidates of a preemption, and which of them may stay.
+//! `PreemptionArgs`: parses preempt requests, and writes their responses.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::write;
 use crate::node::{Mask, NodeStore, Nodes};
 use crate::pod::{Pod, PodSnapshot};
 
-/// A preempt request.
+/// A parsed preempt request.
 #[derive(Debug)]
 pub struct PreemptionArgs {
     pod: Option<Arc<Pod>>,
@@ -18,39 +18,40 @@ pub struct PreemptionArgs {
     victims: Vec<Victims>,
 }
 
-/// The pods that would be evicted from one candidate.
+/// The pods that would be evicted from one candidate node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Victims {
-    /// Their UIDs, in the request's order: kube-scheduler takes the first for the most important.
+    /// The UIDs of the victims in the request's order: to kube-scheduler the first is the most
+    /// important.
     pub uids: Vec<String>,
-    /// How many disruption budgets their eviction breaks.
+    /// How many violations of disruption budgets the eviction of the victims causes.
     pub pdb_violations: i64,
 }
 
 impl PreemptionArgs {
-    /// The preemptor; None where it was null or absent.
+    /// The pod that preempts; None if it is null or absent.
     pub fn pod(&self) -> Option<&Arc<Pod>> {
         self.pod.as_ref()
     }
 
-    /// The candidates, ordered by name as Go writes them.
+    /// The candidate nodes, ordered by name as Go writes them.
     pub fn nodes(&self) -> &Arc<Nodes> {
         &self.nodes
     }
 
-    /// The victims of each candidate.
+    /// The victims of each candidate node.
     pub fn victims(&self) -> &[Victims] {
         &self.victims
     }
 
-    /// The pods on nodes once the victims are gone, each from the candidate that it is a victim of.
+    /// Returns a snapshot without the victims of each candidate node on that node.
     pub fn pods_left(&self, pods: &PodSnapshot) -> PodSnapshot {
         let victims = self.victims.iter().enumerate();
         pods.without(victims.map(|(at, of_node)| (self.nodes.name(at), &*of_node.uids)))
     }
 
-    /// `ExtenderPreemptionResult`: the kept candidates with their victims, in the one form that
-    /// every kube-scheduler reads; never a null, which would bring it down.
+    /// Writes an `ExtenderPreemptionResult` with the kept candidates and their victims, in the form
+    /// that every kube-scheduler reads; a null would crash kube-scheduler, so none is written.
     pub fn result(&self, kept: &Mask) -> Vec<u8> {
         let mut out = br#"{"NodeNameToMetaVictims":{"#.to_vec();
         for (i, at) in kept.indices().enumerate() {
@@ -102,7 +103,7 @@ impl<P> Default for WireVictims<P> {
 }
 
 object! {
-    /// A victim as a whole pod, of which the UID is all that matters.
+    /// A victim that the request has as a whole pod; only its UID is decoded.
     struct VictimPod<'a> {
         "metadata" => metadata: VictimMeta<'a>,
     }
@@ -156,7 +157,7 @@ impl<P: Victim> From<WireVictims<P>> for Victims {
     }
 }
 
-/// Candidates by name; one whose victims are null is none.
+/// Converts the candidates of a request; a candidate whose victims are null is left out.
 fn candidates<P: Victim>(
     map: Map<'_, Option<WireVictims<P>>>,
 ) -> impl Iterator<Item = (Cow<'_, str>, Victims)> {
@@ -165,7 +166,7 @@ fn candidates<P: Victim>(
         .filter_map(|(name, victims)| Some((name, victims?.into())))
 }
 
-/// Reads a preempt request; the candidates are looked up in `watched`, or else in `store`.
+/// Parses a preempt request; the candidates are looked up in `watched`, or in `store` without it.
 ///
 /// # Errors
 /// The body is not one JSON value of the right shape.

@@ -1,4 +1,4 @@
-//! Reading a `resource.Quantity`, and the lists of them.
+//! Parses a `resource.Quantity`, and lists of resources.
 
 use super::cursor::{Cursor, Result};
 use super::decode::{Decode, Map};

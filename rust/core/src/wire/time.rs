@@ -1,4 +1,4 @@
-//! Reading a `metav1.Time`, which stays the text it came as.
+//! Parses a `metav1.Time`, and keeps its text.
 
 use std::borrow::Cow;
 
@@ -23,13 +23,13 @@ impl<'a> Decode<'a> for WireTime<'a> {
     }
 }
 
-/// Whether Go's `time.Parse(time.RFC3339, text)` takes it: an hour may have one digit, a comma may
-/// stand before the fraction, an offset may reach 24:60.
+/// Whether Go's `time.Parse(time.RFC3339, text)` accepts the text: an hour may have one digit, a
+/// comma may precede the fraction, an offset may reach 24:60.
 fn is_rfc3339(text: &[u8]) -> bool {
     shape(text).is_some_and(<[u8]>::is_empty)
 }
 
-/// What is left behind the time at the start of `text`.
+/// Returns the bytes behind the time at the start of `text`; None if no time is there.
 fn shape(text: &[u8]) -> Option<&[u8]> {
     let (century, rest) = two_digits(text)?;
     let (year, rest) = two_digits(rest)?;

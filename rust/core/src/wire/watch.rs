@@ -1,4 +1,4 @@
-//! What the Kubernetes API sends a watcher: pages of a list, and events.
+//! Parses lists and watch events of the Kubernetes API, and applies them to stores.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,41 +11,42 @@ use super::pod::WirePod;
 use crate::node::{Node, NodeStore};
 use crate::pod::{Pod, PodStore};
 
-/// A store that a watch fills: the nodes' or the pods'.
+/// A store that list and watch fill: `NodeStore` or `PodStore`.
 pub trait Watched {
-    /// What it holds.
+    /// The type of the stored objects: a node or a pod.
     type Object;
 
-    /// What is wrong where a list is null.
+    /// The error message for a list whose items are null.
     const NO_LIST: &'static str;
-    /// What is wrong with an object that has no name.
+    /// The error message for an object without a name.
     const NO_NAME: &'static str;
 
-    /// Reads one object; None where it has no name.
+    /// Parses one object; None if it has no name.
     #[doc(hidden)]
     fn read(&self, place: Place<'_, '_>) -> Result<Option<Read<Self::Object>>>;
 
     /// The object's name.
     fn name(object: &Self::Object) -> &str;
 
-    /// Takes an added or modified object. True if anything that plugins read changed.
+    /// Stores an added or modified object. True if any field changed that plugins read.
     #[doc(hidden)]
     fn take(&self, object: &Arc<Self::Object>) -> bool;
 
-    /// Drops an object. True if it was there.
+    /// Removes an object. True if it was stored.
     #[doc(hidden)]
     fn drop_one(&self, object: &Self::Object) -> bool;
 
-    /// Holds exactly these objects from now on. True if anything that plugins read changed.
+    /// Replaces the content of the store by these objects. True if any field changed that plugins
+    /// read.
     #[doc(hidden)]
     fn take_all(&self, listed: &[Arc<Self::Object>]) -> bool;
 }
 
-/// Where an object stands in a body.
+/// The place of an object in a body that is parsed.
 #[derive(Debug)]
 pub struct Place<'c, 'a>(&'c mut Cursor<'a>);
 
-/// An object, and the version that it came with.
+/// A parsed object and its resourceVersion.
 #[derive(Debug)]
 pub struct Read<T> {
     object: Arc<T>,
@@ -122,21 +123,21 @@ impl Watched for PodStore {
     }
 }
 
-/// A list in the making: invisible until it is committed.
+/// A list that is parsed page by page, and replaces the content of a store when it is committed.
 #[derive(Debug)]
 pub struct Relist<S: Watched> {
     store: Arc<S>,
     listed: Vec<Arc<S::Object>>,
 }
 
-/// What one page of a list said of itself.
+/// The metadata of one page of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListPage {
     /// `metadata.resourceVersion`
     pub resource_version: String,
     /// `metadata.continue`; empty on the last page.
     pub continue_token: String,
-    /// How many objects it held.
+    /// How many objects the page has.
     pub items: usize,
 }
 
@@ -149,10 +150,10 @@ impl<S: Watched> Relist<S> {
         }
     }
 
-    /// Takes one page of a `NodeList` or a `PodList`.
+    /// Parses one page of a `NodeList` or a `PodList`, and adds its objects to the list.
     ///
     /// # Errors
-    /// It is not a list of named objects of the store's kind; nothing of the page is kept.
+    /// The bytes are no list of named objects of the store's kind; nothing of the page is kept.
     pub fn page(&mut self, bytes: &[u8]) -> Result<ListPage> {
         let mut cursor = Cursor::watched(bytes)?;
         let mut meta = ListMeta::default();
@@ -181,19 +182,19 @@ impl<S: Watched> Relist<S> {
         Ok(page)
     }
 
-    /// Replaces the whole content of the store at once: what was not listed is gone.
+    /// Replaces the content of the store by the listed objects, in one step.
     ///
-    /// True if anything that plugins read changed.
+    /// True if any field changed that plugins read.
     pub fn commit(self) -> bool {
         self.store.take_all(&self.listed)
     }
 }
 
-/// Holds exactly what one list says from now on; its resourceVersion.
+/// Replaces the content of a store by one list; returns the list's resourceVersion.
 ///
 /// # Errors
-/// It is not a whole list of named objects of the store's kind, or goes on on another page: taking
-/// a part for the whole would drop what the other pages hold. The store keeps what it had.
+/// The bytes are no list of named objects of the store's kind, or only one page of it: a part of a
+/// list would drop the objects of the other pages. The store is unchanged.
 pub fn replace<S: Watched>(store: &Arc<S>, bytes: &[u8]) -> Result<String> {
     let mut relist = Relist::begin(store.clone());
     let page = relist.page(bytes)?;
@@ -207,7 +208,7 @@ pub fn replace<S: Watched>(store: &Arc<S>, bytes: &[u8]) -> Result<String> {
     Ok(page.resource_version)
 }
 
-/// What one watch event was.
+/// A parsed watch event, and whether it changed a field that plugins read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchEvent<T> {
     /// ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
@@ -216,13 +217,13 @@ pub struct WatchEvent<T> {
     pub name: String,
     /// `metadata.resourceVersion` of the event's object.
     pub resource_version: String,
-    /// Whether anything that plugins read changed.
+    /// Whether any field changed that plugins read.
     pub changed: bool,
     /// The code of an ERROR's Status, else 0.
     pub code: i32,
     /// The message of an ERROR's Status.
     pub message: String,
-    /// The object as the event brought it; None for BOOKMARK and ERROR.
+    /// The object in the event; None for BOOKMARK and ERROR.
     pub object: Option<Arc<T>>,
 }
 
@@ -240,10 +241,10 @@ impl<T> Default for WatchEvent<T> {
     }
 }
 
-/// Takes one watch event into the store.
+/// Parses one watch event, and applies it to the store.
 ///
 /// # Errors
-/// It is not an event of an object of the store's kind; the store keeps what it had.
+/// The bytes are no event of an object of the store's kind; the store is unchanged.
 pub fn apply<S: Watched>(store: &S, bytes: &[u8]) -> Result<WatchEvent<S::Object>> {
     let mut cursor = Cursor::watched(bytes)?;
     let mut kind = Cow::Borrowed("");

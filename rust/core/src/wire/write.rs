@@ -1,11 +1,11 @@
-//! Answers, written once, in the field names that every kube-scheduler reads.
+//! Writes the JSON of responses, with the field names that every kube-scheduler reads.
 
 use std::ops::Range;
 
 use crate::node::{Nodes, Rejection, Span};
 use crate::plain::plain_prefix;
 
-/// Writes text between quotes as Go's encoding/json would be read back.
+/// Writes the escaped content of a JSON string, which Go's encoding/json reads as `text`.
 fn escape(text: &str, put: &mut impl FnMut(&[u8])) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let mut rest = text.as_bytes();
@@ -43,7 +43,7 @@ pub(crate) fn integer(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Writes the answer of prioritize, such as `[{"Host":"n1","Score":7}]`.
+/// Writes the response of prioritize, such as `[{"Host":"n1","Score":7}]`.
 pub(crate) fn host_priorities(scores: &[i64], hosts: Hosts<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(2 + 96 * scores.len());
     out.push(b'[');
@@ -65,7 +65,7 @@ pub(crate) fn separate(out: &mut Vec<u8>, needed: bool) {
     }
 }
 
-/// What becomes of each node: kept, or the number of the rejection that names it first.
+/// Returns for each node whether it is kept, or the number of the first rejection that has it.
 fn verdicts(len: usize, rejections: &[Rejection]) -> Vec<u16> {
     let mut verdicts = vec![KEPT; len];
     for (number, rejection) in rejections.iter().enumerate().rev() {
@@ -78,20 +78,20 @@ fn verdicts(len: usize, rejections: &[Rejection]) -> Vec<u16> {
 
 const KEPT: u16 = u16::MAX;
 
-/// An `ExtenderFilterResult` that is decided and not yet copied together: its owner can make room
-/// for exactly its length and have every byte copied once.
+/// An `ExtenderFilterResult` that is ready to be written. Its length is known before, so that every
+/// byte is copied once, to memory of the right size.
 #[derive(Debug)]
 pub struct FilterResult<'a> {
     body: &'a [u8],
     nodes: Answered<'a>,
     hosts: Hosts<'a>,
-    /// What is kept, as ranges of the body that a comma goes between.
+    /// The kept nodes as ranges of the request's body, which are written with commas between them.
     kept: Vec<Range<usize>>,
     verdicts: Vec<u16>,
     reasons: Vec<Reason>,
 }
 
-/// What stands behind the name of each node that a rejection names.
+/// The JSON that is written behind the name of each node of a rejection.
 #[derive(Debug)]
 struct Reason {
     unresolvable: bool,
@@ -99,7 +99,7 @@ struct Reason {
     written: Vec<u8>,
 }
 
-/// The range that stands for an empty string: a null in a list of names stands nowhere.
+/// The range for a null in a list of names, which is written as an empty string.
 const EMPTY_NAME: Range<usize> = 0..0;
 
 impl<'a> FilterResult<'a> {
@@ -121,14 +121,14 @@ impl<'a> FilterResult<'a> {
         }
     }
 
-    /// How many bytes it is.
+    /// The length of the response in bytes.
     pub fn size(&self) -> usize {
         let mut size = 0;
         self.write_to(|bytes| size += bytes.len());
         size
     }
 
-    /// Hands its [`size`](Self::size) bytes to `put`, piece by piece.
+    /// Writes the response's [`size`](Self::size) bytes by calls of `put`, piece by piece.
     pub fn write_to(&self, mut put: impl FnMut(&[u8])) {
         let (open, close): (&[u8], &[u8]) = match self.nodes {
             Answered::Neither => (br#"{"Nodes":null,"NodeNames":null"#, b""),
@@ -169,7 +169,7 @@ impl<'a> FilterResult<'a> {
         put(if before == b"{" { b"null" } else { b"}" });
     }
 
-    /// The answer in memory of its own.
+    /// Returns the response as a vector.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.size());
         self.write_to(|bytes| out.extend_from_slice(bytes));
@@ -195,19 +195,19 @@ fn piece(body: &[u8], range: Range<usize>) -> &[u8] {
     &body[range]
 }
 
-/// The names of a request's nodes, by position.
+/// The names of a request's nodes, for the response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Hosts<'a> {
-    /// As they stand in its body.
+    /// The names as ranges of the request's body.
     Raw(&'a [u8], &'a [Span]),
-    /// As its nodes have them.
+    /// The names of the parsed nodes.
     Named(&'a Nodes),
     /// The request had no nodes at all.
     None,
 }
 
 impl Hosts<'_> {
-    /// One name with its quotes.
+    /// Writes one name with its quotes.
     fn write(&self, at: usize, put: &mut impl FnMut(&[u8])) {
         match self {
             Self::Raw(body, spans) => put(piece(body, quoted(spans[at]))),
@@ -221,7 +221,7 @@ impl Hosts<'_> {
     }
 }
 
-/// What is between a name's quotes, and they.
+/// Returns the range of a name with its quotes; `span` is without them.
 fn quoted(span: Span) -> Range<usize> {
     if span == Span::default() {
         return EMPTY_NAME;
@@ -229,14 +229,14 @@ fn quoted(span: Span) -> Range<usize> {
     span.start() - 1..span.end() + 1
 }
 
-/// What stands in the body for each node of the request.
+/// The ranges of the request's body that hold its nodes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Answered<'a> {
     /// The request had no nodes at all.
     Neither,
-    /// What is between the quotes of each name.
+    /// The range of each name, without its quotes.
     Names(&'a [Span]),
-    /// Each node's object.
+    /// The range of each node's object.
     Nodes(&'a [Span]),
 }
 
@@ -248,7 +248,7 @@ impl<'a> Answered<'a> {
         }
     }
 
-    /// What goes into the answer for a span: a name goes with its quotes.
+    /// Returns the range that the response repeats for a node: an object, or a name with quotes.
     fn range(self, span: Span) -> Range<usize> {
         match self {
             Self::Names(_) => quoted(span),
@@ -257,7 +257,8 @@ impl<'a> Answered<'a> {
     }
 }
 
-/// The kept nodes in order; neighbours that stand one comma apart go in one piece.
+/// Returns the ranges of the kept nodes in order; adjacent nodes with only a comma between them are
+/// one range.
 fn kept_ranges(body: &[u8], nodes: Answered<'_>, verdicts: &[u16]) -> Vec<Range<usize>> {
     let mut kept: Vec<Range<usize>> = Vec::new();
     for (span, _) in nodes
@@ -277,7 +278,7 @@ fn kept_ranges(body: &[u8], nodes: Answered<'_>, verdicts: &[u16]) -> Vec<Range<
     kept
 }
 
-/// A whole string with its quotes.
+/// Appends a JSON string with its quotes.
 pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     escape(text, &mut |bytes| out.extend_from_slice(bytes));
