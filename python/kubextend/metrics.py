@@ -65,7 +65,7 @@ class Snapshot(Protocol):
 
     @property
     def synced(self) -> bool:
-        """Whether the store has had a complete list."""
+        """Whether the store of nodes or pods has taken in a complete list of the Kubernetes API."""
 
     def age_s(self) -> float | None:
         """Return the seconds since the API last sent a page or an event; None before the first."""

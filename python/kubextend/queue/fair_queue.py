@@ -154,9 +154,10 @@ class FairQueue:
         return name in self._paused
 
     def ordered(self) -> list[Entry]:
-        """Return the pods in the order of release if each release takes equally long.
+        """Return the ready pods in the order in which the queue will release them.
 
-        Pods of paused flows are not among them.
+        The order assumes that each released pod keeps its place in the window equally long. Pods of
+        a namespace that waits are left out.
         """
         turns = [
             (flow.used_s + turn * RELEASE_S, entry)

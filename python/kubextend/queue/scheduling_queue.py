@@ -346,7 +346,7 @@ class SchedulingQueue:
             self._pause_or_resume(namespace)
 
     def _ends_of_pauses(self) -> Iterator[float]:
-        """Yield when namespaces go on that have many unschedulable pods and wait."""
+        """Yield the end of the pause of each namespace that waits for its unschedulable pods."""
         for namespace in self._unschedulable.namespaces():
             next_at_s = self._unschedulable.next_at_s(namespace)
             waits = self._ready.is_paused(namespace) and not self._refused_once[namespace]

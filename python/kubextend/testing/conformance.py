@@ -423,7 +423,7 @@ def _has_both(plugin: Any, one: str, other: str) -> bool:
 
 
 def _on_one_node(subject: _Subject) -> tuple[Any, core.Pod]:
-    """Return the plugin, made with the nodes of the largest case, and the pod of that case."""
+    """Return a plugin made for the case with the most nodes, and the pod of that case."""
     case = max(subject.cases, key=lambda each: len(each.nodes))
     return subject.runner(case).plugins[0], pod_of(case.pod)
 

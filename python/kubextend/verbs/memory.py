@@ -24,12 +24,13 @@ class Memory:
     Attributes:
         request_store: the nodes that full-mode requests brought.
         limits: the threads of the plugins, and their breakers.
-        unplaced: the pods that are on no node yet; also activates pods for plugins.
+        unplaced: the pods that are on no node yet; makes kube-scheduler try a pod again where a
+            plugin asks for that.
         unknown: since when node names are unknown.
         waiting_pods: the pods that Permit holds.
-        clock: returns monotonic seconds, as fast as the clock of the event loop.
-        pool: gives the memory of large answers; None: every answer is ``bytes``.
-        throttle: when kube-scheduler is told that Permit rejected a pod.
+        clock: returns monotonic seconds, and runs as fast as the clock of the event loop.
+        pool: reusable buffers for large answers; None: each answer is a new ``bytes``.
+        throttle: spreads the answers about pods that Permit rejected over time.
     """
 
     request_store: core.NodeStore
