@@ -2,8 +2,9 @@
 
 A deadline begins at a number of seconds. Each ``slowest_bytes`` bytes transferred move the deadline
 one second later, but never further from the present than the number of seconds at the beginning. A
-large body may therefore come over a slow link. A client that sends or reads below that pace is cut off almost as soon as one that does nothing, and
-no client gains a long pause by an earlier transfer.
+large body may therefore come over a slow link. A client that sends or reads below that pace is cut
+off almost as soon as one that does nothing, and no client gains a long pause by an earlier
+transfer.
 """
 
 import asyncio
