@@ -77,7 +77,7 @@ class Write:
 
 
 def _group_of(pod: Pod) -> int:
-    """Return a number that is equal for pods with equal labels; 0 for pods without kept labels."""
+    """Return the number of the pod's labels: the same for equal labels; 0 where none are kept."""
     try:
         return hash(frozenset(pod.labels.items()))
     except TruncatedPodError:

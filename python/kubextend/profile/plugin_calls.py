@@ -86,7 +86,7 @@ class Run:
         self._token = _RUN.set(self)
 
     def __exit__(self, *_: object) -> None:
-        """End the run, and report its plugins that did not fail as working to the breakers."""
+        """End the run; tell the breaker of each called plugin that did not fail that it works."""
         _RUN.reset(self._token)
         self.went_well()
         self._admissions.clear()

@@ -150,7 +150,7 @@ class FairQueue:
                 self._turns.push(flow)
 
     def is_paused(self, name: str) -> bool:
-        """Return whether the flow ``name`` is paused."""
+        """Return whether no pod of the flow ``name`` is released; a flow may be a namespace."""
         return name in self._paused
 
     def ordered(self) -> list[Entry]:

@@ -29,7 +29,7 @@ STUCK_S: Final = 60.0
 
 
 class QueueRunner:
-    """Passes events to a queue, and releases pods that are due. Safe to use from any thread.
+    """Runs a SchedulingQueue on a thread of its own. Safe to use from any thread.
 
     Args:
         queue: the queue, which nobody else may use.
@@ -67,7 +67,7 @@ class QueueRunner:
             self._thread.join(JOIN_S)
 
     def replace(self, pods: Iterable[core.Pod]) -> None:
-        """Tell the queue every pod that is on no node."""
+        """Tell the queue all pods that are on no node, as a list of the API shows them."""
         self._inbox.put(partial(self._queue.replace, list(pods)))
 
     def observe(self, pod: core.Pod) -> None:
@@ -91,7 +91,7 @@ class QueueRunner:
         self._inbox.put(partial(self._queue.refused, pod.uid, why))
 
     def refused_once(self, pod: core.Pod) -> None:
-        """Tell the queue that the first patch of a pod was refused, and that others are to come."""
+        """Tell the queue that the API refused a pod's first patch, and that further ones follow."""
         self._inbox.put(partial(self._queue.refused_once, pod.uid))
 
     def held_in_permit(self, pod: core.Pod) -> None:
@@ -103,11 +103,11 @@ class QueueRunner:
         self._inbox.put(partial(self._queue.left_permit, pod.uid))
 
     def returned(self, pod: core.Pod) -> None:
-        """Tell the queue that nothing was done about the pod."""
+        """Tell the queue that nobody tried to remove the gate of a pod that was due."""
         self._inbox.put(partial(self._queue.returned, pod.uid))
 
     def wake(self) -> None:
-        """Wake the queue, because something else changed that decides what is due."""
+        """Make the queue look for pods to release, because the Lease or a plugin's data changed."""
         self._inbox.put(_nothing)
 
     def counts(self) -> dict[State, int]:
@@ -115,7 +115,7 @@ class QueueRunner:
         return self._queue.counts()
 
     def why_not_alive(self) -> str:
-        """Return why the queue will not go on by itself; empty if it does."""
+        """Return why the queue is stuck, for the probe of `/livez`; empty where it is not."""
         since_s = self._busy_since_s
         stuck_s = 0.0 if since_s is None else self._clock() - since_s
         if stuck_s < STUCK_S:
@@ -154,7 +154,7 @@ class QueueRunner:
             return _nothing
 
     def _take_in(self) -> None:
-        """Process every other event that has come meanwhile."""
+        """Process all events in the inbox."""
         try:
             while True:
                 self._inbox.get_nowait()()
@@ -162,7 +162,7 @@ class QueueRunner:
             return
 
     def _send_out(self) -> float | None:
-        """Release pods that are due; return the seconds until others may be without an event."""
+        """Release the pods that are due; return the seconds until the next pod may be due."""
         if self._stopped.is_set():
             return None
         if not self._leads():
@@ -173,4 +173,4 @@ class QueueRunner:
 
 
 def _nothing() -> None:
-    """Do nothing but wake the thread."""
+    """Do nothing: an event that only wakes the thread."""

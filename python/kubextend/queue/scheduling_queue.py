@@ -68,16 +68,17 @@ class Settings:
     """The settings of a queue.
 
     Attributes:
-        gate: the name of our scheduling gate.
-        scheduler_names: the scheduler names whose pods are queued.
-        strategy: what an unschedulable pod means for the pods behind it.
+        gate: the name of the scheduling gate that the queue removes.
+        scheduler_names: the queue releases the pods with one of these values of
+            ``spec.schedulerName``.
+        strategy: whether a released pod that finds no node holds up the pods behind it.
         window: how many released pods kube-scheduler may have at a time.
-        max_hold_s: the longest that a pod keeps a place in the window, while its gate is removed as
-            well as after its release.
-        fair_queuing: which pods take turns.
-        most_unschedulable: where namespaces take turns: how many pods of one namespace that
-            kube-scheduler cannot place are released without a pause. An event may have
-            kube-scheduler try all of them, and it makes some hundred attempts a second.
+        max_hold_s: the most seconds for which a pod takes a place in the window: once while its
+            gate is being removed, and again after its release.
+        fair_queuing: whether namespaces take turns.
+        most_unschedulable: used where namespaces take turns. While kube-scheduler has as many
+            unschedulable pods of a namespace, the queue pauses before it releases another one. An
+            event may make kube-scheduler try all of them, at some hundred attempts a second.
     """
 
     gate: str
@@ -90,13 +91,13 @@ class Settings:
 
 
 class SchedulingQueue:
-    """The queue of all profiles.
+    """The queue of the pods of all profiles.
 
     Args:
         settings: how the queue runs.
-        order: the order of the profiles' QueueSort plugin.
+        order: compares two pods as the profiles' QueueSort plugin does.
         why_held: returns why a pod may not be released; empty where it may.
-        clock: monotonic seconds.
+        clock: returns monotonic seconds.
         leads: whether this replica releases pods now.
     """
 
@@ -135,7 +136,7 @@ class SchedulingQueue:
         self._pushes = count()
 
     def replace(self, pods: Iterable[core.Pod]) -> None:
-        """Replace the known pods by these, every pod that is on no node."""
+        """Take in a complete list of the pods that are on no node, and forget all other pods."""
         listed = {pod.uid: pod for pod in pods}
         for uid in self._known.keys() - listed.keys():
             self.forget(uid)
@@ -164,10 +165,11 @@ class SchedulingQueue:
             self._leave(entry)
 
     def due(self) -> list[core.Pod]:
-        """Return the pods to release now, in order; report each result by a method below.
+        """Return the pods to release now, in order.
 
-        Plugins may take long to hold many pods back, so a look ends after a second or so. Then
-        ``next_look_s`` is 0.
+        The caller reports what becomes of each pod by ``released``, ``refused``, ``refused_once``,
+        ``returned`` or ``forget``. PreEnqueue plugins may take long, so the method returns after a
+        second or so; ``next_look_s`` is 0 then.
         """
         self._expire()
         self._bring_back()
@@ -189,7 +191,7 @@ class SchedulingQueue:
         return released
 
     def released(self, uid: str) -> None:
-        """Note that the gate of a pod that was due is removed, however late the answer comes."""
+        """Note that a pod's gate is removed, however late the answer of the API comes."""
         entry = self._in_state(uid, State.RELEASING, *_WAITING)
         if entry is not None:
             if entry.pod.truncated:
@@ -197,7 +199,7 @@ class SchedulingQueue:
             self._release(entry)
 
     def refused(self, uid: str, why: str) -> None:
-        """Set a pod aside whose gate cannot be removed now; others go on, and a retry follows."""
+        """Set a pod aside whose gate cannot be removed now; the queue tries again after a pause."""
         entry = self._in_state(uid, State.RELEASING, State.READY)
         if entry is not None:
             if entry.pod.truncated:
@@ -205,9 +207,9 @@ class SchedulingQueue:
             self._set_aside(entry, why)
 
     def refused_once(self, uid: str) -> None:
-        """Note that the API refused the first patch of a pod, and that others are to follow.
+        """Note that the API refused the first patch of a pod, and that further patches follow.
 
-        Where namespaces take turns, the others go on meanwhile, and the pod's namespace waits.
+        Where namespaces take turns, the pod's namespace waits for them and no other namespace.
         """
         entry = self._in_state(uid, State.RELEASING)
         if entry is not None and self._fair and not entry.refused_once:
@@ -216,13 +218,13 @@ class SchedulingQueue:
             self._pause_or_resume(entry.pod.namespace)
 
     def returned(self, uid: str) -> None:
-        """Queue a pod that was due and about which nothing was done."""
+        """Queue a pod again that ``due`` returned and whose gate nobody tried to remove."""
         entry = self._in_state(uid, State.RELEASING)
         if entry is not None:
             self._queue(entry)
 
     def held_in_permit(self, uid: str) -> None:
-        """Let a pod pass that Permit holds on the node that kube-scheduler found for it."""
+        """Free the place in the window of a pod that Permit holds on its node."""
         entry = self._in_state(uid, State.RELEASING, State.RELEASED, State.PASSED)
         if entry is not None:
             entry.in_permit = True
@@ -236,9 +238,9 @@ class SchedulingQueue:
             self._count(entry)
 
     def next_look_s(self) -> float | None:
-        """Return the seconds until ``due`` may change without an event; None: never.
+        """Return the seconds until ``due`` may return a pod without an event; None: never.
 
-        A pause that only matters once the window has room does not count.
+        The end of a pause does not count while the window is full.
         """
         times = [entry.leaves_at_s for entry in self._in_window]
         if self._may_release():
@@ -250,7 +252,7 @@ class SchedulingQueue:
         return None if math.isinf(earliest) else max(0.0, earliest - self._clock())
 
     def counts(self) -> dict[State, int]:
-        """Return how many pods are in each state; pods that have passed are not in the queue."""
+        """Return how many pods are in each state; pods that have passed have left the queue."""
         # Another thread than the queue's may call this while the window changes.
         in_window, held_back = tuple(self._in_window), tuple(self._held)
         releasing = sum(entry.state is State.RELEASING for entry in in_window)
@@ -264,14 +266,14 @@ class SchedulingQueue:
         }
 
     def look_ahead(self) -> None:
-        """Ask about every pod now and not when its turn comes; release nothing."""
+        """Ask PreEnqueue plugins about every ready pod, for display; release nothing."""
         for entry in list(self._ready):
             why = self._why_held(entry.pod)
             if why:
                 self._hold_for_a_while(entry, why)
 
     def entries(self) -> Iterator[QueueEntry]:
-        """Yield the queue in its displayed order: released, next, held back or set aside."""
+        """Yield pods as `kubextend queue` shows them: released, ready, held or set aside."""
         first = sorted(self._in_window, key=lambda entry: entry.sequence)
         for entry in first:
             yield QueueEntry(None, entry.info, entry.state, _why_in_window(entry.pod))
@@ -286,7 +288,7 @@ class SchedulingQueue:
             yield QueueEntry(None, entry.info, entry.state, entry.why)
 
     def _why_not_now(self, entry: Entry) -> str:
-        """Return why a pod whose turn has come may not be released; empty where it may."""
+        """Return why the first ready pod may not be released; empty where it may."""
         if entry.pod.truncated and (
             self._clock() < self._large_again_at_s or any(map(_is_large_apart, self._in_window))
         ):
@@ -294,7 +296,7 @@ class SchedulingQueue:
         return self._why_held(entry.pod)
 
     def _pause_large_pods(self) -> None:
-        """Try no large pod for a while: each such patch may keep kube-apiserver busy."""
+        """Release no truncated pod for a while: each such patch may keep kube-apiserver busy."""
         pause_s = min(FIRST_LARGE_S * 2.0 ** min(self._large_refused, 10), LONGEST_ASIDE_S)
         self._large_refused += 1
         self._large_again_at_s = self._clock() + pause_s
@@ -332,7 +334,7 @@ class SchedulingQueue:
         self._pause_or_resume(entry.pod.namespace)
 
     def _pause_or_resume(self, namespace: str) -> None:
-        """Let a namespace wait while its first patch is refused, or it has many bad pods."""
+        """Pause a namespace while a first patch was refused, or it has many unschedulable pods."""
         next_at_s = self._unschedulable.next_at_s(namespace)
         has_many = next_at_s is not None and self._clock() < next_at_s
         if has_many or self._refused_once[namespace]:
@@ -341,7 +343,7 @@ class SchedulingQueue:
             self._ready.resume(namespace)
 
     def _end_pauses(self) -> None:
-        """Let namespaces go on whose time has come."""
+        """End the pause of each namespace whose time is over."""
         for namespace in self._unschedulable.namespaces():
             self._pause_or_resume(namespace)
 
@@ -369,7 +371,7 @@ class SchedulingQueue:
             self._adopt(entry)
 
     def _update(self, entry: Entry) -> None:
-        """Take in a change of a known pod; a late view of a released pod changes nothing."""
+        """Take in a change of a known pod; a released pod that still has the gate is old news."""
         pod = entry.pod
         gated = self._settings.gate in pod.scheduling_gates
         if entry.state in _WAITING:
@@ -401,7 +403,7 @@ class SchedulingQueue:
             self._adopt(entry)
 
     def _queue(self, entry: Entry) -> None:
-        """Queue a pod with our gate for its turn, or hold it for reasons outside of the queue."""
+        """Make a pod with our gate ready, or hold it where the queue may not release it."""
         scheduler = entry.pod.scheduler_name
         others = [gate for gate in entry.pod.scheduling_gates if gate != self._settings.gate]
         if scheduler not in self._settings.scheduler_names:
@@ -475,7 +477,7 @@ class SchedulingQueue:
         self._move(entry, State.PASSED)
 
     def _expire(self) -> None:
-        """Remove pods from the window that kept their places for the allowed time."""
+        """Remove pods from the window whose time there is over."""
         now = self._clock()
         for entry in [entry for entry in self._in_window if now >= entry.leaves_at_s]:
             if entry.state is State.RELEASING:
@@ -486,7 +488,7 @@ class SchedulingQueue:
             self._pass(entry)
 
     def _bring_back(self) -> None:
-        """Queue held pods whose time has come."""
+        """Make held pods ready whose pause is over."""
         now = self._clock()
         while self._again and self._has_room():
             again_at_s, _, entry = self._again[0]

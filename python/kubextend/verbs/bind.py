@@ -40,9 +40,10 @@ class _UnderWay:
 
     Attributes:
         cycle: the binding cycle.
-        task: the request's own task; a second task would cost a KB for each pod that waits.
-        given_up: made by the first newer request, which cancels the task; done when the task has
-            ended.
+        task: the task of the request, which runs the cycle; a task for each would cost a KB more
+            for each pod that waits.
+        given_up: a future, made when a newer request for the same pod cancels the task; done when
+            the task has ended. None: there is no newer request.
     """
 
     cycle: BindingCycle
@@ -50,14 +51,14 @@ class _UnderWay:
     given_up: asyncio.Future[None] | None = None
 
     async def replace(self) -> None:
-        """Cancel the cycle and wait until it has given up its reservations or bound its pod."""
+        """Cancel the binding cycle; wait until it has called Unreserve or bound its pod."""
         if self.given_up is None:
             self.given_up = asyncio.get_running_loop().create_future()
             self.task.cancel()
         await asyncio.wait([self.given_up])
 
     def end(self) -> None:
-        """Let a newer request, which waits in ``replace``, go on."""
+        """Let the newer request for the same pod go on, which waits in ``replace``."""
         if self.given_up is not None:
             self.task.uncancel()
             self.given_up.set_result(None)
@@ -93,7 +94,7 @@ class BindVerb:
         return (await self.answer(body, time.monotonic())).body
 
     def at_once(self, body: Body) -> None:
-        """Return None: each bind may wait."""
+        """Return None: no bind is answered without a wait."""
 
     async def answer(self, body: Body, arrived_s: float, on_job: OnJob = lambda _: None) -> Answer:
         """Return an ExtenderBindingResult once the pod is bound or cannot be bound.
@@ -113,7 +114,7 @@ class BindVerb:
             return counted(await self._bound_or_not(args, arrived_s))
 
     def instead(self, why: str) -> Answer:
-        """Return an ExtenderBindingResult that fails the attempt."""
+        """Return an ExtenderBindingResult with an Error, which makes kube-scheduler retry."""
         return binding(why)
 
     async def _bound_or_not(self, args: core.BindingArgs, arrived_s: float) -> Answer:
@@ -170,7 +171,7 @@ class BindVerb:
     async def _bound_without_plugins(
         self, pod: core.Pod, node: str, default_bind: Callable[[], Coroutine[None, None, None]]
     ) -> Answer:
-        """Bind a pod that no plugin takes part in; plugins of other pods count it from now on."""
+        """Bind a pod of a profile without plugins for that; other profiles count it at once."""
         if self._cluster.pods is None:
             await default_bind()
             return binding()
@@ -225,17 +226,17 @@ class BindVerb:
             self._bindings.discard(binding_of)
 
     def bindings_under_way(self) -> list[str]:
-        """Return each pod, with its node, whose Binding the API has not answered yet."""
+        """Return "namespace/pod to node N" for each Binding that the API has not answered yet."""
         return sorted(self._bindings)
 
     def node_deleted(self, name: str) -> None:
-        """Stop each bind to a deleted node, also of pods that Permit holds; any thread may call."""
+        """Fail each bind to a deleted node, and those that Permit holds; any thread may call."""
         for under_way in list(self._under_way.values()):
             if under_way.cycle.node_name == name:
                 under_way.cycle.lose_node(DELETED)
 
     def nodes_listed(self) -> None:
-        """Stop the binds to nodes that a whole list no longer shows; any thread may call."""
+        """Fail each bind to a node that the last list of nodes lacks; any thread may call."""
         for under_way in list(self._under_way.values()):
             if under_way.cycle.why_not_there() in GONE:
                 under_way.cycle.lose_node(DELETED)
@@ -292,7 +293,7 @@ class BindVerb:
     async def _in_turn(
         self, cycle: BindingCycle, run: Callable[[], Coroutine[None, None, Status]]
     ) -> Status:
-        """Run one binding cycle per pod: a newer request means that the older was given up."""
+        """Run one binding cycle for each pod: a newer request cancels the older one first."""
         uid = cycle.pod.uid
         while (older := self._under_way.get(uid)) is not None:
             # The older cycle gives up its reservations before the newer one reserves.
@@ -311,7 +312,7 @@ class BindVerb:
             mine.end()
 
     async def _assumed(self, profile: Profile, cycle: BindingCycle) -> Status:
-        """Run the cycle, with the pod in the ledger from before Reserve until it is seen bound."""
+        """Run the cycle; from before Reserve on, the pod counts as one on its node."""
         if self._cluster.pods is None:
             return await cycle.run()
         store = self._cluster.pods.store

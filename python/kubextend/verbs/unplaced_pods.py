@@ -61,13 +61,13 @@ _LONGEST_PERMIT_HOLD_S: Final = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One scheduling attempt of a pod.
+    """One scheduling attempt of a pod, from kube-scheduler's filter request to its bind request.
 
     Attributes:
         pod: the pod as the filter request brought it.
-        state: what the plugins of the attempt tell each other.
-        nominated_alone: whether kube-scheduler asks about the nominated node alone; if that node is
-            rejected, kube-scheduler asks about all nodes in the same cycle.
+        state: the CycleState, in which the plugins of the attempt keep what they found out.
+        nominated_alone: whether the filter request names the pod's nominated node and no other; if
+            that node is rejected, kube-scheduler asks about all nodes in the same cycle.
     """
 
     pod: core.Pod
@@ -77,7 +77,16 @@ class Attempt:
 
 @dataclass(slots=True, eq=False)
 class _Rejection:
-    """A rejection by filters on every node, and up to which change of the nodes it holds."""
+    """A rejection of a pod by filters on every node.
+
+    Attributes:
+        profile: the profile whose filters rejected the pod.
+        pod: the pod as the filter request brought it.
+        nodes: the nodes that the request asked about.
+        at_s: when the pod was rejected.
+        looked_s: when the filters were last asked about the pod.
+        seen: ``UnplacedPods.changes`` when they were.
+    """
 
     profile: Profile
     pod: core.Pod
@@ -87,7 +96,9 @@ class _Rejection:
     seen: int
 
     def entries_now(self, look_again: LookAgain) -> list[Entry] | None:
-        """Return the current entries; None where some node passes.
+        """Ask the filters about the same nodes as they are now; return each node with its reason.
+
+        Returns: None where the pod passes on some node.
 
         Raises PluginError: a filter failed; TimeoutError: the filters took too long.
         """
@@ -101,17 +112,18 @@ class _Record:
     """What is remembered of one pod.
 
     Attributes:
-        pod: the pod as the last call brought it.
-        asked_s: when that was.
-        attempt: the last attempt, unless it left no node, failed, or is being bound.
-        left_nominated: the nominated node, if the last attempt was about that node alone and left
-            no node.
-        rejection: the last rejection by filters.
-        reasons: what kube-scheduler was told of rejections.
-        untold: the rejection whose reasons kube-scheduler was not told.
-        permit: why Permit rejected the pod, while that holds.
-        permit_hold_s: how long the last rejection by Permit holds.
-        permit_until_s: when that time is over.
+        pod: the pod as kube-scheduler's last request brought it.
+        asked_s: when that request came.
+        attempt: the last attempt; None where it left no node, failed, or is being bound.
+        left_nominated: the pod's nominated node, if the last filter request named that node alone
+            and filters rejected it; else empty.
+        rejection: the last rejection by filters on every node.
+        reasons: the reasons that kube-scheduler was told.
+        untold: a later rejection, with reasons that kube-scheduler was not told.
+        permit: the Status with which Permit rejected the pod; None where kube-scheduler may try
+            the pod again.
+        permit_hold_s: how many seconds filter rejects the pod because Permit rejected it.
+        permit_until_s: until when filter rejects the pod because Permit rejected it.
     """
 
     pod: core.Pod
@@ -131,21 +143,21 @@ class _Record:
 
     @property
     def is_empty(self) -> bool:
-        """Whether a new record of the pod would be as good."""
+        """Whether the record holds nothing that a new record of the pod would not."""
         now = self.attempt is not None or self.rejection is not None
         return not (now or self.left_nominated or self.permit_hold_s or self.reasons.told)
 
 
 class UnplacedPods:
-    """The records of all pods, and what activates the pods; safe to use from many threads.
+    """The records of all pods that are on no node; safe to use from many threads.
 
-    Plugins activate pods through this class: a pod that a plugin activates may succeed, so Permit's
-    rejection no longer holds.
+    Makes kube-scheduler try a pod again where the pod may succeed. Plugins ask for that through
+    ``activate``, which also ends a rejection by Permit.
 
     Args:
-        activator: makes kube-scheduler ask about a pod again; None: nobody does.
-        metrics: where woken pods are counted.
-        look_again: asks the filters about a pod once more.
+        activator: makes kube-scheduler try a pod again; None: nothing does.
+        metrics: counts the pods that are woken.
+        look_again: asks the filters of a profile about a pod outside of a request.
         clock: monotonic seconds.
         most_bytes: bound on the memory of all records; None: the usual one.
     """
@@ -176,7 +188,7 @@ class UnplacedPods:
         self._behind = False
 
     def begin(self, pod: core.Pod, nodes: core.Nodes | None = None) -> Attempt:
-        """Begin an attempt, which replaces the pod's last one.
+        """Begin and return an attempt, which replaces the pod's last attempt.
 
         Where in-tree filters left no other node, kube-scheduler's call for the nominated node and
         its call for all nodes are equal. The second of two such calls is for all nodes.
@@ -213,7 +225,7 @@ class UnplacedPods:
         return attempt
 
     def drop(self, attempt: Attempt) -> None:
-        """Forget an attempt that left no node or failed, unless a newer one has replaced it."""
+        """Forget an attempt that left no node or failed, unless a newer attempt replaced it."""
         with self._lock:
             record = self._records.get(attempt.pod.uid)
             if record is None or record.attempt is not attempt:
@@ -225,7 +237,7 @@ class UnplacedPods:
 
     @property
     def changes(self) -> int:
-        """How often the nodes changed; read it before you look up the nodes of a request."""
+        """How often the watched nodes changed; read before the nodes of a request are looked up."""
         return self._changes
 
     def reject(
@@ -236,18 +248,19 @@ class UnplacedPods:
         entries: list[Entry],
         changes: int | None,
     ) -> list[Entry]:
-        """Remember that filters rejected the pod on every one of these nodes.
+        """Remember that filters rejected a pod on every node, and choose the reasons to answer.
 
         Args:
-            attempt: the attempt, which is dropped.
+            attempt: the pod's attempt, which ends with the rejection.
             profile: the profile whose filters rejected the pod.
-            nodes: the nodes as they were looked up.
-            entries: each node in one entry, with its current reason.
-            changes: ``changes`` from before the lookup; if nodes changed since, filters run again
-                now. None: the nodes came with the request, and never change.
+            nodes: the nodes that the filters saw.
+            entries: masks of nodes that share a reason; each node is in one of them.
+            changes: the property ``changes``, read before the nodes were looked up; if nodes
+                changed since, the filters run once more before this method returns. None: the nodes
+                came with the request and never change.
 
-        Returns: the same nodes with the reasons to tell now; for a pod without a UID, the current
-        ones.
+        Returns: the same nodes with the reasons for kube-scheduler, which stay as they are for a
+        while; for a pod without a UID ``entries``.
         """
         self.drop(attempt)
         pod, now_s = attempt.pod, self._clock()
@@ -271,9 +284,9 @@ class UnplacedPods:
         return entries
 
     def passed(self, attempt: Attempt) -> None:
-        """Forget the rejection of a pod that passed on a node: nothing has to activate it.
+        """Forget the rejection of a pod whose attempt found a node.
 
-        A newer attempt may have ended in a rejection meanwhile, and that one stays.
+        The rejection of a newer attempt stays.
         """
         with self._lock:
             record = self._records.get(attempt.pod.uid)
@@ -281,7 +294,7 @@ class UnplacedPods:
                 self._let_nodes_go(record)
 
     def reject_permit(self, pod: core.Pod, status: Status) -> None:
-        """Keep a pod that Permit rejected from being tried again for 10 s, doubling up to 5 min."""
+        """Have filter reject a pod that Permit rejected, for 10 s at first and up to 5 minutes."""
         now_s = self._clock()
         with self._lock:
             record = self._record_of(pod)
@@ -293,14 +306,14 @@ class UnplacedPods:
             self._keep(record)
 
     def why_not_tried(self, uid: str) -> Status | None:
-        """Return Permit's rejection while it holds; None where the pod is tried."""
+        """Return the Status with which Permit rejected the pod; None where filters decide."""
         record = self._records.get(uid)
         if record is None or record.permit_until_s <= self._clock():
             return None
         return record.permit
 
     def activate(self, pods: Iterable[core.Pod]) -> None:
-        """Let the pods be tried again, as they may succeed now; kube-scheduler asks soon."""
+        """Make kube-scheduler try the pods again, because a plugin says that they may succeed."""
         pods = list(pods)
         with self._lock:
             for pod in pods:
@@ -324,7 +337,7 @@ class UnplacedPods:
             self._look()
 
     def expect_change(self) -> None:
-        """Note that verdicts may change though no node did; any thread may call, never waits."""
+        """Note that pods may pass now though no node changed; any thread may call, never waits."""
         self._expected = True
 
     def wake_due(self) -> None:
@@ -378,7 +391,7 @@ class UnplacedPods:
         self._unlist_without_nodes(record)
 
     def _end_untold(self, record: _Record) -> None:
-        """Forget the reasons that kube-scheduler was not told."""
+        """Forget the record's reasons that kube-scheduler was not told."""
         record.reasons.settle()
         record.untold = None
         self._unlist_without_nodes(record)
@@ -392,7 +405,7 @@ class UnplacedPods:
         self._end_rejection(record)
 
     def _bound_nodes(self) -> list[core.Pod]:
-        """Let the nodes of the oldest rejections go; return pods with an unseen change of nodes."""
+        """Forget the oldest rejections beyond 512; return their pods that nodes changed for."""
         woken = []
         while len(self._rejected) > _MOST_WITH_NODES:
             record = next(iter(self._rejected.values()))
@@ -407,7 +420,7 @@ class UnplacedPods:
             self._changes += 1
 
     def _look(self) -> None:
-        """Run the filters of pods since whose last look nodes changed, longest unseen first."""
+        """Ask the filters again about pods that nodes changed for, the longest unasked first."""
         with self._looking:
             until_s = self._clock() + _LOOK_S
             with self._lock:
@@ -431,14 +444,14 @@ class UnplacedPods:
         return [each for each in rejections if each and each.seen != self._changes]
 
     def _is_worth_asking(self, rejection: _Rejection) -> bool:
-        """Return whether kube-scheduler should ask: the pod passes, or its filters fail."""
+        """Return whether kube-scheduler should try the pod: it passes, or its filters fail."""
         try:
             return rejection.entries_now(self._look_again) is None
         except (PluginError, TimeoutError):
             return True
 
     def _wake(self, rejections: Iterable[_Rejection]) -> None:
-        """Activate the pods that were not rejected anew meanwhile."""
+        """Activate the pods of these rejections, except pods that were rejected once more."""
         with self._lock:
             pods = []
             for rejection in rejections:
@@ -454,7 +467,7 @@ class UnplacedPods:
             self._activator.activate(pods)
 
     def _end_old_rejections(self) -> None:
-        """Forget rejections of ten seconds ago, and wake pods among them with an unseen change."""
+        """Forget rejections older than ten seconds; activate their pods that nodes changed for."""
         oldest_s = self._clock() - _REJECTION_S
         for record in list(self._rejected.values()):
             rejection = record.rejection
@@ -468,7 +481,7 @@ class UnplacedPods:
                 self._metrics.pods_woken.inc()
 
     def _due_after_permit(self) -> list[core.Pod]:
-        """Return, once, each pod whose rejection by Permit no longer holds."""
+        """Return each pod whose time after a rejection by Permit is over, and return it once."""
         now_s = self._clock()
         with self._lock:
             due, self._forgotten = self._forgotten, []
@@ -479,14 +492,14 @@ class UnplacedPods:
         return due
 
     def _due_for_reasons(self) -> list[core.Pod]:
-        """Return, once, each pod whose reasons stayed changed while kube-scheduler has old ones."""
+        """Return each pod, once, whose reasons differ for a while from those that were told."""
         now_s = self._clock()
         with self._lock:
             due = [each for each in self._records.values() if each.reasons.due_s <= now_s]
         return [record.pod for record in due if self._stayed(record, now_s)]
 
     def _stayed(self, record: _Record, now_s: float) -> bool:
-        """Look at the newer reasons of a pod again; return whether kube-scheduler has to ask."""
+        """Ask the filters for a pod's reasons; return whether kube-scheduler must be told them."""
         untold, entries, asks = record.untold, None, False
         if untold is None:
             return False
@@ -507,7 +520,7 @@ class UnplacedPods:
 def unschedulable_before(pods: PodSource, profiles: Profiles) -> list[core.Pod]:
     """Return unschedulable pods that an earlier process of kubextend may have rejected.
 
-    The earlier process took its memory of what wakes the pods with it.
+    What that process remembered of the pods is lost, so kubextend activates each of them once.
     """
     return [
         pod

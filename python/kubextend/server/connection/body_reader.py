@@ -114,9 +114,9 @@ class BodyReceiver(asyncio.BufferedProtocol):
         self._complete: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     async def wait(self) -> None:
-        """Wait until the buffer is full.
+        """Wait until the buffer holds the whole body.
 
-        Raises: ClientDisconnect: the client went away before that.
+        Raises: ClientDisconnect: the client disconnected before.
         """
         try:
             complete = await self._complete

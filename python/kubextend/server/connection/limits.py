@@ -113,7 +113,7 @@ class RequestBytes:
             raise
 
     def let_go(self, size: int) -> None:
-        """Stop counting ``size`` bytes that ``hold`` counted."""
+        """Give ``size`` bytes of a request back to the listener's limit, which ``hold`` took."""
         self._held_bytes -= size
         self.count_held()
 
