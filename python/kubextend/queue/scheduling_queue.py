@@ -312,16 +312,13 @@ class SchedulingQueue:
         return self._ready.has_next and self._has_room()
 
     def _count(self, entry: Entry) -> None:
-        """Count the pod if kube-scheduler has it and cannot place it, and if namespaces count.
-
-        A pod that is nominated to a node only waits for the pods that leave that node.
-        """
+        """Count the pod if kube-scheduler has it and cannot place it, and if namespaces count."""
         pod = entry.pod
         counts = (
             self._fair
             and entry.state is State.PASSED
             and pod.scheduled_reason in VERDICTS
-            and not (entry.in_permit or pod.scheduling_gates or pod.nominated_node_name)
+            and not (entry.in_permit or pod.scheduling_gates)
         )
         self._set_counted(entry, counts)
 

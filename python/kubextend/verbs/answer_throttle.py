@@ -1,4 +1,4 @@
-"""Spreads answers about pods of one namespace over time.
+"""Spreads the answers about pods of one namespace that Permit held and rejected over time.
 
 kube-scheduler tries a pod again at once whose bind failed. When a large gang fails, the attempts
 for its pods would keep the pods of every other namespace waiting for seconds.
@@ -6,47 +6,81 @@ for its pods would keep the pods of every other namespace waiting for seconds.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 __all__ = ["AnswerThrottle"]
 
-INTERVAL_S: Final = 0.05
-"""kube-scheduler makes some hundred attempts a second."""
+INTERVAL_S: Final = 0.025
+"""A quarter of the attempts that kube-scheduler makes in a second."""
 AT_ONCE: Final = 20
+LONGEST_S: Final = 25.0
+"""Bounds how long kube-scheduler counts a rejected pod on its node: enough for a thousand pods."""
+MOST_WAITING: Final = 1000
+"""Each answer that waits keeps a connection, and so does each pod that Permit holds."""
 
 
 class AnswerThrottle:
-    """For each namespace: 20 answers at once, then one each 50 ms. For one event loop.
+    """For each namespace: 20 answers at once, then one each 25 ms. For one event loop.
+
+    An answer that would have to wait longer than 25 s leaves at once, and so does every answer
+    while 1,000 answers wait.
 
     Args:
-        clock: monotonic seconds.
-        sleep: waits as many seconds as it is given.
+        clock: returns monotonic seconds.
     """
 
-    def __init__(
-        self,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-    ) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._sleep = sleep
         # By namespace: when as many may be answered at once as at the beginning.
         self._rested_s: dict[str, float] = {}
+        self._pruned_s = clock()
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._is_closed = False
 
-    async def turn(self, namespace: str, until_s: float | None) -> None:
-        """Wait until the next pod of the namespace may be answered.
-
-        Args:
-            namespace: the namespace of the pod.
-            until_s: when the answer has to leave in any case; None: never.
-        """
+    def delay_s(self, namespace: str) -> float:
+        """Return how many seconds the next answer about a pod of the namespace has to wait."""
         now_s = self._clock()
-        self._rested_s = {name: at_s for name, at_s in self._rested_s.items() if at_s > now_s}
-        rested_s = self._rested_s.get(namespace, now_s) + INTERVAL_S
+        self._prune(now_s)
+        rested_s = max(self._rested_s.get(namespace, now_s), now_s) + INTERVAL_S
+        delay_s = max(0.0, rested_s - now_s - AT_ONCE * INTERVAL_S)
+        if delay_s > LONGEST_S or len(self._waiting) >= MOST_WAITING or self._is_closed:
+            return 0.0
         self._rested_s[namespace] = rested_s
-        turn_s = rested_s - AT_ONCE * INTERVAL_S
-        if until_s is not None:
-            turn_s = min(turn_s, until_s)
-        if turn_s > now_s:
-            await self._sleep(turn_s - now_s)
+        return delay_s
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for so many seconds, or until ``close``."""
+        if seconds <= 0 or self._is_closed:
+            return
+        loop = asyncio.get_running_loop()
+        over: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(seconds, _end, over)
+        self._waiting.add(over)
+        try:
+            await over
+        finally:
+            timer.cancel()
+            self._waiting.discard(over)
+
+    def close(self) -> None:
+        """Let all answers leave now, and later ones at once; any thread may call."""
+        self._is_closed = True
+        for over in list(self._waiting):
+            over.get_loop().call_soon_threadsafe(_end, over)
+
+    def __len__(self) -> int:
+        """Return how many answers wait."""
+        return len(self._waiting)
+
+    def _prune(self, now_s: float) -> None:
+        """Forget, each second, the namespaces that have rested."""
+        if now_s >= self._pruned_s + 1.0:
+            self._pruned_s = now_s
+            resting = self._rested_s.items()
+            self._rested_s = {name: at_s for name, at_s in resting if at_s > now_s}
+
+
+def _end(over: asyncio.Future[None]) -> None:
+    if not over.done():
+        over.set_result(None)

@@ -30,7 +30,7 @@ class Memory:
         waiting_pods: the pods that Permit holds.
         clock: returns monotonic seconds, and runs as fast as the clock of the event loop.
         pool: reusable buffers for large answers; None: each answer is a new ``bytes``.
-        throttle: spreads the answers about pods that Permit rejected over time.
+        throttle: spreads the answers about pods that Permit held and rejected over time.
     """
 
     request_store: core.NodeStore

@@ -59,7 +59,6 @@ def pod(  # noqa: PLR0913 - what the queue looks at
     scheduler: str = OURS,
     namespace: str = "default",
     labels: Mapping[str, str] | None = None,
-    nominated: str = "",
 ) -> core.Pod:
     """Return a pod as the API shows it; the same name always gives the same UID.
 
@@ -76,7 +75,6 @@ def pod(  # noqa: PLR0913 - what the queue looks at
         scheduler: the pod's spec.schedulerName.
         namespace: the pod's namespace.
         labels: the pod's labels.
-        nominated: the node whose pods the pod preempted; empty: none.
     """
     gates = list(gates)
     manifest: dict[str, Any] = pod_manifest(
@@ -99,8 +97,6 @@ def pod(  # noqa: PLR0913 - what the queue looks at
     if reason:
         condition = {"type": "PodScheduled", "status": "False", "reason": reason}
         manifest["status"]["conditions"] = [condition]
-    if nominated:
-        manifest["status"]["nominatedNodeName"] = nominated
     return pod_of(manifest)
 
 

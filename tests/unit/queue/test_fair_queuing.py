@@ -267,18 +267,6 @@ def test_a_pod_that_permit_rejected_counts_again() -> None:
     assert queue.due() == []
 
 
-def test_a_pod_that_waits_for_the_pods_that_it_preempted_does_not_count() -> None:
-    queue = many(100)
-    queue.observe(*some("a", 3))
-    assert queue.due() == []
-    queue.observe(released("bad7", "Unschedulable", namespace="a", nominated="n1"))
-    assert queue.release() == ["a0"]
-    queue.queue.forget("uid-a0")
-    # The pods that were to leave the node did not help.
-    queue.observe(released("bad7", "Unschedulable", namespace="a"))
-    assert queue.due() == []
-
-
 def test_a_gang_larger_than_a_hundred_gets_all_its_pods_while_permit_holds_them() -> None:
     queue = many(0)
     queue.observe(*some("a", 300))

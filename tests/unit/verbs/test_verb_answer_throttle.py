@@ -1,4 +1,4 @@
-"""How answers about one namespace are spread over time."""
+"""How answers about rejected pods of one namespace are spread over time."""
 
 import asyncio
 
@@ -8,70 +8,104 @@ from verb_world import Clock
 from kubextend.verbs.answer_throttle import AnswerThrottle
 
 
-class Throttled:
-    """A throttle whose waits are noted and take no time."""
-
-    def __init__(self) -> None:
-        self.clock = Clock()
-        self.waits_s: list[float] = []
-        self.throttle = AnswerThrottle(self.clock, self._sleep)
-
-    async def _sleep(self, seconds: float) -> None:
-        if wait_s := round(seconds, 6):
-            self.waits_s.append(wait_s)
-
-    def turns(self, number: int, namespace: str = "a", until_s: float | None = None) -> list[float]:
-        """Return how long so many answers waited that are ready now, without those that did not."""
-        self.waits_s.clear()
-
-        async def take() -> None:
-            for _ in range(number):
-                await self.throttle.turn(namespace, until_s)
-
-        asyncio.run(take())
-        return list(self.waits_s)
+def delays_ms(throttle: AnswerThrottle, number: int, namespace: str = "a") -> list[int]:
+    """Return how long so many answers have to wait that are ready now, in ms."""
+    return [round(1000 * throttle.delay_s(namespace)) for _ in range(number)]
 
 
-def test_twenty_are_answered_at_once_and_then_one_each_50_ms() -> None:
-    assert Throttled().turns(24) == [0.05, 0.1, 0.15, 0.2]
+def test_twenty_are_answered_at_once_and_then_one_each_25_ms() -> None:
+    assert delays_ms(AnswerThrottle(Clock()), 24) == [0] * 20 + [25, 50, 75, 100]
 
 
 def test_no_namespace_waits_for_another() -> None:
-    throttled = Throttled()
-    throttled.turns(100)
-    assert throttled.turns(20, "b") == []
-    assert throttled.turns(1, "b") == [0.05]
+    throttle = AnswerThrottle(Clock())
+    delays_ms(throttle, 100)
+    assert delays_ms(throttle, 21, "b") == [0] * 20 + [25]
 
 
 @pytest.mark.parametrize(
-    ("rest_s", "waits_s"),
+    ("rest_s", "delays"),
     [
-        # As many are answered at once again as the time since would have let pass.
-        (0.0, [0.05, 0.1, 0.15]),
-        (0.1, [0.05]),
-        (1.0, []),
-        (3600.0, []),
+        # As many are answered at once as would have been answered meanwhile.
+        (0.0, [25, 50, 75]),
+        (0.05, [0, 0, 25]),
+        (1.0, [0, 0, 0]),
+        (3600.0, [0, 0, 0]),
     ],
 )
 def test_a_namespace_that_rested_is_answered_at_once_again(
-    rest_s: float, waits_s: list[float]
+    rest_s: float, delays: list[int]
 ) -> None:
-    throttled = Throttled()
-    assert throttled.turns(20) == []
-    throttled.clock.now_s += rest_s
-    assert throttled.turns(3) == waits_s
+    clock = Clock()
+    throttle = AnswerThrottle(clock)
+    delays_ms(throttle, 20)
+    clock.now_s += rest_s
+    assert delays_ms(throttle, 3) == delays
 
 
 def test_no_rest_lets_more_than_twenty_pass_at_once() -> None:
-    throttled = Throttled()
-    throttled.turns(20)
-    throttled.clock.now_s += 3600
-    assert throttled.turns(21) == [0.05]
+    clock = Clock()
+    throttle = AnswerThrottle(clock)
+    delays_ms(throttle, 20)
+    clock.now_s += 3600
+    assert delays_ms(throttle, 21)[-2:] == [0, 25]
 
 
-def test_no_answer_waits_longer_than_its_request() -> None:
-    throttled = Throttled()
-    until_s = throttled.clock.now_s + 0.12
-    assert throttled.turns(25, until_s=until_s) == [0.05, 0.1, 0.12, 0.12, 0.12]
-    throttled.clock.now_s += 0.2
-    assert throttled.turns(1, until_s=until_s) == []
+def test_a_namespace_whose_answers_still_wait_is_not_forgotten() -> None:
+    clock = Clock()
+    throttle = AnswerThrottle(clock)
+    delays_ms(throttle, 220)
+    clock.now_s += 2
+    assert delays_ms(throttle, 1) == [3025]
+
+
+def test_no_answer_waits_longer_than_25_s_and_those_beyond_it_make_none_wait() -> None:
+    clock = Clock()
+    throttle = AnswerThrottle(clock)
+    assert max(delays_ms(throttle, 1020)) == 25_000
+    assert delays_ms(throttle, 5000) == [0] * 5000
+    clock.now_s += 25
+    assert delays_ms(throttle, 1) == [25]
+
+
+def test_no_answer_waits_beside_a_thousand_others() -> None:
+    async def run() -> None:
+        throttle = AnswerThrottle(Clock())
+        delays_ms(throttle, 100)
+        waiting = [asyncio.create_task(throttle.wait(60.0)) for _ in range(1000)]
+        while len(throttle) < 999:
+            await asyncio.sleep(0)
+        waiting.pop().cancel()
+        while len(throttle) > 999:
+            await asyncio.sleep(0)
+        assert throttle.delay_s("a") > 0
+        waiting.append(asyncio.create_task(throttle.wait(60.0)))
+        while len(throttle) < 1000:
+            await asyncio.sleep(0)
+        assert throttle.delay_s("a") == throttle.delay_s("b") == 0
+        throttle.close()
+        await asyncio.gather(*waiting)
+        assert len(throttle) == 0
+
+    asyncio.run(run())
+
+
+def test_the_wait_ends_by_itself() -> None:
+    async def run() -> None:
+        throttle = AnswerThrottle()
+        await throttle.wait(0.001)
+        await throttle.wait(0.0)
+        assert len(throttle) == 0
+
+    asyncio.run(run())
+
+
+def test_once_closed_nothing_waits() -> None:
+    async def run() -> None:
+        throttle = AnswerThrottle(Clock())
+        delays_ms(throttle, 100)
+        throttle.close()
+        assert throttle.delay_s("a") == 0
+        await throttle.wait(3600.0)
+
+    asyncio.run(run())

@@ -22,7 +22,7 @@ from verb_world import (
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.status import Status
-from kubextend.profile import BindingPlugins, Profile, Profiles
+from kubextend.profile import BindingPlugins, Profile, Profiles, WaitingPods
 from kubextend.verbs.answer_throttle import AnswerThrottle
 from make_verbs import make_verbs
 
@@ -80,12 +80,6 @@ class World:
 
     def bind(self) -> str:
         return asyncio.run(self.answer_of_bind())
-
-    async def answer_of_attempt(self) -> str:
-        """Bind, long after the last rejection."""
-        self.clock.now_s += 3600
-        self.unplaced.begin(self.pod())
-        return await self.answer_of_bind()
 
     async def answer_of_bind(self) -> str:
         body = {"PodName": "pod", "PodNamespace": "ml", "PodUID": "uid-of-pod", "Node": "n"}
@@ -272,51 +266,147 @@ def test_a_pod_that_is_rejected_after_each_activation_waits_twice_as_long_each_t
         assert rejected.why_not_tried(asked.uid) is None
 
 
+
 @dataclass
-class Waits:
-    """Answers that have to wait do so until the test lets them go."""
+class Held:
+    """A Permit plugin that holds each pod, and rejects it as soon as it is held."""
 
-    began: asyncio.Event = field(default_factory=asyncio.Event)
-    over: asyncio.Event = field(default_factory=asyncio.Event)
+    waiting_pods: WaitingPods
+    name: str = "Held"
 
-    async def sleep(self, seconds: float) -> None:
-        if seconds > 0.001:  # less than that is rounding
-            self.began.set()
-            await self.over.wait()
+    def __post_init__(self) -> None:
+        self.waiting_pods.tell(lambda waiting: waiting.reject(self.name, CLOSED))
+
+    def permit(
+        self, _state: CycleState, _pod: core.Pod, _node: str
+    ) -> tuple[Status, float]:
+        return Status.wait(), 60.0
+
+
+@dataclass
+class Throttled:
+    """Attempts for one pod of a namespace of which a hundred rejections were told just now.
+
+    Attributes:
+        room: how many pods Permit may hold.
+        timeout_s: kube-scheduler's timeout for bind; None: none.
+    """
+
+    room: int = 100
+    timeout_s: float | None = None
+
+    def __post_init__(self) -> None:
+        self.clock, self.activator = Clock(), Activator()
+        self.throttle = AnswerThrottle(self.clock)
+        self.unplaced = unplaced_pods(self.activator, clock=self.clock)
+        waiting_pods = WaitingPods(max_pods=self.room)
+        profile = Profile(
+            "default-scheduler",
+            pre_filter=[],
+            binding=BindingPlugins(permit=[Held(waiting_pods)]),
+        )
+        self.verbs = make_verbs(
+            Profiles.of([profile]),
+            watched=Watched().listing(node("n"), node("m")),
+            binder=Binder(),
+            activator=self.activator,
+            unplaced=self.unplaced,
+            clock=self.clock,
+            throttle=self.throttle,
+            waiting_pods=waiting_pods,
+            bind_timeout_s=self.timeout_s,
+        )
+        for _ in range(420):
+            self.throttle.delay_s("ml")
+
+    async def bind(self) -> str:
+        self.unplaced.begin(self.pod())
+        body = {"PodName": "pod", "PodNamespace": "ml", "PodUID": "uid-of-pod", "Node": "n"}
+        error: str = json.loads(await self.verbs.bind(json.dumps(body).encode()))["Error"]
+        return error
 
     async def until_waiting(self, answer: asyncio.Task[str]) -> None:
-        """Return once the answer waits; it must not come before."""
-        began = asyncio.create_task(self.began.wait())
-        await asyncio.wait([answer, began], return_when=asyncio.FIRST_COMPLETED)
-        assert not answer.done(), answer.result()
+        """Return once the answer waits; it must not leave before."""
+        while not len(self.throttle):
+            assert not answer.done(), answer.result()
+            await asyncio.sleep(0)
+
+    def pod(self) -> core.Pod:
+        found = core.read_args(names_request([])).pod
+        assert found is not None
+        return found
+
+    def rejects(self) -> bool:
+        answer = json.loads(self.verbs.filter(names_request(["n", "m"])))
+        return bool(answer["FailedAndUnresolvableNodes"])
 
 
-def test_the_twenty_first_rejection_of_a_namespace_is_told_later() -> None:
+def test_the_answer_about_a_held_pod_waits_for_those_of_its_namespace() -> None:
     async def run() -> None:
-        waits = Waits()
-        world = World(throttle=AnswerThrottle(lambda: 0.0, waits.sleep))
-        for _ in range(20):
-            assert await world.answer_of_attempt() == CLOSED
-        assert not waits.began.is_set()
-        later = asyncio.create_task(world.answer_of_attempt())
-        await waits.until_waiting(later)
-        waits.over.set()
-        assert await later == CLOSED
+        world = Throttled()
+        answer = asyncio.create_task(world.bind())
+        await world.until_waiting(answer)
+        world.throttle.close()
+        assert await answer == CLOSED
 
     asyncio.run(run())
 
 
-def test_a_client_that_leaves_while_its_answer_waits_still_has_been_rejected() -> None:
+def test_what_permit_said_counts_before_it_is_told_and_for_as_long_after() -> None:
     async def run() -> None:
-        waits = Waits()
-        world = World(throttle=AnswerThrottle(lambda: 0.0, waits.sleep))
-        for _ in range(20):
-            await world.answer_of_attempt()
-        later = asyncio.create_task(world.answer_of_attempt())
-        await waits.until_waiting(later)
-        assert world.filter()["NodeNames"] == ["n", "m"]
-        later.cancel()
-        await asyncio.wait([later])
-        assert world.filter()["FailedAndUnresolvableNodes"] == {"n": CLOSED, "m": CLOSED}
+        world = Throttled()
+        answer = asyncio.create_task(world.bind())
+        await world.until_waiting(answer)
+        assert world.rejects()
+        # The answer leaves after ten seconds, and the rejection holds for ten more.
+        world.clock.now_s += 19
+        assert world.rejects()
+        world.clock.now_s += 2
+        assert not world.rejects()
+        answer.cancel()
+        await asyncio.wait([answer])
+        assert not world.rejects()
 
     asyncio.run(run())
+
+
+def test_a_plugin_that_activates_the_pod_while_its_answer_waits_is_heard() -> None:
+    async def run() -> None:
+        world = Throttled()
+        answer = asyncio.create_task(world.bind())
+        await world.until_waiting(answer)
+        world.unplaced.activate([world.pod()])
+        world.throttle.close()
+        assert await answer == CLOSED
+        assert not world.rejects()
+
+    asyncio.run(run())
+
+
+def test_the_answer_about_a_pod_for_which_permit_has_no_room_does_not_wait() -> None:
+    async def run() -> None:
+        world = Throttled(room=0)
+        assert "0 pods wait already" in await world.bind()
+
+    asyncio.run(run())
+
+
+def test_the_answer_about_a_pod_that_permit_rejects_at_once_does_not_wait() -> None:
+    async def run() -> None:
+        throttle = AnswerThrottle(Clock())
+        for _ in range(420):
+            throttle.delay_s("ml")
+        world = World(throttle=throttle)
+        world.unplaced.begin(world.pod())
+        assert await world.answer_of_bind() == CLOSED
+
+    asyncio.run(run())
+
+
+def test_no_answer_waits_beyond_its_request() -> None:
+    async def run() -> None:
+        # The ten seconds of the others are longer than this request has.
+        world = Throttled(timeout_s=0.2)
+        assert await world.bind() == CLOSED
+
+    asyncio.run(asyncio.wait_for(run(), 9.0))
