@@ -435,6 +435,8 @@ class SlowTurns:
         many_since_s: of each namespace with many unschedulable pods, since when it has so many, or
             when its last pod was released.
         paused: the namespaces that wait.
+        counts: how many pods of each namespace were unschedulable, and how many refused, when the
+            namespace was last looked at.
     """
 
     facts: dict[str, Fact] = field(default_factory=dict)
@@ -442,6 +444,7 @@ class SlowTurns:
     begins_s: float = 0.0
     many_since_s: dict[str, float] = field(default_factory=dict)
     paused: set[str] = field(default_factory=set)
+    counts: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def waiting(self, namespace: str | None = None) -> list[Fact]:
         return [
@@ -485,7 +488,7 @@ class SlowTurns:
         self.uses(first.namespace, RELEASE_S)
         if first.namespace in self.many_since_s:
             self.many_since_s[first.namespace] = now_s
-        self.pauses(now_s)
+        self.pauses(now_s, first.namespace)
         return first.name
 
     def leaves(self, fact: Fact, now_s: float) -> None:
@@ -495,11 +498,19 @@ class SlowTurns:
             self.uses(fact.namespace, now_s - entered_s)
         self.pauses(now_s)
 
-    def pauses(self, now_s: float) -> None:
-        """Look which namespaces wait now; one that goes on has saved up nothing."""
+    def pauses(self, now_s: float, looked_at: str = "") -> None:
+        """Look which namespaces wait now; one that goes on has saved up nothing.
+
+        Time alone ends no pause: the end is noticed when the queue looks at the namespace, or when
+        one more or one fewer of its pods is unschedulable or refused.
+        """
         for namespace in "abc":
             mine = [fact for fact in self.facts.values() if fact.namespace == namespace]
             many = sum(fact.is_unschedulable for fact in mine)
+            counts = many, sum(fact.refused for fact in mine)
+            if namespace not in looked_at and counts == self.counts.get(namespace, (0, 0)):
+                continue
+            self.counts[namespace] = counts
             if many < MOST:
                 self.many_since_s.pop(namespace, None)
             since_s = now_s if many < MOST else self.many_since_s.setdefault(namespace, now_s)
@@ -545,6 +556,9 @@ class TurnsMachine(RuleBasedStateMachine):
     def some_are_released(self) -> bool:
         return any(fact.entered_s is not None for fact in self.turns.facts.values())
 
+    def permit_holds_some(self) -> bool:
+        return any(fact.in_permit for fact in self.turns.facts.values())
+
     def some_are_out(self) -> bool:
         return any(fact.is_out for fact in self.turns.facts.values())
 
@@ -579,7 +593,7 @@ class TurnsMachine(RuleBasedStateMachine):
 
     @rule()
     def look(self) -> None:
-        self.turns.pauses(self.clock())
+        self.turns.pauses(self.clock(), "abc")
         expected = []
         while self.turns.ready() and self.turns.taken() < self.window:
             expected.append(self.turns.release(self.clock()))
@@ -606,7 +620,9 @@ class TurnsMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def kube_scheduler_finds_no_node(self, data: st.DataObject) -> None:
         fact = self.named(data, lambda fact: fact.entered_s is not None)
-        self.find_none(fact, "Unschedulable")
+        fact.verdict = "Unschedulable"
+        self.turns.leaves(fact, self.clock())
+        self.queue.observe(released(fact.name, "Unschedulable", namespace=fact.namespace))
 
     @precondition(some_are_released)
     @rule(data=st.data())
@@ -624,26 +640,21 @@ class TurnsMachine(RuleBasedStateMachine):
         self.turns.pauses(self.clock())
         self.queue.held_in_permit(f"uid-{fact.name}")
 
-    @precondition(some_are_out)
-    @rule(data=st.data())
-    def permit_rejects_one(self, data: st.DataObject) -> None:
-        fact = self.named(data, lambda fact: fact.is_out)
-        if fact.verdict:
-            fact.in_permit = False
-            self.turns.pauses(self.clock())
-            self.queue.left_permit(f"uid-{fact.name}")
-            self.find_none(fact, fact.verdict)
-        else:
-            self.find_none(fact, "SchedulerError")
-            fact.in_permit = False
-            self.turns.pauses(self.clock())
-            self.queue.left_permit(f"uid-{fact.name}")
+    @precondition(permit_holds_some)
+    @rule(data=st.data(), late=st.booleans())
+    def permit_rejects_one(self, data: st.DataObject, late: bool) -> None:
+        fact = self.named(data, lambda fact: fact.in_permit)
+        if late or not fact.verdict:
+            self.show_verdict(fact, "SchedulerError")
+        fact.in_permit = False
+        self.turns.pauses(self.clock())
+        self.queue.left_permit(f"uid-{fact.name}")
+        self.show_verdict(fact, fact.verdict)
 
     @precondition(some_are_out)
     @rule(data=st.data(), verdict=st.sampled_from(["Unschedulable", "SchedulerError"]))
-    def a_late_verdict_is_seen(self, data: st.DataObject, verdict: str) -> None:
-        fact = self.named(data, lambda fact: fact.is_out)
-        self.find_none(fact, verdict)
+    def another_verdict_is_seen(self, data: st.DataObject, verdict: str) -> None:
+        self.show_verdict(self.named(data, lambda fact: fact.is_out), verdict)
 
     @precondition(some_are_out)
     @rule(data=st.data())
@@ -653,9 +664,9 @@ class TurnsMachine(RuleBasedStateMachine):
         self.turns.pauses(self.clock())
         self.queue.forget(f"uid-{fact.name}")
 
-    def find_none(self, fact: Fact, verdict: str) -> None:
+    def show_verdict(self, fact: Fact, verdict: str) -> None:
+        """kube-scheduler says of a pod without a place in the window that it found no node."""
         fact.verdict = verdict
-        self.turns.leaves(fact, self.clock())
         self.queue.observe(released(fact.name, verdict, namespace=fact.namespace))
 
     def teardown(self) -> None:
