@@ -13,6 +13,15 @@ def delays_ms(throttle: AnswerThrottle, number: int, namespace: str = "a") -> li
     return [round(1000 * throttle.delay_s(namespace)) for _ in range(number)]
 
 
+async def until_waiting(throttle: AnswerThrottle, number: int) -> None:
+    """Return once so many answers wait."""
+    for _ in range(100):
+        if len(throttle) == number:
+            return
+        await asyncio.sleep(0)
+    raise AssertionError(len(throttle))
+
+
 def test_twenty_are_answered_at_once_and_then_one_each_25_ms() -> None:
     assert delays_ms(AnswerThrottle(Clock()), 24) == [0] * 20 + [25, 50, 75, 100]
 
@@ -73,15 +82,12 @@ def test_no_answer_waits_beside_a_thousand_others() -> None:
         throttle = AnswerThrottle(Clock())
         delays_ms(throttle, 100)
         waiting = [asyncio.create_task(throttle.wait(60.0)) for _ in range(1000)]
-        while len(throttle) < 999:
-            await asyncio.sleep(0)
+        await until_waiting(throttle, 1000)
         waiting.pop().cancel()
-        while len(throttle) > 999:
-            await asyncio.sleep(0)
+        await until_waiting(throttle, 999)
         assert throttle.delay_s("a") > 0
         waiting.append(asyncio.create_task(throttle.wait(60.0)))
-        while len(throttle) < 1000:
-            await asyncio.sleep(0)
+        await until_waiting(throttle, 1000)
         assert throttle.delay_s("a") == throttle.delay_s("b") == 0
         throttle.close()
         await asyncio.gather(*waiting)

@@ -266,7 +266,6 @@ def test_a_pod_that_is_rejected_after_each_activation_waits_twice_as_long_each_t
         assert rejected.why_not_tried(asked.uid) is None
 
 
-
 @dataclass
 class Held:
     """A Permit plugin that holds each pod, and rejects it as soon as it is held."""
@@ -277,9 +276,7 @@ class Held:
     def __post_init__(self) -> None:
         self.waiting_pods.tell(lambda waiting: waiting.reject(self.name, CLOSED))
 
-    def permit(
-        self, _state: CycleState, _pod: core.Pod, _node: str
-    ) -> tuple[Status, float]:
+    def permit(self, _state: CycleState, _pod: core.Pod, _node: str) -> tuple[Status, float]:
         return Status.wait(), 60.0
 
 
