@@ -11,17 +11,18 @@ import binascii
 import email.utils
 import logging
 import os
+import re
 import threading
 import time
+import warnings
 from contextlib import suppress
 from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import orjson
-import urllib3
 import yaml
 from kubernetes.client import ApiClient, ApiException, Configuration
 from kubernetes.config import (
@@ -136,7 +137,9 @@ def _warn_of_unverified(configuration: Configuration) -> None:
             " whoever answers there can read kubextend's credentials",
             configuration.host,
         )
-        urllib3.disable_warnings(InsecureRequestWarning)
+        host = re.escape(urlsplit(configuration.host).hostname or "")
+        asked = f"Unverified HTTPS request is being made to host '{host}'"
+        warnings.filterwarnings("ignore", asked, InsecureRequestWarning)
 
 
 def _broken(path: str, error: Exception) -> str:

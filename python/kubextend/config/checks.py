@@ -250,7 +250,9 @@ class _Checks:
     def _note_unverified(self) -> None:
         """Say what `kubextend scheduler-config` will refuse."""
         config = self._config
-        if not self._sound("server.tls", "extender") or config.scheme != "https":
+        if not self._sound("server", "extender", "profiles") or not config.verbs:
+            return
+        if config.extender.url_prefix is not None or config.scheme != "https":
             return
         message = "kube-scheduler needs it, as a path on its own machine; scheduler-config does too"
         tls = config.extender.tls_config
