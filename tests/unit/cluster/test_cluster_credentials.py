@@ -230,6 +230,7 @@ def test_an_api_that_is_not_verified_is_said_once_and_not_with_each_connection(
     connect(written(tmp_path, document), "elsewhere")
     assert caplog.messages == []
     with warnings.catch_warnings(record=True) as printed:
+        warnings.simplefilter("always")
         connect(written(tmp_path, document), "there")
         for host in ("10.0.0.1", "10.0.0.2"):
             # As urllib3 says it.
