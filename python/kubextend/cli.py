@@ -21,7 +21,6 @@ from kubextend.errors import ClusterError, ConfigError, Issue, KubextendError, W
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from kubextend.cluster import LeaseName
     from kubextend.cluster.client import Cluster
     from kubextend.config import EnabledPlugin, ExtenderConfiguration, Queue
     from kubextend.core import ExtenderArgs, NodeStore
@@ -277,7 +276,7 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
     _print_table(
         head, [["-" if cell is None else str(cell) for cell in row.values()] for row in rows]
     )
-    _print_line(_lease_line(api, queue_controller.lease_name(config)))
+    _print_line(_lease_line(api, config))
 
 
 def _set_aside(api: "Cluster") -> Mapping[str, str]:
@@ -291,14 +290,23 @@ def _set_aside(api: "Cluster") -> Mapping[str, str]:
         return {}
 
 
-def _lease_line(api: "Cluster", lease: "LeaseName") -> str:
-    from kubextend import cluster
+def _lease_line(api: "Cluster", config: "ExtenderConfiguration") -> str:
+    from kubextend import cluster, queue_controller
 
+    lease = queue_controller.lease_name(config)
     try:
         holder = cluster.lease_holder(api, lease)
     except ClusterError as error:
         return f"lease {lease}: {error}"
-    return f"lease {lease}: {holder or 'nobody holds it, so no pod is released'}"
+    if holder:
+        return f"lease {lease}: {holder}"
+    hint = ""
+    if config.queue.lease.namespace is None:
+        hint = (
+            "; a kubextend in a pod has its Lease in the pod's namespace: name the namespace in"
+            " queue.lease.namespace"
+        )
+    return f"lease {lease}: nobody holds it, so no pod is released{hint}"
 
 
 def _queue_row(entry: "QueueEntry") -> dict[str, Any]:
