@@ -158,7 +158,7 @@ class Ungater:
         pool.submit(self._release, pod, attempts)
 
     def finish(self) -> None:
-        """Accept no further pod, and wait until the fate of every released pod is known."""
+        """Accept no further pod; wait until each removal of a gate has succeeded or failed."""
         for pool in self._pools:
             pool.shutdown()
 

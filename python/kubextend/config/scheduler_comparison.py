@@ -568,10 +568,11 @@ def _server(url: str) -> str:
 
 
 def _entry_without(verb: VerbName, ours: Sequence[tuple[Location, _Entry]]) -> Location:
-    """Return the location of the entry to which a missing verb should be added.
+    """Return the location in kube-scheduler's file to which a missing verb should be added.
 
-    The location is that of the first entry with filter, preempt or prioritize; for bind, which has
-    an entry of its own, and without such an entry, it is the list ``extenders``.
+    For filter, preempt and prioritize, that is the first entry that has one of these verbs. For
+    bind, which needs an entry of its own, and if no entry has one of the others, it is the list
+    ``extenders``.
     """
     quick = [at for at, entry in ours if set(entry.verbs) - {"bind"}]
     return quick[0] if quick and verb != "bind" else ("extenders",)

@@ -658,10 +658,13 @@ def _judged_alone(
     judge: Callable[[core.Mask], Sequence[Rejection]],
     goes_on: GoesOn,
 ) -> list[Rejection]:
-    """Filter up to 16 rejected nodes one by one, and return the corrected rejections.
+    """Filter up to 16 of the rejected nodes again, each alone, and return all rejections.
+
+    A node that passes alone is in no returned rejection. A node that is not filtered again keeps
+    its rejection.
 
     Args:
-        joint: the rejections of a run for many nodes, at least one; each node in one entry.
+        joint: one or more rejections of a run for many nodes; no node is in two of them.
         judge: filters one node alone, and returns its rejections.
         goes_on: returns whether there is time to filter one more node.
     """

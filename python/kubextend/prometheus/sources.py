@@ -15,7 +15,7 @@ _PREFIX = "kubextend_prometheus_"
 
 
 class Sources(Collector):
-    """The sources of a process by query: plugins with equal queries share one ``Source``.
+    """Gives plugins with equal queries one common ``Source`` of Prometheus results.
 
     Args:
         registry: the registry for the metrics of the sources; None: no metrics.

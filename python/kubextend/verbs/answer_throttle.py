@@ -64,7 +64,7 @@ class AnswerThrottle:
             self._waiting.discard(over)
 
     def close(self) -> None:
-        """Let all answers leave now, and later ones at once; any thread may call."""
+        """End the wait of all answers, and let no later answer wait; any thread may call."""
         self._is_closed = True
         for over in list(self._waiting):
             over.get_loop().call_soon_threadsafe(_end, over)

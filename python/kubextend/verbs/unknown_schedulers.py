@@ -1,4 +1,4 @@
-"""Pods whose schedulerName has no profile: kubextend passes, counts and names them once.
+"""Pods whose schedulerName has no profile: kubextend rejects no node, and logs the name once.
 
 kube-scheduler asks an extender about the pods of all its profiles. A profile may be missing here on
 purpose, or because its name was changed on one side alone.

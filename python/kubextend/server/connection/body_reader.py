@@ -46,10 +46,11 @@ class BodyReader:
         """Return the whole body of a request, and count its bytes in ``share`` if one is given.
 
         Raises:
-            RefusedError: 415 for another type or a compressed body; 413 above the limit; 503 where
-                requests hold too many bytes: before a body of declared length is read, or while a
-                body comes.
-            ClientDisconnect: the client went away.
+            RefusedError: 415 if the Content-Type is not JSON or the body is compressed; 413 if the
+                body is longer than the limit; 503 if the bodies of all requests together take too
+                many bytes. A body with a Content-Length is refused before it is read, or, like any
+                other body, while it comes.
+            ClientDisconnect: the client disconnected.
         """
         headers = dict(scope["headers"])
         if headers.get(b"content-type") != _JSON or b"content-encoding" in headers:

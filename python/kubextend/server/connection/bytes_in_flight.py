@@ -175,9 +175,10 @@ class Share:
         self._room = self._in_flight.room_for(length)
 
     def take(self, size: int) -> None:
-        """Add ``size`` bytes to the share.
+        """Count ``size`` more bytes as held by this request.
 
-        Raises: RefusedError: 503; the share stays as it was.
+        Raises: RefusedError: 503; all requests would hold more than the limit, and nothing is
+            counted.
         """
         self._room.take(size, self)
         self._bytes += size
@@ -215,7 +216,7 @@ class Share:
             self._bytes = self._came_bytes
 
     def refuse(self) -> None:
-        """Refuse the body: cancel the task that reads the body, in which ``end`` then raises."""
+        """Refuse the body: cancel the task that reads it, which learns that from ``Share.end``."""
         self._room.end(self)
         self._room.give_back(self._bytes)
         self._bytes = 0

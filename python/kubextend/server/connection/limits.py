@@ -65,7 +65,7 @@ class RequestBytes:
         self._field_bytes += len(name) + len(value) + _FIELD_BYTES
 
     def chunk(self) -> bool:
-        """Count the begin of a chunk; return False once there are too many for their data."""
+        """Count one more chunk; return False if the chunks are too small for their number."""
         self._chunk_debt += _CHUNK_BYTES
         return self._chunk_debt <= MOST_FRAMING_BYTES
 
