@@ -195,12 +195,16 @@ class BindVerb:
                 # kube-scheduler lets go of a deleted pod at once, and may ask about the next pod
                 # while the deleted one still has its reservations.
                 self._unplaced.expect_change()
-        if cycle.permit_rejected and status.is_rejected:
+        if cycle.permit_rejected and status.is_rejected and not self._is_gone(pod):
             delay_s = self._delay_s(cycle)
             # Before the wait: whatever wakes or ends the pod meanwhile counts more.
             self._unplaced.reject_permit(pod, status, delay_s)
             await self._context.memory.throttle.wait(delay_s)
         return status
+
+    def _is_gone(self, pod: core.Pod) -> bool:
+        """Return whether pods are watched and the pod is not among them: it was deleted."""
+        return self._cluster.pods is not None and self._cluster.pods.store.get(pod.uid) is None
 
     def _delay_s(self, cycle: BindingCycle) -> float:
         """Return for how many seconds the answer waits that Permit rejected the pod.

@@ -281,20 +281,44 @@ class Held:
 
 
 @dataclass
+class Pods:
+    """The watched pods: none."""
+
+    store: core.PodStore = field(default_factory=core.PodStore)
+    synced: bool = True
+
+
+class Recording(AnswerThrottle):
+    """Notes how long answers have to wait; those that do wait until the test lets them go."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.waits_s: list[float] = []
+        self.over = asyncio.Event()
+
+    async def wait(self, seconds: float) -> None:
+        self.waits_s.append(seconds)
+        if seconds:
+            await self.over.wait()
+
+
+@dataclass
 class Throttled:
-    """Attempts for one pod of a namespace of which a hundred rejections were told just now.
+    """Attempts for one pod of a namespace whose answers wait for ten seconds just now.
 
     Attributes:
         room: how many pods Permit may hold.
         timeout_s: kube-scheduler's timeout for bind; None: none.
+        pods: the watched pods; None: pods are not watched.
     """
 
     room: int = 100
     timeout_s: float | None = None
+    pods: Pods | None = None
 
     def __post_init__(self) -> None:
         self.clock, self.activator = Clock(), Activator()
-        self.throttle = AnswerThrottle(self.clock)
+        self.throttle = Recording(self.clock)
         self.unplaced = unplaced_pods(self.activator, clock=self.clock)
         waiting_pods = WaitingPods(max_pods=self.room)
         profile = Profile(
@@ -312,6 +336,7 @@ class Throttled:
             throttle=self.throttle,
             waiting_pods=waiting_pods,
             bind_timeout_s=self.timeout_s,
+            pods=self.pods,
         )
         for _ in range(420):
             self.throttle.delay_s("ml")
@@ -324,7 +349,7 @@ class Throttled:
 
     async def until_waiting(self, answer: asyncio.Task[str]) -> None:
         """Return once the answer waits; it must not leave before."""
-        while not len(self.throttle):
+        while not self.throttle.waits_s:
             assert not answer.done(), answer.result()
             await asyncio.sleep(0)
 
@@ -343,7 +368,8 @@ def test_the_answer_about_a_held_pod_waits_for_those_of_its_namespace() -> None:
         world = Throttled()
         answer = asyncio.create_task(world.bind())
         await world.until_waiting(answer)
-        world.throttle.close()
+        assert world.throttle.waits_s == [pytest.approx(10.025)]
+        world.throttle.over.set()
         assert await answer == CLOSED
 
     asyncio.run(run())
@@ -373,7 +399,7 @@ def test_a_plugin_that_activates_the_pod_while_its_answer_waits_is_heard() -> No
         answer = asyncio.create_task(world.bind())
         await world.until_waiting(answer)
         world.unplaced.activate([world.pod()])
-        world.throttle.close()
+        world.throttle.over.set()
         assert await answer == CLOSED
         assert not world.rejects()
 
@@ -381,29 +407,35 @@ def test_a_plugin_that_activates_the_pod_while_its_answer_waits_is_heard() -> No
 
 
 def test_the_answer_about_a_pod_for_which_permit_has_no_room_does_not_wait() -> None:
-    async def run() -> None:
-        world = Throttled(room=0)
-        assert "0 pods wait already" in await world.bind()
-
-    asyncio.run(run())
+    world = Throttled(room=0)
+    world.throttle.over.set()
+    assert "0 pods wait already" in asyncio.run(world.bind())
+    assert world.throttle.waits_s == [0.0]
 
 
 def test_the_answer_about_a_pod_that_permit_rejects_at_once_does_not_wait() -> None:
-    async def run() -> None:
-        throttle = AnswerThrottle(Clock())
-        for _ in range(420):
-            throttle.delay_s("ml")
-        world = World(throttle=throttle)
-        world.unplaced.begin(world.pod())
-        assert await world.answer_of_bind() == CLOSED
-
-    asyncio.run(run())
+    throttle = Recording(Clock())
+    for _ in range(420):
+        throttle.delay_s("ml")
+    throttle.over.set()
+    world = World(throttle=throttle)
+    world.unplaced.begin(world.pod())
+    assert world.bind() == CLOSED
+    assert throttle.waits_s == [0.0]
 
 
 def test_no_answer_waits_beyond_its_request() -> None:
-    async def run() -> None:
-        # The ten seconds of the others are longer than this request has.
-        world = Throttled(timeout_s=0.2)
-        assert await world.bind() == CLOSED
+    # The ten seconds of the others are longer than this request has after its last twentieth.
+    world = Throttled(timeout_s=10.0)
+    world.throttle.over.set()
+    assert asyncio.run(world.bind()) == CLOSED
+    (wait_s,) = world.throttle.waits_s
+    assert 0.0 <= wait_s <= 9.5
 
-    asyncio.run(asyncio.wait_for(run(), 9.0))
+
+def test_of_a_pod_that_was_deleted_nothing_is_remembered_and_nobody_waits() -> None:
+    world = Throttled(pods=Pods())
+    world.throttle.over.set()
+    assert asyncio.run(world.bind()) == CLOSED
+    assert world.throttle.waits_s == []
+    assert not world.rejects()
