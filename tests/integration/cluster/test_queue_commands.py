@@ -81,8 +81,9 @@ def test_the_queue_is_shown_in_order_with_the_reasons(
             "has other scheduling gates: example.com/quota"
         ),
         (
-            "lease kube-system/kubextend-queue: nobody holds it, so no pod is released; a kubextend in "
-            "a pod has its Lease in the pod's namespace: name the namespace in queue.lease.namespace"
+            "lease kube-system/kubextend-queue: nobody holds it, so no pod is released; a kubextend"
+            " in a pod has its Lease in the pod's namespace: name the namespace in"
+            " queue.lease.namespace"
         ),
     ]
     assert filled.counts["patch"] == 0
