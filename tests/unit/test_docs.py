@@ -201,6 +201,8 @@ def test_policies_are_written_as_the_page_says() -> None:
 )
 def test_the_pages_name_only_what_there_is(kind: object, prefix: str) -> None:
     text = "".join(path.read_text() for path in DOCS.glob("*.md"))
+    # A native plugin sees the core's own types.
+    text = re.sub(r"^```rust\n.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
     named = set(re.findall(rf"(?<![\w.]){prefix}\.(?!kubernetes)([a-z]\w*)", text))
     # What a Handle holds is set when it is made.
     there = set(dir(kind)) | set(Handle.__init__.__annotations__)
