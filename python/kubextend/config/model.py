@@ -266,7 +266,7 @@ class Queue(_Model):
 
     strategy: Literal["StrictFIFO", "BestEffortFIFO"] = "BestEffortFIFO"
     """What happens while a released pod is unschedulable: `StrictFIFO` keeps later pods waiting,
-    `BestEffortFIFO` goes on."""
+    with `fairQueuing: ByNamespace` those of its namespace. `BestEffortFIFO` goes on."""
     window: Annotated[int, Field(ge=1, le=10_000)] = 1
     """Number of released pods that kube-scheduler may have at a time. kube-scheduler orders them
     itself."""

@@ -41,7 +41,7 @@ class Entry:
         held_times: how often the pod was found to be held back since it last changed.
         refused_times: how often the gate could not be removed.
         tried: whether this replica ever tried to remove the gate.
-        refused_once: whether the API refused the first patch, and the pod stands beside the window.
+        beside: whether the pod stands beside the window: its namespace waits for it and no other.
         in_permit: whether Permit holds the pod on the node that kube-scheduler found for it.
         unschedulable: whether the pod counts as one that kube-scheduler cannot place.
         entered_at_s: when the pod took its place in the window.
@@ -56,7 +56,7 @@ class Entry:
     held_times: int = 0
     refused_times: int = 0
     tried: bool = False
-    refused_once: bool = False
+    beside: bool = False
     in_permit: bool = False
     unschedulable: bool = False
     entered_at_s: float = math.inf
@@ -69,13 +69,13 @@ class Entry:
 
     @property
     def is_apart(self) -> bool:
-        """Whether the pod's gate is being removed beside the window, so that no pod waits for it.
+        """Whether the pod takes no place in the window, so that pods of other namespaces go on.
 
         kube-apiserver compares each toleration with each other one: 14,000 of them take more time
         than a patch may take. Whoever may create pods could have the queue wait for one such pod
-        after the other, or for pods whose patches are refused.
+        after the other.
         """
-        return self.state is State.RELEASING and (self.pod.truncated or self.refused_once)
+        return self.beside or (self.state is State.RELEASING and self.pod.truncated)
 
 
 @dataclass(frozen=True, slots=True)

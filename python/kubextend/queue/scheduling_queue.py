@@ -37,6 +37,10 @@ LONGEST_PAUSE_S: Final = 10.0
 LONGEST_ASIDE_S: Final = 300.0
 FIRST_LARGE_S: Final = 60.0
 """kube-apiserver may be busy with a large pod for longer than the patch may take."""
+LATE_S: Final = 1 / 8
+"""Where namespaces take turns, for how long they wait for a released pod of another one to be
+tried. kube-scheduler makes several attempts in that time, so that it can try a pod before it gets
+more than a few others."""
 LONGEST_LOOK_S: Final = 1.0
 """Pods that may be released do not wait until every other pod was asked about."""
 MOST_WHY_CHARS: Final = 300
@@ -49,7 +53,7 @@ class Strategy(StrEnum):
     """What the queue does while a released pod finds no node."""
 
     STRICT_FIFO = "StrictFIFO"
-    """The queue waits for that pod."""
+    """The queue waits for that pod; where namespaces take turns, the pod's namespace waits."""
     BEST_EFFORT_FIFO = "BestEffortFIFO"
     """The queue goes on with the next pod."""
 
@@ -72,7 +76,8 @@ class Settings:
         scheduler_names: the queue releases the pods with one of these values of
             ``spec.schedulerName``.
         strategy: whether a released pod that finds no node holds up the pods behind it.
-        window: how many released pods kube-scheduler may have at a time.
+        window: how many released pods that it has not tried kube-scheduler may have at a time.
+            Where namespaces take turns and kube-scheduler is slow: as many of each namespace.
         max_hold_s: the most seconds for which a pod takes a place in the window: once while its
             gate is being removed, and again after its release.
         fair_queuing: whether namespaces take turns.
@@ -120,8 +125,8 @@ class SchedulingQueue:
         self._unschedulable = UnschedulableCounts(
             settings.most_unschedulable, settings.max_hold_s, clock
         )
-        # By namespace: how many pods stand beside the window, as the API refused a first patch.
-        self._refused_once: Counter[str] = Counter()
+        # By namespace: how many pods stand beside the window.
+        self._beside: Counter[str] = Counter()
         # Pods that are held or set aside.
         self._held: set[Entry] = set()
         # When held pods are due again; an entry that has changed since is skipped when its time
@@ -212,10 +217,8 @@ class SchedulingQueue:
         Where namespaces take turns, the pod's namespace waits for them and no other namespace.
         """
         entry = self._in_state(uid, State.RELEASING)
-        if entry is not None and self._fair and not entry.refused_once:
-            entry.refused_once = True
-            self._refused_once[entry.pod.namespace] += 1
-            self._pause_or_resume(entry.pod.namespace)
+        if entry is not None:
+            self._step_aside(entry)
 
     def returned(self, uid: str) -> None:
         """Queue a pod again that ``due`` returned and whose gate nobody tried to remove."""
@@ -248,6 +251,8 @@ class SchedulingQueue:
         if self._has_room():
             times += [again_at_s for again_at_s, *_ in self._again[:1]]
             times += self._ends_of_pauses()
+        elif self._fair:
+            times += [entry.entered_at_s + LATE_S for entry in self._untried()]
         earliest = min(times, default=math.inf)
         return None if math.isinf(earliest) else max(0.0, earliest - self._clock())
 
@@ -274,7 +279,7 @@ class SchedulingQueue:
 
     def entries(self) -> Iterator[QueueEntry]:
         """Yield pods as `kubextend queue` shows them: released, ready, held or set aside."""
-        first = sorted(self._in_window, key=lambda entry: entry.sequence)
+        first = sorted(self._in_window, key=_by_arrival)
         for entry in first:
             yield QueueEntry(None, entry.info, entry.state, _why_in_window(entry.pod))
         taking = [entry for entry in first if not entry.is_apart]
@@ -284,13 +289,13 @@ class SchedulingQueue:
             yield QueueEntry(position, entry.info, entry.state, why)
         for entry in self._ready.paused():
             yield QueueEntry(None, entry.info, entry.state, self._why_paused(entry.pod.namespace))
-        for entry in sorted(self._held, key=lambda entry: entry.sequence):
+        for entry in sorted(self._held, key=_by_arrival):
             yield QueueEntry(None, entry.info, entry.state, entry.why)
 
     def _why_not_now(self, entry: Entry) -> str:
         """Return why the first ready pod may not be released; empty where it may."""
         if entry.pod.truncated and (
-            self._clock() < self._large_again_at_s or any(map(_is_large_apart, self._in_window))
+            self._clock() < self._large_again_at_s or any(map(_is_large_releasing, self._in_window))
         ):
             return ONE_LARGE
         return self._why_held(entry.pod)
@@ -301,12 +306,16 @@ class SchedulingQueue:
         self._large_refused += 1
         self._large_again_at_s = self._clock() + pause_s
 
-    def _places_taken(self) -> int:
-        """Return how many pods take a place in the window."""
-        return sum(not entry.is_apart for entry in self._in_window)
+    def _taking_places(self) -> list[Entry]:
+        """Return the pods that take a place in the window."""
+        return [entry for entry in self._in_window if not entry.is_apart]
+
+    def _untried(self) -> list[Entry]:
+        """Return the released pods that take a place in the window."""
+        return [entry for entry in self._taking_places() if entry.state is State.RELEASED]
 
     def _has_room(self) -> bool:
-        return self._places_taken() < self._settings.window
+        return len(self._taking_places()) < self._settings.window
 
     def _may_release(self) -> bool:
         return self._ready.has_next and self._has_room()
@@ -331,10 +340,10 @@ class SchedulingQueue:
         self._pause_or_resume(entry.pod.namespace)
 
     def _pause_or_resume(self, namespace: str) -> None:
-        """Pause a namespace while a first patch was refused, or it has many unschedulable pods."""
+        """Pause a namespace while its pods stand beside the window, or many are unschedulable."""
         next_at_s = self._unschedulable.next_at_s(namespace)
         has_many = next_at_s is not None and self._clock() < next_at_s
-        if has_many or self._refused_once[namespace]:
+        if has_many or self._waits_beside(namespace):
             self._ready.pause(namespace)
         else:
             self._ready.resume(namespace)
@@ -348,13 +357,19 @@ class SchedulingQueue:
         """Yield the end of the pause of each namespace that waits for its unschedulable pods."""
         for namespace in self._unschedulable.namespaces():
             next_at_s = self._unschedulable.next_at_s(namespace)
-            waits = self._ready.is_paused(namespace) and not self._refused_once[namespace]
+            waits = self._ready.is_paused(namespace) and not self._waits_beside(namespace)
             if waits and next_at_s is not None:
                 yield next_at_s
 
+    def _waits_beside(self, namespace: str) -> bool:
+        """Return whether as many pods of the namespace stand beside the window as it has places."""
+        return self._beside[namespace] >= self._settings.window
+
     def _why_paused(self, namespace: str) -> str:
-        if self._refused_once[namespace]:
-            return "waits for a pod of its namespace whose gate the API does not let go"
+        if self._waits_beside(namespace):
+            beside = (entry for entry in self._in_window if entry.beside)
+            mine = [entry for entry in beside if entry.pod.namespace == namespace]
+            return f"waits for {_name(min(mine, key=_by_arrival).pod)}"
         number = self._unschedulable.count(namespace)
         return f"waits because kube-scheduler cannot place {number} pods of its namespace"
 
@@ -438,14 +453,17 @@ class SchedulingQueue:
         """Count a pod without a gate as released, by another replica or by this process before.
 
         Each release took a free place. If more pods have been released than the window has places,
-        kube-scheduler works on those that came last.
+        kube-scheduler works on those that came last. Where namespaces take turns, an older pod of
+        another namespace may only have been late.
         """
         self._release(entry)
-        free = [entry for entry in self._in_window if entry.state is State.RELEASED]
-        free.sort(key=lambda entry: (entry.entered_at_s, entry.sequence))
-        surplus = self._places_taken() - self._settings.window
-        for oldest in free[: max(surplus, 0)]:
-            self._pass(oldest)
+        untried = sorted(self._untried(), key=lambda entry: (entry.entered_at_s, entry.sequence))
+        surplus = len(self._taking_places()) - self._settings.window
+        for oldest in untried[: max(surplus, 0)]:
+            if self._fair and oldest.pod.namespace != entry.pod.namespace:
+                self._step_aside(oldest)
+            else:
+                self._pass(oldest)
 
     def _enter_window(self, entry: Entry, state: State, hold_s: float) -> None:
         if entry not in self._in_window:
@@ -469,13 +487,25 @@ class SchedulingQueue:
         else:
             hold_s = self._window_waits.hold_s(entry.pod.namespace)
             entry.leaves_at_s = min(entry.leaves_at_s, entry.entered_at_s + hold_s)
+            self._step_aside(entry)
+
+    def _step_aside(self, entry: Entry) -> None:
+        """Let other namespaces go on where they take turns; the pod's namespace waits for it."""
+        if self._fair and not entry.beside:
+            entry.beside = True
+            self._beside[entry.pod.namespace] += 1
+            self._ready.end(entry, self._clock() - entry.entered_at_s)
+            self._pause_or_resume(entry.pod.namespace)
 
     def _pass(self, entry: Entry) -> None:
         self._move(entry, State.PASSED)
 
     def _expire(self) -> None:
-        """Remove pods from the window whose time there is over."""
+        """Remove pods from the window whose time there is over; late pods step aside."""
         now = self._clock()
+        for entry in self._untried():
+            if now >= entry.entered_at_s + LATE_S:
+                self._step_aside(entry)
         for entry in [entry for entry in self._in_window if now >= entry.leaves_at_s]:
             if entry.state is State.RELEASING:
                 self._set_aside(entry, UNANSWERED)
@@ -533,17 +563,22 @@ class SchedulingQueue:
         self._held.discard(entry)
         if entry in self._in_window:
             self._in_window.remove(entry)
-            self._ready.end(entry, self._clock() - entry.entered_at_s)
-        if entry.refused_once:
-            entry.refused_once = False
-            self._refused_once[entry.pod.namespace] -= 1
-            if not self._refused_once[entry.pod.namespace]:
-                del self._refused_once[entry.pod.namespace]
+            if not entry.beside:
+                self._ready.end(entry, self._clock() - entry.entered_at_s)
+        if entry.beside:
+            entry.beside = False
+            self._beside[entry.pod.namespace] -= 1
+            if not self._beside[entry.pod.namespace]:
+                del self._beside[entry.pod.namespace]
             self._pause_or_resume(entry.pod.namespace)
 
 
-def _is_large_apart(entry: Entry) -> bool:
-    return entry.pod.truncated and entry.is_apart
+def _by_arrival(entry: Entry) -> int:
+    return entry.sequence
+
+
+def _is_large_releasing(entry: Entry) -> bool:
+    return entry.pod.truncated and entry.state is State.RELEASING
 
 
 def _namespace(entry: Entry) -> str:

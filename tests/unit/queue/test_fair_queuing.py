@@ -19,6 +19,8 @@ from kubextend.queue.heap import Heap
 BY_NAMESPACE = FairQueuing.BY_NAMESPACE
 # What a release counts beside the time that it takes.
 RELEASE_S = 1 / 128
+# How long namespaces wait for each other's pods.
+LATE_S = 1 / 8
 
 
 def p99(waited_s: list[float]) -> float:
@@ -336,7 +338,7 @@ def test_while_a_refused_pod_is_tried_again_the_other_namespaces_go_on() -> None
     queue.queue.forget("uid-b1")
     assert queue.due() == []
     why = queue.entry("a1").why
-    assert why == "waits for a pod of its namespace whose gate the API does not let go"
+    assert why == "waits for a/a0"
     queue.queue.refused("uid-a0", "too large")
     assert queue.release() == ["a1"]
 
@@ -382,6 +384,118 @@ def test_ten_thousand_namespaces_cost_each_release_little() -> None:
     assert asked <= 100 * 4 * 14 * 4
 
 
+def test_a_pod_that_finds_no_node_delays_its_own_namespace_alone() -> None:
+    queue = fair(strategy=Strategy.STRICT_FIFO)
+    queue.observe(*some("a", 2, priority=9), *some("b", 2))
+    assert queue.release() == ["a0"]
+    assert queue.due() == []
+    queue.observe(released("a0", "Unschedulable", namespace="a", priority=9))
+    assert drained(queue) == ["b0", "b1"]
+    assert queue.entry("a1").why == "waits for a/a0"
+    assert queue.queue.next_look_s() == 60.0
+    queue.clock.pass_s(60)
+    assert queue.release() == ["a1"]
+
+
+def test_a_pod_that_is_not_tried_for_an_eighth_of_a_second_delays_its_own_namespace_alone() -> None:
+    queue = fair()
+    queue.observe(*some("a", 2, priority=9), *some("b", 2), *some("c", 1))
+    assert queue.release() == ["a0"]
+    assert queue.due() == []
+    assert queue.queue.next_look_s() == LATE_S
+    queue.clock.pass_s(LATE_S)
+    # Each further namespace waits as long again, so that kube-scheduler gets eight pods a second.
+    assert queue.release() == ["b0"]
+    assert queue.due() == []
+    assert queue.queue.next_look_s() == LATE_S
+    queue.clock.pass_s(LATE_S)
+    assert queue.release() == ["c0"]
+    queue.clock.pass_s(LATE_S)
+    assert queue.due() == []
+    assert queue.entry("a1").why == "waits for a/a0"
+    assert queue.entry("b1").why == "waits for b/b0"
+    queue.observe(released("b0", "Unschedulable", namespace="b"))
+    assert queue.release() == ["b1"]
+    queue.queue.forget("uid-a0")
+    queue.clock.pass_s(LATE_S)
+    assert queue.release() == ["a1"]
+
+
+def test_a_late_pod_waits_for_kube_scheduler_until_max_hold_ends() -> None:
+    queue = fair()
+    queue.observe(*some("a", 2))
+    assert queue.release() == ["a0"]
+    queue.clock.pass_s(59.75)
+    assert queue.due() == []
+    assert queue.queue.next_look_s() == 0.25
+    queue.clock.pass_s(0.25)
+    assert queue.release() == ["a1"]
+
+
+def test_a_patch_that_is_under_way_is_never_late() -> None:
+    # All patches have one thread: the next one would only wait for it.
+    queue = fair()
+    queue.observe(*some("a", 1, priority=9), *some("b", 1))
+    assert queue.due() == ["a0"]
+    queue.clock.pass_s(59.0)
+    assert queue.due() == []
+    assert queue.queue.next_look_s() == 1.0
+    queue.queue.released("uid-a0")
+    assert queue.due() == []
+    queue.clock.pass_s(LATE_S)
+    assert queue.due() == ["b0"]
+
+
+def test_with_one_order_all_wait_for_a_late_pod() -> None:
+    queue = Queue(Strategy.STRICT_FIFO, plugin=PrioritySort())
+    queue.observe(*some("a", 1, priority=9), *some("b", 1))
+    assert queue.release() == ["a0"]
+    assert queue.queue.next_look_s() == 60.0
+    queue.clock.pass_s(30)
+    queue.observe(released("a0", "Unschedulable", namespace="a", priority=9))
+    assert queue.due() == []
+
+
+def test_the_time_beside_the_window_does_not_count() -> None:
+    queue = fair()
+    queue.observe(*some("a", 3, priority=9), *some("b", 20))
+    assert queue.release() == ["a0"]
+    queue.clock.pass_s(LATE_S)
+    assert queue.release() == ["b0"]
+    queue.queue.forget("uid-b0")
+    queue.clock.pass_s(30)
+    queue.queue.forget("uid-a0")
+    # a0 used an eighth of a second, as b1 does.
+    assert drained(queue, seconds=LATE_S)[:4] == ["b1", "a1", "b2", "a2"]
+
+
+def test_a_namespace_has_as_many_pods_beside_the_window_as_it_has_places() -> None:
+    queue = fair(window=3)
+    queue.observe(*some("a", 9))
+    assert queue.release() == ["a0", "a1", "a2"]
+    queue.clock.pass_s(LATE_S)
+    assert queue.due() == []
+    queue.queue.forget("uid-a1")
+    assert queue.release() == ["a3", "a4", "a5"]
+    assert queue.due() == []
+
+
+def test_another_replica_knows_which_namespaces_wait_for_a_late_pod() -> None:
+    follower = fair()
+    follower.leads = lambda: False
+    follower.observe(*some("a", 2, priority=9), *some("b", 1))
+    follower.observe(released("a0", namespace="a", priority=9))
+    # The leader released the second one an eighth of a second later; this replica saw it earlier.
+    follower.clock.pass_s(LATE_S / 2)
+    follower.observe(released("b0", namespace="b"))
+    follower.leads = lambda: True
+    follower.queue.forget("uid-b0")
+    assert follower.due() == []
+    assert follower.entry("a1").why == "waits for a/a0"
+    follower.queue.forget("uid-a0")
+    assert follower.due() == ["a1"]
+
+
 MOST = 3
 HOLD_S = 60.0
 
@@ -392,7 +506,8 @@ class Fact:
 
     Attributes:
         entered_s: since when it has a place in the window, or stands beside the window.
-        refused: whether it stands beside the window, as its first patch was refused.
+        released: whether its gate is removed.
+        beside: whether it stands beside the window, as its first patch was refused, or it is late.
         verdict: what kube-scheduler said of it; empty while it is not tried.
         in_permit: whether Permit holds it.
     """
@@ -402,7 +517,8 @@ class Fact:
     priority: int
     arrived: int
     entered_s: float | None = None
-    refused: bool = False
+    released: bool = False
+    beside: bool = False
     verdict: str = ""
     in_permit: bool = False
 
@@ -435,8 +551,9 @@ class SlowTurns:
         many_since_s: of each namespace with many unschedulable pods, since when it has so many, or
             when its last pod was released.
         paused: the namespaces that wait.
-        counts: how many pods of each namespace were unschedulable, and how many refused, when the
-            namespace was last looked at.
+        counts: how many pods of each namespace were unschedulable, and how many stood beside the
+            window, when the namespace was last looked at.
+        window: the number of places.
     """
 
     facts: dict[str, Fact] = field(default_factory=dict)
@@ -445,6 +562,7 @@ class SlowTurns:
     many_since_s: dict[str, float] = field(default_factory=dict)
     paused: set[str] = field(default_factory=set)
     counts: dict[str, tuple[int, int]] = field(default_factory=dict)
+    window: int = 1
 
     def waiting(self, namespace: str | None = None) -> list[Fact]:
         return [
@@ -459,7 +577,7 @@ class SlowTurns:
 
     def taken(self) -> int:
         """How many places of the window are taken."""
-        return sum(fact.entered_s is not None and not fact.refused for fact in self.facts.values())
+        return sum(fact.entered_s is not None and not fact.beside for fact in self.facts.values())
 
     def begins(self, namespace: str) -> None:
         """A namespace without waiting pods is about to have one."""
@@ -493,21 +611,44 @@ class SlowTurns:
 
     def leaves(self, fact: Fact, now_s: float) -> None:
         """A pod gives its place up, if it has one; it is no longer there, or it is out."""
-        entered_s, fact.entered_s, fact.refused = fact.entered_s, None, False
-        if entered_s is not None:
+        entered_s, beside = fact.entered_s, fact.beside
+        fact.entered_s, fact.beside = None, False
+        if entered_s is not None and not beside:
             self.uses(fact.namespace, now_s - entered_s)
         self.pauses(now_s)
+
+    def begins_to_wait_for_kube_scheduler(self, fact: Fact, now_s: float) -> None:
+        """A pod's gate is removed: the pod takes a place from now on, even if it stood aside."""
+        entered_s, fact.entered_s = fact.entered_s, now_s
+        beside, fact.beside = fact.beside, False
+        fact.released = True
+        if entered_s is not None and not beside:
+            self.uses(fact.namespace, now_s - entered_s)
+        self.pauses(now_s)
+
+    def steps_aside(self, fact: Fact, now_s: float) -> None:
+        """Others no longer wait for a pod that was released, and its own namespace does."""
+        if fact.entered_s is not None and not fact.beside:
+            fact.beside = True
+            self.uses(fact.namespace, now_s - fact.entered_s)
+            self.pauses(now_s)
+
+    def lets_late_pods_aside(self, now_s: float) -> None:
+        for fact in self.facts.values():
+            entered_s = fact.entered_s if fact.released else None
+            if entered_s is not None and now_s >= entered_s + LATE_S:
+                self.steps_aside(fact, now_s)
 
     def pauses(self, now_s: float, looked_at: str = "") -> None:
         """Look which namespaces wait now; one that goes on has saved up nothing.
 
         Time alone ends no pause: the end is noticed when the queue looks at the namespace, or when
-        one more or one fewer of its pods is unschedulable or refused.
+        one more or one fewer of its pods is unschedulable or beside the window.
         """
         for namespace in "abc":
             mine = [fact for fact in self.facts.values() if fact.namespace == namespace]
             many = sum(fact.is_unschedulable for fact in mine)
-            counts = many, sum(fact.refused for fact in mine)
+            counts = many, sum(fact.beside for fact in mine)
             if namespace not in looked_at and counts == self.counts.get(namespace, (0, 0)):
                 continue
             self.counts[namespace] = counts
@@ -515,7 +656,7 @@ class SlowTurns:
                 self.many_since_s.pop(namespace, None)
             since_s = now_s if many < MOST else self.many_since_s.setdefault(namespace, now_s)
             waits = many >= MOST and now_s < since_s + HOLD_S * many / MOST
-            if waits or any(fact.refused for fact in mine):
+            if waits or counts[1] >= self.window:
                 self.paused.add(namespace)
             elif namespace in self.paused:
                 self.paused.remove(namespace)
@@ -540,7 +681,7 @@ class TurnsMachine(RuleBasedStateMachine):
             most_unschedulable=MOST,
         )
         self.queue = made.queue
-        self.turns = SlowTurns()
+        self.turns = SlowTurns(window=self.window)
         self.arrivals = 0
 
     def named(self, data: st.DataObject, wanted: Callable[[Fact], bool]) -> Fact:
@@ -582,7 +723,7 @@ class TurnsMachine(RuleBasedStateMachine):
         self.turns.rests()
         self.queue.forget(f"uid-{fact.name}")
 
-    @rule(seconds=st.sampled_from([0.0, 0.25, 1.0, 8.0, 40.0]))
+    @rule(seconds=st.sampled_from([0.0, 0.0625, 0.25, 1.0, 8.0, 40.0]))
     def time_passes(self, seconds: float) -> None:
         if all(
             self.clock() + seconds < fact.entered_s + HOLD_S
@@ -593,6 +734,7 @@ class TurnsMachine(RuleBasedStateMachine):
 
     @rule()
     def look(self) -> None:
+        self.turns.lets_late_pods_aside(self.clock())
         self.turns.pauses(self.clock(), "abc")
         expected = []
         while self.turns.ready() and self.turns.taken() < self.window:
@@ -610,10 +752,18 @@ class TurnsMachine(RuleBasedStateMachine):
 
     @precondition(some_are_released)
     @rule(data=st.data())
+    def its_gate_is_removed(self, data: st.DataObject) -> None:
+        fact = self.named(data, lambda fact: fact.entered_s is not None)
+        if not fact.released:
+            self.turns.begins_to_wait_for_kube_scheduler(fact, self.clock())
+        self.queue.released(f"uid-{fact.name}")
+
+    @precondition(some_are_released)
+    @rule(data=st.data())
     def the_api_refuses_the_first_patch(self, data: st.DataObject) -> None:
         fact = self.named(data, lambda fact: fact.entered_s is not None)
-        fact.refused = True
-        self.turns.pauses(self.clock())
+        if not fact.released:
+            self.turns.steps_aside(fact, self.clock())
         self.queue.refused_once(f"uid-{fact.name}")
 
     @precondition(some_are_released)
