@@ -23,7 +23,7 @@ class State(Enum):
     RELEASING = "releasing"
     """The gate is being removed."""
     RELEASED = "released"
-    """kube-scheduler has the pod, which takes a place in the window."""
+    """kube-scheduler has the pod, and the queue waits for it."""
     PASSED = "passed"
     """kube-scheduler has the pod, which takes no place any more, or never was in the queue."""
 
@@ -41,6 +41,7 @@ class Entry:
         held_times: how often the pod was found to be held back since it last changed.
         refused_times: how often the gate could not be removed.
         tried: whether this replica ever tried to remove the gate.
+        release: the number of the pod's release, in the order of releases.
         beside: whether the pod stands beside the window: its namespace waits for it and no other.
         in_permit: whether Permit holds the pod on the node that kube-scheduler found for it.
         unschedulable: whether the pod counts as one that kube-scheduler cannot place.
@@ -56,6 +57,7 @@ class Entry:
     held_times: int = 0
     refused_times: int = 0
     tried: bool = False
+    release: int = 0
     beside: bool = False
     in_permit: bool = False
     unschedulable: bool = False
@@ -68,14 +70,14 @@ class Entry:
         return self.info.pod
 
     @property
-    def is_apart(self) -> bool:
-        """Whether the pod takes no place in the window, so that pods of other namespaces go on.
+    def is_large_releasing(self) -> bool:
+        """Whether the gate of a large pod is being removed, for which no pod waits.
 
         kube-apiserver compares each toleration with each other one: 14,000 of them take more time
         than a patch may take. Whoever may create pods could have the queue wait for one such pod
         after the other.
         """
-        return self.beside or (self.state is State.RELEASING and self.pod.truncated)
+        return self.state is State.RELEASING and self.pod.truncated and not self.beside
 
 
 @dataclass(frozen=True, slots=True)

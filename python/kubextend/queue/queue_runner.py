@@ -166,6 +166,7 @@ class QueueRunner:
         if self._stopped.is_set():
             return None
         if not self._leads():
+            self._queue.expire()
             return FOLLOWER_LOOKS_S
         for pod in self._queue.due():
             self._release(pod)

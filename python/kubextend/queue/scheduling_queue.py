@@ -7,7 +7,6 @@ has no thread and no clock of its own.
 
 import heapq
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -21,13 +20,12 @@ from kubextend.queue.entry import Entry, QueueEntry, State, info_of
 from kubextend.queue.fair_queue import FairQueue
 from kubextend.queue.heap import Before
 from kubextend.queue.unschedulable_counts import UnschedulableCounts
+from kubextend.queue.window import VERDICTS, Window
 from kubextend.queue.window_waits import WindowWaits
 
 __all__ = ["FairQueuing", "SchedulingQueue", "Settings", "Strategy"]
 
 GATED: Final = "SchedulingGated"
-VERDICTS: Final = frozenset({"Unschedulable", "SchedulerError"})
-"""The reasons that kube-scheduler gives for a pod that it has tried and not placed."""
 
 _WAITING: Final = frozenset({State.READY, State.HELD, State.SET_ASIDE})
 """The states of a pod with its gate and without a patch under way."""
@@ -38,9 +36,8 @@ LONGEST_ASIDE_S: Final = 300.0
 FIRST_LARGE_S: Final = 60.0
 """kube-apiserver may be busy with a large pod for longer than the patch may take."""
 LATE_S: Final = 1 / 8
-"""Where namespaces take turns, for how long they wait for a released pod of another one to be
-tried. kube-scheduler makes several attempts in that time, so that it can try a pod before it gets
-more than a few others."""
+"""For how long namespaces that take turns wait until kube-scheduler has tried a pod of another one:
+long enough for several attempts of kube-scheduler."""
 LONGEST_LOOK_S: Final = 1.0
 """Pods that may be released do not wait until every other pod was asked about."""
 MOST_WHY_CHARS: Final = 300
@@ -125,14 +122,12 @@ class SchedulingQueue:
         self._unschedulable = UnschedulableCounts(
             settings.most_unschedulable, settings.max_hold_s, clock
         )
-        # By namespace: how many pods stand beside the window.
-        self._beside: Counter[str] = Counter()
         # Pods that are held or set aside.
         self._held: set[Entry] = set()
         # When held pods are due again; an entry that has changed since is skipped when its time
         # comes.
         self._again: list[tuple[float, int, Entry]] = []
-        self._in_window: set[Entry] = set()
+        self._window = Window(settings.window)
         # While large pods are refused: when the next one is tried, and how many were refused in a
         # row.
         self._large_again_at_s = -math.inf
@@ -176,7 +171,7 @@ class SchedulingQueue:
         ``returned`` or ``forget``. PreEnqueue plugins may take long, so the method returns after a
         second or so; ``next_look_s`` is 0 then.
         """
-        self._expire()
+        self.expire()
         self._bring_back()
         self._end_pauses()
         released: list[core.Pod] = []
@@ -194,6 +189,20 @@ class SchedulingQueue:
                 entry.tried = True
                 released.append(entry.pod)
         return released
+
+    def expire(self) -> None:
+        """Note that the time of pods in the window is over, where nobody calls ``due``."""
+        now = self._clock()
+        for entry in self._window.released():
+            if now >= entry.entered_at_s + LATE_S:
+                self._step_aside(entry)
+        for entry in [entry for entry in self._window if now >= entry.leaves_at_s]:
+            if entry.state is State.RELEASING:
+                self._set_aside(entry, UNANSWERED)
+                continue
+            if entry.pod.scheduled_reason in VERDICTS:
+                self._window_waits.ran_out(entry.pod.namespace)
+            self._pass(entry)
 
     def released(self, uid: str) -> None:
         """Note that a pod's gate is removed, however late the answer of the API comes."""
@@ -245,21 +254,21 @@ class SchedulingQueue:
 
         The end of a pause does not count while the window is full.
         """
-        times = [entry.leaves_at_s for entry in self._in_window]
+        times = [entry.leaves_at_s for entry in self._window]
         if self._may_release():
             return 0.0
-        if self._has_room():
+        if self._window.has_room():
             times += [again_at_s for again_at_s, *_ in self._again[:1]]
             times += self._ends_of_pauses()
-        elif self._fair:
-            times += [entry.entered_at_s + LATE_S for entry in self._untried()]
+        if self._fair:
+            times += [entry.entered_at_s + LATE_S for entry in self._window.released()]
         earliest = min(times, default=math.inf)
         return None if math.isinf(earliest) else max(0.0, earliest - self._clock())
 
     def counts(self) -> dict[State, int]:
         """Return how many pods are in each state; pods that have passed have left the queue."""
         # Another thread than the queue's may call this while the window changes.
-        in_window, held_back = tuple(self._in_window), tuple(self._held)
+        in_window, held_back = tuple(self._window), tuple(self._held)
         releasing = sum(entry.state is State.RELEASING for entry in in_window)
         held = sum(entry.state is State.HELD for entry in held_back)
         return {
@@ -279,12 +288,11 @@ class SchedulingQueue:
 
     def entries(self) -> Iterator[QueueEntry]:
         """Yield pods as `kubextend queue` shows them: released, ready, held or set aside."""
-        first = sorted(self._in_window, key=_by_arrival)
+        first = sorted(self._window, key=_by_arrival)
         for entry in first:
             yield QueueEntry(None, entry.info, entry.state, _why_in_window(entry.pod))
-        taking = [entry for entry in first if not entry.is_apart]
-        full = len(taking) >= self._settings.window
-        why = f"waits for {_name(taking[0].pod)}" if full else "is next"
+        ahead = self._window.overtaken() or self._window.taking_places()
+        why = "is next" if self._window.has_room() else f"waits for {_name(ahead[0].pod)}"
         for position, entry in enumerate(self._ready.ordered(), start=1):
             yield QueueEntry(position, entry.info, entry.state, why)
         for entry in self._ready.paused():
@@ -295,7 +303,8 @@ class SchedulingQueue:
     def _why_not_now(self, entry: Entry) -> str:
         """Return why the first ready pod may not be released; empty where it may."""
         if entry.pod.truncated and (
-            self._clock() < self._large_again_at_s or any(map(_is_large_releasing, self._in_window))
+            self._clock() < self._large_again_at_s
+            or any(entry.is_large_releasing for entry in self._window)
         ):
             return ONE_LARGE
         return self._why_held(entry.pod)
@@ -306,19 +315,8 @@ class SchedulingQueue:
         self._large_refused += 1
         self._large_again_at_s = self._clock() + pause_s
 
-    def _taking_places(self) -> list[Entry]:
-        """Return the pods that take a place in the window."""
-        return [entry for entry in self._in_window if not entry.is_apart]
-
-    def _untried(self) -> list[Entry]:
-        """Return the released pods that take a place in the window."""
-        return [entry for entry in self._taking_places() if entry.state is State.RELEASED]
-
-    def _has_room(self) -> bool:
-        return len(self._taking_places()) < self._settings.window
-
     def _may_release(self) -> bool:
-        return self._ready.has_next and self._has_room()
+        return self._ready.has_next and self._window.has_room()
 
     def _count(self, entry: Entry) -> None:
         """Count the pod if kube-scheduler has it and cannot place it, and if namespaces count."""
@@ -340,10 +338,10 @@ class SchedulingQueue:
         self._pause_or_resume(entry.pod.namespace)
 
     def _pause_or_resume(self, namespace: str) -> None:
-        """Pause a namespace while its pods stand beside the window, or many are unschedulable."""
+        """Pause a namespace that waits for a pod beside the window or has many unschedulable."""
         next_at_s = self._unschedulable.next_at_s(namespace)
         has_many = next_at_s is not None and self._clock() < next_at_s
-        if has_many or self._waits_beside(namespace):
+        if has_many or self._window.awaited(namespace) is not None:
             self._ready.pause(namespace)
         else:
             self._ready.resume(namespace)
@@ -357,19 +355,14 @@ class SchedulingQueue:
         """Yield the end of the pause of each namespace that waits for its unschedulable pods."""
         for namespace in self._unschedulable.namespaces():
             next_at_s = self._unschedulable.next_at_s(namespace)
-            waits = self._ready.is_paused(namespace) and not self._waits_beside(namespace)
+            waits = self._ready.is_paused(namespace) and self._window.awaited(namespace) is None
             if waits and next_at_s is not None:
                 yield next_at_s
 
-    def _waits_beside(self, namespace: str) -> bool:
-        """Return whether as many pods of the namespace stand beside the window as it has places."""
-        return self._beside[namespace] >= self._settings.window
-
     def _why_paused(self, namespace: str) -> str:
-        if self._waits_beside(namespace):
-            beside = (entry for entry in self._in_window if entry.beside)
-            mine = [entry for entry in beside if entry.pod.namespace == namespace]
-            return f"waits for {_name(min(mine, key=_by_arrival).pod)}"
+        awaited = self._window.awaited(namespace)
+        if awaited is not None:
+            return f"waits for {_name(awaited.pod)}"
         number = self._unschedulable.count(namespace)
         return f"waits because kube-scheduler cannot place {number} pods of its namespace"
 
@@ -457,20 +450,29 @@ class SchedulingQueue:
         another namespace may only have been late.
         """
         self._release(entry)
-        untried = sorted(self._untried(), key=lambda entry: (entry.entered_at_s, entry.sequence))
-        surplus = len(self._taking_places()) - self._settings.window
-        for oldest in untried[: max(surplus, 0)]:
-            if self._fair and oldest.pod.namespace != entry.pod.namespace:
-                self._step_aside(oldest)
-            else:
+        if not self._fair:
+            for oldest in self._surplus(self._window.taking_places()):
                 self._pass(oldest)
+            return
+        for oldest in self._surplus(self._window.of(entry.pod.namespace)):
+            self._pass(oldest)
+        for oldest in self._surplus(self._window.taking_places()):
+            self._step_aside(oldest)
+        for oldest in self._window.overtaken():
+            self._pass(oldest)
+
+    def _surplus(self, taking: list[Entry]) -> list[Entry]:
+        """Return the oldest released pods, of these, that are too many for the window."""
+        released = [entry for entry in taking if entry.state is State.RELEASED]
+        released.sort(key=lambda entry: (entry.entered_at_s, entry.sequence))
+        return released[: max(len(taking) - self._settings.window, 0)]
 
     def _enter_window(self, entry: Entry, state: State, hold_s: float) -> None:
-        if entry not in self._in_window:
+        if entry not in self._window:
             self._ready.release(entry)
             self._unschedulable.released(entry.pod.namespace)
-            self._pause_or_resume(entry.pod.namespace)
         self._move(entry, state)
+        self._pause_or_resume(entry.pod.namespace)
         entry.entered_at_s = self._clock()
         entry.leaves_at_s = entry.entered_at_s + hold_s
 
@@ -491,33 +493,20 @@ class SchedulingQueue:
 
     def _step_aside(self, entry: Entry) -> None:
         """Let other namespaces go on where they take turns; the pod's namespace waits for it."""
-        if self._fair and not entry.beside:
-            entry.beside = True
-            self._beside[entry.pod.namespace] += 1
+        if not self._fair:
+            return
+        if not entry.beside:
             self._ready.end(entry, self._clock() - entry.entered_at_s)
-            self._pause_or_resume(entry.pod.namespace)
+        self._window.step_aside(entry)
+        self._pause_or_resume(entry.pod.namespace)
 
     def _pass(self, entry: Entry) -> None:
         self._move(entry, State.PASSED)
 
-    def _expire(self) -> None:
-        """Remove pods from the window whose time there is over; late pods step aside."""
-        now = self._clock()
-        for entry in self._untried():
-            if now >= entry.entered_at_s + LATE_S:
-                self._step_aside(entry)
-        for entry in [entry for entry in self._in_window if now >= entry.leaves_at_s]:
-            if entry.state is State.RELEASING:
-                self._set_aside(entry, UNANSWERED)
-                continue
-            if entry.pod.scheduled_reason in VERDICTS:
-                self._window_waits.ran_out(entry.pod.namespace)
-            self._pass(entry)
-
     def _bring_back(self) -> None:
         """Make held pods ready whose pause is over."""
         now = self._clock()
-        while self._again and self._has_room():
+        while self._again and self._window.has_room():
             again_at_s, _, entry = self._again[0]
             current = entry in self._held and entry.again_at_s == again_at_s
             if current and again_at_s > now:
@@ -553,7 +542,7 @@ class SchedulingQueue:
         elif state in {State.HELD, State.SET_ASIDE}:
             self._held.add(entry)
         elif state is not State.PASSED:
-            self._in_window.add(entry)
+            self._window.enter(entry)
             self._ready.begin(entry)
         self._count(entry)
 
@@ -561,24 +550,15 @@ class SchedulingQueue:
         self._set_counted(entry, counts=False)
         self._ready.remove(entry)
         self._held.discard(entry)
-        if entry in self._in_window:
-            self._in_window.remove(entry)
+        if entry in self._window:
             if not entry.beside:
                 self._ready.end(entry, self._clock() - entry.entered_at_s)
-        if entry.beside:
-            entry.beside = False
-            self._beside[entry.pod.namespace] -= 1
-            if not self._beside[entry.pod.namespace]:
-                del self._beside[entry.pod.namespace]
+            self._window.leave(entry)
             self._pause_or_resume(entry.pod.namespace)
 
 
 def _by_arrival(entry: Entry) -> int:
     return entry.sequence
-
-
-def _is_large_releasing(entry: Entry) -> bool:
-    return entry.pod.truncated and entry.state is State.RELEASING
 
 
 def _namespace(entry: Entry) -> str:

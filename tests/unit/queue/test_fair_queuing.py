@@ -21,6 +21,8 @@ BY_NAMESPACE = FairQueuing.BY_NAMESPACE
 RELEASE_S = 1 / 128
 # How long namespaces wait for each other's pods.
 LATE_S = 1 / 8
+# How many pods are released after one that is not tried, with a window of 1.
+MOST_AHEAD = 2
 
 
 def p99(waited_s: list[float]) -> float:
@@ -404,7 +406,7 @@ def test_a_pod_that_is_not_tried_for_an_eighth_of_a_second_delays_its_own_namesp
     assert queue.due() == []
     assert queue.queue.next_look_s() == LATE_S
     queue.clock.pass_s(LATE_S)
-    # Each further namespace waits as long again, so that kube-scheduler gets eight pods a second.
+    # Each further namespace waits as long again.
     assert queue.release() == ["b0"]
     assert queue.due() == []
     assert queue.queue.next_look_s() == LATE_S
@@ -414,11 +416,11 @@ def test_a_pod_that_is_not_tried_for_an_eighth_of_a_second_delays_its_own_namesp
     assert queue.due() == []
     assert queue.entry("a1").why == "waits for a/a0"
     assert queue.entry("b1").why == "waits for b/b0"
-    queue.observe(released("b0", "Unschedulable", namespace="b"))
-    assert queue.release() == ["b1"]
     queue.queue.forget("uid-a0")
-    queue.clock.pass_s(LATE_S)
     assert queue.release() == ["a1"]
+    queue.observe(released("b0", "Unschedulable", namespace="b"))
+    queue.clock.pass_s(LATE_S)
+    assert queue.release() == ["b1"]
 
 
 def test_a_late_pod_waits_for_kube_scheduler_until_max_hold_ends() -> None:
@@ -469,15 +471,121 @@ def test_the_time_beside_the_window_does_not_count() -> None:
     assert drained(queue, seconds=LATE_S)[:4] == ["b1", "a1", "b2", "a2"]
 
 
-def test_a_namespace_has_as_many_pods_beside_the_window_as_it_has_places() -> None:
+def test_no_more_untried_pods_are_of_one_namespace_than_the_window_has_places() -> None:
+    queue = fair(window=3)
+    queue.observe(*some("a", 9), *some("b", 1))
+    assert queue.release() == ["a0", "b0", "a1"]
+    queue.clock.pass_s(LATE_S)
+    assert queue.release() == ["a2"]
+    queue.queue.forget("uid-a1")
+    assert queue.release() == ["a3"]
+    assert queue.due() == []
+
+
+def test_in_a_wide_window_too_a_namespace_waits_for_its_refused_pod() -> None:
     queue = fair(window=3)
     queue.observe(*some("a", 9))
-    assert queue.release() == ["a0", "a1", "a2"]
+    assert queue.due() == ["a0", "a1", "a2"]
+    queue.queue.refused_once("uid-a1")
+    queue.queue.forget("uid-a0")
+    assert queue.due() == []
+    queue.queue.refused("uid-a1", "too large")
+    assert queue.due() == ["a3", "a4"]
+
+
+def test_at_most_two_pods_are_released_after_one_that_is_not_tried() -> None:
+    # kube-scheduler may take each of them first, as their priority is higher.
+    queue = fair()
+    queue.observe(*some("a", 1))
+    assert queue.release() == ["a0"]
+    queue.observe(*some("b", 99, priority=9))
     queue.clock.pass_s(LATE_S)
+    assert len(drained(queue)) == 2
+    assert queue.entry("b2").why == "waits for a/a0"
+    queue.clock.pass_s(30.0)
     assert queue.due() == []
-    queue.queue.forget("uid-a1")
-    assert queue.release() == ["a3", "a4", "a5"]
-    assert queue.due() == []
+    assert queue.queue.next_look_s() == 60.0 - 30.0 - LATE_S
+    queue.observe(released("a0", "Unschedulable", namespace="a"))
+    assert len(drained(queue)) == 97
+
+
+def test_a_pod_that_is_never_tried_holds_the_others_up_until_max_hold_ends() -> None:
+    queue = fair()
+    queue.observe(*some("a", 1))
+    assert queue.release() == ["a0"]
+    queue.observe(*some("b", 9, priority=9))
+    queue.clock.pass_s(LATE_S)
+    assert len(drained(queue)) == 2
+    queue.clock.pass_s(60.0 - LATE_S)
+    assert queue.due() == ["b2"]
+
+
+def test_pods_that_found_no_node_are_overtaken_without_end() -> None:
+    queue = fair(strategy=Strategy.STRICT_FIFO)
+    queue.observe(*some("a", 1))
+    assert queue.release() == ["a0"]
+    queue.observe(*some("b", 99, priority=9))
+    queue.clock.pass_s(LATE_S)
+    assert queue.release() == ["b0"]
+    queue.observe(released("a0", "Unschedulable", namespace="a"))
+    queue.queue.forget("uid-b0")
+    assert len(drained(queue)) == 98
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_after_a_start_the_queue_waits_for_few_of_many_unschedulable_pods(
+    strategy: Strategy,
+) -> None:
+    bad = [released(f"bad{number}", "Unschedulable", namespace="a") for number in range(1_000)]
+    queue = fair(strategy=strategy)
+    queue.queue.replace([*bad, *some("b", 1)])
+    assert queue.queue.counts()[State.RELEASED] <= 1
+    assert queue.due() == ["b0"]
+
+
+def test_after_a_start_the_queue_waits_for_one_pod_of_each_namespace() -> None:
+    queue = fair()
+    listed = [
+        released(f"{namespace}{number}", namespace=namespace, second=number)
+        for number in range(6)
+        for namespace in "ab"
+    ]
+    next_one = pod("next", namespace="a", second=9)
+    queue.queue.replace([*listed, next_one, *some("c", 1, second=9)])
+    assert queue.queue.counts()[State.RELEASED] == 2
+    queue.clock.pass_s(LATE_S)
+    assert queue.release() == ["c0"]
+    queue.queue.forget("uid-a5")
+    queue.queue.forget("uid-c0")
+    assert queue.due() == ["next"]
+
+
+def test_after_a_start_no_more_pods_are_waited_for_than_may_be_ahead_of_one() -> None:
+    queue = fair()
+    listed = [released(f"n{number}", namespace=f"n{number}", second=number) for number in range(30)]
+    queue.queue.replace([*listed, *some("z", 1, second=40)])
+    assert queue.queue.counts()[State.RELEASED] == 2
+    queue.clock.pass_s(LATE_S)
+    assert queue.due() == ["z0"]
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_another_replica_keeps_no_pod_longer_than_the_leader_does(strategy: Strategy) -> None:
+    follower = fair(strategy=strategy)
+    follower.leads = lambda: False
+    for number in range(200):
+        namespace = "abc"[number % 3]
+        seen = released(f"{namespace}{number}", namespace=namespace)
+        follower.observe(pod(f"{namespace}{number}", namespace=namespace), seen)
+        if strategy is Strategy.STRICT_FIFO:
+            verdict = released(f"{namespace}{number}", "Unschedulable", namespace=namespace)
+            follower.observe(verdict)
+        follower.clock.pass_s(0.5)
+        follower.queue.expire()
+        assert follower.queue.counts()[State.RELEASED] <= 3
+    follower.clock.pass_s(60.0)
+    follower.queue.expire()
+    assert follower.queue.counts()[State.RELEASED] == 0
 
 
 def test_another_replica_knows_which_namespaces_wait_for_a_late_pod() -> None:
@@ -506,7 +614,7 @@ class Fact:
 
     Attributes:
         entered_s: since when it has a place in the window, or stands beside the window.
-        released: whether its gate is removed.
+        release: which release it is, counted from one, once its gate is removed; else 0.
         beside: whether it stands beside the window, as its first patch was refused, or it is late.
         verdict: what kube-scheduler said of it; empty while it is not tried.
         in_permit: whether Permit holds it.
@@ -517,7 +625,7 @@ class Fact:
     priority: int
     arrived: int
     entered_s: float | None = None
-    released: bool = False
+    release: int = 0
     beside: bool = False
     verdict: str = ""
     in_permit: bool = False
@@ -551,9 +659,10 @@ class SlowTurns:
         many_since_s: of each namespace with many unschedulable pods, since when it has so many, or
             when its last pod was released.
         paused: the namespaces that wait.
-        counts: how many pods of each namespace were unschedulable, and how many stood beside the
-            window, when the namespace was last looked at.
+        counts: how many pods of each namespace were unschedulable, in the window or beside it,
+            beside it, and refused, when the namespace was last looked at.
         window: the number of places.
+        releases: how many pods were released.
     """
 
     facts: dict[str, Fact] = field(default_factory=dict)
@@ -561,8 +670,9 @@ class SlowTurns:
     begins_s: float = 0.0
     many_since_s: dict[str, float] = field(default_factory=dict)
     paused: set[str] = field(default_factory=set)
-    counts: dict[str, tuple[int, int]] = field(default_factory=dict)
+    counts: dict[str, tuple[int, ...]] = field(default_factory=dict)
     window: int = 1
+    releases: int = 0
 
     def waiting(self, namespace: str | None = None) -> list[Fact]:
         return [
@@ -578,6 +688,13 @@ class SlowTurns:
     def taken(self) -> int:
         """How many places of the window are taken."""
         return sum(fact.entered_s is not None and not fact.beside for fact in self.facts.values())
+
+    def has_room(self) -> bool:
+        """Whether a place is free, and no untried pod was overtaken by as many as may do so."""
+        late = [fact.release for fact in self.facts.values() if fact.beside and fact.release]
+        most = self.window - 1 + MOST_AHEAD
+        overtaken = any(self.releases - release >= most for release in late)
+        return self.taken() < self.window and not overtaken
 
     def begins(self, namespace: str) -> None:
         """A namespace without waiting pods is about to have one."""
@@ -621,10 +738,11 @@ class SlowTurns:
         """A pod's gate is removed: the pod takes a place from now on, even if it stood aside."""
         entered_s, fact.entered_s = fact.entered_s, now_s
         beside, fact.beside = fact.beside, False
-        fact.released = True
+        self.releases += 1
+        fact.release = self.releases
         if entered_s is not None and not beside:
             self.uses(fact.namespace, now_s - entered_s)
-        self.pauses(now_s)
+        self.pauses(now_s, fact.namespace)
 
     def steps_aside(self, fact: Fact, now_s: float) -> None:
         """Others no longer wait for a pod that was released, and its own namespace does."""
@@ -635,7 +753,7 @@ class SlowTurns:
 
     def lets_late_pods_aside(self, now_s: float) -> None:
         for fact in self.facts.values():
-            entered_s = fact.entered_s if fact.released else None
+            entered_s = fact.entered_s if fact.release else None
             if entered_s is not None and now_s >= entered_s + LATE_S:
                 self.steps_aside(fact, now_s)
 
@@ -643,12 +761,15 @@ class SlowTurns:
         """Look which namespaces wait now; one that goes on has saved up nothing.
 
         Time alone ends no pause: the end is noticed when the queue looks at the namespace, or when
-        one more or one fewer of its pods is unschedulable or beside the window.
+        one more or one fewer of its pods is unschedulable, in the window or beside it.
         """
         for namespace in "abc":
             mine = [fact for fact in self.facts.values() if fact.namespace == namespace]
             many = sum(fact.is_unschedulable for fact in mine)
-            counts = many, sum(fact.beside for fact in mine)
+            beside = [fact for fact in mine if fact.beside]
+            refused = sum(not fact.release for fact in beside)
+            taken = sum(fact.entered_s is not None for fact in mine)
+            counts = many, taken, len(beside), refused
             if namespace not in looked_at and counts == self.counts.get(namespace, (0, 0)):
                 continue
             self.counts[namespace] = counts
@@ -656,7 +777,7 @@ class SlowTurns:
                 self.many_since_s.pop(namespace, None)
             since_s = now_s if many < MOST else self.many_since_s.setdefault(namespace, now_s)
             waits = many >= MOST and now_s < since_s + HOLD_S * many / MOST
-            if waits or counts[1] >= self.window:
+            if waits or refused or (beside and taken >= self.window):
                 self.paused.add(namespace)
             elif namespace in self.paused:
                 self.paused.remove(namespace)
@@ -737,7 +858,7 @@ class TurnsMachine(RuleBasedStateMachine):
         self.turns.lets_late_pods_aside(self.clock())
         self.turns.pauses(self.clock(), "abc")
         expected = []
-        while self.turns.ready() and self.turns.taken() < self.window:
+        while self.turns.ready() and self.turns.has_room():
             expected.append(self.turns.release(self.clock()))
         assert [made.name for made in self.queue.due()] == expected
         assert self.queue.next_look_s() != 0.0
@@ -754,7 +875,7 @@ class TurnsMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def its_gate_is_removed(self, data: st.DataObject) -> None:
         fact = self.named(data, lambda fact: fact.entered_s is not None)
-        if not fact.released:
+        if not fact.release:
             self.turns.begins_to_wait_for_kube_scheduler(fact, self.clock())
         self.queue.released(f"uid-{fact.name}")
 
@@ -762,7 +883,7 @@ class TurnsMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def the_api_refuses_the_first_patch(self, data: st.DataObject) -> None:
         fact = self.named(data, lambda fact: fact.entered_s is not None)
-        if not fact.released:
+        if not fact.release:
             self.turns.steps_aside(fact, self.clock())
         self.queue.refused_once(f"uid-{fact.name}")
 
