@@ -41,10 +41,6 @@ class Window:
         """Iterate over all pods, with those that stepped aside, in the order of their coming."""
         return iter(tuple(self._entries))
 
-    def __len__(self) -> int:
-        """Return the number of pods, with those that stepped aside."""
-        return len(self._entries)
-
     def __contains__(self, entry: Entry) -> bool:
         """Return whether the queue waits for the pod, in the window or beside it."""
         return entry in self._entries

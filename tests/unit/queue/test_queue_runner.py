@@ -70,6 +70,18 @@ def eventually(holds: Callable[[], object]) -> None:
         time.sleep(0.002)
 
 
+def test_a_replica_that_does_not_lead_waits_for_no_pod_longer_than_the_leader(
+    turned: Running,
+) -> None:
+    turned.leads = False
+    turned.runner.replace([pod("a"), released("b")])
+    assert turned.runner.turn(0) == runner_module.FOLLOWER_LOOKS_S
+    assert turned.runner.counts()[State.RELEASED] == 1
+    turned.queue.clock.pass_s(60.0)
+    turned.runner.turn(0)
+    assert turned.runner.counts()[State.RELEASED] == 0
+
+
 def test_what_is_told_leads_to_releases_on_one_thread(running: Running) -> None:
     runner = running.runner
     runner.replace([pod("a"), pod("b", second=1), pod("c", second=2), pod("d", second=3)])
