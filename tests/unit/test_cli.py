@@ -467,7 +467,7 @@ def test_scheduler_config_writes_what_the_options_ask_for(config_file: Path) -> 
     )
     assert (result.stderr, result.exit_code) == ("", 0)
     written = yaml.safe_load(result.stdout)
-    assert written["clientConnection"] == {"kubeconfig": "/etc/kubernetes/scheduler.conf"}
+    assert written["clientConnection"]["kubeconfig"] == "/etc/kubernetes/scheduler.conf"
     assert written["leaderElection"] == {"leaderElect": False}
     assert [profile["schedulerName"] for profile in written["profiles"]] == ["ml", "idle"]
     assert [

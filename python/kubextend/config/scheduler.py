@@ -32,6 +32,11 @@ _PERCENTAGE = """\
 # few nodes that a plugin accepts, and its moving window changes the reasons it reports.
 percentageOfNodesToScore: 100
 """
+_CALLS = """\
+# kube-scheduler writes why it cannot place a pod before it tries the next one. It tries pods that a
+# plugin rejected again after every event of the cluster; its own limit is 50 calls a second.
+"""
+_CALLS_A_SECOND = 200
 _LEASE = f"""\
 # A lease of its own: {DEFAULT_SCHEDULER_NAME} keeps the one named kube-scheduler.
 """
@@ -88,7 +93,7 @@ def scheduler_configuration(
     parts = [
         _HEADER,
         _yaml({"apiVersion": version, "kind": SCHEDULER_KIND}),
-        _connection(part.pop("clientConnection", None), kubeconfig),
+        _connection(part.pop("clientConnection", None), kubeconfig, config),
         _election(part.pop("leaderElection", None), config, leader_elect),
         _percentage(percentage, config),
         _yaml({"profiles": _profiles(config, part.pop("profiles", None))}),
@@ -133,11 +138,16 @@ def _refuse_unverified(config: ExtenderConfiguration, findings: Findings) -> Non
             findings.complain(("extender", "tlsConfig", field), message, None, hint)
 
 
-def _connection(given: JsonValue, kubeconfig: str | None) -> str:
+def _connection(given: JsonValue, kubeconfig: str | None, config: ExtenderConfiguration) -> str:
+    """Return the YAML of clientConnection, with a higher limit of calls if kubextend filters."""
     connection = dict(given) if isinstance(given, dict) else {}
     if kubeconfig:
         connection["kubeconfig"] = kubeconfig
-    return _yaml({"clientConnection": connection}) if connection else ""
+    comment = ""
+    if config.rejects_nodes and not connection.keys() & {"qps", "burst"}:
+        comment = _CALLS
+        connection |= {"qps": _CALLS_A_SECOND, "burst": 2 * _CALLS_A_SECOND}
+    return comment + _yaml({"clientConnection": connection}) if connection else ""
 
 
 def _election(given: JsonValue, config: ExtenderConfiguration, leader_elect: bool | None) -> str:

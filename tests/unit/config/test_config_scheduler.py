@@ -142,7 +142,11 @@ def test_an_extender_entry_names_the_verbs_that_are_needed(
             ["default-scheduler"],
             {"kubeconfig": "/etc/kubernetes/scheduler.conf", "leader_elect": True},
             {
-                "clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.conf"},
+                "clientConnection": {
+                    "kubeconfig": "/etc/kubernetes/scheduler.conf",
+                    "qps": 200,
+                    "burst": 400,
+                },
                 "leaderElection": {"leaderElect": True},
             },
         ),
@@ -167,8 +171,15 @@ def test_profiles_connection_and_election_are_those_asked_for(
         "kind": "KubeSchedulerConfiguration",
         "percentageOfNodesToScore": 100,
         "profiles": [{"schedulerName": name} for name in names],
+        "clientConnection": {"qps": 200, "burst": 400},
         **fields,
     }
+
+
+def test_only_a_kube_scheduler_whose_pods_kubextend_rejects_gets_more_calls(parse: Parse) -> None:
+    scores = {"score": {"enabled": [{"name": "RdmaAware"}]}}
+    loaded = parse(document(profiles=[{"plugins": scores}]))
+    assert "clientConnection" not in yaml.safe_load(scheduler_configuration(loaded))
 
 
 def test_the_percentage_of_a_profile_is_handed_on(parse: Parse) -> None:
