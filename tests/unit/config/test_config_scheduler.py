@@ -177,8 +177,7 @@ def test_profiles_connection_and_election_are_those_asked_for(
 
 
 def test_only_a_kube_scheduler_whose_pods_kubextend_rejects_gets_more_calls(parse: Parse) -> None:
-    scores = {"score": {"enabled": [{"name": "RdmaAware"}]}}
-    loaded = parse(document(profiles=[{"plugins": scores}]))
+    loaded = parse(document(profiles=point("score", "LabelMatch")))
     assert "clientConnection" not in yaml.safe_load(scheduler_configuration(loaded))
 
 
