@@ -96,7 +96,7 @@ def test_the_scheduler_of_the_page_stands_beside_the_one_of_the_cluster(folder: 
     written = yaml.safe_load(run(folder, KUBEXTEND, *arguments))
     assert [profile["schedulerName"] for profile in written["profiles"]] == ["team-scheduler"]
     assert written["leaderElection"] == {"leaderElect": False}
-    assert written["clientConnection"] == {"kubeconfig": "kind.kubeconfig"}
+    assert written["clientConnection"]["kubeconfig"] == "kind.kubeconfig"
     assert shell_line("kubextend serve").endswith("--kubeconfig kind.kubeconfig")
     pods = list(yaml.safe_load_all((folder / "pods.yaml").read_text()))
     assert {pod["spec"]["schedulerName"] for pod in pods} == {"team-scheduler"}

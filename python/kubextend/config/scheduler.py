@@ -33,8 +33,8 @@ _PERCENTAGE = """\
 percentageOfNodesToScore: 100
 """
 _CALLS = """\
-# kube-scheduler writes why it cannot place a pod before it tries the next one. It tries pods that a
-# plugin rejected again after every event of the cluster; its own limit is 50 calls a second.
+# Before it tries the next pod, kube-scheduler writes to the API why it cannot place a pod, if that
+# has changed. Its own limit is 50 calls a second, which many unschedulable pods can use up.
 """
 _CALLS_A_SECOND = 200
 _LEASE = f"""\
@@ -139,12 +139,17 @@ def _refuse_unverified(config: ExtenderConfiguration, findings: Findings) -> Non
 
 
 def _connection(given: JsonValue, kubeconfig: str | None, config: ExtenderConfiguration) -> str:
-    """Return the YAML of clientConnection, with a higher limit of calls if kubextend filters."""
+    """Return the YAML of clientConnection.
+
+    The limit of calls is higher if kubextend answers ``filter`` or has a queue: then
+    kube-scheduler may have many unschedulable pods.
+    """
     connection = dict(given) if isinstance(given, dict) else {}
     if kubeconfig:
         connection["kubeconfig"] = kubeconfig
     comment = ""
-    if config.rejects_nodes and not connection.keys() & {"qps", "burst"}:
+    many = "filter" in config.verbs or config.queues
+    if many and not connection.keys() & {"qps", "burst"}:
         comment = _CALLS
         connection |= {"qps": _CALLS_A_SECOND, "burst": 2 * _CALLS_A_SECOND}
     return comment + _yaml({"clientConnection": connection}) if connection else ""

@@ -69,16 +69,6 @@ class Entry:
         """The pod of this entry."""
         return self.info.pod
 
-    @property
-    def is_large_releasing(self) -> bool:
-        """Whether the gate of a large pod is being removed, for which no pod waits.
-
-        kube-apiserver compares each toleration with each other one: 14,000 of them take more time
-        than a patch may take. Whoever may create pods could have the queue wait for one such pod
-        after the other.
-        """
-        return self.state is State.RELEASING and self.pod.truncated and not self.beside
-
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:

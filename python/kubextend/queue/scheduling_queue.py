@@ -20,7 +20,7 @@ from kubextend.queue.entry import Entry, QueueEntry, State, info_of
 from kubextend.queue.fair_queue import FairQueue
 from kubextend.queue.heap import Before
 from kubextend.queue.unschedulable_counts import UnschedulableCounts
-from kubextend.queue.window import VERDICTS, Window
+from kubextend.queue.window import VERDICTS, Window, delays_until_s
 from kubextend.queue.window_waits import WindowWaits
 
 __all__ = ["FairQueuing", "SchedulingQueue", "Settings", "Strategy"]
@@ -196,6 +196,7 @@ class SchedulingQueue:
         for entry in self._window.released():
             if now >= entry.entered_at_s + LATE_S:
                 self._step_aside(entry)
+        self._window.let_overtake(now)
         for entry in [entry for entry in self._window if now >= entry.leaves_at_s]:
             if entry.state is State.RELEASING:
                 self._set_aside(entry, UNANSWERED)
@@ -262,6 +263,7 @@ class SchedulingQueue:
             times += self._ends_of_pauses()
         if self._fair:
             times += [entry.entered_at_s + LATE_S for entry in self._window.released()]
+            times += map(delays_until_s, self._window.overtaken())
         earliest = min(times, default=math.inf)
         return None if math.isinf(earliest) else max(0.0, earliest - self._clock())
 
@@ -304,7 +306,7 @@ class SchedulingQueue:
         """Return why the first ready pod may not be released; empty where it may."""
         if entry.pod.truncated and (
             self._clock() < self._large_again_at_s
-            or any(entry.is_large_releasing for entry in self._window)
+            or any(entry.state is State.RELEASING and entry.pod.truncated for entry in self._window)
         ):
             return ONE_LARGE
         return self._why_held(entry.pod)
@@ -339,6 +341,8 @@ class SchedulingQueue:
 
     def _pause_or_resume(self, namespace: str) -> None:
         """Pause a namespace that waits for a pod beside the window or has many unschedulable."""
+        if not self._fair:
+            return
         next_at_s = self._unschedulable.next_at_s(namespace)
         has_many = next_at_s is not None and self._clock() < next_at_s
         if has_many or self._window.awaited(namespace) is not None:
@@ -458,8 +462,6 @@ class SchedulingQueue:
             self._pass(oldest)
         for oldest in self._surplus(self._window.taking_places()):
             self._step_aside(oldest)
-        for oldest in self._window.overtaken():
-            self._pass(oldest)
 
     def _surplus(self, taking: list[Entry]) -> list[Entry]:
         """Return the oldest released pods, of these, that are too many for the window."""
@@ -496,9 +498,17 @@ class SchedulingQueue:
         if not self._fair:
             return
         if not entry.beside:
-            self._ready.end(entry, self._clock() - entry.entered_at_s)
+            self._ready.end(entry, self._used_s(entry))
         self._window.step_aside(entry)
         self._pause_or_resume(entry.pod.namespace)
+
+    def _used_s(self, entry: Entry) -> float:
+        """Return how long the pod took a place.
+
+        A replica that does not lead may note only later that a pod was late.
+        """
+        used_s = self._clock() - entry.entered_at_s
+        return min(used_s, LATE_S) if entry.state is State.RELEASED else used_s
 
     def _pass(self, entry: Entry) -> None:
         self._move(entry, State.PASSED)
@@ -552,7 +562,7 @@ class SchedulingQueue:
         self._held.discard(entry)
         if entry in self._window:
             if not entry.beside:
-                self._ready.end(entry, self._clock() - entry.entered_at_s)
+                self._ready.end(entry, self._used_s(entry))
             self._window.leave(entry)
             self._pause_or_resume(entry.pod.namespace)
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from kubextend.queue.entry import Entry, State
 
-__all__ = ["VERDICTS", "Window"]
+__all__ = ["VERDICTS", "Window", "delays_until_s"]
 
 VERDICTS: Final = frozenset({"Unschedulable", "SchedulerError"})
 """The reasons that kube-scheduler gives for a pod that it has tried and not placed."""
@@ -18,6 +18,10 @@ MOST_AHEAD: Final = 2
 kube-scheduler has not tried. kube-scheduler tries all of them first if their priority is higher. In
 simulations in which 8 overtake a pod, other namespaces take nearly all attempts of a slow
 kube-scheduler."""
+LONGEST_OVERTAKEN_S: Final = 2.0
+"""For how many seconds after its release a pod that kube-scheduler has not tried delays pods of
+other namespaces. Some pods are never tried, or get a verdict only after minutes, for example while
+a volume is made for them: whoever may create namespaces could create one such pod in each."""
 
 
 class Window:
@@ -34,7 +38,9 @@ class Window:
         self._entries: dict[Entry, None] = {}
         self._places: dict[Entry, None] = {}
         self._late: dict[Entry, None] = {}
-        self._by_namespace: dict[str, dict[Entry, None]] = {}
+        # By namespace: the pods that take a place, and those that have stepped aside.
+        self._in_window: dict[str, dict[Entry, None]] = {}
+        self._beside: dict[str, dict[Entry, None]] = {}
         self._releases = 0
 
     def __iter__(self) -> Iterator[Entry]:
@@ -46,35 +52,48 @@ class Window:
         return entry in self._entries
 
     def enter(self, entry: Entry) -> None:
-        """Give a pod a place, from now on."""
+        """Give a pod a place, from now on; a large pod whose gate is being removed takes none.
+
+        kube-apiserver compares each toleration with each other one: 14,000 of them take more time
+        than a patch may take. Whoever may create pods could have the queue wait for one such pod
+        after the other.
+        """
+        self._entries[entry] = None
         if entry.state is State.RELEASED:
             self._releases += 1
             entry.release = self._releases
-        self._entries[entry] = self._places[entry] = None
-        self._by_namespace.setdefault(entry.pod.namespace, {})[entry] = None
+        elif entry.pod.truncated:
+            return
+        self._places[entry] = None
+        self._in_window.setdefault(entry.pod.namespace, {})[entry] = None
 
     def leave(self, entry: Entry) -> None:
         """Forget a pod for which the queue no longer waits."""
-        for pods in (self._entries, self._places, self._late):
-            pods.pop(entry, None)
-        mine = self._by_namespace[entry.pod.namespace]
-        del mine[entry]
-        if not mine:
-            del self._by_namespace[entry.pod.namespace]
+        del self._entries[entry]
+        self._late.pop(entry, None)
+        self._give_up_place(entry)
+        _remove(self._beside, entry)
         entry.beside = False
 
     def step_aside(self, entry: Entry) -> None:
         """Take the pod's place away; call this again once kube-scheduler has tried the pod."""
+        self._give_up_place(entry)
+        self._beside.setdefault(entry.pod.namespace, {})[entry] = None
         entry.beside = True
-        self._places.pop(entry, None)
         if entry.state is State.RELEASED and entry.pod.scheduled_reason not in VERDICTS:
             self._late[entry] = None
         else:
             self._late.pop(entry, None)
 
+    def let_overtake(self, now_s: float) -> None:
+        """Delay other namespaces no longer for pods that were released too long ago."""
+        late = [entry for entry in self._late if now_s >= delays_until_s(entry)]
+        for entry in late:
+            del self._late[entry]
+
     def taking_places(self) -> list[Entry]:
         """Return the pods that take a place."""
-        return [entry for entry in self._places if not entry.is_large_releasing]
+        return list(self._places)
 
     def released(self) -> list[Entry]:
         """Return the released pods that take a place."""
@@ -82,7 +101,7 @@ class Window:
 
     def has_room(self) -> bool:
         """Return whether another pod may be released."""
-        return len(self.taking_places()) < self._size and not self.overtaken()
+        return len(self._places) < self._size and not self.overtaken()
 
     def overtaken(self) -> list[Entry]:
         """Return the untried pods beside the window after which as many were released as may be."""
@@ -90,8 +109,8 @@ class Window:
         return [entry for entry in self._late if entry.release <= latest]
 
     def of(self, namespace: str) -> list[Entry]:
-        """Return the pods of a namespace, with those that stepped aside."""
-        return list(self._by_namespace.get(namespace, ()))
+        """Return the pods of a namespace that take a place or have stepped aside."""
+        return [*self._beside.get(namespace, ()), *self._in_window.get(namespace, ())]
 
     def awaited(self, namespace: str) -> Entry | None:
         """Return the pod for which its namespace waits; None: the namespace need not wait.
@@ -100,8 +119,27 @@ class Window:
         that stepped aside while it has as many pods in the window and beside it as there are
         places.
         """
-        mine = [entry for entry in self.of(namespace) if not entry.is_large_releasing]
-        beside = [entry for entry in mine if entry.beside]
-        refused = [entry for entry in beside if entry.state is State.RELEASING]
-        waits = refused or (beside and len(mine) >= self._size)
-        return min(beside, key=lambda entry: entry.sequence) if waits else None
+        beside = self._beside.get(namespace)
+        if not beside:
+            return None
+        is_full = len(beside) + len(self._in_window.get(namespace, ())) >= self._size
+        if is_full or any(entry.state is State.RELEASING for entry in beside):
+            return min(beside, key=lambda entry: entry.sequence)
+        return None
+
+    def _give_up_place(self, entry: Entry) -> None:
+        self._places.pop(entry, None)
+        _remove(self._in_window, entry)
+
+
+def delays_until_s(entry: Entry) -> float:
+    """Return until when a pod beside the window may delay other namespaces."""
+    return entry.entered_at_s + LONGEST_OVERTAKEN_S
+
+
+def _remove(by_namespace: dict[str, dict[Entry, None]], entry: Entry) -> None:
+    """Remove a pod from the pods of its namespace, if it is among them."""
+    pods = by_namespace.get(entry.pod.namespace, {})
+    pods.pop(entry, None)
+    if not pods:
+        by_namespace.pop(entry.pod.namespace, None)

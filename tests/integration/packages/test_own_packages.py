@@ -183,5 +183,5 @@ def test_a_new_plugin_is_installed_passes_its_own_test_and_is_checked(
         "zone-spread-scheduler"
     ]
     assert written["leaderElection"] == {"leaderElect": False}
-    assert written["clientConnection"] == {"kubeconfig": "~/.kube/config"}
+    assert written["clientConnection"]["kubeconfig"] == "~/.kube/config"
     assert run(sys.executable, "-m", "mypy", "--strict", package / "src").returncode == 0

@@ -176,9 +176,23 @@ def test_profiles_connection_and_election_are_those_asked_for(
     }
 
 
-def test_only_a_kube_scheduler_whose_pods_kubextend_rejects_gets_more_calls(parse: Parse) -> None:
-    loaded = parse(document(profiles=point("score", "LabelMatch")))
-    assert "clientConnection" not in yaml.safe_load(scheduler_configuration(loaded))
+@pytest.mark.parametrize(
+    ("plugins", "calls"),
+    [
+        ({"score": ["LabelMatch"]}, None),
+        ({"filter": ["RdmaAware"]}, {"qps": 200, "burst": 400}),
+        ({"permit": ["Gang"]}, {"qps": 200, "burst": 400}),
+        ({"queueSort": ["SortA"], "score": ["LabelMatch"]}, {"qps": 200, "burst": 400}),
+    ],
+)
+def test_a_kube_scheduler_that_may_have_many_unschedulable_pods_gets_more_calls(
+    plugins: dict[str, list[str]], calls: dict[str, int] | None, parse: Parse
+) -> None:
+    enabled = {
+        point: {"enabled": [{"name": name} for name in names]} for point, names in plugins.items()
+    }
+    loaded = parse(document(profiles=[{"plugins": enabled}], cluster={}))
+    assert yaml.safe_load(scheduler_configuration(loaded)).get("clientConnection") == calls
 
 
 def test_the_percentage_of_a_profile_is_handed_on(parse: Parse) -> None:

@@ -21,8 +21,9 @@ BY_NAMESPACE = FairQueuing.BY_NAMESPACE
 RELEASE_S = 1 / 128
 # How long namespaces wait for each other's pods.
 LATE_S = 1 / 8
-# How many pods are released after one that is not tried, with a window of 1.
+# How many pods are released after one that is not tried, with a window of 1, and for how long.
 MOST_AHEAD = 2
+LONGEST_OVERTAKEN_S = 2.0
 
 
 def p99(waited_s: list[float]) -> float:
@@ -87,20 +88,21 @@ def test_the_turns_are_of_equal_time_and_not_of_equal_numbers() -> None:
     queue = fair()
     queue.observe(*some("a", 2, priority=1), *some("b", 40))
     assert queue.release() == ["a0"]
-    queue.clock.pass_s(10)
+    queue.clock.pass_s(LATE_S)
     queue.queue.forget("uid-a0")
-    names = drained(queue, seconds=0.5)
-    assert names.index("a1") in range(19, 21)
+    names = drained(queue, seconds=LATE_S / 8)
+    # Each release counts as half as much again.
+    assert names.index("a1") == 6
 
 
 def test_the_time_that_a_patch_takes_counts() -> None:
     queue = fair()
     queue.observe(*some("a", 2, priority=1), *some("b", 9))
     assert queue.due() == ["a0"]
-    queue.clock.pass_s(5)
+    queue.clock.pass_s(5 * LATE_S)
     queue.queue.refused("uid-a0", "too large")
     queue.queue.forget("uid-a0")
-    assert drained(queue, seconds=1.0)[:6] == ["b0", "b1", "b2", "b3", "b4", "a1"]
+    assert drained(queue, seconds=LATE_S)[:6] == ["b0", "b1", "b2", "b3", "b4", "a1"]
 
 
 def test_the_time_that_a_plugin_takes_to_hold_a_pod_back_counts() -> None:
@@ -138,10 +140,10 @@ def test_a_namespace_does_not_get_new_turns_by_having_no_pod_for_a_moment() -> N
     queue = fair()
     queue.observe(*some("b", 9), *some("a", 1, priority=1000))
     assert queue.release() == ["a0"]
-    queue.clock.pass_s(2)
+    queue.clock.pass_s(LATE_S)
     queue.queue.forget("uid-a0")
     queue.observe(pod("a1", namespace="a", priority=1000))
-    assert drained(queue, seconds=0.75)[:4] == ["b0", "b1", "b2", "a1"]
+    assert drained(queue, seconds=3 * LATE_S / 8)[:4] == ["b0", "b1", "b2", "a1"]
 
 
 def test_a_window_is_shared_by_the_namespaces_that_wait() -> None:
@@ -502,22 +504,26 @@ def test_at_most_two_pods_are_released_after_one_that_is_not_tried() -> None:
     queue.clock.pass_s(LATE_S)
     assert len(drained(queue)) == 2
     assert queue.entry("b2").why == "waits for a/a0"
-    queue.clock.pass_s(30.0)
+    queue.clock.pass_s(1.0)
     assert queue.due() == []
-    assert queue.queue.next_look_s() == 60.0 - 30.0 - LATE_S
+    assert queue.queue.next_look_s() == 1.0 - LATE_S
     queue.observe(released("a0", "Unschedulable", namespace="a"))
     assert len(drained(queue)) == 97
 
 
-def test_a_pod_that_is_never_tried_holds_the_others_up_until_max_hold_ends() -> None:
+def test_a_pod_that_is_never_tried_delays_its_own_namespace_alone_after_two_seconds() -> None:
     queue = fair()
-    queue.observe(*some("a", 1))
+    queue.observe(*some("a", 2))
     assert queue.release() == ["a0"]
     queue.observe(*some("b", 9, priority=9))
     queue.clock.pass_s(LATE_S)
     assert len(drained(queue)) == 2
-    queue.clock.pass_s(60.0 - LATE_S)
-    assert queue.due() == ["b2"]
+    queue.clock.pass_s(2.0 - LATE_S)
+    assert len(drained(queue)) == 7
+    assert queue.entry("a1").why == "waits for a/a0"
+    assert queue.queue.next_look_s() == 58.0
+    queue.clock.pass_s(58.0)
+    assert queue.due() == ["a1"]
 
 
 def test_pods_that_found_no_node_are_overtaken_without_end() -> None:
@@ -560,13 +566,46 @@ def test_after_a_start_the_queue_waits_for_one_pod_of_each_namespace() -> None:
     assert queue.due() == ["next"]
 
 
-def test_after_a_start_no_more_pods_are_waited_for_than_may_be_ahead_of_one() -> None:
+def test_after_a_start_untried_pods_of_many_namespaces_delay_another_one_for_two_seconds() -> None:
     queue = fair()
     listed = [released(f"n{number}", namespace=f"n{number}", second=number) for number in range(30)]
-    queue.queue.replace([*listed, *some("z", 1, second=40)])
-    assert queue.queue.counts()[State.RELEASED] == 2
+    next_one = pod("next", namespace="n7", second=40)
+    queue.queue.replace([*listed, next_one, *some("z", 1, second=40)])
+    assert queue.queue.counts()[State.RELEASED] == 30
     queue.clock.pass_s(LATE_S)
+    assert queue.due() == []
+    queue.clock.pass_s(2.0 - LATE_S)
     assert queue.due() == ["z0"]
+    assert queue.entry("next").why == "waits for n7/n7"
+
+
+def test_another_replica_too_lets_no_more_than_two_pods_go_before_a_late_one() -> None:
+    follower = fair()
+    follower.leads = lambda: False
+    follower.observe(*some("a", 1), *some("b", 1), *some("c", 1))
+    for namespace in "abc":
+        follower.observe(released(f"{namespace}0", namespace=namespace))
+        follower.clock.pass_s(LATE_S)
+        follower.queue.expire()
+    follower.leads = lambda: True
+    follower.observe(*some("d", 1))
+    assert follower.due() == []
+    assert follower.entry("d0").why == "waits for a/a0"
+    follower.queue.forget("uid-a0")
+    assert follower.due() == ["d0"]
+
+
+def test_another_replica_charges_a_late_pod_no_more_than_the_leader_does() -> None:
+    follower = fair()
+    follower.leads = lambda: False
+    follower.observe(*some("a", 3, priority=9), *some("b", 3))
+    follower.observe(released("a0", namespace="a", priority=9))
+    follower.clock.pass_s(1.0)
+    follower.queue.expire()
+    follower.queue.forget("uid-a0")
+    follower.leads = lambda: True
+    # Two turns of b take as long as the one of a, which the leader found late.
+    assert drained(follower, seconds=LATE_S / 2)[:4] == ["b0", "b1", "a1", "b2"]
 
 
 @pytest.mark.parametrize("strategy", Strategy)
@@ -634,6 +673,12 @@ class Fact:
     def key(self) -> tuple[int, int]:
         return -self.priority, self.arrived
 
+    def used_s(self, now_s: float) -> float | None:
+        """How long it took its place; after its release for no longer than it was not late."""
+        if self.entered_s is None:
+            return None
+        return min(now_s - self.entered_s, LATE_S if self.release else HOLD_S)
+
     @property
     def waits(self) -> bool:
         return self.entered_s is None and not (self.verdict or self.in_permit)
@@ -689,9 +734,14 @@ class SlowTurns:
         """How many places of the window are taken."""
         return sum(fact.entered_s is not None and not fact.beside for fact in self.facts.values())
 
-    def has_room(self) -> bool:
+    def has_room(self, now_s: float) -> bool:
         """Whether a place is free, and no untried pod was overtaken by as many as may do so."""
-        late = [fact.release for fact in self.facts.values() if fact.beside and fact.release]
+        late = [
+            fact.release
+            for fact in self.facts.values()
+            if fact.beside and fact.release and fact.entered_s is not None
+            if now_s < fact.entered_s + LONGEST_OVERTAKEN_S
+        ]
         most = self.window - 1 + MOST_AHEAD
         overtaken = any(self.releases - release >= most for release in late)
         return self.taken() < self.window and not overtaken
@@ -728,10 +778,10 @@ class SlowTurns:
 
     def leaves(self, fact: Fact, now_s: float) -> None:
         """A pod gives its place up, if it has one; it is no longer there, or it is out."""
-        entered_s, beside = fact.entered_s, fact.beside
+        beside, used_s = fact.beside, fact.used_s(now_s)
         fact.entered_s, fact.beside = None, False
-        if entered_s is not None and not beside:
-            self.uses(fact.namespace, now_s - entered_s)
+        if used_s is not None and not beside:
+            self.uses(fact.namespace, used_s)
         self.pauses(now_s)
 
     def begins_to_wait_for_kube_scheduler(self, fact: Fact, now_s: float) -> None:
@@ -748,7 +798,7 @@ class SlowTurns:
         """Others no longer wait for a pod that was released, and its own namespace does."""
         if fact.entered_s is not None and not fact.beside:
             fact.beside = True
-            self.uses(fact.namespace, now_s - fact.entered_s)
+            self.uses(fact.namespace, fact.used_s(now_s) or 0.0)
             self.pauses(now_s)
 
     def lets_late_pods_aside(self, now_s: float) -> None:
@@ -858,7 +908,7 @@ class TurnsMachine(RuleBasedStateMachine):
         self.turns.lets_late_pods_aside(self.clock())
         self.turns.pauses(self.clock(), "abc")
         expected = []
-        while self.turns.ready() and self.turns.has_room():
+        while self.turns.ready() and self.turns.has_room(self.clock()):
             expected.append(self.turns.release(self.clock()))
         assert [made.name for made in self.queue.due()] == expected
         assert self.queue.next_look_s() != 0.0

@@ -9,7 +9,7 @@ from queue_world import GATE, Queue, pod, released
 
 from kubextend import core
 from kubextend.plugins import PrioritySort
-from kubextend.queue import QueueEntry, State, Strategy
+from kubextend.queue import FairQueuing, QueueEntry, State, Strategy
 from kubextend.queue import scheduling_queue as queue_module
 from kubextend.queue.entry import Entry
 from kubextend.testing import pod_manifest
@@ -333,11 +333,12 @@ def test_an_answer_that_comes_after_the_pod_was_set_aside_counts() -> None:
     assert queue.due() == []
 
 
-def large(name: str, second: int = 0) -> core.Pod:
+def large(name: str, second: int = 0, namespace: str = "default") -> core.Pod:
     """A pod that is kept without some of its parts."""
     manifest = pod_manifest(
         name,
         uid=f"uid-{name}",
+        namespace=namespace,
         creation_timestamp=f"2030-01-01T00:00:{second:02}Z",
         annotations={"a": "x" * 1000},
         schedulingGates=[{"name": GATE}],
@@ -374,6 +375,21 @@ def test_one_large_pod_waits_for_another() -> None:
     # Each of them is looked at again within ten seconds.
     queue.clock.pass_s(10)
     assert queue.due() == ["first"]
+    queue.queue.forget("uid-first")
+    queue.clock.pass_s(10)
+    assert queue.due() == ["second"]
+
+
+@BOTH
+def test_a_large_pod_waits_for_another_one_whose_first_patch_was_refused(
+    strategy: Strategy,
+) -> None:
+    queue = Queue(strategy, plugin=PrioritySort(), fair_queuing=FairQueuing.BY_NAMESPACE)
+    queue.observe(large("first", namespace="a"), large("second", namespace="b"))
+    assert queue.due() == ["first"]
+    queue.queue.refused_once("uid-first")
+    assert queue.due() == []
+    assert queue.state("second") is State.HELD
     queue.queue.forget("uid-first")
     queue.clock.pass_s(10)
     assert queue.due() == ["second"]
