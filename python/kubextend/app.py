@@ -88,12 +88,13 @@ class _ClusterSide:
         waiting_pods: WaitingPods,
         verbs: Callable[[], Verbs],
     ) -> "_ClusterSide | None":
-        """Make the cluster side from the configured credentials; makes no call yet.
+        """Make the part that talks to the Kubernetes API; it makes no call yet.
 
         Args:
             config: a loaded and checked configuration.
             waiting_pods: where pods are found while Permit holds them.
-            verbs: returns the verbs, which are told what changes; called once it has started.
+            verbs: returns the verbs, which are told of changes in the cluster; not called before
+                the part is started.
 
         Raises: ClusterError: there are no usable credentials.
         """

@@ -372,7 +372,7 @@ def ungate(
 def plugins(config_file: Path | None, output: _Output) -> None:
     """List the plugins that a configuration may name, with their arguments.
 
-    Imports every package that announces plugins.
+    Imports every installed package that declares plugins by an entry point.
     """
     from kubextend import plugin_list
 

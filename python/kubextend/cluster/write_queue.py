@@ -178,7 +178,7 @@ class WaitingWrites:
         return write
 
     def _line_up(self, now: float) -> None:
-        """Move the writes whose time has come to those that take turns."""
+        """Move the writes that are due to the queues of namespaces and groups that take turns."""
         while self._later and self._later[0][0] <= now:
             write = heapq.heappop(self._later)[2]
             self._ready.put(write.namespace, write.group, write)

@@ -248,7 +248,7 @@ class _Checks:
             self._findings.note(("extender", "ignorable"), message)
 
     def _note_unverified(self) -> None:
-        """Say what `kubextend scheduler-config` will refuse."""
+        """Note the missing fields without which `kubextend scheduler-config` will write nothing."""
         config = self._config
         if not self._sound("server", "extender", "profiles") or not config.verbs:
             return

@@ -1,4 +1,4 @@
-"""RdmaAware: only pods that declare much communication run, and only on nodes with RDMA."""
+"""RdmaAware: runs pods that declare much communication on RDMA nodes, and rejects all others."""
 
 from kubextend import core
 from kubextend.plugins.native import NativeFilter

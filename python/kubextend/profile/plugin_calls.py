@@ -19,9 +19,9 @@ _T = TypeVar("_T")
 
 
 class AbandonedError(BaseException):
-    """Raised on the thread of a run that was abandoned, to end the thread's work.
+    """Ends the work of a thread on a verb call for whose result nobody waits any more.
 
-    No caller waits for the result of such a run.
+    For example because the time of the verb was over.
     """
 
 

@@ -82,7 +82,7 @@ class FilterOutcome:
     rejections: list[Rejection]
 
     def passing(self, nodes: core.Nodes) -> core.Mask:
-        """Return the kept nodes without those that the node store does not know.
+        """Return the nodes that no plugin rejected, without those that the store does not know.
 
         A filter sees an unknown node without labels, so its result for such a node means nothing.
 

@@ -303,7 +303,7 @@ class SchedulingQueue:
             yield QueueEntry(None, entry.info, entry.state, entry.why)
 
     def _why_not_now(self, entry: Entry) -> str:
-        """Return why the first ready pod may not be released; empty where it may."""
+        """Return why the pod whose turn it is may not be released; empty where it may."""
         if entry.pod.truncated and (
             self._clock() < self._large_again_at_s
             or any(entry.state is State.RELEASING and entry.pod.truncated for entry in self._window)

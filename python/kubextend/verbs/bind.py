@@ -231,7 +231,7 @@ class BindVerb:
         return sorted(self._bindings)
 
     def node_deleted(self, name: str) -> None:
-        """Fail each bind to a deleted node, and those that Permit holds; any thread may call."""
+        """Fail each bind to the deleted node, even if Permit holds it; any thread may call."""
         for under_way in list(self._under_way.values()):
             if under_way.cycle.node_name == name:
                 under_way.cycle.lose_node(DELETED)

@@ -158,7 +158,13 @@ def _dealt(entries: Sequence[Entry], counts: Counts) -> list[Entry]:
 
 
 def _retold(entries: Sequence[Entry], texts: Mapping[int, str], told: list[str]) -> list[Entry]:
-    """Make one entry for each text and each answer to whether evicting pods can help."""
+    """Return the entries with other reasons: one for each reason and for whether preemption helps.
+
+    Args:
+        entries: nodes with their reasons, as the plugins gave them.
+        texts: the new reason of each node, by the node's row.
+        told: the new reasons, each once.
+    """
     rows = len(entries[0][0])
     masks = {text: core.Mask([texts.get(row) == text for row in range(rows)]) for text in told}
     unresolvable = core.Mask([False] * rows)

@@ -8,8 +8,9 @@ nobody has asked about the pod for an hour, or when the records take too much me
 - A rejection by filters on every node, for ten seconds. kube-scheduler reacts to a node event
   within milliseconds and may ask before our own watch has the event. The filters then reject the
   pod on stale labels, and no further event makes kube-scheduler try the pod again. kubextend
-  activates a pod that a later change would let pass. kubextend also activates a pod when its
-  filters fail: kube-scheduler retries an Error by itself, but not an unschedulable pod.
+  activates a pod that a later change would let pass. If a filter raises while kubextend checks
+  that, kubextend activates the pod too: kube-scheduler does not retry an unschedulable pod by
+  itself.
 - The reasons that kube-scheduler was told.
 - A rejection by Permit. bind can answer it with an Error only, and kube-scheduler retries an Error
   after a few seconds, again and again. The pod's next filter call therefore rejects every node with

@@ -252,7 +252,8 @@ class HttpConnection(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         """Keep a piece of the body, or drop it if the request is answered already.
 
-        The connection ends after 16 MiB are dropped, since a client may miss the answer otherwise.
+        After an answer, up to 16 MiB of the body are dropped before the connection is closed: a
+        client that still sends may miss the answer if the connection is closed at once.
         """
         self._bytes.data(len(body))
         exchange = self._incoming

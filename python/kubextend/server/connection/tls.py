@@ -42,7 +42,7 @@ class TlsFiles:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The paths of the files that are given."""
+        """The paths of the certificate, key and CA files that the configuration names."""
         given = (self.cert_file, self.key_file, self.client_ca_file)
         return tuple(path for path in given if path is not None)
 
