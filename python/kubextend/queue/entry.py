@@ -41,7 +41,6 @@ class Entry:
         held_times: how often the pod was found to be held back since it last changed.
         refused_times: how often the gate could not be removed.
         tried: whether this replica ever tried to remove the gate.
-        release: the number of the pod's release, in the order of releases.
         beside: whether the pod stands beside the window: its namespace waits for it and no other.
         in_permit: whether Permit holds the pod on the node that kube-scheduler found for it.
         unschedulable: whether the pod counts as one that kube-scheduler cannot place.
@@ -57,7 +56,6 @@ class Entry:
     held_times: int = 0
     refused_times: int = 0
     tried: bool = False
-    release: int = 0
     beside: bool = False
     in_permit: bool = False
     unschedulable: bool = False

@@ -20,7 +20,7 @@ from kubextend.queue.entry import Entry, QueueEntry, State, info_of
 from kubextend.queue.fair_queue import FairQueue
 from kubextend.queue.heap import Before
 from kubextend.queue.unschedulable_counts import UnschedulableCounts
-from kubextend.queue.window import VERDICTS, Window, delays_until_s
+from kubextend.queue.window import VERDICTS, Window
 from kubextend.queue.window_waits import WindowWaits
 
 __all__ = ["FairQueuing", "SchedulingQueue", "Settings", "Strategy"]
@@ -162,6 +162,8 @@ class SchedulingQueue:
         """Forget a pod that is on a node, or gone."""
         entry = self._known.pop(uid, None)
         if entry is not None:
+            # The watch shows a bound pod and a deleted one alike.
+            self._window.tried(entry)
             self._leave(entry)
 
     def due(self) -> list[core.Pod]:
@@ -241,6 +243,7 @@ class SchedulingQueue:
         entry = self._in_state(uid, State.RELEASING, State.RELEASED, State.PASSED)
         if entry is not None:
             entry.in_permit = True
+            self._window.tried(entry)
             self._pass(entry)
 
     def left_permit(self, uid: str) -> None:
@@ -263,7 +266,7 @@ class SchedulingQueue:
             times += self._ends_of_pauses()
         if self._fair:
             times += [entry.entered_at_s + LATE_S for entry in self._window.released()]
-            times += map(delays_until_s, self._window.overtaken())
+            times += map(self._window.delays_until_s, self._window.overtaken())
         earliest = min(times, default=math.inf)
         return None if math.isinf(earliest) else max(0.0, earliest - self._clock())
 
@@ -304,10 +307,8 @@ class SchedulingQueue:
 
     def _why_not_now(self, entry: Entry) -> str:
         """Return why the pod whose turn it is may not be released; empty where it may."""
-        if entry.pod.truncated and (
-            self._clock() < self._large_again_at_s
-            or any(entry.state is State.RELEASING and entry.pod.truncated for entry in self._window)
-        ):
+        too_early = self._clock() < self._large_again_at_s
+        if entry.pod.truncated and (too_early or self._window.has_large()):
             return ONE_LARGE
         return self._why_held(entry.pod)
 
@@ -486,6 +487,7 @@ class SchedulingQueue:
         """
         if entry.pod.scheduled_reason not in VERDICTS:
             return
+        self._window.tried(entry)
         if self._settings.strategy is Strategy.BEST_EFFORT_FIFO:
             self._pass(entry)
         else:

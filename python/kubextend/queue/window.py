@@ -9,19 +9,21 @@ from typing import Final
 
 from kubextend.queue.entry import Entry, State
 
-__all__ = ["VERDICTS", "Window", "delays_until_s"]
+__all__ = ["VERDICTS", "Window"]
 
 VERDICTS: Final = frozenset({"Unschedulable", "SchedulerError"})
 """The reasons that kube-scheduler gives for a pod that it has tried and not placed."""
 MOST_AHEAD: Final = 2
-"""With a window of 1, how many pods are released after one that stepped aside and that
-kube-scheduler has not tried. kube-scheduler tries all of them first if their priority is higher. In
-simulations in which 8 overtake a pod, other namespaces take nearly all attempts of a slow
-kube-scheduler."""
-LONGEST_OVERTAKEN_S: Final = 2.0
-"""For how many seconds after its release a pod that kube-scheduler has not tried delays pods of
-other namespaces. Some pods are never tried, or get a verdict only after minutes, for example while
-a volume is made for them: whoever may create namespaces could create one such pod in each."""
+"""With a window of 1, how many more pods may be late before the first late pod delays the other
+namespaces. kube-scheduler tries all of them first if their priority is higher. In simulations in
+which 8 overtake a pod, other namespaces take nearly all attempts of a slow kube-scheduler."""
+LONGEST_DELAY_S: Final = 4.0
+"""For how many seconds after its release a late pod may delay other namespaces.
+
+Each such delay that ends in vain halves the next one, until a late pod is tried in time. Some pods
+are never tried, or get a verdict only after minutes, for example while a volume is made for them:
+whoever may create namespaces could create one such pod in each.
+"""
 
 
 class Window:
@@ -37,11 +39,15 @@ class Window:
         # Each is a set in the order of arrival.
         self._entries: dict[Entry, None] = {}
         self._places: dict[Entry, None] = {}
-        self._late: dict[Entry, None] = {}
+        # Released pods beside the window that kube-scheduler has not tried, with a serial number.
+        self._late: dict[Entry, int] = {}
         # By namespace: the pods that take a place, and those that have stepped aside.
         self._in_window: dict[str, dict[Entry, None]] = {}
         self._beside: dict[str, dict[Entry, None]] = {}
-        self._releases = 0
+        # Large pods whose gate is being removed.
+        self._large: dict[Entry, None] = {}
+        self._times_late = 0
+        self._delay_s = LONGEST_DELAY_S
 
     def __iter__(self) -> Iterator[Entry]:
         """Iterate over all pods, with those that stepped aside, in the order of their coming."""
@@ -59,10 +65,8 @@ class Window:
         after the other.
         """
         self._entries[entry] = None
-        if entry.state is State.RELEASED:
-            self._releases += 1
-            entry.release = self._releases
-        elif entry.pod.truncated:
+        if entry.state is State.RELEASING and entry.pod.truncated:
+            self._large[entry] = None
             return
         self._places[entry] = None
         self._in_window.setdefault(entry.pod.namespace, {})[entry] = None
@@ -71,6 +75,7 @@ class Window:
         """Forget a pod for which the queue no longer waits."""
         del self._entries[entry]
         self._late.pop(entry, None)
+        self._large.pop(entry, None)
         self._give_up_place(entry)
         _remove(self._beside, entry)
         entry.beside = False
@@ -80,16 +85,31 @@ class Window:
         self._give_up_place(entry)
         self._beside.setdefault(entry.pod.namespace, {})[entry] = None
         entry.beside = True
-        if entry.state is State.RELEASED and entry.pod.scheduled_reason not in VERDICTS:
-            self._late[entry] = None
-        else:
+        if entry.state is State.RELEASING or entry.pod.scheduled_reason in VERDICTS:
             self._late.pop(entry, None)
+        elif entry not in self._late:
+            self._times_late += 1
+            self._late[entry] = self._times_late
+
+    def tried(self, entry: Entry) -> None:
+        """Note that kube-scheduler has tried a pod: if the pod was late, kube-scheduler is slow."""
+        if entry in self._late:
+            self._delay_s = LONGEST_DELAY_S
 
     def let_overtake(self, now_s: float) -> None:
-        """Delay other namespaces no longer for pods that were released too long ago."""
-        late = [entry for entry in self._late if now_s >= delays_until_s(entry)]
-        for entry in late:
-            del self._late[entry]
+        """Delay other namespaces no longer for late pods that kube-scheduler does not try."""
+        for entry in self.overtaken():
+            if now_s >= self.delays_until_s(entry):
+                del self._late[entry]
+                self._delay_s /= 2.0
+
+    def delays_until_s(self, entry: Entry) -> float:
+        """Return until when a late pod may delay other namespaces."""
+        return entry.entered_at_s + self._delay_s
+
+    def has_large(self) -> bool:
+        """Return whether the gate of a large pod is being removed."""
+        return bool(self._large)
 
     def taking_places(self) -> list[Entry]:
         """Return the pods that take a place."""
@@ -104,9 +124,9 @@ class Window:
         return len(self._places) < self._size and not self.overtaken()
 
     def overtaken(self) -> list[Entry]:
-        """Return the untried pods beside the window after which as many were released as may be."""
-        latest = self._releases - self._most_ahead
-        return [entry for entry in self._late if entry.release <= latest]
+        """Return the late pods that may not be overtaken by further pods."""
+        latest = self._times_late - self._most_ahead
+        return [entry for entry, number in self._late.items() if number <= latest]
 
     def of(self, namespace: str) -> list[Entry]:
         """Return the pods of a namespace that take a place or have stepped aside."""
@@ -130,11 +150,6 @@ class Window:
     def _give_up_place(self, entry: Entry) -> None:
         self._places.pop(entry, None)
         _remove(self._in_window, entry)
-
-
-def delays_until_s(entry: Entry) -> float:
-    """Return until when a pod beside the window may delay other namespaces."""
-    return entry.entered_at_s + LONGEST_OVERTAKEN_S
 
 
 def _remove(by_namespace: dict[str, dict[Entry, None]], entry: Entry) -> None:

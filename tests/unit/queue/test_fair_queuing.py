@@ -21,9 +21,10 @@ BY_NAMESPACE = FairQueuing.BY_NAMESPACE
 RELEASE_S = 1 / 128
 # How long namespaces wait for each other's pods.
 LATE_S = 1 / 8
-# How many pods are released after one that is not tried, with a window of 1, and for how long.
+# How many late pods are released after a late one, with a window of 1, and for how long after the
+# release of that one.
 MOST_AHEAD = 2
-LONGEST_OVERTAKEN_S = 2.0
+LONGEST_DELAY_S = 4.0
 
 
 def p99(waited_s: list[float]) -> float:
@@ -495,35 +496,84 @@ def test_in_a_wide_window_too_a_namespace_waits_for_its_refused_pod() -> None:
     assert queue.due() == ["a3", "a4"]
 
 
-def test_at_most_two_pods_are_released_after_one_that_is_not_tried() -> None:
+def test_two_late_pods_at_most_are_released_after_one_that_is_not_tried() -> None:
     # kube-scheduler may take each of them first, as their priority is higher.
+    queue = fair()
+    queue.observe(*some("a", 1))
+    assert queue.release() == ["a0"]
+    for namespace in "bcd":
+        queue.observe(*some(namespace, 9, priority=9))
+    queue.clock.pass_s(LATE_S)
+    for namespace in "bc":
+        assert queue.release() == [f"{namespace}0"]
+        queue.clock.pass_s(LATE_S)
+    assert queue.due() == []
+    assert queue.entry("d0").why == "waits for a/a0"
+    assert queue.queue.next_look_s() == 4.0 - 3 * LATE_S
+    queue.observe(released("a0", "Unschedulable", namespace="a"))
+    assert queue.due() == ["d0"]
+
+
+def test_pods_that_are_tried_at_once_go_on_while_one_is_not() -> None:
     queue = fair()
     queue.observe(*some("a", 1))
     assert queue.release() == ["a0"]
     queue.observe(*some("b", 99, priority=9))
     queue.clock.pass_s(LATE_S)
-    assert len(drained(queue)) == 2
-    assert queue.entry("b2").why == "waits for a/a0"
-    queue.clock.pass_s(1.0)
-    assert queue.due() == []
-    assert queue.queue.next_look_s() == 1.0 - LATE_S
-    queue.observe(released("a0", "Unschedulable", namespace="a"))
-    assert len(drained(queue)) == 97
+    assert len(drained(queue)) == 99
 
 
-def test_a_pod_that_is_never_tried_delays_its_own_namespace_alone_after_two_seconds() -> None:
+def test_a_pod_that_is_never_tried_delays_its_own_namespace_alone_after_four_seconds() -> None:
     queue = fair()
-    queue.observe(*some("a", 2))
-    assert queue.release() == ["a0"]
-    queue.observe(*some("b", 9, priority=9))
+    for namespace in "abcd":
+        queue.observe(*some(namespace, 2))
+    for namespace in "abc":
+        assert queue.release() == [f"{namespace}0"]
+        queue.clock.pass_s(LATE_S)
+    queue.clock.pass_s(4.0 - 4 * LATE_S)
+    assert queue.due() == []
     queue.clock.pass_s(LATE_S)
-    assert len(drained(queue)) == 2
-    queue.clock.pass_s(2.0 - LATE_S)
-    assert len(drained(queue)) == 7
+    assert queue.release() == ["d0"]
+    queue.queue.forget("uid-d0")
+    assert queue.release() == ["d1"]
+    queue.queue.forget("uid-d1")
     assert queue.entry("a1").why == "waits for a/a0"
-    assert queue.queue.next_look_s() == 58.0
-    queue.clock.pass_s(58.0)
+    assert queue.queue.next_look_s() == 56.0
+    queue.clock.pass_s(56.0)
     assert queue.due() == ["a1"]
+
+
+def waits_s(queue: Queue, namespaces: str) -> list[float]:
+    """Release the first pod of each namespace, none of which is tried; return the waits between."""
+    waits_s = []
+    for namespace in namespaces:
+        since_s = queue.clock()
+        while not (names := queue.release()):
+            wait_s = queue.queue.next_look_s()
+            assert wait_s
+            queue.clock.pass_s(wait_s)
+        assert names == [f"{namespace}0"]
+        waits_s.append(queue.clock() - since_s)
+    return waits_s
+
+
+@pytest.mark.parametrize("end", ["bound or deleted", "unschedulable", "held in Permit"])
+def test_each_delay_in_vain_halves_the_next_one_until_a_late_pod_is_tried(end: str) -> None:
+    queue = fair()
+    for namespace in "abcdefgh":
+        queue.observe(*some(namespace, 1))
+    assert waits_s(queue, "abc") == [0.0, LATE_S, LATE_S]
+    # a delays d until it is 4 s old. b and c are older than 2 s and 1 s after that, and delay
+    # nobody. d delays g until it is 0.5 s old.
+    assert waits_s(queue, "defg") == [4.0 - 2 * LATE_S, LATE_S, LATE_S, 0.5 - 2 * LATE_S]
+    if end == "bound or deleted":
+        queue.queue.forget("uid-f0")
+    elif end == "unschedulable":
+        queue.observe(released("f0", "Unschedulable", namespace="f"))
+    else:
+        queue.queue.held_in_permit("uid-f0")
+    # e, which is 3/8 s old, delays h until it is 4 s old.
+    assert waits_s(queue, "h") == [4.0 - 3 * LATE_S]
 
 
 def test_pods_that_found_no_node_are_overtaken_without_end() -> None:
@@ -566,7 +616,7 @@ def test_after_a_start_the_queue_waits_for_one_pod_of_each_namespace() -> None:
     assert queue.due() == ["next"]
 
 
-def test_after_a_start_untried_pods_of_many_namespaces_delay_another_one_for_two_seconds() -> None:
+def test_after_a_start_untried_pods_delay_another_namespace_for_four_seconds() -> None:
     queue = fair()
     listed = [released(f"n{number}", namespace=f"n{number}", second=number) for number in range(30)]
     next_one = pod("next", namespace="n7", second=40)
@@ -574,7 +624,7 @@ def test_after_a_start_untried_pods_of_many_namespaces_delay_another_one_for_two
     assert queue.queue.counts()[State.RELEASED] == 30
     queue.clock.pass_s(LATE_S)
     assert queue.due() == []
-    queue.clock.pass_s(2.0 - LATE_S)
+    queue.clock.pass_s(4.0 - LATE_S)
     assert queue.due() == ["z0"]
     assert queue.entry("next").why == "waits for n7/n7"
 
@@ -653,8 +703,10 @@ class Fact:
 
     Attributes:
         entered_s: since when it has a place in the window, or stands beside the window.
-        release: which release it is, counted from one, once its gate is removed; else 0.
+        is_released: whether its gate is removed.
         beside: whether it stands beside the window, as its first patch was refused, or it is late.
+        late: how many pods were late before it and with it, once it is late; else 0.
+        delays: whether it may delay other namespaces, once it is late.
         verdict: what kube-scheduler said of it; empty while it is not tried.
         in_permit: whether Permit holds it.
     """
@@ -664,8 +716,10 @@ class Fact:
     priority: int
     arrived: int
     entered_s: float | None = None
-    release: int = 0
+    is_released: bool = False
     beside: bool = False
+    late: int = 0
+    delays: bool = True
     verdict: str = ""
     in_permit: bool = False
 
@@ -677,7 +731,7 @@ class Fact:
         """How long it took its place; after its release for no longer than it was not late."""
         if self.entered_s is None:
             return None
-        return min(now_s - self.entered_s, LATE_S if self.release else HOLD_S)
+        return min(now_s - self.entered_s, LATE_S if self.is_released else HOLD_S)
 
     @property
     def waits(self) -> bool:
@@ -707,7 +761,8 @@ class SlowTurns:
         counts: how many pods of each namespace were unschedulable, in the window or beside it,
             beside it, and refused, when the namespace was last looked at.
         window: the number of places.
-        releases: how many pods were released.
+        late: how many pods have been late.
+        delay_s: for how long after its release a late pod delays others now.
     """
 
     facts: dict[str, Fact] = field(default_factory=dict)
@@ -717,7 +772,8 @@ class SlowTurns:
     paused: set[str] = field(default_factory=set)
     counts: dict[str, tuple[int, ...]] = field(default_factory=dict)
     window: int = 1
-    releases: int = 0
+    late: int = 0
+    delay_s: float = LONGEST_DELAY_S
 
     def waiting(self, namespace: str | None = None) -> list[Fact]:
         return [
@@ -734,17 +790,21 @@ class SlowTurns:
         """How many places of the window are taken."""
         return sum(fact.entered_s is not None and not fact.beside for fact in self.facts.values())
 
-    def has_room(self, now_s: float) -> bool:
-        """Whether a place is free, and no untried pod was overtaken by as many as may do so."""
-        late = [
-            fact.release
-            for fact in self.facts.values()
-            if fact.beside and fact.release and fact.entered_s is not None
-            if now_s < fact.entered_s + LONGEST_OVERTAKEN_S
-        ]
-        most = self.window - 1 + MOST_AHEAD
-        overtaken = any(self.releases - release >= most for release in late)
-        return self.taken() < self.window and not overtaken
+    def has_room(self) -> bool:
+        """Whether a place is free, and no late pod was overtaken by as many as may do so."""
+        return self.taken() < self.window and not self.overtaken()
+
+    def overtaken(self) -> list[Fact]:
+        """The late pods that no further one may overtake, in the order in which they were late."""
+        most = self.late - (self.window - 1 + MOST_AHEAD)
+        late = [fact for fact in self.facts.values() if fact.beside and fact.late and fact.delays]
+        return sorted((fact for fact in late if fact.late <= most), key=lambda fact: fact.late)
+
+    def lets_overtake(self, now_s: float) -> None:
+        for fact in self.overtaken():
+            if fact.entered_s is not None and now_s >= fact.entered_s + self.delay_s:
+                fact.delays = False
+                self.delay_s /= 2
 
     def begins(self, namespace: str) -> None:
         """A namespace without waiting pods is about to have one."""
@@ -778,6 +838,8 @@ class SlowTurns:
 
     def leaves(self, fact: Fact, now_s: float) -> None:
         """A pod gives its place up, if it has one; it is no longer there, or it is out."""
+        if fact.late and fact.delays:
+            self.delay_s = LONGEST_DELAY_S
         beside, used_s = fact.beside, fact.used_s(now_s)
         fact.entered_s, fact.beside = None, False
         if used_s is not None and not beside:
@@ -788,8 +850,7 @@ class SlowTurns:
         """A pod's gate is removed: the pod takes a place from now on, even if it stood aside."""
         entered_s, fact.entered_s = fact.entered_s, now_s
         beside, fact.beside = fact.beside, False
-        self.releases += 1
-        fact.release = self.releases
+        fact.is_released = True
         if entered_s is not None and not beside:
             self.uses(fact.namespace, now_s - entered_s)
         self.pauses(now_s, fact.namespace)
@@ -798,12 +859,15 @@ class SlowTurns:
         """Others no longer wait for a pod that was released, and its own namespace does."""
         if fact.entered_s is not None and not fact.beside:
             fact.beside = True
+            if fact.is_released:
+                self.late += 1
+                fact.late = self.late
             self.uses(fact.namespace, fact.used_s(now_s) or 0.0)
             self.pauses(now_s)
 
     def lets_late_pods_aside(self, now_s: float) -> None:
         for fact in self.facts.values():
-            entered_s = fact.entered_s if fact.release else None
+            entered_s = fact.entered_s if fact.is_released else None
             if entered_s is not None and now_s >= entered_s + LATE_S:
                 self.steps_aside(fact, now_s)
 
@@ -817,7 +881,7 @@ class SlowTurns:
             mine = [fact for fact in self.facts.values() if fact.namespace == namespace]
             many = sum(fact.is_unschedulable for fact in mine)
             beside = [fact for fact in mine if fact.beside]
-            refused = sum(not fact.release for fact in beside)
+            refused = sum(not fact.is_released for fact in beside)
             taken = sum(fact.entered_s is not None for fact in mine)
             counts = many, taken, len(beside), refused
             if namespace not in looked_at and counts == self.counts.get(namespace, (0, 0)):
@@ -906,9 +970,10 @@ class TurnsMachine(RuleBasedStateMachine):
     @rule()
     def look(self) -> None:
         self.turns.lets_late_pods_aside(self.clock())
+        self.turns.lets_overtake(self.clock())
         self.turns.pauses(self.clock(), "abc")
         expected = []
-        while self.turns.ready() and self.turns.has_room(self.clock()):
+        while self.turns.ready() and self.turns.has_room():
             expected.append(self.turns.release(self.clock()))
         assert [made.name for made in self.queue.due()] == expected
         assert self.queue.next_look_s() != 0.0
@@ -925,7 +990,7 @@ class TurnsMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def its_gate_is_removed(self, data: st.DataObject) -> None:
         fact = self.named(data, lambda fact: fact.entered_s is not None)
-        if not fact.release:
+        if not fact.is_released:
             self.turns.begins_to_wait_for_kube_scheduler(fact, self.clock())
         self.queue.released(f"uid-{fact.name}")
 
@@ -933,7 +998,7 @@ class TurnsMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def the_api_refuses_the_first_patch(self, data: st.DataObject) -> None:
         fact = self.named(data, lambda fact: fact.entered_s is not None)
-        if not fact.release:
+        if not fact.is_released:
             self.turns.steps_aside(fact, self.clock())
         self.queue.refused_once(f"uid-{fact.name}")
 
