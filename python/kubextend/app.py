@@ -1,4 +1,4 @@
-"""Joins everything: makes verbs, a cluster, an application and a service of a configuration."""
+"""Builds, checks and runs the extender server that a configuration describes."""
 
 import asyncio
 import inspect
@@ -88,14 +88,15 @@ class _ClusterSide:
         waiting_pods: WaitingPods,
         verbs: Callable[[], Verbs],
     ) -> "_ClusterSide | None":
-        """Make the part that talks to the Kubernetes API; it makes no call yet.
+        """Make the readers and writers of the Kubernetes API without calling the API yet.
 
         Args:
             config: a loaded and checked configuration.
-            waiting_pods: where pods are found while Permit holds them.
-            verbs: returns the verbs, which are told of changes in the cluster; not called before
-                the part is started.
+            waiting_pods: the pods that Permit plugins hold.
+            verbs: returns the verbs, whose methods are called when nodes or pods change; not called
+                before ``start``.
 
+        Returns: None if the configuration does not use the Kubernetes API.
         Raises: ClusterError: there are no usable credentials.
         """
         if config.cluster is None:
@@ -155,7 +156,7 @@ class _ClusterSide:
         self.events.stop()
 
     def ports(self, in_thread: InThread) -> ClusterPorts:
-        """Return what verbs and plugins see of the cluster.
+        """Return the objects by which verbs and plugins read and change the cluster.
 
         Args:
             in_thread: runs a call that waits for the Kubernetes API.
@@ -171,7 +172,7 @@ class _ClusterSide:
         )
 
     def tell(self, metrics: Metrics) -> None:
-        """Make the metrics read the cluster side at every scrape."""
+        """Add the counts of stores, watches, pod patches and Events to every scrape."""
         metrics.watch_store("watched", self.nodes.store.stats)
         metrics.watch_snapshot(self.nodes)
         metrics.watch_reflector("nodes", self.nodes)
@@ -181,7 +182,7 @@ class _ClusterSide:
         metrics.watch_events(lambda: self.events.stats)
 
     def last_errors(self) -> dict[str, Callable[[], str | None]]:
-        """Return functions that say why the API cannot be followed, by the readiness condition."""
+        """Return readiness check -> function that returns the last error of its list or watch."""
         errors = {NODES_LISTED: lambda: self.nodes.last_error}
         if (pods := self.pods) is not None:
             errors[PODS_LISTED] = lambda: pods.last_error
@@ -191,7 +192,7 @@ class _ClusterSide:
 def _readiness_checks(
     readiness: Readiness, starts: PluginStarts, side: _ClusterSide | None
 ) -> list[Check]:
-    """Return the conditions under which verbs decide, with the known causes."""
+    """Return the checks of ``/readyz``; a check that fails says what is missing and why."""
     errors: dict[str, Callable[[], str | None]] = {} if side is None else side.last_errors()
     errors[PLUGINS_STARTED] = starts.why_not
     return [
@@ -214,11 +215,12 @@ def _why_not_synced(noun: str, reflector: cluster.Reflector[Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """One kubextend, joined and not started.
+    """A kubextend server with all its parts, not started yet.
 
     Attributes:
-        asgi: the application; serving it starts and stops the cluster side.
-        verbs: the verbs, bytes in and bytes out, for callers without a server.
+        asgi: the ASGI application; its lifespan starts and stops the other parts.
+        verbs: the extender verbs for callers without a server; each takes the body of a request and
+            returns the body of the response.
         health: the answers of ``/readyz`` and ``/livez``.
         metrics: the content of ``/metrics``.
     """
@@ -232,12 +234,12 @@ class App:
     _queue: QueueController | None = field(repr=False)
 
     def follow(self) -> None:
-        """Begin to follow the API, whether it answers or not."""
+        """Start to list and watch nodes and pods; the API need not be reachable yet."""
         if self._cluster is not None:
             self._cluster.start()
 
     async def start(self) -> None:
-        """Start the plugins, however long that takes, and then the queue."""
+        """Start every plugin, repeat failed starts until all succeed, then start the queue."""
         await self._starts.run()
         if self._queue is not None:
             await asyncio.to_thread(self._queue.start)
@@ -266,14 +268,15 @@ def _stop(plugin: object) -> None:
 
 
 def build(config: ExtenderConfiguration) -> App:
-    """Make and join everything that a configuration asks for.
+    """Build the server that a configuration describes, without starting it.
 
     Args:
         config: a loaded and checked configuration.
 
     Raises:
         ClusterError: there are no usable credentials for the API.
-        KubextendError: the file with the tokens cannot be read, or holds none.
+        KubextendError: a plugin cannot be made, or the file with the tokens cannot be read or holds
+            none.
     """
     metrics = Metrics()
     waiting_pods = _waiting_pods(config)
@@ -347,12 +350,12 @@ def build_verbs(
     metrics: Metrics | None = None,
     not_started: Callable[[], Iterable[str]] = tuple,
 ) -> Verbs:
-    """Make the verbs that a configuration asks for, without a server and a cluster of their own.
+    """Make the extender verbs that a configuration enables, without a server around them.
 
     Args:
         config: a loaded and checked configuration.
-        ports: what the cluster offers.
-        memory: what is remembered between calls; None: nothing so far.
+        ports: the objects by which verbs and plugins reach the cluster.
+        memory: what the verbs remember between calls; None: a new, empty memory.
         metrics: where calls are counted; None: new metrics.
         not_started: returns the plugins whose ``start`` has not succeeded yet.
     """
@@ -390,7 +393,7 @@ def _memory(
 
 
 async def _wake_due(verbs: Verbs) -> None:
-    """Wake pods each second whose remembered answer has had its time."""
+    """Call ``verbs.wake_due`` each second, so that kube-scheduler retries the pods that are due."""
     while True:
         await asyncio.sleep(1)
         try:
@@ -400,7 +403,7 @@ async def _wake_due(verbs: Verbs) -> None:
 
 
 def check(config: ExtenderConfiguration) -> None:
-    """Check that ``serve`` could make everything it needs, as far as this machine shows.
+    """Check on this machine whether ``serve`` could start with a configuration.
 
     The check skips files that are not on this machine: the configuration's notes name them. The
     check makes no network call.
@@ -423,7 +426,7 @@ def check(config: ExtenderConfiguration) -> None:
 def _made_at_start(
     config: ExtenderConfiguration,
 ) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield each place in the configuration, and the function that makes what it names."""
+    """Yield paths in the configuration, each with a function that raises if ``serve`` would."""
     client = None if config.cluster is None else cluster.unconnected_client
     ports = ClusterPorts(kubernetes_client=client)
     yield "profiles", partial(build_verbs, config, ports)
@@ -443,7 +446,7 @@ def _are_here(*files: str | Path | None) -> bool:
 
 
 def create_app(config: ExtenderConfiguration) -> Application:
-    """Return an ASGI application for a server that runs its lifespan; otherwise like ``build``."""
+    """Build the ASGI application of a configuration, for a server that runs the lifespan."""
     return build(config).asgi
 
 
@@ -458,8 +461,8 @@ def serve(
         announce: called with the URL of the verbs once the server accepts connections; None: print
             ``listening on URL``.
 
-    Raises: KubextendError: there are no credentials, the address is taken, or a file of
-    certificates or tokens is unusable.
+    Raises: KubextendError: there are no credentials, a plugin cannot be made, the address is taken,
+    or a file of certificates or tokens is unusable.
     """
     keep_freed_memory()
     app = build(config)
@@ -542,7 +545,7 @@ def idle_warning(config: ExtenderConfiguration) -> str:
 
 
 def memory_warning(in_flight_bytes: int, limit_bytes: int | None) -> str:
-    """Return why requests in flight may end the process; empty where they leave enough room.
+    """Return a warning if requests may hold over half of the memory limit, else an empty text.
 
     Args:
         in_flight_bytes: bytes that requests may hold.
@@ -560,7 +563,7 @@ def memory_warning(in_flight_bytes: int, limit_bytes: int | None) -> str:
 def _profile(
     resolved: ResolvedProfile, known: Mapping[str, RegisteredPlugin], handle: Handle
 ) -> Profile:
-    """Make the profile and its plugins; one instance of each, whatever points it extends."""
+    """Make a profile, with one instance of each plugin for all its extension points."""
     # Any: the extension points were checked when the configuration was resolved.
     made: dict[str, Any] = {
         name: _made(known[name], args, resolved, handle) for name, args in resolved.args.items()

@@ -1,7 +1,7 @@
-"""Finds all plugins: kubextend's own, those that installed packages announce, the caller's.
+"""Finds plugins: those of kubextend, of the caller, and of entry points in installed packages.
 
-Installed packages announce plugins by entry points of the group ``kubextend.plugins``. Announced
-plugins are not imported here.
+The group of the entry points is ``kubextend.plugins``. This module does not import the plugins that
+entry points name.
 """
 
 from collections.abc import Iterator, Mapping
@@ -55,7 +55,7 @@ def load(
         path: the path of the file; ``-`` for standard input, None for the default configuration.
         given: name -> plugin class of the caller.
         overrides: values that override those of the file, by path, as ``{"server.port": 9000}``.
-        runs_here: whether the files that the configuration names must be readable here.
+        runs_here: whether the files that the configuration names must be readable on this machine.
 
     Raises: ConfigError: the configuration cannot run; the error has all issues of the file.
     """

@@ -1,4 +1,4 @@
-"""The exceptions that kubextend raises on purpose; all are subclasses of ``KubextendError``."""
+"""The general exceptions of kubextend; all are subclasses of ``KubextendError``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ class PluginError(KubextendError):
 
     @property
     def facts(self) -> dict[str, str]:
-        """The attributes that are not empty, by name, as the fields of a log line."""
+        """The attributes but ``message`` that are not empty, by name, as fields of a log line."""
         names = ("plugin", "extension_point", "pod", "uid", "profile", "node")
         known = {name: getattr(self, name) for name in names}
         return {name: value for name, value in known.items() if value}

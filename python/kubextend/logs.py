@@ -1,7 +1,7 @@
 """Formats the log lines of the whole process, as text or as JSON.
 
-Modules log through ``logging.getLogger(__name__)`` and pass fields as ``extra``; only the command
-line calls ``configure``.
+Modules log through ``logging.getLogger(__name__)`` and pass fields as ``extra``. Only the command
+line and the child processes of isolated plugins call ``configure``.
 """
 
 import json
@@ -93,7 +93,7 @@ class AtMost(logging.Filter):
         self._left_out = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a log line is written; False once the second has its lines."""
+        """Return whether to write a log line; False if the limit of this second is reached."""
         now_s = self._clock()
         with self._lock:
             if now_s >= self._until_s:

@@ -116,7 +116,7 @@ class WriteStats(Protocol):
 
     @property
     def dropped(self) -> int:
-        """How many calls were dropped from the queue."""
+        """How many calls were dropped: the queue was full, or the pod's names were not valid."""
 
 
 class PluginHealth(Protocol):
@@ -124,7 +124,7 @@ class PluginHealth(Protocol):
 
     @property
     def open(self) -> bool:
-        """Whether the plugin's breaker is open: the plugin is not called, or once as a probe."""
+        """Whether the circuit breaker is open: the plugin gets no call but single probes."""
 
     @property
     def stuck_threads(self) -> int:
@@ -356,7 +356,7 @@ class Metrics:
         self._reflectors.add(resource, reflector)
 
     def watch_activations(self, stats: Callable[[], WriteStats]) -> None:
-        """Add to every scrape how many patches that wake pods were sent, failed or dropped.
+        """Add to every scrape the counts of patches that make kube-scheduler retry pods, by result.
 
         Args:
             stats: returns the counts; called at every scrape, from any thread.
@@ -383,7 +383,7 @@ class Metrics:
         gauge.set_function(count)
 
     def watch_plugins(self, health: Callable[[], Mapping[str, PluginHealth]]) -> None:
-        """Add the breakers and stuck threads of the plugins to every scrape.
+        """Add each plugin's circuit breaker and its number of stuck threads to every scrape.
 
         Args:
             health: returns name of a plugin -> health; called at every scrape, from any thread.
@@ -393,11 +393,12 @@ class Metrics:
     def watch_queue(
         self, counts: Callable[[], Mapping[str, int]], leads: Callable[[], bool]
     ) -> None:
-        """Add the pods of the queue, by state, and whether this replica leads to every scrape.
+        """Add the queue's pods by state, and whether this replica is the leader, to every scrape.
 
         Args:
             counts: returns state -> number of pods; called at every scrape, from any thread.
-            leads: returns whether this replica leads; called at every scrape, from any thread.
+            leads: returns whether this replica holds the Lease, and so is the one that removes
+                scheduling gates; called at every scrape, from any thread.
         """
         self.registry.register(_QueueCollector(counts, leads))
 

@@ -22,12 +22,12 @@ _TEMPLATES: Final = "new_plugin_templates"
 
 
 class NewPluginError(KubextendError):
-    """The package of a new plugin cannot be written."""
+    """The name of a new plugin cannot be used, or its package cannot be written."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewPlugin:
-    """A new plugin, and the generation of its package.
+    """The name and extension point of a new plugin, from which its package is generated.
 
     Attributes:
         name: the name of the class, and of the plugin in a configuration.

@@ -1,7 +1,7 @@
 """Lists all plugins with their sources, extension points and arguments.
 
-Every announced plugin is imported; a plugin that cannot be imported is listed with the reason. No
-plugin is constructed.
+Plugins that installed packages announce by entry points are imported; a plugin that cannot be
+imported is listed with the reason. No plugin is constructed.
 """
 
 import json
@@ -52,7 +52,7 @@ class ListedPlugin:
 
     Attributes:
         name: the name of the plugin in a configuration.
-        source: the packages or texts that the plugin comes from, separated by commas.
+        source: where the plugin comes from, such as its package; commas separate several sources.
         extension_points: the extension points, in the order in which a pod passes them.
         args: the arguments of the plugin.
         error: why the plugin cannot be used; "" if it can.
@@ -80,7 +80,7 @@ class ListedPlugin:
 
 
 def listed(known: KnownPlugins) -> Iterator[ListedPlugin]:
-    """Import every known plugin, and yield its description, in the mapping's order."""
+    """Import every plugin of a mapping, and yield the plugins' descriptions in its order."""
     for name in known:
         source = ", ".join(dict.fromkeys(known.sources(name)))
         try:
@@ -139,9 +139,9 @@ def _schema_type(annotation: object) -> str:
 
 
 def _models(annotation: object) -> Iterator[tuple[type[BaseModel], str]]:
-    """Yield the pydantic models in a field's type, each with what follows the field's name.
+    """Yield the pydantic models in a field's type, each with a suffix for the field's name.
 
-    That is ``[]`` for a list of the model, ``{}`` for a dict of the model, and "" for the model.
+    The suffix is ``[]`` for a list of the model, ``{}`` for a dict, and "" for the model itself.
     """
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation, ""

@@ -53,7 +53,7 @@ def scheduling_queue(
         profiles: scheduler name -> profile with its plugins.
         failed: called when a plugin fails, with its name, the extension point, what happened, and
             the pods.
-        leads: returns whether this replica releases pods.
+        leads: returns whether this replica is the one that may remove scheduling gates.
     """
     sorting = next(iter(profiles.values())).queue_sort[0]
     pre_enqueue = PreEnqueue(
@@ -75,7 +75,7 @@ def scheduling_queue(
 
 
 def lease_name(config: ExtenderConfiguration) -> cluster.LeaseName:
-    """Return the namespace and name of the Lease whose holder is the replica that releases pods."""
+    """Return the namespace and name of the Lease whose holder removes the scheduling gates."""
     lease = config.queue.lease
     namespace = lease.namespace or cluster.own_namespace() or _OUTSIDE_OF_A_POD
     return cluster.LeaseName(namespace, lease.name)
@@ -87,9 +87,9 @@ def queue_entries(
     pods: Iterable[core.Pod],
     set_aside: Mapping[str, str],
 ) -> list[QueueEntry]:
-    """Return the entries of a queue of these pods, in the order in which the command shows them.
+    """Return pods as entries of the scheduling queue, in the order of ``kubextend queue``.
 
-    The queue is that of a replica which has just started.
+    The entries are those of a replica that has just started and has not removed a gate yet.
 
     Args:
         config: a configuration that turns the queue on.
@@ -112,8 +112,8 @@ class QueueController:
     Attributes:
         pods: lists and watches the pods that are on no node.
         runner: runs the queue on a thread.
-        ungater: removes the scheduling gates of released pods.
-        election: decides by a Lease whether this replica releases pods.
+        ungater: removes the scheduling gates of the pods that are next in the queue.
+        election: decides by a Lease which replica removes scheduling gates.
     """
 
     pods: cluster.Reflector[core.PodStore]
@@ -170,13 +170,13 @@ class QueueController:
         return cls(pods, runner, ungater, election)
 
     def start(self) -> None:
-        """Start the threads of the queue; pods are released while this replica leads."""
+        """Start the queue's threads, which remove gates while this replica holds the Lease."""
         self.runner.start()
         self.pods.start()
         self.election.start()
 
     def stop(self) -> None:
-        """Stop releasing pods, and give the Lease back so that another replica can lead."""
+        """Stop removing scheduling gates, and give up the Lease for another replica."""
         self.runner.stop()
         self.ungater.stop()
         self.pods.stop()
@@ -186,7 +186,7 @@ class QueueController:
 def _tell(
     runner: QueueRunner, metrics: Metrics, pod: core.Pod, fate: cluster.Fate, why: str
 ) -> None:
-    """Count the fate of a pod whose gate was to be removed, and report the fate to the queue."""
+    """Report the result of removing a scheduling gate to the queue, and count final results."""
     if fate is cluster.Fate.RETURNED:
         runner.returned(pod)
         return
@@ -209,7 +209,7 @@ def _log_failure(plugin: str, point: str, what: str, pods: str) -> None:
 
 
 class _Failures:
-    """Counts the failures of plugins, and logs each failing plugin once a minute."""
+    """Counts plugin failures; logs at most one a minute for a plugin's extension point."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics

@@ -1,7 +1,7 @@
 """All calls of the Kubernetes API: list and watch, Bindings, patches, Leases and Events.
 
-No other package imports ``kubernetes``. This package imports it once ``connect`` is called, so a
-process without a cluster never loads it.
+No other package imports ``kubernetes``. This package imports ``kubernetes`` only in functions such
+as ``connect``, so a process without a cluster never loads that library.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Binds pods to nodes by posting Bindings to the Kubernetes API; the default Bind plugin uses it.
+"""Binds pods to nodes by posting Bindings to the Kubernetes API, like the DefaultBinder plugin.
 
 The API binds a pod once, so posting a Binding twice is harmless. If a response leaves open whether
 the pod is bound, the binder reads the pod. The binder is safe to use from any number of threads.
@@ -70,8 +70,8 @@ class Binder:
             name: name of the pod.
             uid: UID of the pod; another pod of the same name is never bound.
             node: name of the node.
-            timeout_s: the most seconds for this call; the binder's own ``timeout_s`` counts if that
-                is less, or if this is None.
+            timeout_s: the most seconds for this call, if less than the binder's own ``timeout_s``;
+                None means the binder's own.
 
         Raises:
             ClusterError: the pod is not bound, or the result was not known in time; the message

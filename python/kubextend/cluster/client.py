@@ -75,14 +75,14 @@ _NO_ANSWER = (*BROKEN, ApiException, ConfigException, ValueError)
 
 
 def connect(kubeconfig: str | None = None, context: str | None = None) -> Cluster:
-    """Return the connection for the given kubeconfig and context; see ``cluster.connect``."""
+    """Read a kubeconfig or the pod's service account, and return a connection to the API."""
     if kubeconfig is None and context is None and _in_a_pod():
         return Cluster(_service_account)
     return Cluster(partial(_kubeconfig, kubeconfig or _default_kubeconfig(), context))
 
 
 def check_kubeconfig(path: str, context: str | None = None) -> None:
-    """Check that a kubeconfig file has the context; see ``kubextend.cluster.check_kubeconfig``."""
+    """Raise ClusterError if a kubeconfig file is not valid, or lacks the context or its cluster."""
     try:
         KubeConfigLoader(KubeConfigMerger(path).config, active_context=context)  # type: ignore[no-untyped-call]
     except _BROKEN_FILE as error:
@@ -130,7 +130,7 @@ def _kubeconfig(path: str, context: str | None) -> Configuration:
 
 
 def _warn_of_unverified(configuration: Configuration) -> None:
-    """Say once what urllib3 would print for each connection."""
+    """Warn once that the API's certificate is not verified, and silence urllib3's warnings."""
     if configuration.host.startswith("https://") and not configuration.verify_ssl:
         log.warning(
             "kubextend does not verify the certificate of %s, as insecure-skip-tls-verify asks;"

@@ -80,7 +80,7 @@ def lease_holder(cluster: Cluster, lease: LeaseName) -> str:
 class Election:
     """Takes and renews a Lease on a thread of its own, so that one replica leads at a time.
 
-    ``leads`` turns false 10 s after the last renewal; other replicas wait 15 s.
+    ``leads`` turns false 10 s after the last renewal; other replicas take the Lease after 15 s.
 
     Args:
         cluster: the connection to the Kubernetes API.

@@ -1,4 +1,4 @@
-"""Writes Kubernetes Events on pods that a Permit plugin holds, or that the queue cannot release.
+"""Writes Events on pods that Permit plugins hold, or whose scheduling gate cannot be removed.
 
 `kubectl describe pod` shows these Events. They are sent on a thread of their own, so that no caller
 waits. An Event that the API refuses is lost, which does not change how the pod is scheduled.
@@ -60,13 +60,13 @@ class Note:
 
 
 def waiting_on_permit(node_name: str, plugins: Sequence[str]) -> Note:
-    """Return the note that Permit plugins hold a pod, with the pod's node and these plugins."""
+    """Return the content of an Event that says which Permit plugins hold a pod for a node."""
     text = f"held for node {node_name}, waiting on permit of {', '.join(sorted(plugins))}"
     return Note("WaitingOnPermit", "Binding", "Normal", text)
 
 
 def set_aside(why: str) -> Note:
-    """Return the note that the scheduling gate of a pod cannot be removed, for the reason given."""
+    """Return the content of an Event that says why a pod's scheduling gate cannot be removed."""
     return Note("SetAside", "Releasing", "Warning", why)
 
 

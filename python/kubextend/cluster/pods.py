@@ -78,7 +78,7 @@ class _Fates:
         self._truncated = TruncatedPods()
 
     def list_begins(self) -> None:
-        """Note which pods are awaited and assumed before a list begins.
+        """Note the pods that ``awaited`` returns, and the assumed pods of the store, before a list.
 
         Each of these pods that still exists will be in the list.
         """
@@ -86,10 +86,10 @@ class _Fates:
         self._assumed_before = {pod.uid for pod, _ in self._store.assumed()}
 
     def swap(self, commit: Callable[[], object]) -> None:
-        """Put a complete list into the store, and report awaited pods that are deleted or bound.
+        """Store a complete list, and report pods of ``awaited`` that are deleted or bound.
 
-        A pod that became awaited after the list began may be younger than the list, and so missing
-        in it: such a pod is reported as deleted only if the store had it before.
+        A pod that ``awaited`` returns only since the list began may be younger than the list, and
+        so missing in the list: it is reported as deleted only if the store had it before.
         """
         known = {uid for uid in self._awaited() if self._store.get(uid) is not None}
         commit()
@@ -131,17 +131,17 @@ class TruncatedPods:
         self._named: set[str] = set()
 
     def listed(self, pods: list[core.Pod]) -> None:
-        """Log the truncated pods of a complete list.
+        """Log the pods of a complete list that the store keeps without their too large fields.
 
         Args:
-            pods: the truncated pods of the list, which may be none.
+            pods: these truncated pods of the list; may be empty.
         """
         self._named = {pod.uid for pod in pods}
         if pods:
             _warn_of_truncated(pods)
 
     def applied(self, event: core.PodEvent) -> None:
-        """Log the pod of a watch event if the pod is truncated and was not logged yet."""
+        """Log a watch event's pod if it is kept without large fields and was not logged yet."""
         if event.type == "DELETED":
             self._named.discard(event.uid)
         elif event.pod is not None and event.pod.truncated and event.uid not in self._named:
@@ -191,7 +191,7 @@ class PodReader:
 
 
 def _read(call: Call, body: bytes) -> core.Pod | None:
-    """Parse the JSON of one pod with the core, which reads pods only inside of watch events."""
+    """Parse the JSON of one pod, wrapped into a watch event as the Rust parser expects."""
     try:
         return core.PodStore().apply(b'{"type":"ADDED","object":%b}' % body).pod
     except WireError as error:

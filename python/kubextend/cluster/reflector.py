@@ -110,7 +110,7 @@ class Store(Protocol):
 
 
 class Listener(Protocol):
-    """Gets a call for each step of a reflector, on the watch's thread; must not wait or raise."""
+    """Gets a call for each list and each watch event of a reflector; must not wait or raise."""
 
     def list_begins(self) -> None:
         """Note that the reflector is about to request a list from the API."""
@@ -182,8 +182,8 @@ class Reflector(Generic[_Store]):
     Args:
         cluster: the connection to the Kubernetes API.
         store: the store to fill; only this reflector may fill it.
-        on_change: called on a thread of its own soon after a field changed that plugins read, once
-            for many changes.
+        on_change: called on a thread of its own soon after each list, and soon after a change of a
+            field that plugins read, once for many changes.
         kind: the objects to list and watch.
         listener: called on the watch's thread for every list and every event.
         clock: returns the present time in monotonic seconds.
@@ -466,7 +466,7 @@ class Reflector(Generic[_Store]):
             self._version = None
 
     def _lost(self) -> None:
-        """Log once that the objects cannot be followed, until they are followed again.
+        """Log that the objects cannot be listed or watched, once until a watch succeeds again.
 
         A single failure after the first list is not logged.
         """

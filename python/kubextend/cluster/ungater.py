@@ -78,7 +78,7 @@ class Fate(Enum):
 
 
 class Told(Protocol):
-    """The callback to which an ``Ungater`` reports the fate of each pod, on a pool's thread."""
+    """The callback of an ``Ungater`` for the result of each pod; runs on an ungater's thread."""
 
     def __call__(self, pod: Pod, fate: Fate, why: str, /) -> object:
         """Note the fate of a pod; ``why`` is the reason if the fate is REFUSED, else empty."""
@@ -107,8 +107,9 @@ class Ungater:
     Args:
         cluster: the connection to the Kubernetes API.
         gate: the name of the gate.
-        at_once: how many patches may be under way at a time. The patch of one truncated pod, and
-            repeated patches of refused pods, have threads of their own.
+        at_once: how many patches may be under way at a time. Truncated pods, which the store keeps
+            without their large fields, are patched one at a time on a further thread. Repeated
+            patches of refused pods have threads of their own.
         may: called before each patch; returns whether this replica may still patch pods.
         told: called with the fate of each pod.
         patience_s: seconds after which no further attempt at a pod begins.
@@ -217,9 +218,10 @@ class Ungater:
     def _may_wait(self, pod: Pod, error: RefusedError | UnreachableError) -> bool:
         """Return whether the limits allow another attempt at this pod, which delays later pods.
 
-        A truncated pod is not patched again after a failure of the API: kube-apiserver compares
-        each toleration with each other one, so that the patch of a pod with 14,000 tolerations
-        takes 31 s of its CPU, even after the client closed the connection.
+        A truncated pod, which the store keeps without its large fields, is not patched again after
+        a failure of the API: kube-apiserver compares each toleration with each other one, so that
+        the patch of a pod with 14,000 tolerations takes 31 s of its CPU, even after the client
+        closed the connection.
         """
         if not _is_about_the_pod(error):
             return not pod.truncated

@@ -49,14 +49,14 @@ class WriteStats:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """An API call about a pod that waits in a write queue.
+    """An API call about a pod, to be sent by a write queue.
 
     Attributes:
         key: identifies the call; at most one call of a key waits.
         make: returns the call to send; called before each attempt.
         namespace: namespace of the pod that the call is about.
         pod_name: name of the pod that the call is about.
-        group: equal for pods with equal labels, such as those of a gang or of a controller.
+        group: a number that is equal for pods with equal labels, such as those of one controller.
         attempt: number of the next attempt, from 1.
     """
 
@@ -69,15 +69,15 @@ class Write:
 
     @classmethod
     def about(cls, pod: Pod, key: str, make: Callable[[], Call]) -> Write:
-        """Return a write about a pod; the write keeps the pod's names, not the pod itself.
+        """Return an API call about a pod that keeps the pod's names, but not the whole pod.
 
-        Pods may be large, and up to 10,000 writes wait.
+        Pods may be large, and up to 10,000 calls wait in a queue.
         """
         return cls(key, make, pod.namespace, pod.name, _group_of(pod))
 
 
 def _group_of(pod: Pod) -> int:
-    """Return the number of the pod's labels: the same for equal labels; 0 where none are kept."""
+    """Return a hash of the pod's labels; 0 if they were too large for the store to keep."""
     try:
         return hash(frozenset(pod.labels.items()))
     except TruncatedPodError:
@@ -112,9 +112,9 @@ class TokenBucket:
 
 
 class WaitingWrites:
-    """The waiting writes of a queue; decides which write is sent next, and when.
+    """The API calls that wait in a write queue; decides which call is sent next, and when.
 
-    At most one write of a key waits. Writes that are due take turns by the namespace and the group
+    At most one call of a key waits. Calls that are due take turns by the namespace and the group
     of their pods, so that no pod waits for all pods of another namespace. Not safe to use from many
     threads.
 
@@ -178,7 +178,7 @@ class WaitingWrites:
         return write
 
     def _line_up(self, now: float) -> None:
-        """Move the writes that are due to the queues of namespaces and groups that take turns."""
+        """Move every write whose time has come to the queue in which namespaces take turns."""
         while self._later and self._later[0][0] <= now:
             write = heapq.heappop(self._later)[2]
             self._ready.put(write.namespace, write.group, write)

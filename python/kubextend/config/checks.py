@@ -40,9 +40,9 @@ def check(
     """Check the fields of a configuration against each other; add the issues to ``findings``.
 
     Args:
-        config: the resolved configuration; each field that was wrong by itself has its default.
+        config: the resolved configuration; each field that pydantic refused has its default.
         findings: gets the issues and notes.
-        broken: paths of the fields that were wrong by themselves; no check uses their values.
+        broken: paths of the fields that pydantic refused; no check uses their values.
         runs_here: True makes an unreadable file an issue; False makes it a note.
     """
     checks = _Checks(config, findings, broken, runs_here=runs_here)
@@ -83,7 +83,7 @@ def is_wildcard(host: str) -> bool:
 class _Checks:
     """The checks of one configuration, one method for each section or concern.
 
-    A method leaves out only the checks that use a broken field.
+    A method leaves out only the checks that use a broken field, which is one that pydantic refused.
     """
 
     def __init__(
@@ -348,7 +348,7 @@ class _Checks:
             self._complain(at, f"is no name of a file: {error}", file)
 
     def _sound(self, *paths: str) -> bool:
-        """Return whether no field at, below or above these paths was wrong by itself."""
+        """Return whether pydantic refused no field at these paths, nor below or above them."""
         return not any(
             broken == path
             or broken.startswith((f"{path}.", f"{path}["))

@@ -43,7 +43,9 @@ class _Known(NamedTuple):
 def expand(
     plugins: Plugins, at: Location, catalog: Catalog, findings: Findings
 ) -> dict[str, tuple[EnabledPlugin, ...]]:
-    """Return the extension points that have plugins of kubextend, with these in running order.
+    """Return, by extension point, the plugins that kubextend runs there, in running order.
+
+    Points without plugins are left out.
 
     Args:
         plugins: the ``plugins`` section of one profile.

@@ -210,11 +210,11 @@ def _section(path: str, sections: list[str]) -> int:
 
 
 def _adds(issue: Issue, broken: frozenset[str]) -> bool:
-    """Return whether an issue is no mere consequence of a value that was wrong by itself.
+    """Return whether an issue is new, and not only the consequence of a field already refused.
 
     Args:
-        issue: an issue of a later check.
-        broken: paths of the fields that were wrong by themselves.
+        issue: an issue of a check that ran after pydantic's validation.
+        broken: paths of the fields that pydantic refused.
     """
     if any(
         issue.path == path or issue.path.startswith((f"{path}.", f"{path}[")) for path in broken

@@ -15,10 +15,10 @@ FIELD = "outOfTree"
 def with_out_of_tree(
     references: Sequence[str], known: Mapping[str, RegisteredPlugin], findings: Findings
 ) -> tuple[KnownPlugins, frozenset[str]]:
-    """Import the referenced plugin classes, and return all plugins and the names that failed.
+    """Import the referenced plugin classes; return all plugins, and names whose import failed.
 
-    The name of a class that could not be imported is unknown; the second result has the class's
-    Python name in its place, which is the name of most plugins.
+    The plugin name of a class that cannot be imported is unknown. The second result has the name of
+    the Python class instead, which is the plugin name of most plugins.
 
     Args:
         references: texts of the form ``package.module:Class``.

@@ -23,8 +23,9 @@ class Catalog:
 
         Args:
             known: every plugin of kubextend by name.
-            of_scheduler: whether the file is a KubeSchedulerConfiguration. Then the names of
-                kube-scheduler's in-tree plugins mean those, even if kubextend has such a plugin.
+            of_scheduler: whether the file is a KubeSchedulerConfiguration. If True, the name of an
+                in-tree plugin of kube-scheduler means that plugin, even if kubextend has a plugin
+                of this name.
             missing: names of plugins whose import failed and is reported already.
         """
         self._known = known
@@ -37,9 +38,9 @@ class Catalog:
         return self.of_scheduler and name in IN_TREE_PLUGINS
 
     def find(self, name: str) -> RegisteredPlugin | None:
-        """Return the plugin of kubextend with this name; None if there is none that can be used.
+        """Return the plugin that kubextend can run under this name; None if there is none.
 
-        A plugin that was only announced is imported.
+        The method imports a plugin that so far only the entry point of a package names.
         """
         if self.is_left(name) or name in self._unavailable:
             return None
@@ -50,7 +51,7 @@ class Catalog:
             return None
 
     def is_missing(self, name: str) -> bool:
-        """Return whether the plugin is missing because of a failed import that is reported."""
+        """Return whether the import of the plugin failed and has already been reported."""
         return name in self._missing
 
     def why_unavailable(self, name: str) -> PluginUnavailableError | None:

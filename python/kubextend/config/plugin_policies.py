@@ -75,7 +75,7 @@ def _refuse_process(
 def _enabled_at(
     which: Iterable[str], name: str, points: Mapping[str, Sequence[EnabledPlugin]]
 ) -> list[str]:
-    """Return those of the points at which the plugin is enabled, as ``Reserve`` for ``reserve``."""
+    """Return the points of ``which`` that enable the plugin: ``reserve`` as ``Reserve``."""
     return [
         _type(point)
         for point in which

@@ -41,7 +41,8 @@ def check_queue_sort(profiles: Sequence[SchedulerProfile], findings: Findings) -
 def leave_queue(at: Location, points: _Points, findings: Findings) -> None:
     """Remove queueSort and preEnqueue from the points of a KubeSchedulerConfiguration's profile.
 
-    A note names the plugins that thereby do nothing.
+    kubextend has a queue only with an ExtenderConfiguration. A note names the plugins that are
+    enabled at no other point and so do nothing.
     """
     for point in (_ENQUEUE, _SORT):
         plugins = points.pop(point, ())

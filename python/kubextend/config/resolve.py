@@ -49,7 +49,7 @@ class _Args(NamedTuple):
 def resolve(
     profiles: Sequence[SchedulerProfile], catalog: Catalog, findings: Findings
 ) -> tuple[ResolvedProfile, ...]:
-    """Resolve the profiles of a configuration, and return them in the file's order.
+    """Return each profile with multiPoint expanded and arguments validated, in the file's order.
 
     Args:
         profiles: the profiles as in the file.

@@ -267,7 +267,7 @@ def _tls(extender: Extender) -> dict[str, JsonValue]:
 
 
 def _legacy(entry: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Convert an extender entry to that of a Policy, whose httpTimeout is in nanoseconds.
+    """Convert an extender entry to the form of a Policy, with httpTimeout in nanoseconds.
 
     Source: kube-scheduler v0.22 config/v1/legacy_types.go LegacyExtender
     """

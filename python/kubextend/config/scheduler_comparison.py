@@ -524,7 +524,7 @@ class _Comparison:
             self._complain(at, message, found, f"percentageOfNodesToScore: {right}")
 
     def election(self) -> None:
-        """Check that a second kube-scheduler does not share the Lease of the cluster's own."""
+        """Check that a second kube-scheduler does not use the default kube-scheduler's Lease."""
         found, wanted = self._found.leader_election, self._wanted.leader_election
         names = [name for name, _ in self._found.named_profiles()]
         if not found.leader_elect or DEFAULT_SCHEDULER_NAME in names or found == wanted:

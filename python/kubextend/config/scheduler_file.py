@@ -1,6 +1,6 @@
 """Splits a KubeSchedulerConfiguration into kubextend's part and kube-scheduler's part.
 
-The profiles of such a file may name plugins of kubextend beside kube-scheduler's own. All other
+The profiles of such a file may name both kubextend's and kube-scheduler's plugins. All other
 fields concern kube-scheduler only.
 """
 

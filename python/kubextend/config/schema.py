@@ -103,7 +103,7 @@ def _arguments(name: str, args_model: type[BaseModel], definitions: dict[str, _S
 
 
 def _lax(schema: Any) -> Any:
-    """Return the schema of arguments with the types that pydantic converts, such as "5" for 5."""
+    """Return the schema, extended to accept what pydantic converts, such as "5" for 5."""
     if isinstance(schema, list):
         return [_lax(each) for each in schema]
     if not isinstance(schema, dict):

@@ -20,9 +20,9 @@ class CycleState:
         skip_filter_plugins: names of plugins whose PreFilter returned Skip.
         skip_score_plugins: names of plugins whose PreScore returned Skip.
         asked_for_pods: whether a plugin read the pods on nodes in this attempt.
-        pods_seen: the pods on nodes that plugins see in place of the watched ones: in preempt those
-            without the victims, for a node with nominated pods those with the nominated pods. None:
-            plugins see the watched pods.
+        pods_seen: a snapshot of the pods on nodes that replaces the watched pods for plugins: in
+            preempt it lacks the victims, and for a node with nominated pods it includes these.
+            None: plugins see the watched pods.
 
     Source: kubernetes v1.36 pkg/scheduler/framework/cycle_state.go
     """

@@ -1,4 +1,4 @@
-"""The Handle that plugins get, and the protocols of what the Handle uses to reach the cluster."""
+"""The Handle, by which plugins read and change the cluster, and the protocols of its parts."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator
@@ -49,7 +49,10 @@ class NodeSource(Protocol):
 
 
 class PodSource(Protocol):
-    """The cluster's pods, usually kept up to date by list and watch, and the assumed pods."""
+    """The cluster's pods, usually kept up to date by list and watch, and the assumed pods.
+
+    For an assumed pod kube-scheduler has chosen a node, but the watch shows no binding yet.
+    """
 
     @property
     def store(self) -> core.PodStore:
@@ -144,7 +147,9 @@ class HeldPods(Protocol):
         """Return the held pod with this UID; None if no pod of this UID is held."""
 
     def reject(self, uid: str, plugin: str, reason: str) -> bool:
-        """Reject the held pod with this UID; return False if it is not held or is decided.
+        """Reject the held pod with this UID; return whether this call rejected the pod.
+
+        False means that no such pod is held, or that it was allowed or rejected already.
 
         Args:
             uid: UID of the pod.
@@ -169,17 +174,19 @@ InThread: TypeAlias = Callable[[Callable[[], Any]], Coroutine[Any, Any, Any]]
 
 @dataclass(frozen=True, slots=True)
 class ClusterPorts:
-    """The objects by which kubextend reads and changes the cluster; None without a cluster.
+    """The objects by which kubextend reads and changes the cluster.
+
+    Without access to a Kubernetes API, every object except ``in_thread`` is None.
 
     Attributes:
         nodes: the watched nodes.
-        pods: the watched pods, and the ledger of assumed pods; None unless a plugin needs pods.
+        pods: the watched pods, and the record of assumed pods; None unless a plugin needs pods.
         pod_reader: reads one pod from the Kubernetes API.
         binder: binds pods.
         activator: makes kube-scheduler try unschedulable pods again.
         kubernetes_client: returns an ``ApiClient`` of the official client with the present
             credentials.
-        in_thread: runs a call that waits for the Kubernetes API in a thread.
+        in_thread: runs, in a thread, a call that waits for the Kubernetes API.
     """
 
     nodes: NodeSource | None = None
@@ -224,7 +231,7 @@ class Handle:
         self._undeclared = ""
 
     def of(self, plugin: str, *, needs_pods: bool) -> "Handle":
-        """Return the Handle for one plugin; its methods about pods raise without ``needs_pods``.
+        """Return the Handle for one plugin; reading pods raises without ``needs_pods``.
 
         kubextend watches pods only if an enabled plugin needs pods. Without this check a plugin
         would work by chance, because another enabled plugin needs pods.
@@ -331,7 +338,7 @@ class Handle:
         return frozenset(pod.uid for pod, _ in self._pods.store.assumed())
 
     def activate(self, pods: Iterable[core.Pod]) -> None:
-        """Make kube-scheduler try those of the pods again soon that are unschedulable.
+        """Make kube-scheduler soon retry the pods, if kube-scheduler has found them unschedulable.
 
         The call never blocks. Without access to a cluster nothing happens.
         """

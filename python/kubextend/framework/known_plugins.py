@@ -1,8 +1,8 @@
 """The plugins that a configuration may name, with their sources; imports plugins when first used.
 
-Installed packages announce plugins. kubextend imports an announced plugin only when a configuration
-names it, so that a broken package disturbs only its users. A name of two different classes is an
-error for the configuration that uses the name.
+An installed package announces its plugin classes by entry points. kubextend imports such a class
+only when a configuration names the plugin, so that a broken package disturbs only its users. If two
+different classes have one name, only a configuration that uses the name has an error.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,12 +32,12 @@ class Announcement:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """One class under a plugin's name, imported or only announced.
+    """A plugin class that one source provides under a plugin's name; may not be imported yet.
 
     Attributes:
         source: where the class comes from, for messages.
-        make: returns the registered plugin; imports an announced class.
-        at_hand: the registered plugin; None if its class is only announced.
+        make: returns the registered plugin; imports the class if necessary.
+        at_hand: the registered plugin; None if its class is not imported yet.
     """
 
     source: str
@@ -48,9 +48,9 @@ class _Claim:
 class KnownPlugins(Mapping[str, RegisteredPlugin]):
     """An immutable mapping: name of a plugin -> registered plugin.
 
-    Each ``with_`` method returns a larger mapping. A lookup imports a plugin that was only
-    announced, and raises PluginUnavailableError if the import fails or if different classes have
-    the name. The same class from two sources is one plugin.
+    Each ``with_`` method returns a larger mapping. A lookup imports a plugin that so far only the
+    entry point of a package names, and raises PluginUnavailableError if the import fails or if
+    different classes have the name. The same class from two sources is one plugin.
     """
 
     def __init__(self, claims: Mapping[str, tuple[_Claim, ...]] | None = None) -> None:
@@ -69,7 +69,7 @@ class KnownPlugins(Mapping[str, RegisteredPlugin]):
         return cls({name: (_at_hand(info, source),) for name, info in known.items()})
 
     def with_classes(self, plugins: Mapping[str, type[Any]], source: str) -> Self:
-        """Return a mapping with further plugin classes.
+        """Return a larger mapping that also has the given plugin classes.
 
         Args:
             plugins: name -> class; the class's attribute ``name`` must be the same.
@@ -90,14 +90,14 @@ class KnownPlugins(Mapping[str, RegisteredPlugin]):
         return larger
 
     def with_announced(self, announcements: Iterable[Announcement]) -> Self:
-        """Return a mapping with plugins that packages announce, without importing them."""
+        """Return a larger mapping that also has announced plugins, without importing them."""
         larger = self
         for announced in announcements:
             larger = larger._claimed(announced.name, _announced(announced))
         return larger
 
     def with_reference(self, reference: str, source: str) -> Self:
-        """Import a plugin class, and return a mapping with it.
+        """Import a plugin class, and return a larger mapping that also has this plugin.
 
         Args:
             reference: the class, as ``package.module:Class``.
@@ -110,7 +110,7 @@ class KnownPlugins(Mapping[str, RegisteredPlugin]):
         return self.with_classes({plugin_class.name: plugin_class}, source)
 
     def sources(self, name: str) -> tuple[str, ...]:
-        """Return the sources of the classes under a plugin's name, such as its package."""
+        """Return where each class of this plugin name comes from, such as an installed package."""
         return tuple(claim.source for claim in self._claims[name])
 
     def may_extend(self, name: str, point: str) -> bool:

@@ -80,7 +80,7 @@ def in_core(method: _Method) -> _Method:
 
 
 def runs_in_core(plugin: object, *methods: str) -> bool:
-    """Return whether those of these methods that the plugin has are all marked by ``in_core``."""
+    """Return whether ``in_core`` marks every named method that the plugin has."""
     found = [getattr(plugin, method, None) for method in methods]
     return all(getattr(method, "in_core", False) for method in found if method is not None)
 
@@ -132,11 +132,11 @@ class Plugin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QueuedPodInfo:
-    """A pod that waits in the scheduling queue, as QueueSort plugins see it.
+    """A pod that waits in kubextend's scheduling queue, as QueueSort plugins see the pod.
 
     Attributes:
         pod: the pod as the API shows it now.
-        timestamp: the time of the pod's creation, which is when it entered the queue, in whole
+        timestamp: the time of the pod's creation, when the pod entered the queue, in whole
             seconds of Unix time.
     """
 
@@ -145,7 +145,7 @@ class QueuedPodInfo:
 
 
 class PreEnqueuePlugin(Plugin, Protocol):
-    """Decides whether a pod may be released from the queue yet."""
+    """Decides whether kubextend's queue may release a pod to kube-scheduler yet."""
 
     def pre_enqueue(self, pod: core.Pod) -> MaybeStatus:
         """Return success to let the queue release the pod, or a rejection to hold the pod back.
@@ -155,7 +155,7 @@ class PreEnqueuePlugin(Plugin, Protocol):
 
 
 class QueueSortPlugin(Plugin, Protocol):
-    """Orders the pods of the scheduling queue."""
+    """Orders the pods in kubextend's scheduling queue."""
 
     def less(self, a: QueuedPodInfo, b: QueuedPodInfo) -> bool:
         """Return whether pod ``a`` comes before pod ``b`` in the queue.
@@ -199,7 +199,7 @@ class PostFilterPlugin(Plugin, Protocol):
     def post_filter(
         self, state: CycleState, pod: core.Pod, rejections: Sequence[Rejection]
     ) -> MaybeStatus:
-        """React to a pod that fits on no node, such as by ``Handle.activate`` of other pods.
+        """React to a pod that fits on no node, for example by calling ``Handle.activate``.
 
         kubextend logs the returned status, which changes nothing else.
         """

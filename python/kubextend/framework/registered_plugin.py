@@ -1,4 +1,4 @@
-"""The description of a plugin class that the configuration uses, and the plugin's construction."""
+"""RegisteredPlugin: tells what a plugin class extends and needs, and constructs the plugin."""
 
 import inspect
 import sys

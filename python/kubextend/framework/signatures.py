@@ -62,7 +62,7 @@ def wrong_methods(plugin_class: type[Any]) -> Iterator[WrongMethod]:
 
 
 def _takes(arguments: str, owner: type[Any], name: str, method: Callable[..., Any]) -> bool:
-    """Return whether the method takes this number of arguments.
+    """Return whether the method takes as many positional arguments as ``arguments`` names.
 
     True for a method without a signature, such as one of an extension module.
 

@@ -38,7 +38,8 @@ def close_all(answers: Iterable[object]) -> None:
 def check_status(status: Status) -> None:
     """Check that the code and the reason of a plugin's status have the right types.
 
-    A wrong status would otherwise fail later, when the answer is written and the plugin is unknown.
+    Without this check, a wrong status fails only when the HTTP response is written, where the
+    plugin is unknown.
 
     Raises:
         TypeError: the code is no ``Code``, or the reason is no str.

@@ -164,7 +164,8 @@ class Coscheduling:
     PreEnqueue keeps the pods of a group in the queue until enough of them exist, and PreFilter
     rejects pods whose group cannot be complete. Permit holds a pod until its group is complete.
     When one pod of a group times out, or is rejected after Permit, the plugin rejects all held pods
-    of the group. The plugin activates them when another pod of the group reaches Permit.
+    of the group. The plugin makes kube-scheduler retry them when another pod of the group reaches
+    Permit.
     """
 
     name = "Coscheduling"
@@ -192,7 +193,8 @@ class Coscheduling:
     def pre_enqueue(self, pod: core.Pod) -> Status | None:
         """Hold the pod back in the queue while its pod group has fewer pods than the minimum.
 
-        kube-scheduler would try each pod of the group again and again, and delay all other pods.
+        If the queue released the pods of the group, kube-scheduler would retry each again and
+        again, and delay all other pods.
 
         Source: kubernetes v1.36 pkg/scheduler/framework/plugins/gangscheduling/gangscheduling.go
         """
@@ -264,7 +266,7 @@ class Coscheduling:
         return Status.unschedulable(_GIVEN_UP, f"{missing} of {gang.min_available} are missing")
 
     async def reserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
-        """Do nothing: the group counts the pod from Permit on, after every Reserve has passed."""
+        """Do nothing: Permit, which runs after every Reserve, adds the pod to its group."""
 
     async def unreserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
         """Reject all held pods of the group, because the binding cycle of this pod failed."""
@@ -341,8 +343,8 @@ class Coscheduling:
     def _members(self, key: _Key) -> list[core.Pod]:
         """Return the pods of a group that run, or that kube-scheduler may place in this profile.
 
-        A running pod counts, whoever placed it. A pod without a node may never get one if it
-        belongs to another scheduler, or has a gate that is not the queue's.
+        A running pod counts, whichever scheduler placed it. A pod without a node may never get one
+        if it names another scheduler, or has a scheduling gate other than kubextend's queue's.
         """
         scheduler_name, namespace, name = key
         pods = self._handle.labelled_pods(namespace, self._args.pod_group_label, name)
@@ -359,7 +361,10 @@ class Coscheduling:
         )
 
     def _counted(self, key: _Key, group: _Group) -> int:
-        """Count the group's pods that run, or reached Permit and did not fail: an upper bound."""
+        """Count the group's pods that run, or reached Permit and did not fail, as last listed.
+
+        The number may be too high, because some of them may have been deleted since.
+        """
         bound = self._roster(key, group).bound
         return len(group.permitted) + len(bound - group.permitted)
 
@@ -384,7 +389,10 @@ class Coscheduling:
         return roster
 
     def _gathered(self, key: _Key) -> _Roster:
-        """Return the pods of a group as PreEnqueue last listed them, without changing any group."""
+        """Return the pods of a group for PreEnqueue; a list of n pods is used for n / 5,000 s.
+
+        Unlike ``_roster``, this method does not change what the plugin remembers of the group.
+        """
         roster = self._gathering.pop(key, None)
         if roster is None or self._clock() >= roster.until_s:
             uids = {pod.uid for pod in self._members(key)}
@@ -445,10 +453,11 @@ class Coscheduling:
         self._carry_out(group)
 
     def _carry_out(self, group: _Group) -> None:
-        """Allow or reject each decided pod that Permit holds; try the other decided pods again.
+        """Apply the decisions, to allow or to reject, to the group's pods that Permit holds.
 
-        Permit holds a pod only after every Permit plugin has answered, so the decision may come
-        first. A decided pod that is no longer assumed is bound or gone, and is forgotten.
+        Permit holds a pod only after every Permit plugin has answered. A decision that comes
+        earlier is tried again 0.2 s later. A decided pod that is no longer assumed is bound or
+        gone, and is forgotten.
         """
         loop = asyncio.get_running_loop()
         if group.settle_timer is not None:
@@ -486,7 +495,10 @@ class Coscheduling:
             self._wake(key, group)
 
     def _wake(self, key: _Key, group: _Group) -> None:
-        """Activate some of the pods rejected because of the group, and others after each second."""
+        """Make kube-scheduler retry some pods rejected because of the group, and more each second.
+
+        If no pod of the group reached Permit since its rejection, only one pod is activated.
+        """
         group.wake_timer = None
         # While pods cannot be listed, none reaches Permit; the next that does calls this again.
         with suppress(TruncatedPodError):
@@ -499,7 +511,7 @@ class Coscheduling:
             self._wake_in(1.0, key, group)
 
     def _recall(self, key: _Key, group: _Group) -> None:
-        """Add to ``turned_away`` the group's pods that may have been rejected but were not kept."""
+        """Add to ``group.turned_away`` unschedulable pods of the group that are missing there."""
         if not (group.wake_all and group.may_be_more):
             return
         parked = [pod for pod in self._members(key) if _may_be_parked(pod)]
@@ -530,5 +542,5 @@ def _may_be_parked(pod: core.Pod) -> bool:
 
 
 def _unlisted(error: TruncatedPodError) -> str:
-    """Return why no group of a namespace can be counted: a pod is kept without its labels."""
+    """Return why a pod is rejected: the pod store lacks the labels of a pod of its namespace."""
     return f"{_UNLISTED}: {error}"

@@ -58,14 +58,17 @@ class NetworkTraffic:
         self._metric.stop()
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
-        """Return the traffic of each node in bytes a second, in their order; -1: not known."""
+        """Return each node's traffic in bytes a second, in the order of ``nodes``; -1: unknown."""
         del state, pod
         return list(map(self._traffic().get, nodes.names, repeat(_UNKNOWN)))
 
     def normalize_score(
         self, state: CycleState, pod: core.Pod, scores: Sequence[int] | memoryview
     ) -> list[int]:
-        """Return scores 0..100: 100 for no traffic, 0 for the highest traffic among the nodes."""
+        """Return scores 0..100: 100 for no traffic, 0 for the highest traffic among the nodes.
+
+        A node with unknown traffic gets the fallback score.
+        """
         del state, pod
         highest = max(max(scores, default=0), 1)
         return [

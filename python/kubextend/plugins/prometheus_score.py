@@ -58,7 +58,7 @@ class PrometheusScore:
         self._metric.stop()
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
-        """Return a score 0..100 for each node, in their order; better nodes have higher scores."""
+        """Return a score 0..100 for each node, in the order of ``nodes``; the best is highest."""
         del state, pod
         lowest_believed = -math.inf if self._args.allow_negative else 0.0
         values = [

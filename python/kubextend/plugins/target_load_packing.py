@@ -68,11 +68,12 @@ class TargetLoadPackingArgs(PrometheusArgs):
 
 
 class TargetLoadPacking:
-    """Scores nodes by the CPU use that is expected once the pod runs there.
+    """Scores nodes by the CPU use that is expected once the pod runs on the node.
 
     The expected use is the sum of three: the use that Prometheus measured, the predicted use of the
-    pod, and the predicted use of pods that started after the measurement. A node without a
-    measurement gets the fallback score: 0 by default, as in scheduler-plugins.
+    pod, and the predicted use of the node's pods that started later than 60 s before the
+    measurement or have not started. A node without a measurement gets the fallback score: 0 by
+    default, as in scheduler-plugins.
 
     A node's capacity is its allocatable CPU, from ``status.allocatable``.
     """
@@ -120,7 +121,8 @@ class TargetLoadPacking:
     def predicted_milli(self, pod: core.Pod) -> int:
         """Return the milli-CPUs that a pod is expected to use.
 
-        The result is the pod's CPU request where the pod is kept without its containers.
+        For a truncated pod, whose containers are too large for the pod store to keep, the result is
+        the pod's CPU request.
         """
         try:
             return sum(map(self._of_container, pod.containers)) + pod.overhead.get("cpu", 0)

@@ -1,4 +1,4 @@
-"""Adapts plugins that filter or score one node a call to the interface for all nodes in a call."""
+"""Lets plugins that filter or score one node per call serve calls for all nodes at once."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -135,10 +135,10 @@ def _judged(
     infos: Sequence[core.NodeInfo],
     too_large: _Answer,
 ) -> tuple[list[_Answer], frozenset[int]]:
-    """Call a plugin's method for each node; return the results in order, and failed nodes' indices.
+    """Call a plugin's method for each node; return the results and the indices of skipped nodes.
 
-    If the plugin reads a part of a pod on the node that was too large to be kept, the node's result
-    is ``too_large``, so that an oversized pod affects its own node only.
+    A node is skipped, with the result ``too_large``, if the plugin reads a field that kubextend
+    dropped from a very large pod on the node. So an oversized pod affects its own node only.
 
     Args:
         plugin: the plugin.
@@ -147,7 +147,7 @@ def _judged(
         infos: the nodes.
         too_large: the result for a node with an oversized pod.
 
-    Raises: AtNodeError: the plugin raised something else; has the name of the node.
+    Raises: AtNodeError: the plugin raised any other error; has the name of the node.
     """
     left = iter(infos)
     try:

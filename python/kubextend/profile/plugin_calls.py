@@ -1,4 +1,7 @@
-"""A run: the record of the plugin calls of one verb call, which other threads may read."""
+"""Records which plugins are called for a request of kube-scheduler, for other threads to read.
+
+A ``Run`` is the record of a request, of a part of a request, or of a plugin's ``start``.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -19,9 +22,9 @@ _T = TypeVar("_T")
 
 
 class AbandonedError(BaseException):
-    """Ends the work of a thread on a verb call for whose result nobody waits any more.
+    """Ends a thread's work on a request that no caller waits for any more.
 
-    For example because the time of the verb was over.
+    For example, the request took longer than its time limit.
     """
 
 
@@ -46,7 +49,7 @@ class PluginCall:
 
 
 class Run:
-    """Records which plugin a verb call runs now and how long each plugin took; asks the breakers.
+    """Records which plugin a request runs now and how long each took; asks the circuit breakers.
 
     One thread or task does the work of the run. Any other thread may read the run and abandon it.
 
@@ -86,7 +89,7 @@ class Run:
         self._token = _RUN.set(self)
 
     def __exit__(self, *_: object) -> None:
-        """End the run; tell the breaker of each called plugin that did not fail that it works."""
+        """End the run; report each called plugin that did not fail as working to its breaker."""
         _RUN.reset(self._token)
         self.went_well()
         self._admissions.clear()
@@ -161,7 +164,7 @@ class Run:
         self._breakers.failed(plugin, extension_point, namespace)
 
     def met_truncated_pod(self, plugin: str, extension_point: str) -> None:
-        """Note that the plugin failed because a pod is too large to be kept whole.
+        """Note that the plugin failed because it read a field that a large pod is kept without.
 
         The plugin's breaker does not count this failure; a probe ends without a result.
         """

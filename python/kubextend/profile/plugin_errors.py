@@ -232,7 +232,7 @@ def _cause(error: BaseException) -> BaseException:
 
 
 def _is_of_a_truncated_pod(error: BaseException) -> bool:
-    """Return whether a plugin read a part of a pod that the core does not keep, for its size."""
+    """Return whether the plugin read a field that kubextend drops from very large pods."""
     return any(isinstance(each, TruncatedPodError) for each in (error, error.__cause__))
 
 

@@ -82,9 +82,9 @@ class FilterOutcome:
     rejections: list[Rejection]
 
     def passing(self, nodes: core.Nodes) -> core.Mask:
-        """Return the nodes that no plugin rejected, without those that the store does not know.
+        """Return the nodes that no plugin rejected, without nodes that kubextend has no data about.
 
-        A filter sees an unknown node without labels, so its result for such a node means nothing.
+        A plugin sees a node without data as one without labels, so its result there means nothing.
 
         Args:
             nodes: the nodes of the request.
@@ -522,10 +522,11 @@ class Profile:
             raise
 
     def _is_left_out(self, error: PluginError, left_out: LeftOut | None) -> bool:
-        """Return whether a plugin that failed may be left out; if so, call ``left_out``.
+        """Return whether the failed plugin's failurePolicy is Ignore; if so, call ``left_out``.
 
-        Raising the error in this method would make a reference cycle of the error and the frame,
-        and keep the request until the garbage collector runs.
+        Without ``left_out`` the result is False. Raising the error in this method would make a
+        reference cycle of the error and the frame, and keep the request until the garbage
+        collector runs.
         """
         if left_out is None or error.plugin not in self.ignored:
             return False
@@ -644,9 +645,9 @@ def _nothing_left(plugins: Sequence[str]) -> str:
 
 
 def _outside(before: PreFilterOutcome, nodes: core.Nodes, some: core.Mask) -> Rejection:
-    """Return the rejection of those of ``some`` nodes that are outside of PreFilter's set.
+    """Return the rejection of the nodes in ``some`` that the PreFilter plugins ruled out.
 
-    The status is UnschedulableAndUnresolvable.
+    ``before.result`` has the nodes that are left. The status is UnschedulableAndUnresolvable.
     """
     left = before.result.node_names or frozenset()
     mask = core.Mask([name not in left for name in nodes.names])
@@ -701,9 +702,9 @@ def _rejected_by(
     nodes: core.Nodes,
     kept: core.Mask,
 ) -> list[Rejection]:
-    """Run one Filter plugin; return its rejections of the nodes that are still kept.
+    """Run one Filter plugin; return its rejections of nodes that no earlier plugin rejected.
 
-    Each node is in one entry at most.
+    ``kept`` has these nodes. Each node is in one rejection at most.
 
     Raises:
         TypeError: the plugin returned something else than rejections.

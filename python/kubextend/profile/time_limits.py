@@ -106,10 +106,10 @@ class PluginLimits:
         *,
         cleanup: bool = False,
     ) -> _T:
-        """Call a method of the binding cycle that is not ``async`` on a thread; return its result.
+        """Run a plugin's synchronous binding method on a thread, and return the method's result.
 
-        If this coroutine is cancelled, the thread may go on until the deadline; then it counts as
-        stuck.
+        If this coroutine is cancelled, the thread may go on until the deadline; after the deadline
+        the thread counts as stuck.
 
         Args:
             plugin: the name of the plugin.

@@ -1,4 +1,4 @@
-"""Pods that Permit holds.
+"""Keeps the pods that wait in Permit until plugins allow or reject them, or a timeout passes.
 
 A waiting pod costs a future, and a timer for each plugin that holds it, but no thread.
 
@@ -28,12 +28,12 @@ MAX_PERMIT_WAIT_S: Final = 15 * 60.0
 
 
 class WaitingPod:
-    """One pod that Permit holds; its methods may be called from any thread.
+    """One pod that Permit plugins hold; its methods may be called from any thread.
 
     Args:
         pod: the pod.
         node_name: the node that the pod is to run on.
-        waits_s: seconds for each plugin that holds the pod; the first to pass rejects the pod.
+        waits_s: plugin name -> timeout in seconds; the first timeout that passes rejects the pod.
     """
 
     __slots__ = (
@@ -72,17 +72,20 @@ class WaitingPod:
 
     @property
     def rejected(self) -> bool:
-        """Whether the pod is sent back, or nobody waits for it any more."""
+        """Whether the pod was rejected or failed, or its binding cycle stopped waiting."""
         return self._rejected or self._answer.cancelled()
 
     @property
     def deadline_s(self) -> float | None:
-        """When the first timeout rejects the pod, in Unix time; None where no plugin holds it."""
+        """The Unix time at which the first timeout rejects the pod; None: no plugin holds it."""
         waits_s = [self._waits_s[name] for name in self.pending_plugins]
         return self.since_s + min(waits_s) if waits_s else None
 
     def allow(self, plugin: str) -> bool:
-        """End one plugin's hold and return whether there was one; without any the pod goes on."""
+        """Stop one plugin from holding the pod; return False if the plugin did not hold the pod.
+
+        Once no plugin holds the pod, its binding cycle goes on.
+        """
         with self._lock:
             timer = self._pending.pop(plugin, None)
             last = timer is not None and not self._pending
@@ -93,12 +96,12 @@ class WaitingPod:
         return timer is not None
 
     def reject(self, plugin: str, reason: str) -> bool:
-        """Send the pod back as rejected; return False where the pod was decided before."""
+        """End the wait with Unschedulable; return False if the wait was decided before."""
         del plugin
         return self._decide(Status.unschedulable(reason))
 
     def send_back(self, reason: str) -> bool:
-        """Send the pod back with an Error, as no plugin rejects it; False where decided before."""
+        """End the wait with the status Error; return False if the wait was decided before."""
         return self._decide(Status.error(reason))
 
     def wait(self) -> Awaitable[Status]:
@@ -136,15 +139,16 @@ class WaitingPod:
 
 
 class WaitingPods:
-    """The pods that Permit holds now, by UID.
+    """The pods that Permit plugins hold now, by UID.
 
-    Each waiting pod costs a connection. A pod beyond either limit is sent back and not held: with
-    no descriptor left, nobody's pod would be bound.
+    Each waiting pod costs a connection. A pod beyond either limit is rejected and not held: if no
+    file descriptor were left, no pod could be bound.
 
     Args:
-        max_wait_s: the longest hold by any plugin, as kube-scheduler's call would time out.
-        max_pods: pods held at a time.
-        max_pods_per_namespace: pods held at a time in one namespace.
+        max_wait_s: the most seconds for which a plugin may hold a pod, because kube-scheduler's
+            bind request times out.
+        max_pods: the most pods held at a time.
+        max_pods_per_namespace: the most pods of one namespace held at a time.
     """
 
     def __init__(
@@ -169,7 +173,7 @@ class WaitingPods:
         on_hold: Callable[[WaitingPod], object],
         on_end: Callable[[WaitingPod], object] = lambda _: None,
     ) -> None:
-        """Call ``on_hold`` for each pod that is held from now on, and ``on_end`` when that ends.
+        """Call ``on_hold`` when a pod's wait in Permit begins, and ``on_end`` when the wait ends.
 
         Neither function may block.
         """
@@ -177,7 +181,7 @@ class WaitingPods:
         self._on_end.append(on_end)
 
     def add(self, waiting: WaitingPod) -> None:
-        """Hold the pod, or send it back where a limit allows no further pod."""
+        """Hold the pod; reject it if a limit is reached; end its wait in Error after ``close``."""
         pod = waiting.pod
         if pod.uid not in self._pods:
             if full := self._full(pod.namespace):
@@ -193,7 +197,7 @@ class WaitingPods:
             on_hold(waiting)
 
     def close(self, reason: str) -> None:
-        """Send back every held pod, and each that would be held later; any thread may call.
+        """End the waits of all held pods, now and later, with an Error; any thread may call.
 
         A process that ends has little time in which its pods must give up their reservations.
         """
@@ -219,18 +223,18 @@ class WaitingPods:
         return self._pods.get(uid)
 
     def send_back(self, uid: str, reason: str) -> bool:
-        """Send the pod back with an Error if it is held, and return whether it was."""
+        """End the pod's wait with an Error status; return False if no undecided wait was there."""
         waiting = self.get(uid)
         return waiting is not None and waiting.send_back(reason)
 
     def reject(self, uid: str, plugin: str, reason: str) -> bool:
-        """Send the pod back as rejected if it is held, and return whether it was."""
+        """End the pod's wait with Unschedulable; return False if no undecided wait was there."""
         waiting = self.get(uid)
         return waiting is not None and waiting.reject(plugin, reason)
 
     @contextmanager
     def unreserving(self, uid: str) -> Iterator[None]:
-        """Mark the pod as unreserving inside this context: its binding cycle failed."""
+        """Return a context that marks the pod: its binding cycle failed, and Unreserve runs."""
         self._unreserving.add(uid)
         try:
             yield
@@ -263,7 +267,7 @@ class WaitingPods:
         return ""
 
     def _say(self, pod: core.Pod, full: str) -> None:
-        """Log a full room once, until a held pod leaves."""
+        """Log once that a limit of held pods is reached, until a held pod leaves."""
         if not self._is_full:
             self._is_full = True
             _LOGGER.warning("pod %s/%s cannot be held: %s", pod.namespace, pod.name, full)

@@ -1,4 +1,4 @@
-"""The numbers of a plugin's Prometheus query, by node, up to their maximum age."""
+"""NodeMetric: the latest numbers of a plugin's Prometheus query by node, unless too old."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -52,5 +52,5 @@ class NodeMetric:
         return self._source.latest(self._time_to_live_s) or _NOTHING
 
     def by_node(self) -> Mapping[str, float]:
-        """Return node name -> number of the last successful query; empty if that is too old."""
+        """Return node name -> number of the last successful query; empty if too old."""
         return self.latest().by_node

@@ -162,8 +162,8 @@ class Source:
     def pause_s(self) -> float:
         """Return the seconds from one query to the next, with a jitter of 10 percent.
 
-        That is the query's interval; after several failures in a row it doubles with each, up to
-        30 s or the interval, whichever is longer.
+        Without failures the result is the query's interval. From the second failure in a row on,
+        the time doubles with each failure, up to 30 s or the interval, whichever is longer.
         """
         interval_s = self.query.interval_s
         exponent = min(max(self._failures - 1, 0), _LARGEST_EXPONENT)

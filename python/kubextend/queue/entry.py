@@ -30,22 +30,24 @@ class State(Enum):
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """A pod that the queue knows.
+    """The queue's own record of a pod, which changes as the pod goes through the queue.
+
+    The window: the pods whose gate is being removed, and released pods that the queue waits for.
 
     Attributes:
         info: the pod as plugins see it.
-        sequence: order of arrival; decides between pods that the plugin holds for equal.
-        state: where the pod is.
+        sequence: order of arrival; decides between pods that the QueueSort plugin ranks as equal.
+        state: the stage of the pod.
         why: why the pod is held back or set aside.
         again_at_s: when the queue looks at a held pod again; infinite: when the pod changes.
         held_times: how often the pod was found to be held back since it last changed.
         refused_times: how often the gate could not be removed.
         tried: whether this replica ever tried to remove the gate.
-        beside: whether the pod stands beside the window: its namespace waits for it and no other.
+        beside: whether only the pod's namespace waits for it; it takes no place in the window.
         in_permit: whether Permit holds the pod on the node that kube-scheduler found for it.
         unschedulable: whether the pod counts as one that kube-scheduler cannot place.
-        entered_at_s: when the pod took its place in the window.
-        leaves_at_s: when the window no longer waits for the pod.
+        entered_at_s: when the removal of the gate began, or later when the pod was released.
+        leaves_at_s: when the queue stops waiting for the pod.
     """
 
     info: QueuedPodInfo
@@ -70,12 +72,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """A pod of the queue at one moment, for readers of the queue.
+    """A pod of the queue at one moment, as ``kubextend queue`` lists it.
 
     Attributes:
-        position: from 1; None where other pods go before it, or it has been released.
-        info: the pod and since when it waits.
-        state: where the pod is.
+        position: the pod's place in line, from 1; None: the pod is being released, released, held
+            or set aside, or its namespace is paused.
+        info: the pod and since when the pod waits.
+        state: the stage of the pod.
         why: what the pod waits for, as a phrase.
     """
 
@@ -86,7 +89,7 @@ class QueueEntry:
 
 
 def info_of(pod: core.Pod) -> QueuedPodInfo:
-    """Return the pod as it enters the queue."""
+    """Return the pod with its creation time, the time since which it waits; 0 if not set."""
     try:
         timestamp = datetime.fromisoformat(pod.creation_timestamp).timestamp()
     except ValueError:

@@ -1,8 +1,9 @@
-"""Ready pods in flows that take turns, so that no flow waits for all pods of another.
+"""Sorts pods into flows that take turns, so that no flow waits for all pods of another.
 
-A flow has the pods of one namespace, or every pod. The flow whose pods have used the least time is
-next. A flow that had no pod for a while begins at what the flow of the last release had used, so no
-flow saves up turns. A flow may be paused: then its pods wait, and those of other flows go on.
+A flow has the pods of one namespace, or every pod. A flow uses time mainly while the queue waits
+for its released pods; next is the flow that has used the least time. A flow that had no pod for a
+while begins at what the flow of the last release had used, so no flow saves up turns. While a flow
+is paused, its pods wait, and the pods of other flows go on.
 
 Source: Goyal, Vin and Cheng, Start-time Fair Queuing (SIGCOMM 1996); kube-apiserver's priority and
 fairness does the same with requests: k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing
@@ -25,13 +26,13 @@ without the charge all free places of a window would go to one flow."""
 
 @dataclass(slots=True, eq=False)
 class _Flow:
-    """The ready pods of one flow.
+    """The pods of one flow that wait to be released, and the time that the flow has used.
 
     Attributes:
         name: the name of the flow.
-        pods: the pods, in the order of the plugin.
-        used_s: the seconds that the flow has used.
-        taken: how many released pods of the flow use time now.
+        pods: the pods, in the order of the QueueSort plugin.
+        used_s: the seconds that the flow's pods have used.
+        taken: for how many pods of the flow ``begin`` was called, but not yet ``end``.
     """
 
     name: str
@@ -107,7 +108,10 @@ class FairQueue:
             self._moved(flow)
 
     def release(self, entry: Entry) -> None:
-        """Charge the pod's flow for a release; new flows begin at what this flow had used."""
+        """Charge the pod's flow 1/128 s in advance for a release.
+
+        A flow that gets its first pod later begins at no less than this flow had used before.
+        """
         flow = self._flow(entry)
         self._begins_s = max(self._begins_s, flow.used_s)
         self._charge(flow, RELEASE_S)
@@ -156,8 +160,8 @@ class FairQueue:
     def ordered(self) -> list[Entry]:
         """Return the ready pods in the order in which the queue will release them.
 
-        The order assumes that each released pod keeps its place in the window equally long. Pods of
-        a namespace that waits are left out.
+        The order assumes that the queue waits equally long for each released pod. Pods of paused
+        flows are left out.
         """
         turns = [
             (flow.used_s + turn * RELEASE_S, entry)
@@ -188,7 +192,7 @@ class FairQueue:
         self._moved(flow)
 
     def _moved(self, flow: _Flow) -> None:
-        """Find the place of a flow that changed; make all flows equal once no pod is ready."""
+        """Sort in a flow that changed; if no pod is left, let all flows have used equally much."""
         if flow.pods and flow.name not in self._paused:
             self._turns.push(flow)
         else:

@@ -1,7 +1,7 @@
-"""Runs a queue on a thread of its own: passes events in, and releases the pods that are due.
+"""Runs a queue on its own thread: passes events to the queue, and releases the pods it returns.
 
-No other module of the package has a thread. The runner calls plugins on its thread, so a plugin
-that hangs stops the queue and nothing else.
+No other module of ``kubextend.queue`` has a thread. The runner calls plugins on its thread, so a
+plugin that hangs stops the queue and nothing else.
 """
 
 import logging
@@ -34,7 +34,7 @@ class QueueRunner:
     Args:
         queue: the queue, which nobody else may use.
         release: begins to remove a pod's gate; must not wait, and reports the result by
-            ``released``, ``gone``, ``refused`` or ``returned``.
+            ``released``, ``gone``, ``refused``, ``refused_once`` or ``returned``.
         leads: whether this replica releases pods.
         clock: monotonic seconds.
     """
@@ -103,7 +103,7 @@ class QueueRunner:
         self._inbox.put(partial(self._queue.left_permit, pod.uid))
 
     def returned(self, pod: core.Pod) -> None:
-        """Tell the queue that nobody tried to remove the gate of a pod that was due."""
+        """Tell the queue that nobody tried to remove the gate of a pod given to ``release``."""
         self._inbox.put(partial(self._queue.returned, pod.uid))
 
     def wake(self) -> None:

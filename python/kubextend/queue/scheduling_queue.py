@@ -1,8 +1,9 @@
-"""Which pods are released, and when: the state of every pod in the queue or just out of it.
+"""Decides which pods are released, and when; keeps the state of each pod until it is on a node.
 
-The state follows from what the watch shows and from nothing else, so every replica has the same
-state and a new replica continues where the last one ended. Not safe to use from several threads;
-has no thread and no clock of its own.
+To release a pod is to remove the queue's scheduling gate. The window: the pods whose gate is being
+removed, and the released pods that the queue waits for. The state follows from what the watch shows
+and from nothing else, so every replica has the same state and a new replica continues where the
+last one ended. Not safe to use from several threads; has no thread and no clock of its own.
 """
 
 import heapq
@@ -56,7 +57,7 @@ class Strategy(StrEnum):
 
 
 class FairQueuing(StrEnum):
-    """Which pods take turns."""
+    """Whether the pods of different namespaces take turns."""
 
     NONE = "None"
     """The order of the plugin holds among all pods."""
@@ -73,8 +74,8 @@ class Settings:
         scheduler_names: the queue releases the pods with one of these values of
             ``spec.schedulerName``.
         strategy: whether a released pod that finds no node holds up the pods behind it.
-        window: how many released pods that it has not tried kube-scheduler may have at a time.
-            Where namespaces take turns and kube-scheduler is slow: as many of each namespace.
+        window: the most released pods, at a time, that kube-scheduler has not tried yet. If
+            namespaces take turns and kube-scheduler is slow: the most of each namespace.
         max_hold_s: the most seconds for which a pod takes a place in the window: once while its
             gate is being removed, and again after its release.
         fair_queuing: whether namespaces take turns.
@@ -193,7 +194,7 @@ class SchedulingQueue:
         return released
 
     def expire(self) -> None:
-        """Note that the time of pods in the window is over, where nobody calls ``due``."""
+        """Stop waiting for pods whose time is over; a replica calls this while it does not lead."""
         now = self._clock()
         for entry in self._window.released():
             if now >= entry.entered_at_s + LATE_S:
@@ -226,7 +227,7 @@ class SchedulingQueue:
     def refused_once(self, uid: str) -> None:
         """Note that the API refused the first patch of a pod, and that further patches follow.
 
-        Where namespaces take turns, the pod's namespace waits for them and no other namespace.
+        If namespaces take turns, only the pod's own namespace waits for these patches.
         """
         entry = self._in_state(uid, State.RELEASING)
         if entry is not None:
@@ -239,7 +240,7 @@ class SchedulingQueue:
             self._queue(entry)
 
     def held_in_permit(self, uid: str) -> None:
-        """Free the place in the window of a pod that Permit holds on its node."""
+        """Stop waiting for a released pod, because Permit holds the pod for its node."""
         entry = self._in_state(uid, State.RELEASING, State.RELEASED, State.PASSED)
         if entry is not None:
             entry.in_permit = True
@@ -247,16 +248,16 @@ class SchedulingQueue:
             self._pass(entry)
 
     def left_permit(self, uid: str) -> None:
-        """Count a pod again that Permit no longer holds; if it is bound, it soon is forgotten."""
+        """Note that Permit no longer holds a pod, which may count as unschedulable again."""
         entry = self._known.get(uid)
         if entry is not None:
             entry.in_permit = False
             self._count(entry)
 
     def next_look_s(self) -> float | None:
-        """Return the seconds until ``due`` may return a pod without an event; None: never.
+        """Return the seconds until ``due`` or ``expire`` has work without an event; None: never.
 
-        The end of a pause does not count while the window is full.
+        The end of a pod's or namespace's pause does not count while the window is full.
         """
         times = [entry.leaves_at_s for entry in self._window]
         if self._may_release():
@@ -271,7 +272,7 @@ class SchedulingQueue:
         return None if math.isinf(earliest) else max(0.0, earliest - self._clock())
 
     def counts(self) -> dict[State, int]:
-        """Return how many pods are in each state; pods that have passed have left the queue."""
+        """Return how many pods are in each state, without pods in the state PASSED."""
         # Another thread than the queue's may call this while the window changes.
         in_window, held_back = tuple(self._window), tuple(self._held)
         releasing = sum(entry.state is State.RELEASING for entry in in_window)
@@ -313,7 +314,10 @@ class SchedulingQueue:
         return self._why_held(entry.pod)
 
     def _pause_large_pods(self) -> None:
-        """Release no truncated pod for a while: each such patch may keep kube-apiserver busy."""
+        """Release no large pods, which the queue knows without some fields, for 60 to 300 s.
+
+        Each patch of such a pod may keep kube-apiserver busy.
+        """
         pause_s = min(FIRST_LARGE_S * 2.0 ** min(self._large_refused, 10), LONGEST_ASIDE_S)
         self._large_refused += 1
         self._large_again_at_s = self._clock() + pause_s
@@ -322,7 +326,10 @@ class SchedulingQueue:
         return self._ready.has_next and self._window.has_room()
 
     def _count(self, entry: Entry) -> None:
-        """Count the pod if kube-scheduler has it and cannot place it, and if namespaces count."""
+        """Update whether the pod counts as unschedulable: tried by kube-scheduler, but not placed.
+
+        Pods count only if namespaces take turns and once the queue no longer waits for the pod.
+        """
         pod = entry.pod
         counts = (
             self._fair
@@ -341,7 +348,10 @@ class SchedulingQueue:
         self._pause_or_resume(entry.pod.namespace)
 
     def _pause_or_resume(self, namespace: str) -> None:
-        """Pause a namespace that waits for a pod beside the window or has many unschedulable."""
+        """Pause or resume a namespace's releases, as its released pods require.
+
+        The namespace pauses a while for many unschedulable pods, or to wait for a pod of its own.
+        """
         if not self._fair:
             return
         next_at_s = self._unschedulable.next_at_s(namespace)
@@ -381,7 +391,7 @@ class SchedulingQueue:
             self._adopt(entry)
 
     def _update(self, entry: Entry) -> None:
-        """Take in a change of a known pod; a released pod that still has the gate is old news."""
+        """Process a change of a known pod; ignore a gate that a released pod still shows."""
         pod = entry.pod
         gated = self._settings.gate in pod.scheduling_gates
         if entry.state in _WAITING:
@@ -448,11 +458,11 @@ class SchedulingQueue:
         self._judge(entry)
 
     def _adopt(self, entry: Entry) -> None:
-        """Count a pod without a gate as released, by another replica or by this process before.
+        """Count a pod without a gate as released by another replica, or by an earlier process.
 
         Each release took a free place. If more pods have been released than the window has places,
-        kube-scheduler works on those that came last. Where namespaces take turns, an older pod of
-        another namespace may only have been late.
+        kube-scheduler works on the pods that came last. If namespaces take turns, kube-scheduler
+        may not have tried an older pod of another namespace yet.
         """
         self._release(entry)
         if not self._fair:
@@ -480,10 +490,11 @@ class SchedulingQueue:
         entry.leaves_at_s = entry.entered_at_s + hold_s
 
     def _judge(self, entry: Entry) -> None:
-        """Let a pod pass that kube-scheduler could not place; a strict queue waits a while for it.
+        """Stop waiting for a pod that kube-scheduler could not place; with StrictFIFO, wait on.
 
-        The wait is short for a namespace whose pods were waited for in vain. Before kube-scheduler
-        has tried the pod it is not: otherwise kube-scheduler could get more pods than it can try.
+        This wait is shorter after vain waits for pods of the namespace. Before kube-scheduler has
+        tried the pod the wait is never shortened: kube-scheduler could get more pods than it can
+        try.
         """
         if entry.pod.scheduled_reason not in VERDICTS:
             return
@@ -496,7 +507,7 @@ class SchedulingQueue:
             self._step_aside(entry)
 
     def _step_aside(self, entry: Entry) -> None:
-        """Let other namespaces go on where they take turns; the pod's namespace waits for it."""
+        """Let only the pod's own namespace wait for the pod, if namespaces take turns."""
         if not self._fair:
             return
         if not entry.beside:
@@ -505,9 +516,9 @@ class SchedulingQueue:
         self._pause_or_resume(entry.pod.namespace)
 
     def _used_s(self, entry: Entry) -> float:
-        """Return how long the pod took a place.
+        """Return for how many seconds the pod took a place in the window.
 
-        A replica that does not lead may note only later that a pod was late.
+        A released pod counts 1/8 s at most: a replica that does not lead may look only later.
         """
         used_s = self._clock() - entry.entered_at_s
         return min(used_s, LATE_S) if entry.state is State.RELEASED else used_s

@@ -1,7 +1,8 @@
 """The window: the pods whose gate is being removed, and the released pods that the queue waits for.
 
-Where namespaces take turns, a pod may step aside: it takes no place any more, its own namespace
-goes on waiting for it, and the other namespaces do not.
+Where namespaces take turns, a pod may step aside: it then stands beside the window, takes no place
+in it, and only its own namespace waits for it. A late pod has been released and has stepped aside
+before kube-scheduler tried it.
 """
 
 from collections.abc import Iterator
@@ -27,10 +28,12 @@ whoever may create namespaces could create one such pod in each.
 
 
 class Window:
-    """Knows which pods take a place, which have stepped aside, and whether there is room.
+    """Limits how many pods are being released, or are waited for after their release, at a time.
+
+    A pod that steps aside frees its place in the window, and only its own namespace waits for it.
 
     Args:
-        size: the number of places.
+        size: the number of places in the window.
     """
 
     def __init__(self, size: int) -> None:
@@ -54,7 +57,7 @@ class Window:
         return iter(tuple(self._entries))
 
     def __contains__(self, entry: Entry) -> bool:
-        """Return whether the queue waits for the pod, in the window or beside it."""
+        """Return whether the queue waits for the pod, even if only the pod's namespace waits."""
         return entry in self._entries
 
     def enter(self, entry: Entry) -> None:
@@ -81,7 +84,10 @@ class Window:
         entry.beside = False
 
     def step_aside(self, entry: Entry) -> None:
-        """Take the pod's place away; call this again once kube-scheduler has tried the pod."""
+        """Take the pod's place away: only its own namespace still waits for the pod.
+
+        Call this method again once kube-scheduler has tried the pod.
+        """
         self._give_up_place(entry)
         self._beside.setdefault(entry.pod.namespace, {})[entry] = None
         entry.beside = True
@@ -92,23 +98,26 @@ class Window:
             self._late[entry] = self._times_late
 
     def tried(self, entry: Entry) -> None:
-        """Note that kube-scheduler has tried a pod: if the pod was late, kube-scheduler is slow."""
+        """Note that kube-scheduler has tried a pod, perhaps one that stepped aside untried.
+
+        In that case kube-scheduler is slow, and such pods may delay other namespaces for 4 s again.
+        """
         if entry in self._late:
             self._delay_s = LONGEST_DELAY_S
 
     def let_overtake(self, now_s: float) -> None:
-        """Delay other namespaces no longer for late pods that kube-scheduler does not try."""
+        """Let further pods overtake untried pods whose time to delay other namespaces is over."""
         for entry in self.overtaken():
             if now_s >= self.delays_until_s(entry):
                 del self._late[entry]
                 self._delay_s /= 2.0
 
     def delays_until_s(self, entry: Entry) -> float:
-        """Return until when a late pod may delay other namespaces."""
+        """Return the time until which an untried pod may delay the pods of other namespaces."""
         return entry.entered_at_s + self._delay_s
 
     def has_large(self) -> bool:
-        """Return whether the gate of a large pod is being removed."""
+        """Return whether the gate of a pod too large to be kept whole is being removed."""
         return bool(self._large)
 
     def taking_places(self) -> list[Entry]:
@@ -124,7 +133,7 @@ class Window:
         return len(self._places) < self._size and not self.overtaken()
 
     def overtaken(self) -> list[Entry]:
-        """Return the late pods that may not be overtaken by further pods."""
+        """Return the untried pods that stepped aside and that no further pod may overtake."""
         latest = self._times_late - self._most_ahead
         return [entry for entry, number in self._late.items() if number <= latest]
 

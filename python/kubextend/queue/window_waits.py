@@ -1,4 +1,4 @@
-"""Decides how long the queue's window waits for a released pod, by namespace.
+"""Decides for each namespace how long the queue waits for a released pod to find a node.
 
 A released pod that never finds a node keeps its place in the window for as long as ``maxHold``
 allows. A user could create such pods one after the other, so each hold that ends without a node for

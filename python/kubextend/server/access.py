@@ -126,7 +126,7 @@ def _bearer_token(scope: Scope) -> bytes | None:
 
 
 def _certificate_names(scope: Scope) -> frozenset[str]:
-    """Return the common names and DNS names of the client's certificate; empty: none is trusted."""
+    """Return the common and DNS names in the client's certificate; empty without a trusted one."""
     connection = connection_of(scope)
     return frozenset(_names((connection and connection.peer_certificate()) or {}))
 

@@ -123,9 +123,9 @@ def health_application(health: Health, metrics: Metrics) -> "Application":
 class Application(Starlette):
     """A Starlette application that calls the endpoints of verbs without Starlette's layers.
 
-    Starlette's layers cost a call as much as the core needs for some hundred node names, and every
-    held bind 3 KB. The endpoints of verbs answer their own failures. If the application has
-    middleware, every call goes through Starlette's layers.
+    Starlette's layers take as long for a call as the Rust core for some hundred node names, and
+    3 KB of memory for every bind request that waits. The endpoints of verbs answer their own
+    failures. If the application has middleware, every call goes through Starlette's layers.
 
     Args:
         endpoints: the endpoints of the verbs, by path.

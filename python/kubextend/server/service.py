@@ -182,9 +182,9 @@ class Service:
         return _Server(listener, bound, config, tls, self._end_without_bindings)
 
     def _end_without_bindings(self) -> None:
-        """End the process where the API has not answered a Binding, and name the pod in the log.
+        """Log the pods whose Binding the API has not answered, and exit with 1 if there are any.
 
-        A thread that waits for the API ends with the process alone.
+        A thread that waits for the API ends only with the process.
         """
         unknown = list(self._bindings_under_way())
         for binding in unknown:
@@ -391,7 +391,10 @@ def _on_signals(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterat
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the soft limit of open files to the hard one: each held pod needs a descriptor."""
+    """Raise the soft limit of open files to the hard limit, but to 65,536 at most.
+
+    Each pod that Permit holds needs a file descriptor, for the connection of its bind request.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < most:

@@ -140,7 +140,7 @@ def _log(done: str, held: HeldPod, who: str, what: str) -> None:
 
 
 def _entry(held: HeldPod) -> Mapping[str, object]:
-    """Return the JSON object of a waiting pod; its deadline is None once the pod is decided."""
+    """Return a waiting pod as a JSON object; no deadline once the pod is allowed or rejected."""
     deadline_s = held.deadline_s
     return {
         "namespace": held.pod.namespace,

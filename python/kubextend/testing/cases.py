@@ -1,4 +1,4 @@
-"""Generates test cases of nodes and pods that vary in what plugins read; every run is the same."""
+"""Generates test cases of nodes and pods that differ in labels, resources, taints and so on."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +41,9 @@ class Case:
 def generated_cases(
     count: int, labels: Mapping[str, Sequence[str]] | None = None, seed: int = 0
 ) -> Iterator[Case]:
-    """Yield test cases that depend on the arguments alone; the first has 0 nodes, the second 1.
+    """Yield test cases: one without nodes, one with 1 node, and then cases with 2 to 12 nodes.
+
+    Equal arguments yield equal cases.
 
     Args:
         count: how many cases.

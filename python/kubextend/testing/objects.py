@@ -1,6 +1,6 @@
-"""Makes pods and nodes for tests from keywords: as manifests, and as objects of the core.
+"""Makes pods and nodes for tests from keywords: as manifests, and as objects of the Rust core.
 
-A plugin sees here exactly what the core reads from the API's bytes, and nothing else.
+The Rust core parses each manifest as JSON, as in a cluster, so plugins see the same fields.
 """
 
 import itertools
@@ -46,7 +46,7 @@ _KEPT: Final = 20_000
 
 
 class _Origins(Generic[_Made, _Origin]):
-    """Remembers what the last 20,000 objects were made from, as the core gives no JSON back."""
+    """Remembers the manifests of the last 20,000 objects; a core object cannot return its own."""
 
     def __init__(self, maker: str) -> None:
         self._maker = maker

@@ -17,11 +17,11 @@ _GATE = "kubextend.dev/queue"
 def queue_order(
     plugin: Any, pods: Iterable[PodLike], *, args: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """Return the names of the pods in the order in which a QueueSort plugin releases them.
+    """Return the names of the pods in the order in which the plugin makes the queue release them.
 
     Args:
         plugin: the class of the plugin, or an instance.
-        pods: the pods that wait, in order of arrival; their gates do not matter.
+        pods: the pods that wait, in order of arrival; their scheduling gates are ignored.
         args: the plugin's Args, as in ``pluginConfig``, if it is given as a class.
 
     Raises: PluginError: the plugin raised, or returned no bool.

@@ -1,7 +1,8 @@
 """Runs plugins as kubextend does when kube-scheduler calls, with no cluster and no server.
 
-The runner writes requests as kube-scheduler does in names mode, passes them to the verbs as bytes,
-and reads the answers. The failure of a plugin is raised to the test.
+The runner writes requests as kube-scheduler does for a nodeCacheCapable extender, with names of
+nodes only, passes them to the verbs as bytes, and reads the answers. If a plugin fails, the runner
+raises the error.
 """
 
 import asyncio
@@ -217,7 +218,9 @@ class Runner:
         return asyncio.run(self.binding(pod, node))
 
     async def binding(self, pod: PodLike, node: str) -> BindResult:
-        """Run the binding cycle of one pod, which ``waiting_pods`` has while Permit holds the pod.
+        """Run the binding cycle of one pod, as ``bind`` does, but as a coroutine.
+
+        While Permit plugins hold the pod, the runner's ``waiting_pods`` contains the pod.
 
         Raises: PluginError: a plugin failed; Unreserve of every plugin has run.
         """
@@ -239,7 +242,9 @@ class Runner:
         return result
 
     async def held(self, pod: PodLike, timeout_s: float = 5.0) -> HeldPod:
-        """Wait until Permit holds the pod; return the held pod. Call this while ``binding`` waits.
+        """Wait until Permit plugins hold the pod, and return the held pod.
+
+        Call this while a task runs ``binding`` for the pod.
 
         Raises: TimeoutError: no plugin holds the pod.
         """
@@ -307,7 +312,10 @@ def run_score(
     pods: Iterable[PodLike] = (),
     args: Mapping[str, Any] | None = None,
 ) -> dict[str, int]:
-    """Return one plugin's scores by node, 0..100, normalised; arguments as in ``run_filter``."""
+    """Return the normalised score, 0..100, that one plugin gives each node, by node name.
+
+    The arguments are those of ``run_filter``.
+    """
     return _alone(plugin, nodes, pods, args).prioritize(pod)
 
 
@@ -320,7 +328,10 @@ def run_binding_cycle(
     pods: Iterable[PodLike] = (),
     args: Mapping[str, Any] | None = None,
 ) -> BindResult:
-    """Run the binding cycle of a pod with one plugin alone; arguments as in ``run_filter``."""
+    """Run Reserve to PostBind for a pod with one plugin alone, after filtering the chosen node.
+
+    ``node`` is the chosen node; the other arguments are those of ``run_filter``.
+    """
     runner = _alone(plugin, nodes, pods, args)
     runner.filter(pod, [node])
     return runner.bind(pod, node)
@@ -329,7 +340,9 @@ def run_binding_cycle(
 def made(
     plugin: PluginLike, args: Mapping[str, Any] | None = None, handle: Handle | None = None
 ) -> Any:
-    """Return an instance as it is, or make one from a class with Args read like a configuration.
+    """Return a plugin instance unchanged, or make one from a class and its Args.
+
+    The Args are parsed as in a configuration file.
 
     Raises: ValueError: the Args do not fit, or an instance is given together with Args.
     """

@@ -23,7 +23,7 @@ __all__ = ["Activations", "Bindings", "ListedNodes", "ListedPods", "make_handle"
 
 @dataclass(frozen=True, slots=True)
 class ListedNodes:
-    """A source of given nodes for tests, in place of nodes watched in a cluster."""
+    """A ``NodeSource`` for tests: has the given nodes instead of nodes watched in a cluster."""
 
     store: core.NodeStore
     synced: bool = True
@@ -35,7 +35,7 @@ class ListedNodes:
 
 @dataclass(frozen=True, slots=True)
 class ListedPods:
-    """A source of given pods for tests, in place of watched pods, with a ledger of assumed pods."""
+    """A ``PodSource`` for tests: has the given pods instead of pods watched in a cluster."""
 
     store: core.PodStore
     synced: bool = True
@@ -65,7 +65,7 @@ class Bindings:
 
 @dataclass(frozen=True, slots=True)
 class Activations:
-    """An activator for tests that only records which pods were activated.
+    """An ``Activator`` for tests: only records which pods plugins ask kube-scheduler to retry.
 
     Attributes:
         names: the names of the pods, in the order of their activation.

@@ -40,8 +40,8 @@ class _UnderWay:
 
     Attributes:
         cycle: the binding cycle.
-        task: the task of the request, which runs the cycle; a task for each would cost a KB more
-            for each pod that waits.
+        task: the task of the request, which runs the cycle; a second task for the cycle would
+            cost 1 KB more for each pod that waits.
         given_up: a future, made when a newer request for the same pod cancels the task; done when
             the task has ended. None: there is no newer request.
     """
@@ -67,10 +67,10 @@ class _UnderWay:
 class BindVerb:
     """The bind verb: runs the binding cycle of the pod's profile.
 
-    A request in which a name is missing writes nothing.
+    A request without the pod's name, namespace or UID, or without the node's name, gets an Error.
 
     Args:
-        context: what every verb decides with.
+        context: what all verbs share.
     """
 
     name: Final = "bind"
@@ -171,7 +171,10 @@ class BindVerb:
     async def _bound_without_plugins(
         self, pod: core.Pod, node: str, default_bind: Callable[[], Coroutine[None, None, None]]
     ) -> Answer:
-        """Bind a pod of a profile without plugins for that; other profiles count it at once."""
+        """Bind a pod that has no profile, or a profile without plugins that bind calls.
+
+        If pods are watched, filters count the pod on its node from before the API call on.
+        """
         if self._cluster.pods is None:
             await default_bind()
             return binding()
@@ -249,10 +252,10 @@ class BindVerb:
         return why_not_on(self._context.stores.watched_node(node), pod, chosen_uid)
 
     async def _pod_of(self, args: core.BindingArgs, attempt: Attempt | None) -> core.Pod | None:
-        """Return the pod to bind; None where no profile takes part in binding.
+        """Return the pod to bind; None if no profile has plugins that bind calls.
 
         A bind request names its pod and no more. The pod itself comes from the attempt that chose
-        the node, or else from the watched pods, or else from the API.
+        the node, or else from the watched pods if they hold it whole, or else from the API.
 
         Raises: ClusterError: the pod could not be read.
         """
@@ -277,7 +280,7 @@ class BindVerb:
         node: str,
         bind_time: BindTime,
     ) -> CycleState:
-        """Return the state of the attempt that chose the node; PreFilter makes a lost state anew.
+        """Return the CycleState of the pod's attempt; without an attempt, run PreFilter for one.
 
         Raises: PluginError: PreFilter failed.
         """
@@ -294,7 +297,10 @@ class BindVerb:
     async def _in_turn(
         self, cycle: BindingCycle, run: Callable[[], Coroutine[None, None, Status]]
     ) -> Status:
-        """Run one binding cycle for each pod: a newer request cancels the older one first."""
+        """Run the binding cycle, after cancelling an older request that binds the same pod.
+
+        If the older request has bound the pod already, the cycle does not run.
+        """
         uid = cycle.pod.uid
         while (older := self._under_way.get(uid)) is not None:
             # The older cycle gives up its reservations before the newer one reserves.
@@ -313,7 +319,10 @@ class BindVerb:
             mine.end()
 
     async def _assumed(self, profile: Profile, cycle: BindingCycle) -> Status:
-        """Run the cycle; from before Reserve on, the pod counts as one on its node."""
+        """Run the binding cycle, with the pod assumed on its node from before Reserve on.
+
+        Filters that read the pods on nodes first have to accept the node once more.
+        """
         if self._cluster.pods is None:
             return await cycle.run()
         store = self._cluster.pods.store
@@ -347,10 +356,10 @@ class BindVerb:
         return await self._limits.within_async(look_s, partial(self._fits, profile, cycle))
 
     def _fits(self, profile: Profile, cycle: BindingCycle) -> Status:
-        """Success where the pods on the node, assumed ones among them, leave room for this one.
+        """Return Success if the filters accept the node for the pod, counting assumed pods too.
 
-        kube-scheduler does not filter at bind, so nominated pods do not count here: two that are
-        nominated to one node would refuse each other for ever. The first to come has the room.
+        kube-scheduler does not filter at bind, so nominated pods do not count here: two pods
+        nominated to one node would block each other for ever. The first bind request wins.
         """
         nodes = self._context.stores.nodes_named(cycle.node_name)
         outcome = profile.filter_as_seen(

@@ -75,7 +75,7 @@ class Context:
         return Failures(self.metrics)
 
     def half_time(self) -> GoesOn:
-        """Return a function that is True until half of kube-scheduler's timeout is over."""
+        """Return a function that returns True for half of kube-scheduler's timeout from now on."""
         return half_of(self.settings.http_timeout_s, self.memory.limits.clock)
 
     @cached_property

@@ -22,7 +22,11 @@ class Failures:
         self._metrics = metrics
 
     def note(self, error: PluginError, consequence: str) -> None:
-        """Count and log a plugin's failure, together with its consequence for the verb."""
+        """Count and log a plugin's failure, together with its consequence for the verb.
+
+        A call that the plugin's open circuit breaker refused has a metric of its own, and is logged
+        at level DEBUG.
+        """
         if isinstance(error, UncalledError):
             # The breaker has already logged that it opened, and why.
             self._metrics.plugin_calls_refused(error.plugin).inc()
@@ -37,5 +41,8 @@ class Failures:
 
 
 def sentence(error: PluginError) -> str:
-    """Return a sentence that only names the plugin: kube-scheduler retries if a text varies."""
+    """Return an error text that names the failed plugin, and no details that vary.
+
+    A text that varies would change the pod's condition, and make kube-scheduler retry the pod.
+    """
     return f'{error.extension_point} plugin "{error.plugin}" failed'

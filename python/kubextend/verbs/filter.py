@@ -24,7 +24,7 @@ _NOT_PERMITTED = "a Permit plugin rejected the pod"
 
 
 class FilterRequest(NamedTuple):
-    """ExtenderArgs, and how often the nodes had changed before they were looked up."""
+    """ExtenderArgs, and how often watched nodes had changed before the request was read."""
 
     args: core.ExtenderArgs
     changes: int
@@ -49,7 +49,7 @@ class FilterVerb:
         return self._context.profiles.filter_in_python
 
     def read(self, body: Body) -> FilterRequest:
-        """Read ExtenderArgs, and note when the nodes were looked up.
+        """Read ExtenderArgs, and note how often the watched nodes changed before.
 
         Raises: WireError: the body cannot be read.
         """
@@ -62,7 +62,7 @@ class FilterVerb:
         return frozenset() if profile is None else profile.ignored
 
     def instead(self, why: str, request: FilterRequest | None = None) -> Answer:
-        """Return an Error; where an Error is ignored, reject every node."""
+        """Return an Error; reject every node instead if kube-scheduler ignores Errors."""
         if request is not None and request.args.nodes is not None:
             return self._failed(why, request.args, request.args.nodes)
         return REJECTS_ALL if self._context.settings.ignorable else filter_error(why)

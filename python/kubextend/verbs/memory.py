@@ -21,11 +21,11 @@ class Memory:
     """What the verbs remember between calls.
 
     Attributes:
-        request_store: the nodes that full-mode requests brought.
-        limits: the threads of the plugins, and their breakers.
+        request_store: the nodes that requests brought whole (``nodeCacheCapable: false``).
+        limits: the threads of the plugins, and their circuit breakers.
         unplaced: the pods that are on no node yet; makes kube-scheduler try a pod again where a
             plugin asks for that.
-        unknown: since when node names are unknown.
+        unknown: when each unknown node name was first seen.
         waiting_pods: the pods that Permit holds.
         clock: returns monotonic seconds, and runs as fast as the clock of the event loop.
         pool: reusable buffers for large answers; None: each answer is a new ``bytes``.
@@ -53,10 +53,10 @@ class Memory:
         """Return a ``Memory`` that holds nothing yet.
 
         Args:
-            cluster: its activator wakes pods.
-            metrics: counts woken pods.
+            cluster: its activator makes kube-scheduler try pods again.
+            metrics: counts the pods that kube-scheduler is made to try again.
             look_again_s: for how many seconds filters may run for one pod outside of a request.
-            limits: threads and breakers of the plugins; None: new ones.
+            limits: threads and circuit breakers of the plugins; None: new ones.
             waiting_pods: the pods that Permit holds; None: none, and no bound on them.
             clock: returns monotonic seconds, as fast as the clock of the event loop.
         """

@@ -1,4 +1,4 @@
-"""The two node stores that requests are read against; their nodes never mix."""
+"""The two stores in which verbs look up nodes: nodes that requests bring, and watched nodes."""
 
 from dataclasses import dataclass
 
@@ -14,8 +14,8 @@ class Stores:
     """The store of the nodes that requests bring, and the store of the watched nodes.
 
     Attributes:
-        request: the store that full-mode requests alone fill.
-        watched: the store that list and watch alone fill; None without access to an API.
+        request: the nodes that requests brought whole (``nodeCacheCapable: false``), and no others.
+        watched: the nodes of list and watch, and no others; None without access to an API.
     """
 
     request: core.NodeStore
@@ -29,14 +29,14 @@ class Stores:
         return core.read_args(body, self.request, watched=self._watched_store)
 
     def read_preemption_args(self, body: Body) -> core.PreemptionArgs:
-        """Read the body of a preempt request, which names its candidate nodes in both modes.
+        """Read the body of a preempt request, which names nodes whatever ``nodeCacheCapable`` is.
 
         Raises: WireError: the body cannot be read.
         """
         return core.read_preemption_args(body, self.request, watched=self._watched_store)
 
     def nodes_named(self, *names: str) -> core.Nodes:
-        """Select nodes by name among the watched ones; without a watch, among those of requests."""
+        """Select nodes by name: watched nodes or, without a watch, nodes that requests brought."""
         store = self.request if self._watched_store is None else self._watched_store
         return store.select(names)
 

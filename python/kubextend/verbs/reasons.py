@@ -42,7 +42,11 @@ Counts: TypeAlias = Mapping[str, int]
 
 
 def entries_of(unknown: core.Mask, rejections: Sequence[Rejection]) -> list[Entry]:
-    """Return entries of the rejected nodes, each node in its first rejection; 8 texts at most."""
+    """Return the rejected nodes with their reasons, which have at most 8 different texts.
+
+    A node that several filters rejected has the reason of its first rejection alone. ``unknown``
+    holds the nodes that are not in the node cache.
+    """
     left = ~unknown
     reason_for = _at_most(MOST_REASONS)
     entries = [(unknown, reason_for(_UNKNOWN), True)] if unknown.any() else []
@@ -60,8 +64,8 @@ def entries_of(unknown: core.Mask, rejections: Sequence[Rejection]) -> list[Entr
 class Reasons:
     """The reasons that kube-scheduler was told for one pod, and newer ones that it was not told.
 
-    The reasons change at most once in 30 s; while they keep changing, the hold doubles up to 5 min.
-    The pod's next call tells reasons that stayed changed for 30 s.
+    kubextend repeats the reasons in ``told`` for 30 s or, while they keep changing, for up to
+    5 min. New reasons that stay the same for 30 s are in the pod's next answer anyway.
 
     Attributes:
         told: how many nodes gave each text that was told; empty: nothing was told so far.
@@ -80,7 +84,10 @@ class Reasons:
     due_s: float = math.inf
 
     def steady(self, entries: Sequence[Entry], now_s: float) -> list[Entry]:
-        """Return the entries with the texts to tell now; nodes and resolvability do not change."""
+        """Return the entries with the reasons to answer now: those in ``told``, or the new ones.
+
+        Which nodes are rejected, and where preemption may help, does not change.
+        """
         counts = _counted(entries)
         last = _fitted(self.told, sum(counts.values()))
         since_s = self.since_s if counts == self.newer else now_s
@@ -102,7 +109,7 @@ class Reasons:
         self.due_s = math.inf
 
     def stayed(self, entries: Sequence[Entry], now_s: float) -> bool:
-        """Return whether kube-scheduler has to retry the pod, because the newer reasons stayed.
+        """Return whether kube-scheduler has to retry the pod, since the newer reasons still hold.
 
         The entries are those of filters that ran outside of a request. Where the reasons have
         changed once more, the filters run again later.

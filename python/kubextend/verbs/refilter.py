@@ -1,4 +1,4 @@
-"""Runs the filters of a profile once more, outside of a request: for wake-ups and second looks."""
+"""Runs a profile's filters for a pod outside of a request, to see whether the pod passes now."""
 
 from collections.abc import Callable
 from functools import partial
@@ -33,9 +33,9 @@ Raises PluginError: a filter failed; TimeoutError: the filters took too long.
 
 
 def half_of(timeout_s: float, clock: Callable[[], float]) -> GoesOn:
-    """Return a function that is True until half of the timeout is over, counted from now.
+    """Return a function that returns True until half of the timeout, counted from now, is over.
 
-    An attempt that begins in the first half ends in time.
+    An attempt that begins in the first half is expected to end in time.
     """
     until_s = clock() + timeout_s / 2
     return lambda: clock() < until_s

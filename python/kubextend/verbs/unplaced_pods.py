@@ -86,7 +86,7 @@ class _Rejection:
         nodes: the nodes that the request asked about.
         at_s: when the pod was rejected.
         looked_s: when the filters were last asked about the pod.
-        seen: ``UnplacedPods.changes`` when they were.
+        seen: the value of ``UnplacedPods.changes`` when the filters were last asked.
     """
 
     profile: Profile
@@ -307,7 +307,7 @@ class UnplacedPods:
             self._keep(record)
 
     def why_not_tried(self, uid: str) -> Status | None:
-        """Return the Status with which Permit rejected the pod; None where filters decide."""
+        """Return Permit's rejection, which filter still has to repeat; None: the filters decide."""
         record = self._records.get(uid)
         if record is None or record.permit_until_s <= self._clock():
             return None
@@ -328,10 +328,10 @@ class UnplacedPods:
             self._drop(uid)
 
     def nodes_changed(self) -> None:
-        """Activate, once, each pod that may pass since the nodes changed; any thread may call.
+        """Make kube-scheduler retry rejected pods that may pass since nodes changed.
 
-        Runs the filters of these pods for 0.2 s at most, so gather events before you call. Later
-        calls of ``wake_due`` look at the remaining pods.
+        Any thread may call. The call runs the filters of one pod after the other until 0.2 s are
+        over, so gather node events before. Later calls of ``wake_due`` check the remaining pods.
         """
         self._note_change()
         if not self._behind:
@@ -342,10 +342,10 @@ class UnplacedPods:
         self._expected = True
 
     def wake_due(self) -> None:
-        """Activate pods whose time has come; call this each second, from a thread that may wait.
+        """Make kube-scheduler retry the pods that are due; call this each second.
 
-        Runs filters. The pods are those
-        - that may pass after ``expect_change``, or that an earlier look had no time for,
+        The call runs filters, so it needs a thread that may wait. The pods are those
+        - that may pass after ``expect_change``, or that ``nodes_changed`` had no time to check,
         - that Permit rejected a while ago,
         - whose reasons changed while kube-scheduler has the old ones.
         """
@@ -406,7 +406,7 @@ class UnplacedPods:
         self._end_rejection(record)
 
     def _bound_nodes(self) -> list[core.Pod]:
-        """Forget the oldest rejections beyond 512; return their pods that nodes changed for."""
+        """Forget the oldest rejections beyond 512; return their pods if nodes changed since."""
         woken = []
         while len(self._rejected) > _MOST_WITH_NODES:
             record = next(iter(self._rejected.values()))
@@ -421,7 +421,10 @@ class UnplacedPods:
             self._changes += 1
 
     def _look(self) -> None:
-        """Ask the filters again about pods that nodes changed for, the longest unasked first."""
+        """Run filters again for pods rejected before nodes changed; activate them if they may pass.
+
+        Begins with the pod whose filters ran the longest ago, and begins no other after 0.2 s.
+        """
         with self._looking:
             until_s = self._clock() + _LOOK_S
             with self._lock:
@@ -468,7 +471,7 @@ class UnplacedPods:
             self._activator.activate(pods)
 
     def _end_old_rejections(self) -> None:
-        """Forget rejections older than ten seconds; activate their pods that nodes changed for."""
+        """Forget rejections older than ten seconds; activate their pods if nodes changed since."""
         oldest_s = self._clock() - _REJECTION_S
         for record in list(self._rejected.values()):
             rejection = record.rejection
@@ -493,14 +496,18 @@ class UnplacedPods:
         return due
 
     def _due_for_reasons(self) -> list[core.Pod]:
-        """Return each pod, once, whose reasons differ for a while from those that were told."""
+        """Return pods, once each, to retry because their reasons differ from kube-scheduler's.
+
+        The reasons have differed for 40 s, and the filters, run again, still give them or let the
+        pod pass.
+        """
         now_s = self._clock()
         with self._lock:
             due = [each for each in self._records.values() if each.reasons.due_s <= now_s]
         return [record.pod for record in due if self._stayed(record, now_s)]
 
     def _stayed(self, record: _Record, now_s: float) -> bool:
-        """Ask the filters for a pod's reasons; return whether kube-scheduler must be told them."""
+        """Run the pod's filters; return whether the pod passes or its newer reasons still hold."""
         untold, entries, asks = record.untold, None, False
         if untold is None:
             return False

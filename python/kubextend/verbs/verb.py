@@ -27,7 +27,7 @@ class Verb(Protocol):
         """Whether the verb uses the request's body until the answer is there."""
 
     def at_once(self, body: Body) -> Answer | None:
-        """Answer on this thread if that is as quick as to change the thread; else return None.
+        """Answer on the calling thread if another thread would cost more time; else return None.
 
         Raises: WireError: the body cannot be read.
         """
@@ -44,7 +44,7 @@ class Verb(Protocol):
         """
 
     def instead(self, why: str) -> Answer:
-        """Return the substitute answer where the verb has none; ``why`` is for kube-scheduler."""
+        """Return the answer for a call that failed; ``why`` is the reason for kube-scheduler."""
 
 
 class QuickVerb(Protocol[_Args]):

@@ -63,8 +63,8 @@ class Verbs:
     def wake_due(self) -> None:
         """Activate pods that are due for a retry; call this about once a second, from a thread.
 
-        The call runs filters. The pods are those of ``UnplacedPods.wake_due`` and, once, those that
-        were unschedulable before this process knew any pod.
+        The call runs filters. The first call after all nodes and pods are listed and all plugins
+        are started also activates pods that an earlier process left unschedulable.
         """
         self.unplaced.wake_due()
         self.unplaced.activate(self._unschedulable_before())
@@ -74,15 +74,19 @@ class Verbs:
         self.bind.node_deleted(name)
 
     def bindings_under_way(self) -> list[str]:
-        """Return which pods the API is asked to bind, to which nodes, without an answer so far."""
+        """Return "namespace/pod to node N" for each Binding that the API has not answered yet."""
         return self.bind.bindings_under_way()
 
     def nodes_listed(self) -> None:
-        """Stop binds to nodes that a whole list no longer shows; any thread, never blocks."""
+        """Stop binds to nodes that the last full list lacks; any thread may call, never blocks."""
         self.bind.nodes_listed()
 
     def _unschedulable_before(self) -> list[core.Pod]:
-        """Return the pods that an earlier process left unschedulable, once verbs are ready."""
+        """Return pods that an earlier process left unschedulable, on the first call when ready.
+
+        Ready means that all nodes and pods are listed and all plugins are started. Other calls
+        return an empty list.
+        """
         if self._pods is None or any(why() for why in self.readiness.conditions.values()):
             return []
         pods, self._pods = self._pods, None

@@ -206,7 +206,7 @@ class _Asked:
 
 
 class _NoActivator:
-    """An activator that updates no pod, and logs the first time that it is called."""
+    """Stands in for the object that activates pods: does nothing, and logs its first call."""
 
     def __init__(self, plugin: str) -> None:
         self._plugin = plugin

@@ -170,7 +170,10 @@ def unpacked_pre_filter(answer: Message) -> tuple[PreFilterResult, Status]:
 
 
 def packed_rejections(rejections: Sequence[Rejection]) -> Message:
-    """Pack a Filter's rejections into a message: statuses in the head, a part of nodes for each."""
+    """Pack a Filter's rejections into a message.
+
+    The head has the statuses; one byte part per rejection has the mask of its nodes.
+    """
     statuses = [_written(rejection.status) for rejection in rejections]
     return Message({"rejections": statuses}, [rejection.nodes.pack() for rejection in rejections])
 

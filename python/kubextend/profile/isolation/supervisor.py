@@ -133,7 +133,10 @@ class Supervisor:
             return self._child
 
     def _settled(self, call: _Call) -> bool:
-        """Return whether a call need not wait any longer: the child is free, or will not come."""
+        """Return whether a call stops waiting: the child is free, or none is starting.
+
+        A call that was given up, and every call after ``stop``, stops waiting too.
+        """
         if call.given_up or self._stopped.is_set():
             return True
         if self._child is None:

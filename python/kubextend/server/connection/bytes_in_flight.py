@@ -46,7 +46,7 @@ class BytesInFlight:
         return self.common.highest_count() + self._reserve.highest_count()
 
     def room_for(self, length: int) -> "Room":
-        """Return the ``Room`` that counts a body of ``length`` bytes; 0: the length is not known.
+        """Return the ``Room`` (a counter with a limit) for a body of ``length`` bytes; 0: unknown.
 
         Raises: RefusedError: 503; the body and what other requests hold would pass the limit.
         """
@@ -61,14 +61,13 @@ class BytesInFlight:
 class Room:
     """Counts the bytes that requests hold, up to a limit.
 
-    No request is refused for bytes that other requests have only announced: a body that is still
-    coming counts with its whole buffer while the limit allows that, and then with the bytes that
-    have come. Where these are too many, the youngest of the bodies that are still coming is
-    refused, so the oldest always goes on.
+    No request is refused for bytes that other clients have not sent yet: an incomplete body counts
+    with its whole buffer while the limit allows that, and then with the received bytes. Where these
+    are too many, the body whose reading began last is refused, so the oldest always goes on.
 
     Args:
         most_bytes: the limit, which the count never passes.
-        limit: the text for the limit in refusals.
+        limit: how the message of a 503 names the limit.
 
     Attributes:
         count: bytes that are held now.
@@ -90,7 +89,7 @@ class Room:
         return highest
 
     def take(self, size: int, share: "Share | None" = None) -> None:
-        """Add ``size`` bytes to the count, for ``share`` if one is given.
+        """Add ``size`` bytes to the count; ``share``: the request that needs the bytes.
 
         Raises: RefusedError: 503; the limit would be passed, and the count stays as it was.
         """
@@ -103,11 +102,12 @@ class Room:
         self.count -= size
 
     def make(self, size: int, share: "Share | None" = None) -> None:
-        """Free ``size`` bytes under the limit, at the cost of bodies that are still coming.
+        """Make ``size`` more bytes fit the limit: trim buffers, then refuse newer bodies.
 
         Args:
             size: how many bytes to free.
-            share: the share that needs the bytes; no body that began before its body is refused.
+            share: the request that needs the bytes; only bodies whose reading began after that of
+                its own body are refused. None: no body is refused.
 
         Raises: RefusedError: 503; so many bytes cannot be freed.
         """
@@ -184,7 +184,9 @@ class Share:
         self._bytes += size
 
     def lend(self, size: int, pool: core.BodyPool) -> core.BodyBuffer:
-        """Return a buffer for the body, which counts as a whole until other requests need bytes.
+        """Return a buffer of ``size`` bytes for the body, and count all of its bytes.
+
+        When other requests need bytes, only the received part stays counted.
 
         Raises: RefusedError: 503; the body and what other requests hold would pass the limit.
         """
@@ -194,7 +196,7 @@ class Share:
         return self._buffer
 
     def begin(self) -> None:
-        """Note that the current task reads the body, which older bodies may cause to be refused."""
+        """Note that the current task reads the body; ``refuse`` then cancels the task."""
         if self._reader is None:
             self._reader = asyncio.current_task()
             self._room.begin(self, lent=self._buffer is not None)
@@ -216,7 +218,7 @@ class Share:
             self._bytes = self._came_bytes
 
     def refuse(self) -> None:
-        """Refuse the body: cancel the task that reads it, which learns that from ``Share.end``."""
+        """Refuse the body: cancel the task that reads it, so that its ``end`` call raises 503."""
         self._room.end(self)
         self._room.give_back(self._bytes)
         self._bytes = 0
@@ -237,7 +239,7 @@ class Share:
             raise self._room.refusal() from None
 
     def keep_until(self, done: Future[Any]) -> None:
-        """Count the bytes until ``done`` is done, too; any thread may complete ``done``."""
+        """Keep the bytes counted at least until ``done`` is done; any thread may complete it."""
         loop = asyncio.get_running_loop()
         self._holders += 1
 
@@ -249,7 +251,10 @@ class Share:
         done.add_done_callback(tell)
 
     def give_back(self) -> None:
-        """Note that the request itself is done; a second call changes nothing."""
+        """Stop counting the bytes, as soon as no future given to ``keep_until`` is pending.
+
+        A second call changes nothing.
+        """
         if self._held:
             self._held = False
             self._let_go()

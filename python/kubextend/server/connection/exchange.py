@@ -36,7 +36,7 @@ class Carrier(Protocol):
         """Resume reading from the client, unless requests or received body bytes are waiting."""
 
     def answered(self) -> None:
-        """Note that the first exchange is complete, and let the next exchange be answered."""
+        """Note that the oldest request is fully answered, so that the next can be answered."""
 
     def abort(self) -> None:
         """Close the connection now, without sending the rest of any answer."""
@@ -136,7 +136,10 @@ class Exchange:
         self._tell()
 
     async def run(self) -> None:
-        """Call the application; answer 500 if it fails first, 503 if the server shuts down."""
+        """Call the application; answer 500 if it fails, or 503 if the server cancels the call.
+
+        If the application fails after it began an answer, the connection is closed.
+        """
         refused = None
         try:
             await self._app(self._scope, self.receive, self.send)

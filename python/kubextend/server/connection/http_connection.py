@@ -154,7 +154,7 @@ class HttpConnection(asyncio.Protocol):
         self._note_idle()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell every exchange that the client is gone."""
+        """Tell the application of each unanswered request that the client is gone."""
         del exc
         self._server.connections.discard(self)
         self._end_part(Reading.NOTHING)
@@ -305,7 +305,7 @@ class HttpConnection(asyncio.Protocol):
             await self._writable.wait()
 
     def read_on(self) -> None:
-        """Resume reading from the client; pause while requests wait or much of a body is untaken.
+        """Resume reading from the client, or pause while requests wait or body bytes pile up.
 
         Without the pause, each answer would bring in as many requests as fit one read.
         """
@@ -320,7 +320,7 @@ class HttpConnection(asyncio.Protocol):
                 self._transport.resume_reading()
 
     def answered(self) -> None:
-        """Remove the first exchange, whose answer is complete, and start the next exchange."""
+        """Remove the request whose answer is complete; start the next, or close the connection."""
         exchange = self._exchanges.pop(0)
         self._bytes.let_go(exchange.held_bytes)
         self._last_active_s = self._loop.time()
@@ -404,10 +404,10 @@ class HttpConnection(asyncio.Protocol):
         }
 
     def _exchange(self, scope: Scope, head_bytes: int) -> Exchange:
-        """Return the exchange of the request whose head has come.
+        """Return the ``Exchange`` (a request with its answer) of the request whose head has come.
 
-        Raises: RefusedError: 400 without exactly one Host field (RFC 9112, 3.2); 501 for a
-            Transfer-Encoding other than chunked (RFC 9112, 6.1).
+        Raises: RefusedError: 400 for several Host fields, or for none in HTTP/1.1 (RFC 9112, 3.2);
+            501 for a Transfer-Encoding other than chunked (RFC 9112, 6.1).
         """
         names = [name for name, _ in self._headers]
         is_new = scope["http_version"] == "1.1"
@@ -453,7 +453,10 @@ class HttpConnection(asyncio.Protocol):
         task.add_done_callback(self._server.tasks.discard)
 
     def _refuse(self, error: RefusedError) -> None:
-        """Refuse the request that is being read, after the answers before it; read no more."""
+        """Refuse the request being read, once earlier requests are answered; read no further.
+
+        A request whose answer has begun is not refused: its connection is closed.
+        """
         if self._reading is Reading.NOTHING:
             return
         # Nothing is kept of what cannot be read.
@@ -498,7 +501,8 @@ class HttpConnection(asyncio.Protocol):
     def _check_incomplete_request(self) -> None:
         """Start the deadline of an incomplete request.
 
-        Raises: RefusedError: 431 or 503; too much came of its head or its framing.
+        Raises: RefusedError: 431: its head or chunk framing is too large; 503: all requests
+            together hold too many bytes.
         """
         if self._reading is Reading.NOTHING:
             return
@@ -535,7 +539,7 @@ class HttpConnection(asyncio.Protocol):
             self._refuse(RefusedError(408, message))
 
     def _note_idle(self) -> None:
-        """Count the connection as idle, from now, if no request whose head came is under way."""
+        """List the connection as idle, or unlist it during a request whose head is complete."""
         if self._reading in {Reading.REQUEST, Reading.HEAD} and not self._exchanges:
             self._settings.idle[self] = None
         else:

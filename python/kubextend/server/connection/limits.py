@@ -26,10 +26,11 @@ _FREE_BYTES: Final = 4 * 1024
 class RequestBytes:
     """Counts the bytes of the request that a connection reads, and what the connection holds.
 
-    A read counts as framing until the parser reports what its bytes are.
+    A read counts as framing, as chunk sizes do, until the HTTP parser reports body data in it or
+    the end of a head or body.
 
     Args:
-        room: counts what the connection holds beyond 4 KiB.
+        room: a counter with a limit, which counts what the connection holds beyond 4 KiB.
 
     Attributes:
         body_bytes: data of the body that the parser has reported.
@@ -70,7 +71,7 @@ class RequestBytes:
         return self._chunk_debt <= MOST_FRAMING_BYTES
 
     def data(self, size: int) -> None:
-        """Count data of the body, and allow the framing that such data may have."""
+        """Count body data; stop counting the data and its usual chunk framing as framing bytes."""
         self.body_bytes += size
         self._chunk_debt = max(0, self._chunk_debt - size)
         allowed = size * (1 + _FRAMING_PER_BODY_BYTE) + _CHUNK_FRAMING_BYTES
@@ -101,9 +102,9 @@ class RequestBytes:
         return self._field_bytes + len(target)
 
     def hold(self, size: int) -> None:
-        """Count ``size`` bytes until ``let_go``: a head, or the body of a request that waits.
+        """Count ``size`` bytes of a head or of a waiting request's body, until ``let_go``.
 
-        Raises: RefusedError: 503; too much is in flight.
+        Raises: RefusedError: 503; all requests together would hold too many bytes.
         """
         self._held_bytes += size
         try:
@@ -113,14 +114,14 @@ class RequestBytes:
             raise
 
     def let_go(self, size: int) -> None:
-        """Give ``size`` bytes of a request back to the listener's limit, which ``hold`` took."""
+        """Stop counting ``size`` bytes of a request that ``hold`` has counted."""
         self._held_bytes -= size
         self.count_held()
 
     def count_held(self) -> None:
-        """Count in ``room`` the held bytes, and those of an incomplete head or of framing.
+        """Update ``room`` to the bytes of heads, waiting bodies and framing beyond 4 KiB.
 
-        Raises: RefusedError: 503; too much is in flight.
+        Raises: RefusedError: 503; all requests together would hold too many bytes.
         """
         held = self._held_bytes + self._field_bytes + self._framing_bytes - _FREE_BYTES
         more = max(held, 0) - self._counted_bytes

@@ -132,7 +132,7 @@ class TlsFiles:
         return context
 
     def _refuse_password(self) -> str:
-        """Raise an error where OpenSSL would ask for a password on the terminal, and wait."""
+        """Raise KubextendError for an encrypted key, since OpenSSL would prompt on the terminal."""
         message = f"TLS key {self.key_file} is encrypted; kubextend needs it without a password"
         raise KubextendError(message)
 
