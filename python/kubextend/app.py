@@ -307,7 +307,11 @@ def build(config: ExtenderConfiguration) -> App:
         checks.append(Check("queue-sync", partial(_why_not_synced, "pending pods", queue.pods)))
         alive.append(Check("queue", queue.runner.why_not_alive))
 
-    health = Health(checks, alive, partial(waiting_pods.close, "kubextend is shutting down"))
+    def let_go() -> None:
+        waiting_pods.close("kubextend is shutting down")
+        memory.throttle.close()
+
+    health = Health(checks, alive, let_go)
     metrics.watch_waiting_pods(lambda: len(waiting_pods))
     if side is not None:
         side.tell(metrics)

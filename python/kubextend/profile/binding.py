@@ -127,6 +127,10 @@ class BindTime:
         """Return the seconds left for the whole binding cycle; None: no limit."""
         return _seconds_to(self.all_until_s)
 
+    def cleanup_left_s(self) -> float | None:
+        """Return the seconds until the answer has to be on its way; None: any number."""
+        return _seconds_to(self.cleanup_until_s)
+
     def _until(self, left_over: tuple[float, float]) -> float | None:
         if self.timeout_s is None:
             return None
@@ -154,6 +158,7 @@ class BindingCycle:
         why_not_there: returns why the pod must no longer be bound to the node; "" if it may be
             bound. Called before PreBind and again before Bind.
         permit_rejected: whether Permit rejected the pod; valid after ``run``.
+        was_held: whether Permit held the pod for a time; valid after ``run``.
         bound: whether the pod was bound, even if the cycle failed afterwards.
     """
 
@@ -167,6 +172,7 @@ class BindingCycle:
     time: BindTime = field(default_factory=BindTime)
     why_not_there: Callable[[], str] = lambda: ""
     permit_rejected: bool = field(default=False, init=False)
+    was_held: bool = field(default=False, init=False)
     bound: bool = field(default=False, init=False)
     _reserved: bool = field(default=False, init=False)
     _lost: str = field(default="", init=False)
@@ -248,6 +254,7 @@ class BindingCycle:
             run.went_well()
         waiting = WaitingPod(self.pod, self.node_name, waits_s)
         self.waiting_pods.add(waiting)
+        self.was_held = self.waiting_pods.get(self.pod.uid) is waiting
         if self._lost:
             waiting.send_back(self._lost)
         try:

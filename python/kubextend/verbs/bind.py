@@ -199,12 +199,26 @@ class BindVerb:
                 # while the deleted one still has its reservations.
                 self._unplaced.expect_change()
         if cycle.permit_rejected and status.is_rejected and not self._is_gone(pod):
-            self._unplaced.reject_permit(pod, status)
+            delay_s = self._delay_s(cycle)
+            # Before the wait: whatever wakes or ends the pod meanwhile counts more.
+            self._unplaced.reject_permit(pod, status, delay_s)
+            await self._context.memory.throttle.wait(delay_s)
         return status
 
     def _is_gone(self, pod: core.Pod) -> bool:
         """Return whether pods are watched and the pod is not among them: it was deleted."""
         return self._cluster.pods is not None and self._cluster.pods.store.get(pod.uid) is None
+
+    def _delay_s(self, cycle: BindingCycle) -> float:
+        """Return for how many seconds the answer waits that Permit rejected the pod.
+
+        The queue waits for a pod that was not held, so that pod's answer leaves at once.
+        """
+        if not cycle.was_held:
+            return 0.0
+        delay_s = self._context.memory.throttle.delay_s(cycle.pod.namespace)
+        left_s = cycle.time.cleanup_left_s()
+        return delay_s if left_s is None else max(0.0, min(delay_s, left_s))
 
     async def _post(self, args: core.BindingArgs, binder: Binder, bind_time: BindTime) -> None:
         """Post the Binding of the pod.

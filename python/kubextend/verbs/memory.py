@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from kubextend import core
 from kubextend.framework.handle import ClusterPorts
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits, WaitingPods
+from kubextend.verbs.answer_throttle import AnswerThrottle
 from kubextend.verbs.refilter import looking_again
 from kubextend.verbs.unknown_names import UnknownNames
 from kubextend.verbs.unplaced_pods import UnplacedPods
@@ -29,6 +30,7 @@ class Memory:
         waiting_pods: the pods that Permit holds.
         clock: returns monotonic seconds, and runs as fast as the clock of the event loop.
         pool: reusable buffers for large answers; None: each answer is a new ``bytes``.
+        throttle: spreads the answers about pods that Permit held and rejected over time.
     """
 
     request_store: core.NodeStore
@@ -38,6 +40,7 @@ class Memory:
     waiting_pods: WaitingPods
     clock: Callable[[], float]
     pool: core.BodyPool | None = None
+    throttle: AnswerThrottle = field(default_factory=AnswerThrottle)
 
     @classmethod
     def of(

@@ -294,8 +294,14 @@ class UnplacedPods:
             if record is not None and record.attempt is attempt:
                 self._let_nodes_go(record)
 
-    def reject_permit(self, pod: core.Pod, status: Status) -> None:
-        """Have filter reject a pod that Permit rejected, for 10 s at first and up to 5 minutes."""
+    def reject_permit(self, pod: core.Pod, status: Status, told_in_s: float = 0.0) -> None:
+        """Have filter reject a pod that Permit rejected, for 10 s at first and up to 5 minutes.
+
+        Args:
+            pod: the pod.
+            status: why Permit rejected the pod.
+            told_in_s: in how many seconds kube-scheduler is told; the time begins then.
+        """
         now_s = self._clock()
         with self._lock:
             record = self._record_of(pod)
@@ -303,7 +309,7 @@ class UnplacedPods:
             hold_s = 2 * record.permit_hold_s if again else _PERMIT_HOLD_S
             record.permit = status
             record.permit_hold_s = min(hold_s, _LONGEST_PERMIT_HOLD_S)
-            record.permit_until_s = now_s + record.permit_hold_s
+            record.permit_until_s = now_s + told_in_s + record.permit_hold_s
             self._keep(record)
 
     def why_not_tried(self, uid: str) -> Status | None:

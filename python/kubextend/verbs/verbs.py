@@ -31,6 +31,7 @@ class Verbs:
         self.limits.breakers.add(plugin.name for plugin in self.profiles.plugins)
         self.metrics.watch_plugins(self.limits.breakers.health)
         self.waiting_pods = memory.waiting_pods
+        self.throttle = memory.throttle
         self.readiness = context.readiness
         self.pool = memory.pool
         self.unplaced = memory.unplaced

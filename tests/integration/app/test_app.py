@@ -440,10 +440,14 @@ def test_pods_that_permit_holds_are_sent_back_as_soon_as_kubextend_is_to_end() -
     pod = read_pod()
 
     async def scenario() -> list[str]:
-        waiting_pods = built.verbs.waiting_pods
+        waiting_pods, throttle = built.verbs.waiting_pods, built.verbs.throttle
+        for _ in range(100):
+            throttle.delay_s(pod.namespace)
+        assert throttle.delay_s(pod.namespace) > 0
         held = [WaitingPod(pod, node, {"Gang": 60.0}) for node in ("before", "after")]
         waiting_pods.add(held[0])
         built.health.shut_down()
+        assert throttle.delay_s(pod.namespace) == 0
         waiting_pods.add(held[1])
         async with asyncio.timeout(PATIENT_S):
             return [(await each.wait()).reason for each in held]

@@ -22,7 +22,8 @@ from verb_world import (
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.status import Status
-from kubextend.profile import BindingPlugins, Profile, Profiles
+from kubextend.profile import BindingPlugins, Profile, Profiles, WaitingPods
+from kubextend.verbs.answer_throttle import AnswerThrottle
 from make_verbs import make_verbs
 
 CLOSED = "the door is closed"
@@ -47,14 +48,6 @@ class Door:
 
 
 @dataclass
-class Pods:
-    """The watched pods: none."""
-
-    store: core.PodStore = field(default_factory=core.PodStore)
-    synced: bool = True
-
-
-@dataclass
 class World:
     """One pod, one plugin, one node, and kube-scheduler's calls."""
 
@@ -62,7 +55,7 @@ class World:
     clock: Clock = field(default_factory=Clock)
     activator: Activator = field(default_factory=Activator)
     binder: Binder = field(default_factory=Binder)
-    pods: Pods | None = None
+    throttle: AnswerThrottle = field(default_factory=AnswerThrottle)
 
     def __post_init__(self) -> None:
         self.unplaced = unplaced_pods(self.activator, clock=self.clock)
@@ -78,7 +71,7 @@ class World:
             activator=self.activator,
             unplaced=self.unplaced,
             clock=self.clock,
-            pods=self.pods,
+            throttle=self.throttle,
         )
 
     def filter(self) -> dict[str, Any]:
@@ -273,8 +266,177 @@ def test_a_pod_that_is_rejected_after_each_activation_waits_twice_as_long_each_t
         assert rejected.why_not_tried(asked.uid) is None
 
 
-def test_of_a_pod_that_was_deleted_nothing_is_remembered() -> None:
-    world = World(pods=Pods())
+@dataclass
+class Held:
+    """A Permit plugin that holds each pod, and rejects it as soon as it is held."""
+
+    waiting_pods: WaitingPods
+    name: str = "Held"
+
+    def __post_init__(self) -> None:
+        self.waiting_pods.tell(lambda waiting: waiting.reject(self.name, CLOSED))
+
+    def permit(self, _state: CycleState, _pod: core.Pod, _node: str) -> tuple[Status, float]:
+        return Status.wait(), 60.0
+
+
+@dataclass
+class Pods:
+    """The watched pods: none."""
+
+    store: core.PodStore = field(default_factory=core.PodStore)
+    synced: bool = True
+
+
+class Recording(AnswerThrottle):
+    """Notes how long answers have to wait; those that do wait until the test lets them go."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.waits_s: list[float] = []
+        self.over = asyncio.Event()
+
+    async def wait(self, seconds: float) -> None:
+        self.waits_s.append(seconds)
+        if seconds:
+            await self.over.wait()
+
+
+@dataclass
+class Throttled:
+    """Attempts for one pod of a namespace whose answers wait for ten seconds just now.
+
+    Attributes:
+        room: how many pods Permit may hold.
+        timeout_s: kube-scheduler's timeout for bind; None: none.
+        pods: the watched pods; None: pods are not watched.
+    """
+
+    room: int = 100
+    timeout_s: float | None = None
+    pods: Pods | None = None
+
+    def __post_init__(self) -> None:
+        self.clock, self.activator = Clock(), Activator()
+        self.throttle = Recording(self.clock)
+        self.unplaced = unplaced_pods(self.activator, clock=self.clock)
+        waiting_pods = WaitingPods(max_pods=self.room)
+        profile = Profile(
+            "default-scheduler",
+            pre_filter=[],
+            binding=BindingPlugins(permit=[Held(waiting_pods)]),
+        )
+        self.verbs = make_verbs(
+            Profiles.of([profile]),
+            watched=Watched().listing(node("n"), node("m")),
+            binder=Binder(),
+            activator=self.activator,
+            unplaced=self.unplaced,
+            clock=self.clock,
+            throttle=self.throttle,
+            waiting_pods=waiting_pods,
+            bind_timeout_s=self.timeout_s,
+            pods=self.pods,
+        )
+        for _ in range(420):
+            self.throttle.delay_s("ml")
+
+    async def bind(self) -> str:
+        self.unplaced.begin(self.pod())
+        body = {"PodName": "pod", "PodNamespace": "ml", "PodUID": "uid-of-pod", "Node": "n"}
+        error: str = json.loads(await self.verbs.bind(json.dumps(body).encode()))["Error"]
+        return error
+
+    async def until_waiting(self, answer: asyncio.Task[str]) -> None:
+        """Return once the answer waits; it must not leave before."""
+        while not self.throttle.waits_s:
+            assert not answer.done(), answer.result()
+            await asyncio.sleep(0)
+
+    def pod(self) -> core.Pod:
+        found = core.read_args(names_request([])).pod
+        assert found is not None
+        return found
+
+    def rejects(self) -> bool:
+        answer = json.loads(self.verbs.filter(names_request(["n", "m"])))
+        return bool(answer["FailedAndUnresolvableNodes"])
+
+
+def test_the_answer_about_a_held_pod_waits_for_those_of_its_namespace() -> None:
+    async def run() -> None:
+        world = Throttled()
+        answer = asyncio.create_task(world.bind())
+        await world.until_waiting(answer)
+        assert world.throttle.waits_s == [pytest.approx(10.025)]
+        world.throttle.over.set()
+        assert await answer == CLOSED
+
+    asyncio.run(run())
+
+
+def test_what_permit_said_counts_before_it_is_told_and_for_as_long_after() -> None:
+    async def run() -> None:
+        world = Throttled()
+        answer = asyncio.create_task(world.bind())
+        await world.until_waiting(answer)
+        assert world.rejects()
+        # The answer leaves after ten seconds, and the rejection holds for ten more.
+        world.clock.now_s += 19
+        assert world.rejects()
+        world.clock.now_s += 2
+        assert not world.rejects()
+        answer.cancel()
+        await asyncio.wait([answer])
+        assert not world.rejects()
+
+    asyncio.run(run())
+
+
+def test_a_plugin_that_activates_the_pod_while_its_answer_waits_is_heard() -> None:
+    async def run() -> None:
+        world = Throttled()
+        answer = asyncio.create_task(world.bind())
+        await world.until_waiting(answer)
+        world.unplaced.activate([world.pod()])
+        world.throttle.over.set()
+        assert await answer == CLOSED
+        assert not world.rejects()
+
+    asyncio.run(run())
+
+
+def test_the_answer_about_a_pod_for_which_permit_has_no_room_does_not_wait() -> None:
+    world = Throttled(room=0)
+    world.throttle.over.set()
+    assert "0 pods wait already" in asyncio.run(world.bind())
+    assert world.throttle.waits_s == [0.0]
+
+
+def test_the_answer_about_a_pod_that_permit_rejects_at_once_does_not_wait() -> None:
+    throttle = Recording(Clock())
+    for _ in range(420):
+        throttle.delay_s("ml")
+    throttle.over.set()
+    world = World(throttle=throttle)
     world.unplaced.begin(world.pod())
     assert world.bind() == CLOSED
-    assert world.filter()["NodeNames"] == ["n", "m"]
+    assert throttle.waits_s == [0.0]
+
+
+def test_no_answer_waits_beyond_its_request() -> None:
+    # An hour, of which the last five seconds are kept for the answer, however slow the machine is.
+    world = Throttled(timeout_s=3600.0)
+    world.throttle.delay_s = lambda _namespace: 10_000.0  # type: ignore[method-assign]
+    world.throttle.over.set()
+    assert asyncio.run(world.bind()) == CLOSED
+    (wait_s,) = world.throttle.waits_s
+    assert 0.0 <= wait_s <= 3595.0
+
+
+def test_of_a_pod_that_was_deleted_nothing_is_remembered_and_nobody_waits() -> None:
+    world = Throttled(pods=Pods())
+    world.throttle.over.set()
+    assert asyncio.run(world.bind()) == CLOSED
+    assert world.throttle.waits_s == []
+    assert not world.rejects()
