@@ -163,8 +163,6 @@ class SchedulingQueue:
         """Forget a pod that is on a node, or gone."""
         entry = self._known.pop(uid, None)
         if entry is not None:
-            # The watch shows a bound pod and a deleted one alike.
-            self._window.tried(entry)
             self._leave(entry)
 
     def due(self) -> list[core.Pod]:
@@ -199,7 +197,6 @@ class SchedulingQueue:
         for entry in self._window.released():
             if now >= entry.entered_at_s + LATE_S:
                 self._step_aside(entry)
-        self._window.let_overtake(now)
         for entry in [entry for entry in self._window if now >= entry.leaves_at_s]:
             if entry.state is State.RELEASING:
                 self._set_aside(entry, UNANSWERED)
@@ -244,7 +241,6 @@ class SchedulingQueue:
         entry = self._in_state(uid, State.RELEASING, State.RELEASED, State.PASSED)
         if entry is not None:
             entry.in_permit = True
-            self._window.tried(entry)
             self._pass(entry)
 
     def left_permit(self, uid: str) -> None:
@@ -267,7 +263,6 @@ class SchedulingQueue:
             times += self._ends_of_pauses()
         if self._fair:
             times += [entry.entered_at_s + LATE_S for entry in self._window.released()]
-            times += map(self._window.delays_until_s, self._window.overtaken())
         earliest = min(times, default=math.inf)
         return None if math.isinf(earliest) else max(0.0, earliest - self._clock())
 
@@ -297,8 +292,8 @@ class SchedulingQueue:
         first = sorted(self._window, key=_by_arrival)
         for entry in first:
             yield QueueEntry(None, entry.info, entry.state, _why_in_window(entry.pod))
-        ahead = self._window.overtaken() or self._window.taking_places()
-        why = "is next" if self._window.has_room() else f"waits for {_name(ahead[0].pod)}"
+        taking = self._window.taking_places()
+        why = "is next" if self._window.has_room() else f"waits for {_name(taking[0].pod)}"
         for position, entry in enumerate(self._ready.ordered(), start=1):
             yield QueueEntry(position, entry.info, entry.state, why)
         for entry in self._ready.paused():
@@ -498,7 +493,6 @@ class SchedulingQueue:
         """
         if entry.pod.scheduled_reason not in VERDICTS:
             return
-        self._window.tried(entry)
         if self._settings.strategy is Strategy.BEST_EFFORT_FIFO:
             self._pass(entry)
         else:

@@ -21,10 +21,6 @@ BY_NAMESPACE = FairQueuing.BY_NAMESPACE
 RELEASE_S = 1 / 128
 # How long namespaces wait for each other's pods.
 LATE_S = 1 / 8
-# How many late pods are released after a late one, with a window of 1, and for how long after the
-# release of that one.
-MOST_AHEAD = 2
-LONGEST_DELAY_S = 4.0
 
 
 def p99(waited_s: list[float]) -> float:
@@ -496,84 +492,24 @@ def test_in_a_wide_window_too_a_namespace_waits_for_its_refused_pod() -> None:
     assert queue.due() == ["a3", "a4"]
 
 
-def test_two_late_pods_at_most_are_released_after_one_that_is_not_tried() -> None:
-    # kube-scheduler may take each of them first, as their priority is higher.
+def test_namespaces_whose_pods_are_never_tried_delay_another_one_for_an_eighth_of_a_second() -> (
+    None
+):
+    # kube-scheduler may also say only after minutes what became of a pod, as its volume is slow.
     queue = fair()
-    queue.observe(*some("a", 1))
-    assert queue.release() == ["a0"]
-    for namespace in "bcd":
-        queue.observe(*some(namespace, 9, priority=9))
-    queue.clock.pass_s(LATE_S)
-    for namespace in "bc":
-        assert queue.release() == [f"{namespace}0"]
-        queue.clock.pass_s(LATE_S)
-    assert queue.due() == []
-    assert queue.entry("d0").why == "waits for a/a0"
-    assert queue.queue.next_look_s() == 4.0 - 3 * LATE_S
-    queue.observe(released("a0", "Unschedulable", namespace="a"))
-    assert queue.due() == ["d0"]
-
-
-def test_pods_that_are_tried_at_once_go_on_while_one_is_not() -> None:
-    queue = fair()
-    queue.observe(*some("a", 1))
-    assert queue.release() == ["a0"]
-    queue.observe(*some("b", 99, priority=9))
-    queue.clock.pass_s(LATE_S)
-    assert len(drained(queue)) == 99
-
-
-def test_a_pod_that_is_never_tried_delays_its_own_namespace_alone_after_four_seconds() -> None:
-    queue = fair()
-    for namespace in "abcd":
-        queue.observe(*some(namespace, 2))
-    for namespace in "abc":
-        assert queue.release() == [f"{namespace}0"]
-        queue.clock.pass_s(LATE_S)
-    queue.clock.pass_s(4.0 - 4 * LATE_S)
-    assert queue.due() == []
-    queue.clock.pass_s(LATE_S)
-    assert queue.release() == ["d0"]
-    queue.queue.forget("uid-d0")
-    assert queue.release() == ["d1"]
-    queue.queue.forget("uid-d1")
-    assert queue.entry("a1").why == "waits for a/a0"
-    assert queue.queue.next_look_s() == 56.0
-    queue.clock.pass_s(56.0)
-    assert queue.due() == ["a1"]
-
-
-def waits_s(queue: Queue, namespaces: str) -> list[float]:
-    """Release the first pod of each namespace, none of which is tried; return the waits between."""
-    waits_s = []
-    for namespace in namespaces:
-        since_s = queue.clock()
-        while not (names := queue.release()):
-            wait_s = queue.queue.next_look_s()
-            assert wait_s
-            queue.clock.pass_s(wait_s)
-        assert names == [f"{namespace}0"]
-        waits_s.append(queue.clock() - since_s)
-    return waits_s
-
-
-@pytest.mark.parametrize("end", ["bound or deleted", "unschedulable", "held in Permit"])
-def test_each_delay_in_vain_halves_the_next_one_until_a_late_pod_is_tried(end: str) -> None:
-    queue = fair()
-    for namespace in "abcdefgh":
-        queue.observe(*some(namespace, 1))
-    assert waits_s(queue, "abc") == [0.0, LATE_S, LATE_S]
-    # a delays d until it is 4 s old. b and c are older than 2 s and 1 s after that, and delay
-    # nobody. d delays g until it is 0.5 s old.
-    assert waits_s(queue, "defg") == [4.0 - 2 * LATE_S, LATE_S, LATE_S, 0.5 - 2 * LATE_S]
-    if end == "bound or deleted":
-        queue.queue.forget("uid-f0")
-    elif end == "unschedulable":
-        queue.observe(released("f0", "Unschedulable", namespace="f"))
-    else:
-        queue.queue.held_in_permit("uid-f0")
-    # e, which is 3/8 s old, delays h until it is 4 s old.
-    assert waits_s(queue, "h") == [4.0 - 3 * LATE_S]
+    for number in range(30):
+        queue.observe(*some(f"n{number}", 2))
+    queue.observe(*some("z", 99))
+    made = []
+    while len(made) < 40:
+        made += queue.release()
+        if made[-1].startswith("z"):
+            queue.queue.forget(f"uid-{made[-1]}")
+        else:
+            queue.clock.pass_s(LATE_S)
+    assert sorted(made)[:30] == sorted(f"n{number}0" for number in range(30))
+    assert queue.clock() - 1000.0 == 30 * LATE_S
+    assert queue.entry("n01").why == "waits for n0/n00"
 
 
 def test_pods_that_found_no_node_are_overtaken_without_end() -> None:
@@ -616,33 +552,17 @@ def test_after_a_start_the_queue_waits_for_one_pod_of_each_namespace() -> None:
     assert queue.due() == ["next"]
 
 
-def test_after_a_start_untried_pods_delay_another_namespace_for_four_seconds() -> None:
+def test_after_a_start_untried_pods_delay_another_namespace_for_an_eighth_of_a_second() -> None:
     queue = fair()
     listed = [released(f"n{number}", namespace=f"n{number}", second=number) for number in range(30)]
     next_one = pod("next", namespace="n7", second=40)
     queue.queue.replace([*listed, next_one, *some("z", 1, second=40)])
     assert queue.queue.counts()[State.RELEASED] == 30
-    queue.clock.pass_s(LATE_S)
     assert queue.due() == []
-    queue.clock.pass_s(4.0 - LATE_S)
+    assert queue.queue.next_look_s() == LATE_S
+    queue.clock.pass_s(LATE_S)
     assert queue.due() == ["z0"]
     assert queue.entry("next").why == "waits for n7/n7"
-
-
-def test_another_replica_too_lets_no_more_than_two_pods_go_before_a_late_one() -> None:
-    follower = fair()
-    follower.leads = lambda: False
-    follower.observe(*some("a", 1), *some("b", 1), *some("c", 1))
-    for namespace in "abc":
-        follower.observe(released(f"{namespace}0", namespace=namespace))
-        follower.clock.pass_s(LATE_S)
-        follower.queue.expire()
-    follower.leads = lambda: True
-    follower.observe(*some("d", 1))
-    assert follower.due() == []
-    assert follower.entry("d0").why == "waits for a/a0"
-    follower.queue.forget("uid-a0")
-    assert follower.due() == ["d0"]
 
 
 def test_another_replica_charges_a_late_pod_no_more_than_the_leader_does() -> None:
@@ -705,8 +625,6 @@ class Fact:
         entered_s: since when it has a place in the window, or stands beside the window.
         is_released: whether its gate is removed.
         beside: whether it stands beside the window, as its first patch was refused, or it is late.
-        late: how many pods were late before it and with it, once it is late; else 0.
-        delays: whether it may delay other namespaces, once it is late.
         verdict: what kube-scheduler said of it; empty while it is not tried.
         in_permit: whether Permit holds it.
     """
@@ -718,8 +636,6 @@ class Fact:
     entered_s: float | None = None
     is_released: bool = False
     beside: bool = False
-    late: int = 0
-    delays: bool = True
     verdict: str = ""
     in_permit: bool = False
 
@@ -761,8 +677,6 @@ class SlowTurns:
         counts: how many pods of each namespace were unschedulable, in the window or beside it,
             beside it, and refused, when the namespace was last looked at.
         window: the number of places.
-        late: how many pods have been late.
-        delay_s: for how long after its release a late pod delays others now.
     """
 
     facts: dict[str, Fact] = field(default_factory=dict)
@@ -772,8 +686,6 @@ class SlowTurns:
     paused: set[str] = field(default_factory=set)
     counts: dict[str, tuple[int, ...]] = field(default_factory=dict)
     window: int = 1
-    late: int = 0
-    delay_s: float = LONGEST_DELAY_S
 
     def waiting(self, namespace: str | None = None) -> list[Fact]:
         return [
@@ -791,20 +703,7 @@ class SlowTurns:
         return sum(fact.entered_s is not None and not fact.beside for fact in self.facts.values())
 
     def has_room(self) -> bool:
-        """Whether a place is free, and no late pod was overtaken by as many as may do so."""
-        return self.taken() < self.window and not self.overtaken()
-
-    def overtaken(self) -> list[Fact]:
-        """The late pods that no further one may overtake, in the order in which they were late."""
-        most = self.late - (self.window - 1 + MOST_AHEAD)
-        late = [fact for fact in self.facts.values() if fact.beside and fact.late and fact.delays]
-        return sorted((fact for fact in late if fact.late <= most), key=lambda fact: fact.late)
-
-    def lets_overtake(self, now_s: float) -> None:
-        for fact in self.overtaken():
-            if fact.entered_s is not None and now_s >= fact.entered_s + self.delay_s:
-                fact.delays = False
-                self.delay_s /= 2
+        return self.taken() < self.window
 
     def begins(self, namespace: str) -> None:
         """A namespace without waiting pods is about to have one."""
@@ -838,8 +737,6 @@ class SlowTurns:
 
     def leaves(self, fact: Fact, now_s: float) -> None:
         """A pod gives its place up, if it has one; it is no longer there, or it is out."""
-        if fact.late and fact.delays:
-            self.delay_s = LONGEST_DELAY_S
         beside, used_s = fact.beside, fact.used_s(now_s)
         fact.entered_s, fact.beside = None, False
         if used_s is not None and not beside:
@@ -859,9 +756,6 @@ class SlowTurns:
         """Others no longer wait for a pod that was released, and its own namespace does."""
         if fact.entered_s is not None and not fact.beside:
             fact.beside = True
-            if fact.is_released:
-                self.late += 1
-                fact.late = self.late
             self.uses(fact.namespace, fact.used_s(now_s) or 0.0)
             self.pauses(now_s)
 
@@ -970,7 +864,6 @@ class TurnsMachine(RuleBasedStateMachine):
     @rule()
     def look(self) -> None:
         self.turns.lets_late_pods_aside(self.clock())
-        self.turns.lets_overtake(self.clock())
         self.turns.pauses(self.clock(), "abc")
         expected = []
         while self.turns.ready() and self.turns.has_room():
