@@ -69,6 +69,11 @@ class Entry:
         """The pod of this entry."""
         return self.info.pod
 
+    @property
+    def scheduler_order(self) -> tuple[int, float, int]:
+        """Sorts entries as kube-scheduler sorts pods: by priority, then by time."""
+        return -(self.pod.priority or 0), self.info.timestamp, self.sequence
+
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:

@@ -89,12 +89,20 @@ class FairQueue:
         self._size += len(flow.pods) - before
         self._moved(flow)
 
+    @property
+    def first(self) -> Entry:
+        """The next pod: the first of the flow that has used the least time.
+
+        Raises: IndexError: no pod is ready whose flow is not paused.
+        """
+        return self._turns.first.pods.first
+
     def pop(self) -> Entry:
         """Remove and return the next pod: the first of the flow that has used the least time.
 
         Raises: IndexError: no pod is ready whose flow is not paused.
         """
-        entry = self._turns.first.pods.first
+        entry = self.first
         self.remove(entry)
         return entry
 

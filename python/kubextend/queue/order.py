@@ -38,7 +38,7 @@ class Order:
         except BaseException as error:  # noqa: BLE001 - SystemExit or a panic: no pod may be lost
             what = f"{type(error).__name__}: {error}"
             self._failed(self._plugin.name, "queueSort", what, f"{_name(a.pod)}, {_name(b.pod)}")
-            return _key(a) < _key(b)
+            return a.scheduler_order < b.scheduler_order
         return a.sequence < b.sequence
 
     def _less(self, a: QueuedPodInfo, b: QueuedPodInfo) -> bool:
@@ -50,7 +50,3 @@ class Order:
 
 def _name(pod: core.Pod) -> str:
     return f"{pod.namespace}/{pod.name}"
-
-
-def _key(entry: Entry) -> tuple[int, float, int]:
-    return -(entry.pod.priority or 0), entry.info.timestamp, entry.sequence

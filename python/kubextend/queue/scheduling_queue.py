@@ -261,6 +261,8 @@ class SchedulingQueue:
         if self._window.has_room():
             times += [again_at_s for again_at_s, *_ in self._again[:1]]
             times += self._ends_of_pauses()
+            if (late := self._late()) is not None:
+                times.append(self._window.delays_until_s(late))
         if self._fair:
             times += [entry.entered_at_s + LATE_S for entry in self._window.released()]
         earliest = min(times, default=math.inf)
@@ -292,8 +294,8 @@ class SchedulingQueue:
         first = sorted(self._window, key=_by_arrival)
         for entry in first:
             yield QueueEntry(None, entry.info, entry.state, _why_in_window(entry.pod))
-        taking = self._window.taking_places()
-        why = "is next" if self._window.has_room() else f"waits for {_name(taking[0].pod)}"
+        awaited = self._awaited()
+        why = "is next" if awaited is None else f"waits for {_name(awaited.pod)}"
         for position, entry in enumerate(self._ready.ordered(), start=1):
             yield QueueEntry(position, entry.info, entry.state, why)
         for entry in self._ready.paused():
@@ -318,7 +320,19 @@ class SchedulingQueue:
         self._large_again_at_s = self._clock() + pause_s
 
     def _may_release(self) -> bool:
-        return self._ready.has_next and self._window.has_room()
+        return self._ready.has_next and self._awaited() is None
+
+    def _awaited(self) -> Entry | None:
+        """Return a pod for which all ready pods wait; None: they wait for none."""
+        if not self._window.has_room():
+            return self._window.taking_places()[0]
+        return self._late()
+
+    def _late(self) -> Entry | None:
+        """Return a late pod that the pod whose turn it is may not overtake; None: there is none."""
+        if not self._ready.has_next:
+            return None
+        return self._window.first_delaying(self._ready.first, self._clock())
 
     def _count(self, entry: Entry) -> None:
         """Update whether the pod counts as unschedulable: tried by kube-scheduler, but not placed.
@@ -506,7 +520,7 @@ class SchedulingQueue:
             return
         if not entry.beside:
             self._ready.end(entry, self._used_s(entry))
-        self._window.step_aside(entry)
+        self._window.step_aside(entry, self._clock())
         self._pause_or_resume(entry.pod.namespace)
 
     def _used_s(self, entry: Entry) -> float:
@@ -570,7 +584,7 @@ class SchedulingQueue:
         if entry in self._window:
             if not entry.beside:
                 self._ready.end(entry, self._used_s(entry))
-            self._window.leave(entry)
+            self._window.leave(entry, self._clock())
             self._pause_or_resume(entry.pod.namespace)
 
 

@@ -1,13 +1,15 @@
 """The window: the pods whose gate is being removed, and the released pods that the queue waits for.
 
 Where namespaces take turns, a pod may step aside: it then stands beside the window, takes no place
-in it, and only its own namespace waits for it.
+in it, and only its own namespace waits for it. A late pod has been released and has stepped aside
+before kube-scheduler tried it.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
 from kubextend.queue.entry import Entry, State
+from kubextend.queue.late_pods import LatePods
 
 __all__ = ["VERDICTS", "Window"]
 
@@ -32,6 +34,7 @@ class Window:
         # By namespace: the pods that take a place, and those that have stepped aside.
         self._in_window: dict[str, dict[Entry, None]] = {}
         self._beside: dict[str, dict[Entry, None]] = {}
+        self._late = LatePods(size)
         # Large pods whose gate is being removed.
         self._large: dict[Entry, None] = {}
 
@@ -57,19 +60,35 @@ class Window:
         self._places[entry] = None
         self._in_window.setdefault(entry.pod.namespace, {})[entry] = None
 
-    def leave(self, entry: Entry) -> None:
+    def leave(self, entry: Entry, now_s: float) -> None:
         """Forget a pod for which the queue no longer waits."""
         del self._entries[entry]
+        self._late.remove(entry, now_s)
         self._large.pop(entry, None)
         self._give_up_place(entry)
         _remove(self._beside, entry)
         entry.beside = False
 
-    def step_aside(self, entry: Entry) -> None:
-        """Take the pod's place away: only its own namespace still waits for the pod."""
+    def step_aside(self, entry: Entry, now_s: float) -> None:
+        """Take the pod's place away: only its own namespace still waits for the pod.
+
+        Call this method again once kube-scheduler has tried the pod.
+        """
         self._give_up_place(entry)
         self._beside.setdefault(entry.pod.namespace, {})[entry] = None
         entry.beside = True
+        if entry.state is State.RELEASING or entry.pod.scheduled_reason in VERDICTS:
+            self._late.remove(entry, now_s)
+        else:
+            self._late.add(entry)
+
+    def first_delaying(self, entry: Entry, now_s: float) -> Entry | None:
+        """Return the late pod that keeps a ready pod from being released; None: no pod does."""
+        return self._late.first_delaying(entry, now_s)
+
+    def delays_until_s(self, late: Entry) -> float:
+        """Return the time until which a late pod may keep others from being released."""
+        return self._late.delays_until_s(late)
 
     def has_large(self) -> bool:
         """Return whether the gate of a pod too large to be kept whole is being removed."""

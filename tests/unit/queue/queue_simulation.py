@@ -8,9 +8,10 @@ The simulation is deterministic and takes no real time.
 
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import TypeAlias
 
 from queue_world import WINDOW_HOLD_S, Clock, Queue, pod, released
 
@@ -26,7 +27,13 @@ FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 1.0, 10.0
 # pods together have five more attempts in five minutes.
 PAUSES_S = (0.2, 0.4, 0.8, 1.6, 2.0)
 ATTEMPT_AGAIN_EVERY_S = 60.0
+# The seconds after the attempt until a volume is made and the pod is bound.
+VOLUME_S = 2.0
 TENANT, OTHER_TENANT, NEIGHBOUR = "tenant", "other-tenant", "neighbour"
+
+Makers: TypeAlias = Sequence[tuple[float, str, "Outcome", int]]
+"""Who creates pods: each how many seconds, in which namespace, what becomes of them, and their
+priority."""
 
 
 class Outcome(Enum):
@@ -36,6 +43,7 @@ class Outcome(Enum):
     HELD_IN_PERMIT = auto()
     UNSCHEDULABLE = auto()
     UNPATCHABLE = auto()
+    SLOW_VOLUME = auto()
 
 
 @dataclass
@@ -78,6 +86,7 @@ class Simulation:
         fair_queuing: the fair queuing of the queue.
         window: the size of the queue's window.
         seconds: for how many simulated seconds pods are created.
+        attempt_s: for how long kube-scheduler works on a pod that it places.
         waited_s: the seconds that each of the neighbour's pods waited until it was bound.
     """
 
@@ -85,6 +94,7 @@ class Simulation:
     fair_queuing: FairQueuing
     window: int = 1
     seconds: float = 600.0
+    attempt_s: float = ATTEMPT_S
     waited_s: list[float] = field(default_factory=list)
     _made: dict[str, Made] = field(default_factory=dict)
     _events: list[tuple[float, int, Callable[[], object]]] = field(default_factory=list)
@@ -104,9 +114,13 @@ class Simulation:
             fair_queuing=self.fair_queuing,
         ).queue
 
-    def run(self) -> list[float]:
-        """Run the simulation; return the seconds for which the neighbour's pods waited, sorted."""
-        makers = (
+    def run(self, makers: Makers = ()) -> list[float]:
+        """Run the simulation; return the seconds for which the neighbour's pods waited, sorted.
+
+        Args:
+            makers: who creates pods; empty: a tenant with harmful pods of all kinds.
+        """
+        makers = makers or (
             (0.19, TENANT, Outcome.UNSCHEDULABLE, 2000),
             (0.31, TENANT, Outcome.HELD_IN_PERMIT, 1000),
             (6.0, TENANT, Outcome.UNSCHEDULABLE, 2_000_001_000),
@@ -191,7 +205,9 @@ class Simulation:
 
     def _activate(self, made: Made) -> None:
         """Put a pod into kube-scheduler's active queue."""
-        place = (-made.priority, self._clock(), next(self._numbers), made)
+        # A pod that was never tried is sorted by when it was created, not by its release.
+        since_s = self._clock() if made.tries else made.created_s
+        place = (-made.priority, since_s, next(self._numbers), made)
         heapq.heappush(self._active, place)
         self._schedule()
 
@@ -201,7 +217,7 @@ class Simulation:
             self._busy = True
             made = heapq.heappop(self._active)[-1]
             rejected = made.outcome is Outcome.UNSCHEDULABLE
-            self._after(REJECTION_S if rejected else ATTEMPT_S, lambda: self._end(made))
+            self._after(REJECTION_S if rejected else self.attempt_s, lambda: self._end(made))
 
     def _end(self, made: Made) -> None:
         self._busy = False
@@ -212,6 +228,8 @@ class Simulation:
             backoff_s = min(FIRST_BACKOFF_S * 2.0**made.tries, LONGEST_BACKOFF_S)
             made.tries += 1
             self._after(backoff_s, lambda: self._activate(made))
+        elif made.outcome is Outcome.SLOW_VOLUME:
+            self._after(VOLUME_S, lambda: self._queue.forget(uid))
         elif made.outcome is Outcome.HELD_IN_PERMIT:
             self._queue.held_in_permit(uid)
         else:
