@@ -497,10 +497,10 @@ class _Recording:
 
 
 def _note_unstarted(plugins: "Iterable[Plugin]") -> None:
-    """Print a note on stderr for each plugin with a ``start``: it is not started here.
+    """Print a note on stderr for each plugin with a ``start``, which nobody has called.
 
-    A plugin that is not started answers a recorded request without what it gathers in the
-    background, such as numbers from Prometheus.
+    ``kubextend filter`` and ``kubextend prioritize`` answer a recorded request and start no plugin.
+    A plugin then lacks what it gathers in the background, such as numbers from Prometheus.
     """
     for plugin in {plugin.name: plugin for plugin in plugins}.values():
         if getattr(plugin, "start", None) is not None:

@@ -87,9 +87,10 @@ def queue_entries(
     pods: Iterable[core.Pod],
     set_aside: Mapping[str, str],
 ) -> list[QueueEntry]:
-    """Return pods as entries of the scheduling queue, in the order of ``kubextend queue``.
+    """Return pods as entries of kubextend's scheduling queue, as ``kubextend queue`` lists them.
 
-    The entries are those of a replica that has just started and has not removed a gate yet.
+    kubextend's queue holds pods back by a scheduling gate; kube-scheduler has its own queue. The
+    entries are those of a replica that has just started and has not removed a gate yet.
 
     Args:
         config: a configuration that turns the queue on.

@@ -130,12 +130,15 @@ class _Binding:
             pause_s = min(pause_s * 2, PAUSE_S)
 
     def _settled(self, left_s: float) -> bool:
-        """Post the Binding once; return True if the pod is on the node, False if on no node.
+        """Post the pod's Binding once, and return whether the pod is on the node now.
+
+        Returns: True if the API confirms that the pod is on this node. False if the API did not
+        answer the Binding and shows the pod on no node: another attempt may succeed.
 
         Raises:
             ClusterError: the pod cannot be bound to this node at all.
             RefusedError: the API refuses for now; another attempt may succeed.
-            UnreachableError: the API does not respond.
+            UnreachableError: the API does not respond, so nobody knows whether the pod is bound.
         """
         call_s = max(min(CALL_S, left_s / 2), 0.05)
         try:

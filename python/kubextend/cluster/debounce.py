@@ -41,7 +41,10 @@ class Debounce:
         self._noticed.set()
 
     def stop(self) -> None:
-        """End the thread: no further call of ``tell`` begins. Waits up to 2 s for a running one."""
+        """End the thread that calls ``tell``; wait up to 2 s if a call of ``tell`` is running.
+
+        No further call of ``tell``, the callback, begins.
+        """
         self._stopped.set()
         self._noticed.set()
         if self._thread.is_alive():

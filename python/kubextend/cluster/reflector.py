@@ -93,14 +93,14 @@ class Relist(Protocol):
         """Parse one page of the list, and return its continue token and resourceVersion."""
 
     def commit(self) -> object:
-        """Replace the content of the store with the objects of all pages."""
+        """Replace the objects of the store with those of all pages of the list."""
 
 
 class Store(Protocol):
     """A store that a reflector fills, such as ``core.NodeStore`` and ``core.PodStore``."""
 
     def relist(self) -> Relist:
-        """Return an empty list, which replaces the store's content once it is committed."""
+        """Begin a list that is read page by page; its ``commit`` replaces the store's content."""
 
     def apply(self, event_bytes: bytes, /) -> Any:
         """Parse one watch event, apply it to the store, and return the parsed event."""
@@ -124,13 +124,13 @@ class Listener(Protocol):
 
 class _NoListener:
     def list_begins(self) -> None:
-        """Do nothing when a list begins."""
+        """Do nothing: this reflector has no listener to tell that a list begins."""
 
     def swap(self, commit: Callable[[], object]) -> None:
         commit()
 
     def applied(self, event: Any) -> None:
-        """Do nothing after a watch event."""
+        """Do nothing: this reflector has no listener to tell of a watch event."""
 
 
 _Store = TypeVar("_Store", bound=Store)

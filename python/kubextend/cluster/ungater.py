@@ -50,9 +50,9 @@ MOST_REFUSALS = 6
 """After 6 refused patches, about five seconds, a pod is given up. An API server that has just
 started forbids what it allows a second later, and conflicts with other writers pass."""
 REFUSALS_FORGOTTEN_S = 300.0
-"""Seconds in which the allowance of repeated refused patches renews itself. If a user creates many
-pods that can never be patched, the queue waits about five seconds in each such span for all of
-them together."""
+"""All refused pods together may use a limited number of repeated patches in so many seconds. If a
+user creates many pods that can never be patched, the queue therefore waits for about five seconds
+in each such span for all of them together."""
 API_WIDE = frozenset({TOO_MANY_REQUESTS, 502, 503, 504})
 """Statuses that concern the whole API: overload, or a gateway without a server. A 500 is missing
 here because it may concern one pod, such as a pod that is too large for etcd."""
@@ -78,10 +78,19 @@ class Fate(Enum):
 
 
 class Told(Protocol):
-    """The callback of an ``Ungater`` for the result of each pod; runs on an ungater's thread."""
+    """The function that an ``Ungater`` calls when it has removed a pod's scheduling gate or failed.
+
+    The function runs on a thread of the ungater.
+    """
 
     def __call__(self, pod: Pod, fate: Fate, why: str, /) -> object:
-        """Note the fate of a pod; ``why`` is the reason if the fate is REFUSED, else empty."""
+        """Note the result of removing a pod's scheduling gate.
+
+        Args:
+            pod: the pod.
+            fate: the result.
+            why: the reason if the fate is REFUSED, else empty.
+        """
 
 
 @dataclass(slots=True)
@@ -111,7 +120,7 @@ class Ungater:
             without their large fields, are patched one at a time on a further thread. Repeated
             patches of refused pods have threads of their own.
         may: called before each patch; returns whether this replica may still patch pods.
-        told: called with the fate of each pod.
+        told: called with the result of removing the gate of each pod.
         patience_s: seconds after which no further attempt at a pod begins.
         first_pause_s: seconds between the first two attempts at a pod; doubles with each attempt.
         clock: returns the present time in monotonic seconds.
@@ -153,7 +162,7 @@ class Ungater:
         self._failing = False
 
     def release(self, pod: Pod) -> None:
-        """Queue the patch that removes the pod's gate; ``told`` gets the fate. Never waits."""
+        """Queue the patch that removes the pod's gate; ``told`` gets the result. Never waits."""
         pool = self._large_pods if pod.truncated else self._pool
         attempts = _Attempts(self._clock() + self._patience_s, self._first_pause_s)
         pool.submit(self._release, pod, attempts)

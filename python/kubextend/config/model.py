@@ -268,10 +268,10 @@ class Queue(_Model):
     """What happens while a released pod is unschedulable: `StrictFIFO` keeps later pods waiting,
     with `fairQueuing: ByNamespace` those of its namespace. `BestEffortFIFO` goes on."""
     window: Annotated[int, Field(ge=1, le=10_000)] = 1
-    """Number of released pods that kube-scheduler may have at a time. kube-scheduler orders them
+    """Number of released pods that kubextend waits for at a time. kube-scheduler orders these pods
     itself."""
     max_hold: GoDuration = Duration(60_000_000_000)
-    """Time after which a released pod gives up its place in the window."""
+    """Longest time for which kubextend waits for one released pod before it releases the next."""
     fair_queuing: Literal["None", "ByNamespace"] = "None"
     """`ByNamespace`: namespaces take turns, and the order of the queueSort plugin holds within a
     namespace. `None`: that order holds among the pods of all namespaces."""
@@ -314,8 +314,8 @@ class Extender(_Model):
     http_timeout: GoDuration = Duration(2_000_000_000)
     """Timeout of filter, prioritize and preempt."""
     ignorable: bool = False
-    """Whether kube-scheduler places pods without our filters while kubextend does not answer or has
-    not listed the nodes."""
+    """Whether kube-scheduler places pods without kubextend's filters while kubextend does not
+    answer or has not listed the nodes."""
     managed_resources: tuple[ManagedResource, ...] = ()
     """Extended resources: kube-scheduler sends only pods that ask for one. Empty: all pods."""
     tls_config: ExtenderTLSConfig = ExtenderTLSConfig()
@@ -333,7 +333,11 @@ class Extender(_Model):
 
     @property
     def bind_timeout(self) -> Duration:
-        """The timeout of bind in kube-scheduler's configuration: permitMaxWait and one minute."""
+        """The timeout of bind in kube-scheduler's configuration: permitMaxWait plus one minute.
+
+        ``permitMaxWait`` is the longest time for which a Permit plugin holds a pod. The bind
+        request of a held pod stays open.
+        """
         return Duration(self.permit_max_wait.nanoseconds + _BEYOND_PERMIT.nanoseconds)
 
 

@@ -144,12 +144,13 @@ class HeldPods(Protocol):
     """The pods that Permit plugins hold now; iterating yields each as a ``HeldPod``."""
 
     def get(self, uid: str) -> HeldPod | None:
-        """Return the held pod with this UID; None if no pod of this UID is held."""
+        """Return the pod with this UID if Permit plugins hold it, else None."""
 
     def reject(self, uid: str, plugin: str, reason: str) -> bool:
-        """Reject the held pod with this UID; return whether this call rejected the pod.
+        """Reject a pod that Permit plugins hold; return whether this call rejected the pod.
 
-        False means that no such pod is held, or that it was allowed or rejected already.
+        False means that Permit plugins hold no pod with this UID, or that the pod was allowed or
+        rejected already.
 
         Args:
             uid: UID of the pod.

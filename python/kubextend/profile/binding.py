@@ -103,19 +103,22 @@ class BindTime:
 
     @property
     def plugins_until_s(self) -> float | None:
-        """The time until which each call of a plugin must return; None: no limit."""
+        """The time by which each call of a plugin must return; None: no limit.
+
+        Unreserve and PostBind have the later limit ``cleanup_until_s``.
+        """
         return self._until(_AFTER_PLUGINS)
 
     @property
     def all_until_s(self) -> float | None:
-        """The time until which the cycle must end, with Permit's wait and Bind; None: no limit."""
+        """The time by which the cycle must end, with Permit's wait and Bind; None: no limit."""
         return self._until(_AFTER_ALL)
 
     @property
     def cleanup_until_s(self) -> float | None:
-        """The time until which Unreserve and PostBind must return; None: no limit.
+        """The time by which Unreserve and PostBind must return; None: no limit.
 
-        After that time the response is sent.
+        kubextend sends the answer to the bind request after that time.
         """
         return self._until(_AFTER_CLEANUP)
 
@@ -128,7 +131,7 @@ class BindTime:
         return _seconds_to(self.all_until_s)
 
     def cleanup_left_s(self) -> float | None:
-        """Return the seconds until the answer has to be on its way; None: any number."""
+        """Return the seconds left for Unreserve and PostBind; None: no limit."""
         return _seconds_to(self.cleanup_until_s)
 
     def _until(self, left_over: tuple[float, float]) -> float | None:

@@ -206,7 +206,7 @@ class WaitingPods:
             waiting.send_back(reason)
 
     def remove(self, waiting: WaitingPod) -> None:
-        """Remove this wait; another wait of the same pod stays."""
+        """Forget a pod's wait that has ended; a newer wait of the same pod stays."""
         pod = waiting.pod
         if self._pods.get(pod.uid) is not waiting:
             return
@@ -219,7 +219,7 @@ class WaitingPods:
             on_end(waiting)
 
     def get(self, uid: str) -> WaitingPod | None:
-        """Return the held pod of this UID."""
+        """Return the pod with this UID if Permit plugins hold it, else None."""
         return self._pods.get(uid)
 
     def send_back(self, uid: str, reason: str) -> bool:
@@ -247,11 +247,11 @@ class WaitingPods:
         return uid in self._unreserving or (held is not None and held.rejected)
 
     def __iter__(self) -> Iterator[WaitingPod]:
-        """Iterate over the pods that are held at this moment."""
+        """Iterate over the pods that Permit plugins hold at this moment."""
         return iter(list(self._pods.values()))
 
     def __len__(self) -> int:
-        """Return how many pods are held."""
+        """Return how many pods Permit plugins hold."""
         return len(self._pods)
 
     def _full(self, namespace: str) -> str:

@@ -20,8 +20,8 @@ from kubextend.queue.heap import Before, Heap
 __all__ = ["FairQueue"]
 
 RELEASE_S: Final = 1 / 128
-"""The seconds that a flow is charged for a release in advance, about those of the quickest release:
-without the charge all free places of a window would go to one flow."""
+"""The seconds that a flow is charged in advance for each release, about as long as the quickest
+release takes. Without the charge, all free places of the queue's window would go to one flow."""
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +32,8 @@ class _Flow:
         name: the name of the flow.
         pods: the pods, in the order of the QueueSort plugin.
         used_s: the seconds that the flow's pods have used.
-        taken: for how many pods of the flow ``begin`` was called, but not yet ``end``.
+        taken: how many pods of the flow are in the queue's window: ``begin`` was called for them,
+            and ``end`` not yet.
     """
 
     name: str
@@ -129,19 +130,37 @@ class FairQueue:
             del self._flows[idle.name]
 
     def begin(self, entry: Entry) -> None:
-        """Note that a pod uses time from now on, so that its flow is kept until ``end``."""
+        """Note that a pod enters the queue's window; the pod's flow is kept until ``end``.
+
+        The window has the pods whose gate is being removed, and the released pods that the queue
+        waits for. A flow has the pods of one namespace, or all pods.
+        """
         flow = self._flow(entry)
         flow.taken += 1
         self._moved(flow)
 
     def end(self, entry: Entry, seconds: float) -> None:
-        """Count the seconds that a pod used since ``begin``."""
+        """Note that a pod leaves the queue's window, and charge the pod's flow for its time there.
+
+        A flow has the pods of one namespace, or all pods; the flow that was charged least is next.
+
+        Args:
+            entry: a pod for which ``begin`` was called.
+            seconds: for how long the pod took a place in the window.
+        """
         flow = self._flow(entry)
         flow.taken -= 1
         self._charge(flow, seconds)
 
     def charge(self, entry: Entry, seconds: float) -> None:
-        """Count seconds that the flow of a pod used; the queue need not have the pod any more."""
+        """Charge the flow of a pod for time, such as the time of PreEnqueue plugins for the pod.
+
+        The queue need not have the pod any more.
+
+        Args:
+            entry: the pod.
+            seconds: how long the work for the pod took.
+        """
         self._charge(self._flow(entry), seconds)
 
     def pause(self, name: str) -> None:
@@ -162,7 +181,7 @@ class FairQueue:
                 self._turns.push(flow)
 
     def is_paused(self, name: str) -> bool:
-        """Return whether no pod of the flow ``name`` is released; a flow may be a namespace."""
+        """Return whether the pods of the flow ``name`` wait until ``resume``."""
         return name in self._paused
 
     def ordered(self) -> list[Entry]:
@@ -200,7 +219,7 @@ class FairQueue:
         self._moved(flow)
 
     def _moved(self, flow: _Flow) -> None:
-        """Sort in a flow that changed; if no pod is left, let all flows have used equally much."""
+        """Move a changed flow to its new place; if no pod is left, make all used times equal."""
         if flow.pods and flow.name not in self._paused:
             self._turns.push(flow)
         else:
@@ -213,7 +232,7 @@ class FairQueue:
             self._begin_anew()
 
     def _begin_anew(self) -> None:
-        """Make all flows equal; the next release forgets those that are idle."""
+        """Make the used times of all flows equal; the next release forgets flows without pods."""
         self._begins_s = max([self._begins_s, *(flow.used_s for flow in self._flows.values())])
         for flow in self._flows.values():
             flow.used_s = self._begins_s

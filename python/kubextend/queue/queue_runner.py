@@ -25,7 +25,8 @@ FAULT_PAUSE_S: Final = 1.0
 FOLLOWER_LOOKS_S: Final = 1.0
 """How late the queue may notice that this replica leads, if nobody tells the queue."""
 STUCK_S: Final = 60.0
-"""Much longer than sorting a hundred thousand pods takes."""
+"""Seconds after which a turn of the queue counts as stuck: much longer than it takes to sort a
+hundred thousand pods."""
 
 
 class QueueRunner:

@@ -35,14 +35,16 @@ FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 10.0
 LONGEST_ASIDE_S: Final = 300.0
 FIRST_LARGE_S: Final = 60.0
-"""kube-apiserver may be busy with a large pod for longer than the patch may take."""
+"""The first pause after a refused patch of a large pod: kube-apiserver may still be busy with the
+patch when the patch has timed out."""
 LATE_S: Final = 1 / 8
-"""For how long namespaces that take turns wait until kube-scheduler has tried a pod of another one:
-long enough for several attempts of kube-scheduler."""
+"""If namespaces take turns: the seconds for which other namespaces wait until kube-scheduler has
+tried a released pod. In that time kube-scheduler makes several attempts."""
 LONGEST_LOOK_S: Final = 1.0
-"""Pods that may be released do not wait until every other pod was asked about."""
+"""Seconds after which ``due`` asks PreEnqueue plugins about no further pod: the pods that may be
+released do not wait until the plugins have judged all other pods."""
 MOST_WHY_CHARS: Final = 300
-"""A bound on the API's sentence, which may have any length."""
+"""The most characters that are kept of the API's reason for a refused patch."""
 UNANSWERED: Final = "its gate could not be removed within maxHold"
 ONE_LARGE: Final = "another pod of more than 64 KiB goes first"
 
@@ -253,7 +255,7 @@ class SchedulingQueue:
     def next_look_s(self) -> float | None:
         """Return the seconds until ``due`` or ``expire`` has work without an event; None: never.
 
-        The end of a pod's or namespace's pause does not count while the window is full.
+        While the window has no free place, the end of the pause of a pod or namespace is no work.
         """
         times = [entry.leaves_at_s for entry in self._window]
         if self._may_release():
@@ -469,9 +471,10 @@ class SchedulingQueue:
     def _adopt(self, entry: Entry) -> None:
         """Count a pod without a gate as released by another replica, or by an earlier process.
 
-        Each release took a free place. If more pods have been released than the window has places,
-        kube-scheduler works on the pods that came last. If namespaces take turns, kube-scheduler
-        may not have tried an older pod of another namespace yet.
+        Each release took a free place in the window. If more pods were released than the window has
+        places, the oldest pods had left the window, and the queue does not wait for them. If
+        namespaces take turns, that holds within a namespace only: if the pods of several namespaces
+        are too many, the oldest step aside, because kube-scheduler may not have tried them yet.
         """
         self._release(entry)
         if not self._fair:
@@ -499,11 +502,13 @@ class SchedulingQueue:
         entry.leaves_at_s = entry.entered_at_s + hold_s
 
     def _judge(self, entry: Entry) -> None:
-        """Stop waiting for a pod that kube-scheduler could not place; with StrictFIFO, wait on.
+        """Stop or shorten the wait for a released pod if kube-scheduler could not place the pod.
 
-        This wait is shorter after vain waits for pods of the namespace. Before kube-scheduler has
-        tried the pod the wait is never shortened: kube-scheduler could get more pods than it can
-        try.
+        With the strategy BestEffortFIFO, the queue goes on with the next pod. With StrictFIFO, the
+        queue waits on for the pod; if namespaces take turns, only the pod's namespace does. Earlier
+        waits for pods of the namespace that ended without a node shorten the wait. Before
+        kube-scheduler has tried the pod, nothing shortens the wait: kube-scheduler could get more
+        pods than it can try.
         """
         if entry.pod.scheduled_reason not in VERDICTS:
             return
@@ -526,7 +531,8 @@ class SchedulingQueue:
     def _used_s(self, entry: Entry) -> float:
         """Return for how many seconds the pod took a place in the window.
 
-        A released pod counts 1/8 s at most: a replica that does not lead may look only later.
+        A released pod counts for 1/8 s at most, because it gives up its place then: a replica that
+        does not lead looks once a second, and may notice that late.
         """
         used_s = self._clock() - entry.entered_at_s
         return min(used_s, LATE_S) if entry.state is State.RELEASED else used_s
@@ -547,7 +553,7 @@ class SchedulingQueue:
                 self._queue(entry)
 
     def _was_released(self, pod: core.Pod) -> bool:
-        """Return whether a new pod without a gate was released before this process began.
+        """Return whether a pod, first seen without a gate, was released before this process began.
 
         A pod that kube-scheduler has not tried has a condition that names the gate. For a pod that
         kube-scheduler could not place, a changed spec shows that there was a gate; an API before

@@ -47,11 +47,11 @@ class Window:
         return entry in self._entries
 
     def enter(self, entry: Entry) -> None:
-        """Give a pod a place, from now on; a large pod whose gate is being removed takes none.
+        """Give a pod a place in the window; a large pod gets none while its gate is being removed.
 
-        kube-apiserver compares each toleration with each other one: 14,000 of them take more time
-        than a patch may take. Whoever may create pods could have the queue wait for one such pod
-        after the other.
+        kube-apiserver compares each toleration with each other one. The patch that removes the gate
+        of a pod with 14,000 tolerations takes longer than a patch may take. If such pods took
+        places, whoever may create pods could have the queue wait for one of them after the other.
         """
         self._entries[entry] = None
         if entry.state is State.RELEASING and entry.pod.truncated:
@@ -70,7 +70,7 @@ class Window:
         entry.beside = False
 
     def step_aside(self, entry: Entry, now_s: float) -> None:
-        """Take the pod's place away: only its own namespace still waits for the pod.
+        """Take away the pod's place in the window: only its own namespace still waits for it.
 
         Call this method again once kube-scheduler has tried the pod.
         """
@@ -91,23 +91,23 @@ class Window:
         return self._late.delays_until_s(late)
 
     def has_large(self) -> bool:
-        """Return whether the gate of a pod too large to be kept whole is being removed."""
+        """Return whether the gate of a pod is being removed that is too large to be kept whole."""
         return bool(self._large)
 
     def taking_places(self) -> list[Entry]:
-        """Return the pods that take a place."""
+        """Return the pods that take a place in the window."""
         return list(self._places)
 
     def released(self) -> list[Entry]:
-        """Return the released pods that take a place."""
+        """Return the released pods that take a place in the window."""
         return [entry for entry in self._places if entry.state is State.RELEASED]
 
     def has_room(self) -> bool:
-        """Return whether another pod may be released."""
+        """Return whether the window has a free place, so that another pod may be released."""
         return len(self._places) < self._size
 
     def of(self, namespace: str) -> list[Entry]:
-        """Return the pods of a namespace that take a place or have stepped aside."""
+        """Return the pods of a namespace for which the queue, or the namespace alone, waits."""
         return [*self._beside.get(namespace, ()), *self._in_window.get(namespace, ())]
 
     def awaited(self, namespace: str) -> Entry | None:

@@ -1,8 +1,9 @@
-"""Decides for each namespace how long the queue waits for a released pod to find a node.
+"""Decides for each namespace how long the queue waits for a pod that kube-scheduler cannot place.
 
-A released pod that never finds a node keeps its place in the window for as long as ``maxHold``
-allows. A user could create such pods one after the other, so each hold that ends without a node for
-the pod halves the next hold of the namespace.
+With the strategy StrictFIFO, the queue waits for a released pod that found no node, for
+``queue.maxHold`` at most (60 s by default), and other pods wait meanwhile. A user could create one
+such pod after the other. Each wait that ends before the pod has a node therefore halves the next
+such wait for a pod of the same namespace, down to one second.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,8 @@ __all__ = ["WindowWaits"]
 
 LEAST_S: Final = 1.0
 FORGOTTEN_AFTER: Final = 10
-"""Halved holds of a namespace end this many times ``max_hold_s`` after its last vain hold."""
+"""A namespace that had waits in vain gets the whole ``max_hold_s`` again when this many times
+``max_hold_s`` have passed since the last of these waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +25,10 @@ class _Streak:
 
 
 class WindowWaits:
-    """Computes, for each namespace, how long the window waits for a released pod.
+    """Computes, for each namespace, how long the queue waits for a pod that found no node.
 
     Args:
-        max_hold_s: the longest hold in seconds, and the first hold of a namespace.
+        max_hold_s: the longest wait for a pod in seconds, and the first wait of a namespace.
         clock: returns monotonic seconds.
     """
 
@@ -36,12 +38,12 @@ class WindowWaits:
         self._streaks: dict[str, _Streak] = {}
 
     def hold_s(self, namespace: str) -> float:
-        """Return how many seconds the window waits for a released pod of this namespace."""
+        """Return how many seconds the queue waits for a pod of the namespace that found no node."""
         times = self._times(namespace)
         return max(self._max_hold_s / 2.0 ** min(times, 64), min(self._max_hold_s, LEAST_S))
 
     def ran_out(self, namespace: str) -> None:
-        """Note that a hold of this namespace ended before the released pod found a node."""
+        """Note that the wait for a pod of this namespace ended before the pod found a node."""
         now_s = self._clock()
         streak = _Streak(self._times(namespace) + 1, now_s)
         self._streaks = {

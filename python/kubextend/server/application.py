@@ -35,12 +35,13 @@ _LOGGER: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits on the bytes of requests.
+    """Limits on the bytes that requests may hold in memory.
 
     Attributes:
-        body_bytes: the limit of one body; a request with a larger body gets 413.
-        in_flight_bytes: the limit of what all requests hold together; a request that would pass the
-            limit gets 503.
+        body_bytes: the most bytes of the body of one request; the server answers a request with a
+            larger body with the status 413.
+        in_flight_bytes: the most bytes that all requests hold at a time; the server answers a
+            request that would exceed them with the status 503.
     """
 
     body_bytes: int = 512 * 1024 * 1024

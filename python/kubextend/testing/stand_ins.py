@@ -29,7 +29,7 @@ class ListedNodes:
     synced: bool = True
 
     def age_s(self) -> float | None:
-        """Return 0: the nodes never age."""
+        """Return 0 seconds, as if the Kubernetes API had just sent something about the nodes."""
         return 0.0
 
 

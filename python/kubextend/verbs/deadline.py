@@ -50,7 +50,9 @@ class _Asked(Generic[_Args]):
 
 
 class Deadline(Generic[_Args]):
-    """Runs a verb on threads, and sends a substitute answer where the verb takes too long.
+    """Runs a verb on threads, and answers in place of a verb that takes too long.
+
+    The answer in place of filter, for example, is an Error.
 
     Args:
         verb: the verb to run.
@@ -85,7 +87,7 @@ class Deadline(Generic[_Args]):
         return self._now(body) if brief else None
 
     async def answer(self, body: Body, arrived_s: float, on_job: OnJob) -> Answer:
-        """Return the verb's answer, or a substitute after 80 % of kube-scheduler's timeout.
+        """Return the verb's answer, or one for a failure after 80 % of kube-scheduler's timeout.
 
         Args:
             body: the body of the request.
@@ -109,7 +111,13 @@ class Deadline(Generic[_Args]):
             del watching
 
     def instead(self, why: str) -> Answer:
-        """Return the verb's substitute answer, for a request that may not have been read."""
+        """Return the answer of a verb that failed, such as an Error of filter.
+
+        The verb may have failed before it read the request.
+
+        Args:
+            why: the reason for kube-scheduler.
+        """
         return self._verb.instead(why)
 
     def _now(self, body: Body) -> Answer:

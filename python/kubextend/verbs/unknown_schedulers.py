@@ -21,12 +21,14 @@ _LONGEST_NAME = 253
 
 
 class UnknownSchedulers:
-    """Warns of each scheduler name once, while the name is remembered; safe from many threads.
+    """Logs a warning for each scheduler name without a profile, once while the name is remembered.
+
+    Safe to use from many threads.
 
     Args:
         profiles: the configured profiles.
-        limit: how many names are remembered; beyond the limit the name seen least recently is
-            forgotten.
+        limit: how many scheduler names are remembered; beyond the limit, the name that was seen
+            least recently is forgotten.
     """
 
     def __init__(self, profiles: Profiles, limit: int = _LIMIT) -> None:
@@ -36,7 +38,7 @@ class UnknownSchedulers:
         self._names: OrderedDict[str, None] = OrderedDict()
 
     def passes(self, pod: core.Pod, answer: Answer) -> Answer:
-        """Return the answer, counted as ``unknown_scheduler`` where no profile is for the pod."""
+        """Return the answer, marked as ``unknown_scheduler`` if no profile is for the pod."""
         if self._profiles.for_pod(pod) is not None:
             return answer
         self._warn(pod)

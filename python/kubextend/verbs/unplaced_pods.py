@@ -1,24 +1,27 @@
 """What kubextend remembers of each pod that is on no node yet: one record a pod.
 
-A record begins with the first call about its pod. It ends when the pod is bound or deleted, when
-nobody has asked about the pod for an hour, or when the records take too much memory. It holds:
+A pod's record begins with kube-scheduler's first call about the pod. The record ends when the pod
+is bound or deleted, when kube-scheduler has not asked about the pod for an hour, or when the
+records take too much memory. To activate a pod is to make kube-scheduler try the pod again. A
+record holds:
 
-- The last attempt with its CycleState: filter begins it, prioritize and bind read it. A request
-  names a pod and no attempt.
-- A rejection by filters on every node, for ten seconds. kube-scheduler reacts to a node event
-  within milliseconds and may ask before our own watch has the event. The filters then reject the
-  pod on stale labels, and no further event makes kube-scheduler try the pod again. kubextend
-  activates a pod that a later change would let pass. If a filter raises while kubextend checks
-  that, kubextend activates the pod too: kube-scheduler does not retry an unschedulable pod by
-  itself.
-- The reasons that kube-scheduler was told.
-- A rejection by Permit. bind can answer it with an Error only, and kube-scheduler retries an Error
-  after a few seconds, again and again. The pod's next filter call therefore rejects every node with
-  Permit's reason, and the pod becomes unschedulable. The plugin may activate the pod; kubextend
-  activates the pod after a while in any case, since not every plugin does.
+- The pod's last scheduling attempt with its CycleState. filter begins the attempt; prioritize and
+  bind find it by the pod, because a request names no attempt.
+- A rejection of the pod by filters on every node, for ten seconds. kube-scheduler reacts to a node
+  event within milliseconds, and may ask before kubextend's watch has the event. The filters then
+  reject the pod on stale labels, and no further event makes kube-scheduler try the pod again.
+  kubextend activates a pod that a later change would let pass. If a filter raises while kubextend
+  checks that, kubextend activates the pod too, because kube-scheduler does not retry an
+  unschedulable pod by itself.
+- The reasons that kubextend told kube-scheduler.
+- A rejection of the pod by Permit. bind can answer this rejection with an Error only, and
+  kube-scheduler retries a pod with an Error after a few seconds, again and again. The pod's next
+  filter call therefore rejects every node with Permit's reason, and the pod becomes unschedulable.
+  The Permit plugin may activate the pod; kubextend activates the pod after a while in any case,
+  since not every plugin does.
 
-After a restart, or where different replicas answer bind and filter, kube-scheduler simply tries a
-pod again.
+A restarted kubextend has no records, and a replica that answers bind but not filter lacks some.
+kube-scheduler then simply tries the pods again.
 """
 
 import logging
@@ -110,7 +113,7 @@ class _Rejection:
 
 @dataclass(slots=True, eq=False)
 class _Record:
-    """What is remembered of one pod.
+    """What kubextend remembers of one pod that is on no node.
 
     Attributes:
         pod: the pod as kube-scheduler's last request brought it.

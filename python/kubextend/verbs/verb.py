@@ -44,7 +44,11 @@ class Verb(Protocol):
         """
 
     def instead(self, why: str) -> Answer:
-        """Return the answer for a call that failed; ``why`` is the reason for kube-scheduler."""
+        """Return the answer of a verb that failed, such as an Error of filter.
+
+        Args:
+            why: the reason for kube-scheduler.
+        """
 
 
 class QuickVerb(Protocol[_Args]):
@@ -73,9 +77,9 @@ class QuickVerb(Protocol[_Args]):
         """Return the names of the plugins that the verb can answer the request without."""
 
     def instead(self, why: str, args: _Args | None = None) -> Answer:
-        """Return the substitute answer of the verb where there is no answer in time.
+        """Return the answer of a verb that failed or took too long, such as an Error of filter.
 
         Args:
-            why: what kube-scheduler is told.
+            why: the reason for kube-scheduler; not every verb's answer has a field for it.
             args: the request; None where it has not been read.
         """

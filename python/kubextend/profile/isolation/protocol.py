@@ -74,7 +74,7 @@ class ChildTraceback(Exception):  # noqa: N818  the cause of an error, never rai
     """A traceback of the child process, as the ``__cause__`` of an error in the parent."""
 
     def __str__(self) -> str:
-        """Return the child's traceback, on lines of its own."""
+        """Return the traceback of the child process, on lines of its own."""
         return f"\n{self.args[0]}"
 
 
@@ -88,7 +88,7 @@ class Failure:
             points.
         node: the name of the node that the failure is about; "" if it is not about one node.
         answered: whether the plugin returned a Status with the code ERROR, and did not raise.
-        traceback: the child's traceback, for the log.
+        traceback: the traceback of the child process, for the log.
     """
 
     text: str
@@ -99,7 +99,7 @@ class Failure:
 
     @property
     def cause(self) -> ChildTraceback:
-        """The child's traceback as an exception, for the ``__cause__`` of an error."""
+        """The traceback of the plugin's child process, as the ``__cause__`` of an error."""
         return ChildTraceback(self.traceback)
 
     def packed(self) -> Packed:

@@ -58,7 +58,11 @@ class RequestBytes:
         self._field_bytes = self._dropped_bytes = self.body_bytes = 0
 
     def read(self, size: int) -> None:
-        """Count bytes that the parser is about to get."""
+        """Count bytes from the client as framing, before the HTTP parser gets them.
+
+        ``data`` and ``end_part`` no longer count as framing what the parser finds to be body data
+        or a complete head.
+        """
         self._framing_bytes += size
 
     def field(self, name: bytes, value: bytes) -> None:
