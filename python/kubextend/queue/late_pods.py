@@ -45,9 +45,7 @@ class LatePods:
         self._delays: dict[Entry, _Delay] = {}
 
     def add(self, entry: Entry) -> None:
-        """Add a released pod that kube-scheduler has not tried soon."""
-        if entry in self._delays:
-            return
+        """Add a released pod, not added before, that kube-scheduler has not tried soon."""
         order = entry.scheduler_order
         for delay in self._delays.values():
             delay.overtakers += order < delay.order

@@ -540,6 +540,138 @@ def test_a_namespace_whose_pods_are_never_tried_costs_another_one_an_eighth_of_a
     assert queue.entry("n01").why == "waits for n0/n00"
 
 
+def test_pods_that_are_tried_at_once_go_on_while_one_is_not() -> None:
+    queue = fair()
+    queue.observe(*some("a", 1))
+    assert queue.release() == ["a0"]
+    queue.observe(*some("b", 99, priority=9))
+    queue.clock.pass_s(LATE_S)
+    assert len(drained(queue)) == 99
+
+
+def overtaken(namespaces: str = "bc", strategy: Strategy = Strategy.BEST_EFFORT_FIFO) -> Queue:
+    """A queue with a late pod a0 that a late pod of each of these namespaces overtook."""
+    queue = fair(strategy=strategy)
+    queue.observe(*some("a", 2))
+    assert queue.release() == ["a0"]
+    for namespace in namespaces:
+        queue.observe(*some(namespace, 2, priority=9))
+        queue.clock.pass_s(LATE_S)
+        assert queue.release() == [f"{namespace}0"]
+    queue.clock.pass_s(LATE_S)
+    assert queue.due() == []
+    return queue
+
+
+def test_a_late_pod_that_two_late_ones_overtook_delays_others_for_a_second_and_a_half() -> None:
+    queue = overtaken()
+    queue.observe(*some("d", 1, priority=9))
+    assert queue.due() == []
+    assert queue.entry("d0").why == "waits for a/a0"
+    assert queue.queue.next_look_s() == DELAY_S - 3 * LATE_S
+    queue.clock.pass_s(DELAY_S - 3 * LATE_S)
+    assert queue.due() == ["d0"]
+
+
+def test_one_late_overtaker_delays_nobody() -> None:
+    queue = overtaken("b")
+    queue.observe(*some("d", 1, priority=9))
+    assert queue.due() == ["d0"]
+
+
+def test_pods_that_kube_scheduler_tries_after_a_late_one_do_not_wait_for_it() -> None:
+    queue = overtaken()
+    queue.observe(*some("d", 1, second=1))
+    assert queue.due() == ["d0"]
+
+
+def test_late_pods_behind_a_late_one_do_not_overtake_it() -> None:
+    queue = fair()
+    queue.observe(*some("a", 1))
+    assert queue.release() == ["a0"]
+    for namespace in "bc":
+        queue.observe(*some(namespace, 1, second=1))
+        queue.clock.pass_s(LATE_S)
+        assert queue.release() == [f"{namespace}0"]
+    queue.clock.pass_s(LATE_S)
+    queue.observe(*some("d", 1, priority=9))
+    assert queue.due() == ["d0"]
+
+
+def test_older_pods_of_the_same_priority_overtake_too() -> None:
+    queue = fair()
+    queue.observe(*some("a", 1, second=7))
+    assert queue.release() == ["a0"]
+    for namespace in "bc":
+        queue.observe(*some(namespace, 1, second=3))
+        queue.clock.pass_s(LATE_S)
+        assert queue.release() == [f"{namespace}0"]
+    queue.clock.pass_s(LATE_S)
+    queue.observe(*some("d", 1, second=6))
+    assert queue.due() == []
+    queue.queue.forget("uid-d0")
+    queue.observe(*some("e", 1, second=8))
+    assert queue.due() == ["e0"]
+
+
+@pytest.mark.parametrize("end", ["bound or deleted", "unschedulable", "held in Permit"])
+def test_a_late_pod_that_is_tried_delays_nobody(end: str) -> None:
+    queue = overtaken()
+    queue.observe(*some("d", 1, priority=9))
+    assert queue.due() == []
+    if end == "bound or deleted":
+        queue.queue.forget("uid-a0")
+    elif end == "unschedulable":
+        queue.observe(released("a0", "Unschedulable", namespace="a"))
+    else:
+        queue.queue.held_in_permit("uid-a0")
+    assert queue.due() == ["d0"]
+
+
+def test_with_strict_fifo_a_late_pod_that_found_no_node_delays_nobody() -> None:
+    queue = overtaken(strategy=Strategy.STRICT_FIFO)
+    queue.observe(*some("d", 1, priority=9))
+    assert queue.due() == []
+    queue.observe(released("a0", "Unschedulable", namespace="a"))
+    assert queue.due() == ["d0"]
+
+
+def test_while_kube_scheduler_tries_pods_before_a_late_one_it_delays_others() -> None:
+    queue = overtaken()
+    queue.observe(*some("d", 1, priority=9))
+    queue.clock.pass_s(1.0)
+    queue.queue.forget("uid-b0")
+    assert queue.due() == []
+    assert queue.queue.next_look_s() == DELAY_S
+    queue.clock.pass_s(1.0)
+    queue.queue.forget("uid-c0")
+    assert queue.due() == []
+    assert queue.queue.next_look_s() == DELAY_S
+    queue.clock.pass_s(DELAY_S)
+    assert len(queue.due()) == 1
+
+
+def test_a_late_pod_whose_time_is_over_delays_nobody_again() -> None:
+    queue = overtaken()
+    queue.clock.pass_s(DELAY_S)
+    queue.queue.forget("uid-b0")
+    queue.observe(*some("d", 1, priority=9))
+    assert len(queue.release()) == 1
+    queue.clock.pass_s(LATE_S)
+    assert len(queue.release()) == 1
+
+
+def test_a_tried_pod_behind_a_late_one_does_not_prolong_its_delay() -> None:
+    queue = overtaken()
+    queue.observe(*some("e", 1, second=1))
+    assert queue.release() == ["e0"]
+    queue.clock.pass_s(LATE_S)
+    queue.observe(*some("d", 1, priority=9))
+    assert queue.due() == []
+    queue.queue.forget("uid-e0")
+    assert queue.queue.next_look_s() == DELAY_S - 4 * LATE_S
+
+
 def test_pods_that_found_no_node_are_overtaken_without_end() -> None:
     queue = fair(strategy=Strategy.STRICT_FIFO)
     queue.observe(*some("a", 1))
