@@ -5,8 +5,19 @@ and one annotation.
 """
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-__all__ = ["LABEL", "PAGE", "event", "group_size", "item", "namespace", "pages", "uid"]
+__all__ = [
+    "LABEL",
+    "PAGE",
+    "event",
+    "group_size",
+    "item",
+    "namespace",
+    "pages",
+    "uid",
+    "write_list",
+]
 
 PAGE = 500
 LABEL = "app"
@@ -92,6 +103,15 @@ def pages(pods: int, nodes: Sequence[str]) -> Iterator[bytes]:
             f'{{"kind":"PodList","apiVersion":"v1","metadata":{{{after}"resourceVersion":"100"}},'
             f'"items":[{items}]}}'
         ).encode()
+
+
+def write_list(file: Path, pods: int, nodes: Sequence[str]) -> None:
+    """Write a PodList of ``pods`` pods to a file."""
+    with file.open("w") as out:
+        out.write('{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[')
+        for at in range(pods):
+            out.write(f"{',' if at else ''}{item(at, nodes)}")
+        out.write("]}")
 
 
 def event(at: int, nodes: Sequence[str], version: int, label: str) -> bytes:

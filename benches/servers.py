@@ -15,17 +15,18 @@ from tests.e2e.workbench import Program, Workbench, until
 from nodes import RDMA
 from remote import PROGRAMS
 
-__all__ = ["Servers", "ask"]
+__all__ = ["FILTER_AND_SCORE", "Servers", "ask"]
 
 _HERE = Path(__file__).parent
 _START_TIMEOUT_S = 60.0
 _KUBEXTEND = Path(sys.executable).with_name("kubextend")
+FILTER_AND_SCORE = {
+    "filter": {"enabled": [{"name": "HighCommPodFilter"}]},
+    "score": {"enabled": [{"name": "LabelMatch", "weight": 1}]},
+}
 _PROFILE = {
     "schedulerName": "default-scheduler",
-    "plugins": {
-        "filter": {"enabled": [{"name": "HighCommPodFilter"}]},
-        "score": {"enabled": [{"name": "LabelMatch", "weight": 1}]},
-    },
+    "plugins": FILTER_AND_SCORE,
     "pluginConfig": [
         {
             "name": "LabelMatch",
@@ -73,9 +74,15 @@ class Servers:
         """Start the Go extender that works on bytes and decodes no JSON; return its URL."""
         return self._go("bytes", *options)[0]
 
-    def api(self, node_list: Path) -> str:
-        """Start the stand-in for kube-apiserver with the nodes of a file; return its URL."""
-        return self._go("apiserver", "-nodes", node_list)[0]
+    def api(self, node_list: Path, pod_list: Path | None = None) -> str:
+        """Start the stand-in for kube-apiserver with the nodes of a file; return its URL.
+
+        Args:
+            node_list: a file with a NodeList.
+            pod_list: a file with a PodList; None: the stand-in lists no pods.
+        """
+        pods = () if pod_list is None else ("-pods", pod_list)
+        return self._go("apiserver", "-nodes", node_list, *pods)[0]
 
     def kubextend(
         self,

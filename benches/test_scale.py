@@ -1,8 +1,10 @@
 """Measures 150,000 pods on 15,000 nodes: lists, events, queries by label, and who waits.
 
-CPU time is that of the thread that works. The tests also check the stored pods and the answers.
+CPU time is that of the thread that works; of a server, that of its process. The tests also check
+the stored pods and the answers.
 """
 
+import os
 import subprocess
 import sys
 import threading
@@ -14,11 +16,15 @@ from time import perf_counter, thread_time
 import pytest
 
 import pods
+from asked import Asked
 from figures import AS_LONG_AT_P99, MILLISECONDS, Figure
 from kubextend import core
 from nodes import Cluster
 from pairing import Work
+from remote import Stopwatch
 from report import Reading
+from servers import FILTER_AND_SCORE, Servers
+from test_tail import Relist, UnderLoad
 from works import FIRST_POD, NAMES
 
 _NODES, _PODS = 15_000, 150_000
@@ -134,6 +140,52 @@ class _WhileListed:
                 times_s.append(self._work.seconds())
             commit.join()
         return times_s
+
+
+def test_a_server_while_the_api_lists_the_same_pods_again(
+    clusters: Callable[[int], Cluster],
+    servers: Servers,
+    client: Stopwatch,
+    tmp_path: Path,
+    compare: Callable[..., None],
+    add: Callable[..., None],
+) -> None:
+    cluster = clusters(_NODES)
+    asked, pod_list = Asked(cluster, NAMES, tmp_path), tmp_path / "pods"
+    pods.write_list(pod_list, _PODS, cluster.names)
+    api = servers.api(asked.node_list, pod_list)
+    # Coscheduling asks for pods by a label at PreFilter.
+    gangs = {"multiPoint": {"enabled": [{"name": "Coscheduling"}]}}
+    profile = {"plugins": FILTER_AND_SCORE | gangs}
+    url, kubextend = servers.kubextend(servers.kubeconfig(api), profile)
+    add(Reading("scale", _NODES, "server ready", [_cpu_s(kubextend.pid)], _SECONDS, _COLD_AIM_S))
+    names = asked.server_work("names over HTTP, alone", client, url)
+    beside = _Longest(UnderLoad("names over HTTP, pods relisted", names, Relist(api, "pods")))
+    compare(beside, names, _NODES, asked.size[1], _P99_AIM, AS_LONG_AT_P99, _CALLS)
+    longest_ms = [beside.longest_s * 1e3]
+    add(
+        Reading("scale", _NODES, "longest names over HTTP, pods relisted", longest_ms, MILLISECONDS)
+    )
+
+
+class _Longest:
+    """A work whose longest call is kept."""
+
+    def __init__(self, work: UnderLoad) -> None:
+        self.name = work.name
+        self.longest_s = 0.0
+        self._work = work
+
+    def turn(self, calls: int) -> list[float]:
+        times_s = self._work.turn(calls)
+        self.longest_s = max(self.longest_s, *times_s)
+        return times_s
+
+
+def _cpu_s(pid: int) -> float:
+    """Return the CPU seconds of a process until now."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.mark.parametrize("looked", [False, True], ids=["in a row", "each looked at"])

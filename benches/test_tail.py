@@ -95,15 +95,21 @@ class Repeated:
 
 
 class Relist:
-    """A load in which kubextend lists the 15,000 nodes anew."""
+    """A load in which kubextend lists all nodes or pods anew.
 
-    def __init__(self, api: str) -> None:
+    Args:
+        api: the URL of the stand-in for kube-apiserver.
+        resource: ``nodes`` or ``pods``.
+    """
+
+    def __init__(self, api: str, resource: str) -> None:
         self._api = api
+        self._resource = resource
         self._lists = 0
 
     def begin(self) -> None:
         self._lists = self._ended
-        ask(f"{self._api}/relist", "POST")
+        ask(f"{self._api}/relist/{self._resource}", "POST")
         until(lambda: self._begun_after(self._lists), "a list has begun", every_s=0.001)
 
     @property
@@ -115,10 +121,10 @@ class Relist:
 
     @property
     def _ended(self) -> int:
-        return int(ask(f"{self._api}/lists/ended"))
+        return int(ask(f"{self._api}/lists/ended/{self._resource}"))
 
     def _begun_after(self, lists: int) -> bool:
-        return int(ask(f"{self._api}/lists/begun")) > lists
+        return int(ask(f"{self._api}/lists/begun/{self._resource}")) > lists
 
 
 @dataclass(frozen=True)
@@ -156,7 +162,7 @@ def full_requests(stage: Stage) -> Iterator[Load]:
 
 @contextmanager
 def relists(stage: Stage) -> Iterator[Load]:
-    yield Relist(stage.api)
+    yield Relist(stage.api, "nodes")
 
 
 @contextmanager

@@ -1,6 +1,7 @@
-// Command apiserver stands in for kube-apiserver: it lists the nodes of a file, in pages as
-// requested, and keeps watches open. POST /relist makes the client list again: it ends the watches
-// well, since a client lists less often after failures in a row, and then the next with an error.
+// Command apiserver stands in for kube-apiserver: it lists the nodes and pods of files, in pages as
+// requested, and keeps watches open. POST /relist/pods makes the client list pods again: it ends the
+// watches well, since a client lists less often after failures in a row, and then the next with an
+// error.
 package main
 
 import (
@@ -23,22 +24,31 @@ const (
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8080", "address")
-	list := flag.String("nodes", "", "file with a NodeList")
+	nodes := flag.String("nodes", "", "file with a NodeList")
+	pods := flag.String("pods", "", "file with a PodList; none: no pods")
 	flag.Parse()
-	nodes, err := read(*list)
+	serve("nodes", "NodeList", *nodes)
+	if *pods != "" {
+		serve("pods", "PodList", *pods)
+	}
+	http.HandleFunc("GET /readyz", func(http.ResponseWriter, *http.Request) {})
+	log.Fatal(http.ListenAndServe(*listen, nil))
+}
+
+// serve lists and watches the objects of a file as a resource, such as nodes.
+func serve(resource, kind, file string) {
+	items, err := read(file)
 	if err != nil {
 		log.Fatal(err)
 	}
-	server := &server{nodes: nodes, over: make(chan struct{})}
-	http.HandleFunc("GET /api/v1/nodes", server.answer)
-	http.HandleFunc("POST /relist", func(http.ResponseWriter, *http.Request) {
+	server := &server{kind: kind, items: items, over: make(chan struct{})}
+	http.HandleFunc("GET /api/v1/"+resource, server.answer)
+	http.HandleFunc("POST /relist/"+resource, func(http.ResponseWriter, *http.Request) {
 		server.endWatches("")
 		server.endWatches(gone)
 	})
-	http.HandleFunc("GET /lists/begun", server.counted(func() int { return server.begun }))
-	http.HandleFunc("GET /lists/ended", server.counted(func() int { return server.ended }))
-	http.HandleFunc("GET /readyz", func(http.ResponseWriter, *http.Request) {})
-	log.Fatal(http.ListenAndServe(*listen, nil))
+	http.HandleFunc("GET /lists/begun/"+resource, server.counted(func() int { return server.begun }))
+	http.HandleFunc("GET /lists/ended/"+resource, server.counted(func() int { return server.ended }))
 }
 
 func read(path string) ([]json.RawMessage, error) {
@@ -54,7 +64,8 @@ func read(path string) ([]json.RawMessage, error) {
 }
 
 type server struct {
-	nodes []json.RawMessage
+	kind  string
+	items []json.RawMessage
 
 	lock    sync.Mutex
 	over    chan struct{}
@@ -79,20 +90,20 @@ func (s *server) page(w http.ResponseWriter, first, limit int) {
 	if first == 0 {
 		s.count(&s.begun)
 	}
-	end, after := len(s.nodes), ""
+	end, after := len(s.items), ""
 	if limit > 0 && first+limit < end {
 		end = first + limit
 		after = strconv.Itoa(end)
 	}
-	_, _ = fmt.Fprintf(w, `{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":%q,"continue":%q},"items":[`, version, after)
-	for i, node := range s.nodes[first:end] {
+	_, _ = fmt.Fprintf(w, `{"kind":%q,"apiVersion":"v1","metadata":{"resourceVersion":%q,"continue":%q},"items":[`, s.kind, version, after)
+	for i, item := range s.items[first:end] {
 		if i > 0 {
 			_, _ = w.Write([]byte{','})
 		}
-		_, _ = w.Write(node)
+		_, _ = w.Write(item)
 	}
 	_, _ = w.Write([]byte("]}"))
-	if end == len(s.nodes) {
+	if end == len(s.items) {
 		s.count(&s.ended)
 	}
 }
