@@ -90,22 +90,20 @@ class FairQueue:
         self._size += len(flow.pods) - before
         self._moved(flow)
 
-    @property
-    def first(self) -> Entry:
-        """The next pod: the first of the flow that has used the least time.
+    def next(self, behind: Entry | None = None) -> Entry | None:
+        """Return the next pod: the first of the flow that has used the least time; None: no pod.
 
-        Raises: IndexError: no pod is ready whose flow is not paused.
+        Args:
+            behind: leave out each flow whose first pod kube-scheduler would try before this pod.
         """
-        return self._turns.first.pods.first
-
-    def pop(self) -> Entry:
-        """Remove and return the next pod: the first of the flow that has used the least time.
-
-        Raises: IndexError: no pod is ready whose flow is not paused.
-        """
-        entry = self.first
-        self.remove(entry)
-        return entry
+        if not self._turns:
+            return None
+        first = self._turns.first.pods.first
+        if behind is None or first.scheduler_order > behind.scheduler_order:
+            return first
+        order = behind.scheduler_order
+        flow = self._turns.first_where(lambda flow: flow.pods.first.scheduler_order > order)
+        return None if flow is None else flow.pods.first
 
     def remove(self, entry: Entry) -> None:
         """Remove a ready pod; do nothing if the queue does not have the pod."""

@@ -4,7 +4,7 @@ The heap moves entries by exchanging two at a time, and asks for the order betwe
 entry is therefore in the heap exactly once, whatever the order answers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cmp_to_key
 from typing import Generic, Protocol, TypeVar
 
@@ -53,6 +53,17 @@ class Heap(Generic[T]):
         Raises: IndexError: the heap is empty.
         """
         return self._entries[0]
+
+    def first_where(self, is_wanted: Callable[[T], bool]) -> T | None:
+        """Return the first of the wanted entries, in time that grows as the number of entries.
+
+        Returns: None: no entry is wanted.
+        """
+        first = None
+        for entry in filter(is_wanted, self._entries):
+            if first is None or self._order.before(entry, first):
+                first = entry
+        return first
 
     def remove(self, entry: T) -> None:
         """Remove the entry; do nothing if it is not in the heap."""

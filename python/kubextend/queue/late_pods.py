@@ -6,6 +6,7 @@ removed. Two namespaces with many such pods could therefore keep a slow kube-sch
 other pods.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,19 +23,30 @@ DELAY_S: Final = 1.5
 late pod before it: kube-scheduler may never try it, or may report on it only after minutes, when
 its volume is made. With 3 s instead, thirty namespaces with such pods delayed pods of a higher
 priority for a minute in simulations."""
+LONGEST_DELAY_S: Final = 10.0
+"""For how many seconds after its release a late pod may delay others in all: who deletes late pods
+one after the other could make one that is never tried delay others for as long as there are any."""
 
 
 @dataclass(slots=True)
 class _Delay:
-    """How many late pods go before a late pod, and until when it delays others."""
+    """A late pod's place in kube-scheduler's queue, and whether it may delay others.
+
+    Attributes:
+        order: where kube-scheduler sorts the pod.
+        until_s: until when the pod may delay others.
+        ends_at_s: no later time is set as ``until_s``.
+        overtakers: how many pods became late after this one, and go before it.
+    """
 
     order: tuple[int, float, int]
     until_s: float
+    ends_at_s: float
     overtakers: int = 0
 
 
 class LatePods:
-    """The late pods, and which pods may not be released because they would overtake one.
+    """The late pods, and which of them no further pod may overtake.
 
     Args:
         window: the number of places in the window.
@@ -43,33 +55,42 @@ class LatePods:
     def __init__(self, window: int) -> None:
         self._most = MOST_OVERTAKERS + window - 1
         self._delays: dict[Entry, _Delay] = {}
+        self._removed_at_s = -math.inf
 
     def add(self, entry: Entry) -> None:
         """Add a released pod, not added before, that kube-scheduler has not tried soon."""
-        order = entry.scheduler_order
+        order, since_s = entry.scheduler_order, entry.entered_at_s
         for delay in self._delays.values():
             delay.overtakers += order < delay.order
-        self._delays[entry] = _Delay(order, entry.entered_at_s + DELAY_S)
+        self._delays[entry] = _Delay(order, since_s + DELAY_S, since_s + LONGEST_DELAY_S)
 
     def remove(self, entry: Entry, now_s: float) -> None:
         """Remove a pod that kube-scheduler has tried, or that is gone; do nothing for other pods.
 
-        The pods behind the tried one may be next, and so may delay others from now on again.
+        The pods behind the tried one may be next, so they may delay others for a while. Those whose
+        time was over may not, unless kube-scheduler has paused.
         """
         tried = self._delays.pop(entry, None)
         if tried is None:
             return
+        has_paused = now_s > self._removed_at_s + DELAY_S
+        self._removed_at_s = now_s
         for delay in self._delays.values():
-            if tried.order < delay.order and now_s < delay.until_s:
-                delay.until_s = now_s + DELAY_S
+            if tried.order < delay.order and (has_paused or now_s < delay.until_s):
+                delay.until_s = min(now_s + DELAY_S, delay.ends_at_s)
 
-    def first_delaying(self, entry: Entry, now_s: float) -> Entry | None:
-        """Return the oldest late pod that this one may not overtake; None: it may be released."""
-        order = entry.scheduler_order
-        for late, delay in self._delays.items():
-            if delay.overtakers >= self._most and order < delay.order and now_s < delay.until_s:
-                return late
-        return None
+    def delaying(self, now_s: float) -> Entry | None:
+        """Return the late pod that no pod may overtake now; None: there is none.
+
+        If there are several, the one that kube-scheduler tries last: who overtakes another of them
+        overtakes this one too.
+        """
+        delaying = [
+            entry
+            for entry, delay in self._delays.items()
+            if delay.overtakers >= self._most and now_s < delay.until_s
+        ]
+        return max(delaying, key=lambda entry: self._delays[entry].order, default=None)
 
     def delays_until_s(self, late: Entry) -> float:
         """Return the time until which a late pod delays others if kube-scheduler tries no pod."""

@@ -180,8 +180,8 @@ class SchedulingQueue:
         released: list[core.Pod] = []
         asked_at_s = self._clock()
         ends_at_s = asked_at_s + LONGEST_LOOK_S
-        while self._may_release() and asked_at_s < ends_at_s:
-            entry = self._ready.pop()
+        while asked_at_s < ends_at_s and (entry := self._next(asked_at_s)) is not None:
+            self._ready.remove(entry)
             why = self._why_not_now(entry)
             began_s, asked_at_s = asked_at_s, self._clock()
             self._ready.charge(entry, asked_at_s - began_s)
@@ -257,18 +257,20 @@ class SchedulingQueue:
 
         While the window has no free place, the end of the pause of a pod or namespace is no work.
         """
-        times = [entry.leaves_at_s for entry in self._window]
-        if self._may_release():
+        now_s = self._clock()
+        if self._next(now_s) is not None:
             return 0.0
+        times = [entry.leaves_at_s for entry in self._window]
         if self._window.has_room():
             times += [again_at_s for again_at_s, *_ in self._again[:1]]
             times += self._ends_of_pauses()
-            if (late := self._late()) is not None:
+            late = self._window.delaying(now_s)
+            if late is not None and self._ready.has_next:
                 times.append(self._window.delays_until_s(late))
         if self._fair:
             times += [entry.entered_at_s + LATE_S for entry in self._window.released()]
         earliest = min(times, default=math.inf)
-        return None if math.isinf(earliest) else max(0.0, earliest - self._clock())
+        return None if math.isinf(earliest) else max(0.0, earliest - now_s)
 
     def counts(self) -> dict[State, int]:
         """Return how many pods are in each state, without pods in the state PASSED."""
@@ -296,9 +298,12 @@ class SchedulingQueue:
         first = sorted(self._window, key=_by_arrival)
         for entry in first:
             yield QueueEntry(None, entry.info, entry.state, _why_in_window(entry.pod))
-        awaited = self._awaited()
-        why = "is next" if awaited is None else f"waits for {_name(awaited.pod)}"
+        full = None if self._window.has_room() else self._window.taking_places()[0]
+        late = self._window.delaying(self._clock())
         for position, entry in enumerate(self._ready.ordered(), start=1):
+            overtakes = late is not None and entry.scheduler_order < late.scheduler_order
+            ahead = full or (late if overtakes else None)
+            why = "is next" if ahead is None else f"waits for {_name(ahead.pod)}"
             yield QueueEntry(position, entry.info, entry.state, why)
         for entry in self._ready.paused():
             yield QueueEntry(None, entry.info, entry.state, self._why_paused(entry.pod.namespace))
@@ -321,20 +326,11 @@ class SchedulingQueue:
         self._large_refused += 1
         self._large_again_at_s = self._clock() + pause_s
 
-    def _may_release(self) -> bool:
-        return self._ready.has_next and self._awaited() is None
-
-    def _awaited(self) -> Entry | None:
-        """Return a pod for which all ready pods wait; None: they wait for none."""
+    def _next(self, now_s: float) -> Entry | None:
+        """Return the pod to release now; None: there is none."""
         if not self._window.has_room():
-            return self._window.taking_places()[0]
-        return self._late()
-
-    def _late(self) -> Entry | None:
-        """Return a late pod that the pod whose turn it is may not overtake; None: there is none."""
-        if not self._ready.has_next:
             return None
-        return self._window.first_delaying(self._ready.first, self._clock())
+        return self._ready.next(behind=self._window.delaying(now_s))
 
     def _count(self, entry: Entry) -> None:
         """Update whether the pod counts as unschedulable: tried by kube-scheduler, but not placed.

@@ -82,12 +82,15 @@ class Window:
         else:
             self._late.add(entry)
 
-    def first_delaying(self, entry: Entry, now_s: float) -> Entry | None:
-        """Return the late pod that keeps a ready pod from being released; None: no pod does."""
-        return self._late.first_delaying(entry, now_s)
+    def delaying(self, now_s: float) -> Entry | None:
+        """Return the late pod that no pod may overtake in kube-scheduler now; None: there is none.
+
+        No pod is released that kube-scheduler would try before that pod.
+        """
+        return self._late.delaying(now_s)
 
     def delays_until_s(self, late: Entry) -> float:
-        """Return the time until which a late pod may keep others from being released."""
+        """Return the time until which no pod may overtake a late pod, if none is tried."""
         return self._late.delays_until_s(late)
 
     def has_large(self) -> bool:

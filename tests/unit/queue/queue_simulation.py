@@ -87,6 +87,7 @@ class Simulation:
         window: the size of the queue's window.
         seconds: for how many simulated seconds pods are created.
         attempt_s: for how long kube-scheduler works on a pod that it places.
+        pauses_s: from when to when kube-scheduler begins no attempt.
         waited_s: the seconds that each of the neighbour's pods waited until it was bound.
     """
 
@@ -95,6 +96,7 @@ class Simulation:
     window: int = 1
     seconds: float = 600.0
     attempt_s: float = ATTEMPT_S
+    pauses_s: tuple[float, float] = (0.0, 0.0)
     waited_s: list[float] = field(default_factory=list)
     _made: dict[str, Made] = field(default_factory=dict)
     _events: list[tuple[float, int, Callable[[], object]]] = field(default_factory=list)
@@ -217,7 +219,10 @@ class Simulation:
             self._busy = True
             made = heapq.heappop(self._active)[-1]
             rejected = made.outcome is Outcome.UNSCHEDULABLE
-            self._after(REJECTION_S if rejected else self.attempt_s, lambda: self._end(made))
+            begins_s, ends_s = self.pauses_s
+            pause_s = ends_s - self._clock() if begins_s <= self._clock() < ends_s else 0.0
+            took_s = REJECTION_S if rejected else self.attempt_s
+            self._after(pause_s + took_s, lambda: self._end(made))
 
     def _end(self, made: Made) -> None:
         self._busy = False

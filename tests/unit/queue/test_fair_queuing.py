@@ -24,7 +24,7 @@ LATE_S = 1 / 8
 # How many pods become late after a late one and go before it, with a window of 1; and for how long
 # it then delays others.
 MOST_OVERTAKERS = 2
-DELAY_S = 1.5
+DELAY_S, LONGEST_DELAY_S = 1.5, 10.0
 
 
 def p99(waited_s: list[float]) -> float:
@@ -54,6 +54,16 @@ def test_two_namespaces_keep_no_slow_kube_scheduler_from_a_neighbour(
     )
     waited_s = simulation.run([*backlogs, (5.0, NEIGHBOUR, Outcome.BOUND, 0)])
     assert waited_s[-1] <= 6 * attempt_s + 0.5
+
+
+@pytest.mark.parametrize("priority", [0, 9])
+def test_a_pause_of_kube_scheduler_is_over_when_it_ends(priority: int) -> None:
+    backlogs = [(0.04, namespace, Outcome.BOUND, priority) for namespace in ("old", "older")]
+    simulation = Simulation(
+        Strategy.BEST_EFFORT_FIFO, BY_NAMESPACE, seconds=60.0, attempt_s=0.2, pauses_s=(20.3, 22.3)
+    )
+    waited_s = simulation.run([*backlogs, (5.0, NEIGHBOUR, Outcome.BOUND, 0)])
+    assert waited_s[-1] <= 5.0
 
 
 @pytest.mark.parametrize("priority", [0, 9])
@@ -653,12 +663,59 @@ def test_while_kube_scheduler_tries_pods_before_a_late_one_it_delays_others() ->
 
 def test_a_late_pod_whose_time_is_over_delays_nobody_again() -> None:
     queue = overtaken()
-    queue.clock.pass_s(DELAY_S)
+    queue.clock.pass_s(1.0)
     queue.queue.forget("uid-b0")
+    queue.clock.pass_s(DELAY_S)
+    queue.queue.forget("uid-c0")
     queue.observe(*some("d", 1, priority=9))
     assert len(queue.release()) == 1
     queue.clock.pass_s(LATE_S)
     assert len(queue.release()) == 1
+
+
+def test_after_a_pause_of_kube_scheduler_a_late_pod_delays_others_again() -> None:
+    queue = overtaken()
+    queue.clock.pass_s(6.0)
+    queue.queue.forget("uid-b0")
+    queue.observe(*some("d", 1, priority=9))
+    assert queue.due() == []
+    assert queue.queue.next_look_s() == DELAY_S
+    queue.clock.pass_s(DELAY_S)
+    assert len(queue.due()) == 1
+
+
+def test_a_late_pod_delays_others_for_ten_seconds_at_most() -> None:
+    # Somebody deletes one late pod after the other, each in time.
+    queue = fair()
+    first = "bcdefghijklm"
+    for namespace in first:
+        queue.observe(*some(namespace, 1, priority=9))
+        assert queue.release() == [f"{namespace}0"]
+        queue.clock.pass_s(LATE_S)
+    queue.observe(*some("a", 1))
+    assert queue.release() == ["a0"]
+    for namespace in "no":
+        queue.clock.pass_s(LATE_S)
+        queue.observe(*some(namespace, 1, priority=9))
+        assert queue.release() == [f"{namespace}0"]
+    queue.clock.pass_s(LATE_S)
+    queue.observe(*some("z", 1, priority=9))
+    waited_s = 3 * LATE_S
+    for namespace in first:
+        if queue.due():
+            break
+        queue.clock.pass_s(1.0)
+        waited_s += 1.0
+        queue.queue.forget(f"uid-{namespace}0")
+    assert LONGEST_DELAY_S <= waited_s < LONGEST_DELAY_S + 1.0
+
+
+def test_a_pod_that_overtakes_nobody_goes_before_one_that_would() -> None:
+    queue = overtaken()
+    queue.observe(*some("d", 1, priority=9), *some("e", 1, second=1))
+    assert queue.entry("d0").why == "waits for a/a0"
+    assert queue.entry("e0").why == "is next"
+    assert queue.release() == ["e0"]
 
 
 def test_a_tried_pod_behind_a_late_one_does_not_prolong_its_delay() -> None:
@@ -805,6 +862,7 @@ class Fact:
         is_late: whether it was released, became late and is not tried.
         overtakers: how many pods became late after it that kube-scheduler tries first.
         delays_until_s: until when it delays others once enough overtook it.
+        delays_no_longer_at_s: when it delays nobody any more, whatever happens.
         verdict: what kube-scheduler said of it; empty while it is not tried.
         in_permit: whether Permit holds it.
     """
@@ -819,6 +877,7 @@ class Fact:
     is_late: bool = False
     overtakers: int = 0
     delays_until_s: float = 0.0
+    delays_no_longer_at_s: float = 0.0
     verdict: str = ""
     in_permit: bool = False
 
@@ -860,6 +919,7 @@ class SlowTurns:
         counts: how many pods of each namespace were unschedulable, in the window or beside it,
             beside it, and refused, when the namespace was last looked at.
         window: the number of places.
+        progress_at_s: when a late pod was last tried, or was gone.
     """
 
     facts: dict[str, Fact] = field(default_factory=dict)
@@ -869,6 +929,7 @@ class SlowTurns:
     paused: set[str] = field(default_factory=set)
     counts: dict[str, tuple[int, ...]] = field(default_factory=dict)
     window: int = 1
+    progress_at_s: float = -HOLD_S
 
     def waiting(self, namespace: str | None = None) -> list[Fact]:
         return [
@@ -891,31 +952,36 @@ class SlowTurns:
     def late(self) -> list[Fact]:
         return [fact for fact in self.facts.values() if fact.is_late]
 
-    def first(self) -> Fact:
-        return min(self.ready(), key=lambda fact: (self.used(fact.namespace), *fact.key))
-
-    def is_delayed(self, now_s: float) -> bool:
-        """Whether the next pod would go before a late one that others went before already."""
-        return any(
-            self.first().key < late.key
-            and late.overtakers >= MOST_OVERTAKERS + self.window - 1
-            and now_s < late.delays_until_s
+    def next(self, now_s: float) -> Fact | None:
+        """The first pod of a namespace that overtakes no late pod that others overtook already."""
+        firsts = [
+            min(self.waiting(namespace), key=lambda fact: fact.key)
+            for namespace in {fact.namespace for fact in self.ready()}
+        ]
+        delaying = [
+            late.key
             for late in self.late()
-        )
+            if late.overtakers >= MOST_OVERTAKERS + self.window - 1 and now_s < late.delays_until_s
+        ]
+        able = [fact for fact in firsts if not any(fact.key < key for key in delaying)]
+        return min(able, key=lambda fact: (self.used(fact.namespace), *fact.key), default=None)
 
     def becomes_late(self, fact: Fact) -> None:
         for late in self.late():
             late.overtakers += fact.key < late.key
         fact.is_late = True
         fact.delays_until_s = (fact.entered_s or 0.0) + DELAY_S
+        fact.delays_no_longer_at_s = (fact.entered_s or 0.0) + LONGEST_DELAY_S
 
     def is_late_no_more(self, fact: Fact, now_s: float) -> None:
         """kube-scheduler works: the pods behind this one may be next."""
         if fact.is_late:
             fact.is_late = False
+            has_paused = now_s > self.progress_at_s + DELAY_S
+            self.progress_at_s = now_s
             for late in self.late():
-                if fact.key < late.key and now_s < late.delays_until_s:
-                    late.delays_until_s = now_s + DELAY_S
+                if fact.key < late.key and (has_paused or now_s < late.delays_until_s):
+                    late.delays_until_s = min(now_s + DELAY_S, late.delays_no_longer_at_s)
 
     def begins(self, namespace: str) -> None:
         """A namespace without waiting pods is about to have one."""
@@ -936,7 +1002,8 @@ class SlowTurns:
             self.used_s.clear()
 
     def release(self, now_s: float) -> str:
-        first = self.first()
+        first = self.next(now_s)
+        assert first is not None
         used_s = self.used(first.namespace)
         first.entered_s = now_s
         self.rests()
@@ -1081,9 +1148,7 @@ class TurnsMachine(RuleBasedStateMachine):
         self.turns.lets_late_pods_aside(self.clock())
         self.turns.pauses(self.clock(), "abc")
         expected = []
-        while self.turns.ready() and self.turns.has_room():
-            if self.turns.is_delayed(self.clock()):
-                break
+        while self.turns.has_room() and self.turns.next(self.clock()):
             expected.append(self.turns.release(self.clock()))
         assert [made.name for made in self.queue.due()] == expected
         assert self.queue.next_look_s() != 0.0
