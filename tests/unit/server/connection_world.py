@@ -71,6 +71,7 @@ class Wire(asyncio.Transport):
         self._reads_at_once = reads_at_once
         self._unread = b""
         self._held_back = b""
+        self._high_water, self._low_water = HIGH_WATER, LOW_WATER
         self._closing = self._reading_paused = self._writing_paused = self._hung_up = False
         protocol.connection_made(self)
 
@@ -87,7 +88,7 @@ class Wire(asyncio.Transport):
         """Let the client read at most so many of the bytes that the server has written."""
         self.received += self._unread[:most]
         self._unread = self._unread[most:]
-        if self._writing_paused and len(self._unread) <= LOW_WATER:
+        if self._writing_paused and len(self._unread) <= self._low_water:
             self._writing_paused = False
             self._protocol.resume_writing()
         self._end_if_all_is_read()
@@ -113,9 +114,13 @@ class Wire(asyncio.Transport):
             self.received += bytes(data)
         else:
             self._unread += bytes(data)
-            if len(self._unread) > HIGH_WATER and not self._writing_paused:
+            if len(self._unread) > self._high_water and not self._writing_paused:
                 self._writing_paused = True
                 self._protocol.pause_writing()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._high_water = HIGH_WATER if high is None else high
+        self._low_water = self._high_water // 4 if low is None else low
 
     def get_write_buffer_size(self) -> int:
         return len(self._unread)

@@ -105,6 +105,68 @@ def test_a_body_for_which_there_is_no_room_is_refused_before_it_is_read() -> Non
     on_turned_clock(scenario())
 
 
+def test_no_answer_is_made_of_what_another_request_left_in_a_buffer() -> None:
+    async def scenario() -> None:
+        app = Reads()
+        app.may_answer.set()
+        other, wire = app.client(), app.client()
+        await other.send(head(200_000), b"secret" * 33_333 + b"xx")
+        app.read.clear()
+        upgrade = head(200_000).replace(
+            b"Host: x", b"Host: x\r\nConnection: Upgrade\r\nUpgrade: h2c"
+        )
+        await wire.send(upgrade)
+        assert app.read == []
+        assert wire.received.startswith(b"HTTP/1.1 400 ")
+        assert app.in_flight.count == 0
+
+    on_turned_clock(scenario())
+
+
+def test_a_refusal_refers_to_nothing_that_was_read() -> None:
+    async def scenario() -> None:
+        in_flight = BytesInFlight(MOST)
+        errors: list[RefusedError] = []
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            share = Share(in_flight)
+            try:
+                await BodyReader(MOST, core.BodyPool()).read(scope, receive, share)
+            except RefusedError as refused:
+                errors.append(refused)
+                await refuse(send, refused)
+            finally:
+                share.give_back()
+
+        older, younger = (connected(app, most_connections=9) for _ in range(2))
+        await older.send(head(900_000) + b"x" * 400_000)
+        await younger.send(head(900_000) + b"x" * 500_000)
+        await older.send(b"x" * 200_000)
+        assert younger.received.startswith(b"HTTP/1.1 503 ")
+        # With the frames of another error, it would keep the buffer of the body.
+        (error,) = errors
+        assert error.__context__ is None
+        assert error.__cause__ is None
+
+    on_turned_clock(scenario())
+
+
+def test_small_bodies_take_the_common_room_before_any_is_refused() -> None:
+    async def scenario() -> None:
+        app = Reads(BytesInFlight(20_000_000, reserved_bytes=4_000_000), 16_000_000)
+        app.may_answer.set()
+        wires = [app.client() for _ in range(16)]
+        for wire in wires:
+            await wire.send(head(900_000))
+        for _ in range(9):
+            for wire in wires:
+                await wire.send(b"x" * 100_000)
+        assert [wire.received[-6:] for wire in wires] == [b"900000"] * 16
+        assert app.in_flight.count == 0
+
+    on_turned_clock(scenario())
+
+
 def test_a_large_body_is_read_into_the_one_buffer_that_the_verb_gets() -> None:
     async def scenario() -> None:
         app = Reads()

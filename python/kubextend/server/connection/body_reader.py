@@ -60,14 +60,24 @@ class BodyReader:
             raise self._too_large()
         share = share or Share(BytesInFlight(self._most_bytes))
         try:
-            share.expect(length)
-            if length >= _LARGE_BYTES and self._pool is not None:
-                connection = connection_of(scope)
-                if connection is not None:
-                    return await _read_at_once(connection, share.lend(length, self._pool), share)
-            return await self._read_pieces(receive, share)
-        finally:
-            share.end()
+            body = await self._read(scope, receive, share, length)
+        except BaseException:
+            if not share.end():
+                raise
+        else:
+            if not share.end():
+                return body
+        # Raised while another error is handled, this one would refer to the frames of that error,
+        # and to the buffer, until a client that reads slowly has its answer.
+        raise share.refusal()
+
+    async def _read(self, scope: Scope, receive: Receive, share: Share, length: int) -> Body:
+        share.expect(length)
+        if length >= _LARGE_BYTES and self._pool is not None:
+            connection = connection_of(scope)
+            if connection is not None:
+                return await _read_at_once(connection, share.lend(length, self._pool), share)
+        return await self._read_pieces(receive, share)
 
     async def _read_pieces(self, receive: Receive, share: Share) -> bytes:
         """Return a body read in pieces from ``receive``, each counted in ``share`` as it comes."""

@@ -50,12 +50,16 @@ class BytesInFlight:
 
         Raises: RefusedError: 503; the body and what other requests hold would pass the limit.
         """
-        if 0 < length <= _SMALL_BYTES:
-            with suppress(RefusedError):
-                self._reserve.make(length)
-                return self._reserve
-        self.common.make(length)
-        return self.common
+        if not 0 < length <= _SMALL_BYTES:
+            self.common.make(length)
+            return self.common
+        if self._reserve.has(length):
+            return self._reserve
+        with suppress(RefusedError):
+            self.common.make(length)
+            return self.common
+        self._reserve.make(length)
+        return self._reserve
 
 
 class Room:
@@ -88,6 +92,10 @@ class Room:
         highest, self._highest_count = self._highest_count, self.count
         return highest
 
+    def has(self, size: int) -> bool:
+        """Return whether ``size`` more bytes fit the limit."""
+        return self.count + size <= self._most_bytes
+
     def take(self, size: int, share: "Share | None" = None) -> None:
         """Add ``size`` bytes to the count; ``share``: the request that needs the bytes.
 
@@ -111,7 +119,7 @@ class Room:
 
         Raises: RefusedError: 503; so many bytes cannot be freed.
         """
-        while self.count + size > self._most_bytes:
+        while not self.has(size):
             if self._lent:
                 self._lent.popitem()[0].keep_what_came()
                 continue
@@ -124,6 +132,17 @@ class Room:
         """Return the 503 for a request whose bytes would pass the limit."""
         message = f"there is no room beside the requests in flight, which may hold {self._limit}"
         return RefusedError(503, message, retry_after_s=_RETRY_AFTER_S)
+
+    def move(self, share: "Share", size: int, to: "Room") -> None:
+        """Count the ``size`` bytes of a share in another room, where they fit, and in this no more.
+
+        In the other room the body counts as the one whose reading began last.
+        """
+        to.take(size)
+        self.give_back(size)
+        if share in self._incoming:
+            to.begin(share, lent=share in self._lent)
+        self.end(share)
 
     def begin(self, share: "Share", *, lent: bool) -> None:
         """Note that the body of this share is still coming; ``lent``: into a buffer."""
@@ -180,6 +199,10 @@ class Share:
         Raises: RefusedError: 503; all requests would hold more than the limit, and nothing is
             counted.
         """
+        room, common = self._room, self._in_flight.common
+        if room is not common and not room.has(size) and common.has(self._bytes + size):
+            room.move(self, self._bytes, common)
+            self._room = common
         self._room.take(size, self)
         self._bytes += size
 
@@ -218,7 +241,7 @@ class Share:
             self._bytes = self._came_bytes
 
     def refuse(self) -> None:
-        """Refuse the body: cancel the task that reads it, so that its ``end`` call raises 503."""
+        """Refuse the body: cancel the task that reads it, so that its ``end`` call returns True."""
         self._room.end(self)
         self._room.give_back(self._bytes)
         self._bytes = 0
@@ -226,17 +249,22 @@ class Share:
         if self._reader is not None:
             self._reader.cancel()
 
-    def end(self) -> None:
-        """Note that the body is complete or given up.
+    def end(self) -> bool:
+        """Note that the body is complete or given up; return whether ``refuse`` refused it.
 
-        Raises: RefusedError: 503; the body was refused, which cancelled its task.
+        In that case the task that read it is cancelled no more, and is to raise ``refusal``.
         """
         self._room.end(self)
         self._buffer = None
         reader, self._reader = self._reader, None
-        if self._is_refused and reader is not None:
-            reader.uncancel()
-            raise self._room.refusal() from None
+        if reader is None or not self._is_refused:
+            return False
+        reader.uncancel()
+        return True
+
+    def refusal(self) -> RefusedError:
+        """Return the 503 for a body that was refused."""
+        return self._room.refusal()
 
     def keep_until(self, done: Future[Any]) -> None:
         """Keep the bytes counted at least until ``done`` is done; any thread may complete it."""

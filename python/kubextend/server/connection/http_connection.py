@@ -24,6 +24,7 @@ from kubextend.server.connection.bytes_in_flight import BytesInFlight
 from kubextend.server.connection.deadlines import Deadline, Deadlines
 from kubextend.server.connection.exchange import Exchange
 from kubextend.server.connection.limits import (
+    FREE_BYTES,
     MOST_FRAMING_BYTES,
     MOST_HEAD_BYTES,
     RequestBytes,
@@ -36,6 +37,9 @@ __all__ = ["ConnectionSettings", "HttpConnection"]
 _MOST_WAITING: Final = 100
 # How many bytes of a body are read before the application takes them.
 _MOST_UNTAKEN_BYTES: Final = 64 * 1024
+# The parser may keep so many bytes of the next request's head that nothing counts: no more than
+# each connection may hold uncounted.
+_MOST_PARSED_BYTES: Final = FREE_BYTES
 _HEAD_TOO_LARGE: Final = f"the request's head is larger than {MOST_HEAD_BYTES} bytes"
 _HEAD_TOO_SLOW: Final = "the request's head took too long"
 _BODY_TOO_SLOW: Final = "the request's body took too long"
@@ -46,6 +50,7 @@ _TOO_MUCH_FRAMING: Final = (
 _NOT_HTTP: Final = "what was sent is no valid HTTP request"
 _NOT_ONE_HOST: Final = "a request needs one Host field, and no second one"
 _OTHER_CODING: Final = "no Transfer-Encoding other than chunked is taken"
+_UPGRADE_WITH_BODY: Final = "a request that asks for another protocol has no body"
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 
 
@@ -87,6 +92,7 @@ class HttpConnection(asyncio.Protocol):
 
     __slots__ = (
         "_answer_deadline",
+        "_body_length",
         "_body_receiver",
         "_bytes",
         "_client",
@@ -106,6 +112,7 @@ class HttpConnection(asyncio.Protocol):
         "_settings",
         "_target",
         "_transport",
+        "_unwritten_bytes",
         "_writable",
     )
 
@@ -126,8 +133,12 @@ class HttpConnection(asyncio.Protocol):
         self._exchanges: list[Exchange] = []
         # The one whose body is being read, which may be answered already.
         self._incoming: Exchange | None = None
+        # Of the body that is being read; 0: unknown.
+        self._body_length = 0
         self._body_receiver: BodyReceiver | None = None
         self._writable: asyncio.Event | None = None
+        # The bytes of answers that are counted because the client does not read them.
+        self._unwritten_bytes = 0
         self._opened_s = self._last_active_s = self._loop.time()
         self._idle_deadline = Deadline(self._loop)
         self._request_deadline = Deadline(self._loop)
@@ -141,6 +152,8 @@ class HttpConnection(asyncio.Protocol):
         Clients that only stay connected would otherwise keep out all others.
         """
         self._transport = cast("asyncio.Transport", transport)
+        # Whatever is beyond this is counted.
+        self._transport.set_write_buffer_limits(high=FREE_BYTES)
         if peer := transport.get_extra_info("peername"):
             # IPv6 has four parts.
             self._client = peer[:2]
@@ -163,6 +176,7 @@ class HttpConnection(asyncio.Protocol):
         for exchange in self._exchanges:
             exchange.withdraw()
             self._bytes.let_go(exchange.held_bytes)
+        self._let_go_of_written()
         self._release_writers()
         # All of these refer to this object, which only a garbage collection would free otherwise.
         self._exchanges.clear()
@@ -174,10 +188,8 @@ class HttpConnection(asyncio.Protocol):
         if self._reading is Reading.NOTHING:
             return
         self._last_active_s = self._loop.time()
-        self._bytes.read(len(data))
         try:
-            self._parser.feed_data(data)
-            self._check_incomplete_request()
+            self._parse(memoryview(data))
         except httptools.HttpParserUpgrade:
             # Nothing is read any more, as nobody can tell which protocol follows.
             pass
@@ -199,6 +211,7 @@ class HttpConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         """Let the application go on: the client has read most of what was written."""
+        self._let_go_of_written()
         self._release_writers()
         self._end_answer_deadline()
 
@@ -326,6 +339,8 @@ class HttpConnection(asyncio.Protocol):
         self._last_active_s = self._loop.time()
         if self._writable is None:
             self._end_answer_deadline()
+        else:
+            self._count_unwritten()
         if not exchange.keep_alive:
             self._end_part(Reading.NOTHING)
             self._transport.close()
@@ -353,6 +368,9 @@ class HttpConnection(asyncio.Protocol):
         begun = exchange.take_body()
         buffer[: len(begun)] = begun
         on_received(len(begun))
+        if exchange.body_is_complete and len(begun) < len(buffer):
+            # The rest of the buffer has bytes of other requests.
+            raise ClientDisconnect
         if not exchange.body_is_complete:
             if exchange is not self._incoming:
                 # The first of the connection is the refusal of the request by now.
@@ -406,8 +424,9 @@ class HttpConnection(asyncio.Protocol):
     def _exchange(self, scope: Scope, head_bytes: int) -> Exchange:
         """Return the ``Exchange`` (a request with its answer) of the request whose head has come.
 
-        Raises: RefusedError: 400 for several Host fields, or for none in HTTP/1.1 (RFC 9112, 3.2);
-            501 for a Transfer-Encoding other than chunked (RFC 9112, 6.1).
+        Raises: RefusedError: 400 for several Host fields, or for none in HTTP/1.1 (RFC 9112, 3.2),
+            and for an upgrade with a body; 501 for a Transfer-Encoding other than chunked (RFC
+            9112, 6.1).
         """
         names = [name for name, _ in self._headers]
         is_new = scope["http_version"] == "1.1"
@@ -417,6 +436,11 @@ class HttpConnection(asyncio.Protocol):
         is_chunked = b"transfer-encoding" in names
         if is_chunked and self._fields(b"transfer-encoding") != [b"chunked"]:
             raise RefusedError(501, _OTHER_CODING)
+        length = int(next(iter(self._fields(b"content-length")), 0))
+        if self._parser.should_upgrade() and (is_chunked or length):
+            # The parser would report the end of the body before its first byte.
+            raise RefusedError(400, _UPGRADE_WITH_BODY)
+        self._body_length = 0 if is_chunked else length
         return Exchange(
             self,
             self._settings.app,
@@ -491,6 +515,39 @@ class HttpConnection(asyncio.Protocol):
             self._transport.close()
 
     # Bytes and time.
+
+    def _parse(self, rest: memoryview) -> None:
+        """Give the parser what came, as long as a request is being read."""
+        while rest and self._reading is not Reading.NOTHING:
+            part = rest[: max(_MOST_PARSED_BYTES, self._body_bytes_left())]
+            rest = rest[len(part) :]
+            self._bytes.read(len(part))
+            self._parser.feed_data(part)
+            self._check_incomplete_request()
+
+    def _body_bytes_left(self) -> int:
+        """Return how many bytes of the body are still to come; 0: unknown, or no body is read."""
+        if self._reading is not Reading.BODY:
+            return 0
+        return max(0, self._body_length - self._bytes.body_bytes)
+
+    def _count_unwritten(self) -> None:
+        """Count the bytes of complete answers that the client does not read, until it does.
+
+        If all requests together would hold too many bytes, the connection is closed.
+        """
+        self._let_go_of_written()
+        size = self._transport.get_write_buffer_size()
+        try:
+            self._bytes.hold(size)
+        except RefusedError:
+            self._transport.abort()
+        else:
+            self._unwritten_bytes = size
+
+    def _let_go_of_written(self) -> None:
+        self._bytes.let_go(self._unwritten_bytes)
+        self._unwritten_bytes = 0
 
     def _end_part(self, next_part: Reading) -> None:
         self._reading = next_part

@@ -5,12 +5,14 @@ from typing import Final
 from kubextend.server.connection.bytes_in_flight import Room
 from kubextend.server.reply import RefusedError
 
-__all__ = ["MOST_FRAMING_BYTES", "MOST_HEAD_BYTES", "RequestBytes"]
+__all__ = ["FREE_BYTES", "MOST_FRAMING_BYTES", "MOST_HEAD_BYTES", "RequestBytes"]
 
 MOST_HEAD_BYTES: Final = 64 * 1024
 """Bound on a head: its bytes, the memory of its fields, and the empty lines before the head."""
 MOST_FRAMING_BYTES: Final = 64 * 1024
 """Bound on a chunked body beyond data and ordinary framing; Go's server has the same limit."""
+FREE_BYTES: Final = 4 * 1024
+"""Bytes besides bodies that each connection may hold uncounted: the head of a probe or a verb."""
 
 # What a chunk costs, in bytes of data: without it a client would send chunks of one byte.
 _CHUNK_BYTES: Final = 64
@@ -19,8 +21,6 @@ _FIELD_BYTES: Final = 200
 _CHUNK_FRAMING_BYTES: Final = 16
 _FRAMING_PER_BODY_BYTE: Final = 2
 _MOST_DROPPED_BYTES: Final = 16 * 1024 * 1024
-# Bytes besides bodies that each connection may hold uncounted: the head of a probe or of a verb.
-_FREE_BYTES: Final = 4 * 1024
 
 
 class RequestBytes:
@@ -127,7 +127,7 @@ class RequestBytes:
 
         Raises: RefusedError: 503; all requests together would hold too many bytes.
         """
-        held = self._held_bytes + self._field_bytes + self._framing_bytes - _FREE_BYTES
+        held = self._held_bytes + self._field_bytes + self._framing_bytes - FREE_BYTES
         more = max(held, 0) - self._counted_bytes
         if more > 0:
             self._room.take(more)
