@@ -852,6 +852,26 @@ def test_an_upgrade_with_a_body_is_refused_since_nobody_tells_where_the_body_end
     on_turned_clock(scenario())
 
 
+def test_no_buffer_is_handed_over_that_the_body_does_not_fill() -> None:
+    async def scenario() -> None:
+        filled: list[bytes] = []
+
+        async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+            connection = connection_of(scope)
+            assert connection is not None
+            buffer = bytearray(b"secret")
+            with pytest.raises(ClientDisconnect):
+                await connection.fill(memoryview(buffer), lambda _: None)
+            filled.append(bytes(buffer))
+            await answer(send, b"")
+
+        wire = connected(app)
+        await wire.send(post("/a", 2) + b"{}")
+        assert filled == [b"{}cret"]
+
+    on_turned_clock(scenario())
+
+
 def test_the_start_of_a_head_counts_wherever_it_stands_in_a_read() -> None:
     async def scenario() -> None:
         in_flight = BytesInFlight(1 << 20)
