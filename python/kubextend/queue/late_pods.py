@@ -23,7 +23,7 @@ DELAY_S: Final = 1.5
 late pod before it: kube-scheduler may never try it, or may report on it only after minutes, when
 its volume is made. With 3 s instead, thirty namespaces with such pods delayed pods of a higher
 priority for a minute in simulations."""
-LONGEST_DELAY_S: Final = 10.0
+LONGEST_DELAY_S: Final = 30.0
 """For how many seconds after its release a late pod may delay others in all: who deletes late pods
 one after the other could make one that is never tried delay others for as long as there are any."""
 
@@ -55,7 +55,7 @@ class LatePods:
     def __init__(self, window: int) -> None:
         self._most = MOST_OVERTAKERS + window - 1
         self._delays: dict[Entry, _Delay] = {}
-        self._removed_at_s = -math.inf
+        self._tried_at_s = -math.inf
 
     def add(self, entry: Entry) -> None:
         """Add a released pod, not added before, that kube-scheduler has not tried soon."""
@@ -65,16 +65,16 @@ class LatePods:
         self._delays[entry] = _Delay(order, since_s + DELAY_S, since_s + LONGEST_DELAY_S)
 
     def remove(self, entry: Entry, now_s: float) -> None:
-        """Remove a pod that kube-scheduler has tried, or that is gone; do nothing for other pods.
+        """Note that kube-scheduler has tried a released pod, late or not, or that the pod is gone.
 
-        The pods behind the tried one may be next, so they may delay others for a while. Those whose
-        time was over may not, unless kube-scheduler has paused.
+        The late pods behind a late one may be next, so they may delay others for a while. Those
+        whose time was over may not, unless kube-scheduler has tried no pod at all for as long.
         """
+        has_paused = now_s > self._tried_at_s + DELAY_S
+        self._tried_at_s = now_s
         tried = self._delays.pop(entry, None)
         if tried is None:
             return
-        has_paused = now_s > self._removed_at_s + DELAY_S
-        self._removed_at_s = now_s
         for delay in self._delays.values():
             if tried.order < delay.order and (has_paused or now_s < delay.until_s):
                 delay.until_s = min(now_s + DELAY_S, delay.ends_at_s)

@@ -63,7 +63,8 @@ class Window:
     def leave(self, entry: Entry, now_s: float) -> None:
         """Forget a pod for which the queue no longer waits."""
         del self._entries[entry]
-        self._late.remove(entry, now_s)
+        if entry.state is State.RELEASED:
+            self._late.remove(entry, now_s)
         self._large.pop(entry, None)
         self._give_up_place(entry)
         _remove(self._beside, entry)
@@ -77,9 +78,9 @@ class Window:
         self._give_up_place(entry)
         self._beside.setdefault(entry.pod.namespace, {})[entry] = None
         entry.beside = True
-        if entry.state is State.RELEASING or entry.pod.scheduled_reason in VERDICTS:
+        if entry.state is State.RELEASED and entry.pod.scheduled_reason in VERDICTS:
             self._late.remove(entry, now_s)
-        else:
+        elif entry.state is State.RELEASED:
             self._late.add(entry)
 
     def delaying(self, now_s: float) -> Entry | None:
