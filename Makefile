@@ -8,7 +8,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock pyproject.toml
 BENCH_SOURCES := $(shell find benches -name '*.go') benches/go.mod benches/go.sum
-GO_TOOLS := build/e2e-tools/etcd build/e2e-tools/kube-apiserver build/e2e-tools/kube-scheduler
+# The versions of Kubernetes that e2e knows. make e2e KUBE=1.34 and its like pass KUBE on to Python.
+KUBES := $(sort $(notdir $(wildcard tests/e2e/tools/1.*)))
 
 .PHONY: help
 help: ## list these tasks
@@ -60,7 +61,7 @@ test-python: build apt-packages ## unit, property, contract and integration test
 
 .PHONY: test-stress
 STRESS_RUNS ?= 5
-test-stress: build apt-packages $(GO_TOOLS) ## the Python tests beside e2e 5 times, each in another order, with two busy processes beside them
+test-stress: build apt-packages e2e-tools ## the Python tests beside e2e 5 times, each in another order, with two busy processes beside them
 	@for _ in 1 2; do timeout 6h sh -c 'while :; do :; done' & busy="$${busy:-} $$!"; done; \
 	trap 'kill $$busy $$(jobs -p) 2> /dev/null' EXIT; \
 	for run in $$(seq $(STRESS_RUNS)); do \
@@ -92,12 +93,12 @@ hostile: build ## hundreds of odd conversations over raw sockets, plain and over
 	$(BIN)/python -m tests.hostile.memory
 
 .PHONY: hostile-tenant
-hostile-tenant: build $(GO_TOOLS) ## ten minutes of all the harm that pods of one namespace can do, on the real control plane
+hostile-tenant: build e2e-tools ## ten minutes of all the harm that pods of one namespace can do, on the real control plane
 	$(BIN)/python -m tests.e2e.hostile_tenant
 	$(BIN)/python -m tests.e2e.hostile_tenant --strategy StrictFIFO
 
 .PHONY: mutants
-mutants: build apt-packages $(GO_TOOLS) ## break the code in hundreds of places, one at a time, and say which breaks no test notices
+mutants: build apt-packages e2e-tools ## break the code in hundreds of places, one at a time, and say which breaks no test notices
 	$(BIN)/python -m tests.mutants $(MUTANTS)
 
 .PHONY: nightly
@@ -122,15 +123,16 @@ apt-packages: ## Prometheus and its node exporter, which the tests start, from D
 		apt-get install -q --yes --no-install-recommends $(APT_PROGRAMS)
 
 .PHONY: e2e
-e2e: build $(GO_TOOLS) ## etcd, kube-apiserver and kube-scheduler against kubextend
+e2e: build e2e-tools ## etcd, kube-apiserver and kube-scheduler against kubextend; KUBE=1.34 for an older version
 	$(BIN)/python -m pytest tests/e2e
 
-.PHONY: e2e-tools
-e2e-tools: $(GO_TOOLS) ## build the pinned etcd, kube-apiserver and kube-scheduler
+.PHONY: e2e-all
+e2e-all: ## e2e with each version of Kubernetes
+	for kube in $(KUBES); do $(MAKE) e2e KUBE=$$kube; done
 
-$(GO_TOOLS) &: tests/e2e/tools/go.mod tests/e2e/tools/go.sum
+.PHONY: e2e-tools
+e2e-tools: build ## build the pinned etcd, and kube-apiserver and kube-scheduler of the version KUBE
 	$(BIN)/python -m tests.e2e.controlplane
-	touch $(GO_TOOLS)
 
 .PHONY: bench
 bench: build build/benches/built ## all that needs no cluster, beside its floors and peers, as ratios
@@ -140,7 +142,7 @@ bench: build build/benches/built ## all that needs no cluster, beside its floors
 	cargo bench --locked -p kubextend-core
 
 .PHONY: bench-scheduler
-bench-scheduler: build build/benches/built $(GO_TOOLS) ## pods a second of kube-scheduler with kubextend, and with others
+bench-scheduler: build build/benches/built e2e-tools ## pods a second of kube-scheduler with kubextend, and with others
 	PYTHONPATH=benches:. $(BIN)/python -m scheduler
 
 build/benches/built: $(BENCH_SOURCES)
@@ -149,11 +151,11 @@ build/benches/built: $(BENCH_SOURCES)
 	touch $@
 
 .PHONY: bench-queue
-bench-queue: build $(GO_TOOLS) ## how fast gated pods are bound, beside pods without gates
+bench-queue: build e2e-tools ## how fast gated pods are bound, beside pods without gates
 	$(BIN)/python -m tests.e2e.bench_queue
 
 .PHONY: gangs-at-random
-gangs-at-random: build $(GO_TOOLS) ## 200 random gangs on a real kube-scheduler: none is bound in part, none spins
+gangs-at-random: build e2e-tools ## 200 random gangs on a real kube-scheduler: none is bound in part, none spins
 	$(BIN)/python -m tests.e2e.gangs_at_random $(GANGS)
 
 .PHONY: format

@@ -1,4 +1,4 @@
-"""A real control plane on loopback: etcd and kube-apiserver, built from the pinned Go module.
+"""A real control plane on loopback: etcd and kube-apiserver, built from pinned Go modules.
 
 There is no kubelet and no controller: a pod counts as placed when spec.nodeName is set, nothing
 taints a node, and nothing finishes the deletion of a namespace.
@@ -11,19 +11,19 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from .certificates import Authority, write_signing_key
 from .kubeapi import Api, Object
+from .versions import KUBE, MODULES
 from .workbench import Program, Workbench, until
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULE = Path(__file__).with_name("tools")
 BINARIES = ROOT / "build" / "e2e-tools"
-PACKAGES = {
-    "etcd": "go.etcd.io/etcd/server/v3",
+ETCD = {"etcd": "go.etcd.io/etcd/server/v3"}
+KUBERNETES = {
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
     "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
 }
@@ -49,22 +49,30 @@ AUDITED = {
 START_TIMEOUT_S = 300.0
 
 
-def build_binaries(into: Path = BINARIES) -> Path:
-    """Build etcd, kube-apiserver and kube-scheduler of the pinned versions, unless they are built.
+def build_binaries() -> Path:
+    """Build etcd, and kube-apiserver and kube-scheduler of the version KUBE, unless they are built.
+
+    Returns: the folder of kube-apiserver and kube-scheduler; etcd is in the folder above.
 
     Raises: RuntimeError: there is no Go toolchain; CalledProcessError: the build fails.
     """
-    stamp = into / "pinned.sha256"
-    pinned = hashlib.sha256((MODULE / "go.mod").read_bytes() + (MODULE / "go.sum").read_bytes())
+    _build(MODULES / "etcd", ETCD, BINARIES)
+    _build(MODULES / KUBE, KUBERNETES, BINARIES / KUBE)
+    return BINARIES / KUBE
+
+
+def _build(module: Path, packages: Mapping[str, str], into: Path) -> None:
+    stamp = into / f"{module.name}.sha256"
+    pinned = hashlib.sha256((module / "go.mod").read_bytes() + (module / "go.sum").read_bytes())
     built = stamp.exists() and stamp.read_text() == pinned.hexdigest()
-    if built and all((into / name).exists() for name in PACKAGES):
-        return into
+    if built and all((into / name).exists() for name in packages):
+        return
     go = shutil.which("go")
     if go is None:
         message = "the e2e tests build kube-scheduler: a Go toolchain has to be on the PATH"
         raise RuntimeError(message)
     into.mkdir(parents=True, exist_ok=True)
-    for name, package in PACKAGES.items():
+    for name, package in packages.items():
         command: list[str | Path] = [
             go,
             "build",
@@ -76,12 +84,11 @@ def build_binaries(into: Path = BINARIES) -> Path:
         ]
         subprocess.run(
             command,
-            cwd=MODULE,
+            cwd=module,
             env={**os.environ, "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"},
             check=True,
         )
     stamp.write_text(pinned.hexdigest())
-    return into
 
 
 @dataclass(frozen=True)
@@ -194,7 +201,7 @@ class ControlPlane:
         peers = f"http://127.0.0.1:{self.bench.free_port()}"
         self.bench.start(
             "etcd",
-            self.binaries / "etcd",
+            self.binaries.parent / "etcd",
             f"--data-dir={self._folder / 'etcd'}",
             f"--listen-client-urls={self._etcd_url}",
             f"--advertise-client-urls={self._etcd_url}",

@@ -7,10 +7,13 @@ import httpx
 from .controlplane import ControlPlane
 from .kubeapi import MERGE, Api, Object
 from .manifests import DEPLOY, apply, objects
+from .versions import is_served
 from .workbench import until
 
 GATE = "kubextend.dev/queue"
 QUEUED = {"kubextend.dev/queue": "enabled"}
+# Puts the gate on pods. Where no such kind is served, pods have to bring the gate.
+GATE_POLICY = "MutatingAdmissionPolicy"
 # The scheduler name in gate.yaml.
 SCHEDULER = "kubextend-scheduler"
 PROBE = "queue-probe"
@@ -18,15 +21,16 @@ PODS = f"/api/v1/namespaces/{PROBE}/pods"
 
 
 def install_queue(plane: ControlPlane) -> None:
-    """Apply all of deploy/queue, and return once the policies are in force."""
+    """Apply what kube-apiserver serves of deploy/queue, and return once it is in force."""
     api = plane.api
     for path, manifest in sorted(objects(), key=lambda found: found[1]["kind"] != "Namespace"):
-        if path.parent == DEPLOY / "queue":
+        if path.parent == DEPLOY / "queue" and is_served(manifest["kind"]):
             apply(api, manifest)
     namespace = {"metadata": {"name": PROBE, "labels": QUEUED}}
     apply(api, {"apiVersion": "v1", "kind": "Namespace", **namespace})
-    until(lambda: gates(_made(api, PROBE)) == [GATE], "a pod gets the gate for its namespace")
-    until(lambda: gates(_made(api, "default", QUEUED)) == [GATE], "and one for its own label")
+    if is_served(GATE_POLICY):
+        until(lambda: gates(_made(api, PROBE)) == [GATE], "a pod gets the gate for its namespace")
+        until(lambda: gates(_made(api, "default", QUEUED)) == [GATE], "and one for its own label")
     with plane.api_of("kubextend") as kubextend:
         until(lambda: _is_limited(api, kubextend), "kubextend is limited")
     api.delete_pods(PROBE)

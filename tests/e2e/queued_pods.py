@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .kubeapi import STRATEGIC, Api, NodePool, Object, placed_on
-from .queue_policies import GATE, QUEUED, SCHEDULER, gates
+from .queue_policies import GATE, GATE_POLICY, QUEUED, SCHEDULER, gates
+from .versions import is_served
 from .workbench import until
 from .workload import PRIORITIES
 
@@ -38,6 +39,18 @@ def queued_pod(
     if priority_class:
         own["priorityClassName"] = priority_class
     return {"metadata": {"name": name}, "spec": {**own, **spec}}
+
+
+def brought_gates() -> list[str]:
+    """Return the gates that a queued pod has to bring, as no policy puts them on the pod."""
+    return [] if is_served(GATE_POLICY) else [GATE]
+
+
+def with_gates(pod: Object, names: Sequence[str]) -> Object:
+    """Return the pod with further scheduling gates behind its own."""
+    own = pod["spec"].get("schedulingGates", [])
+    all_gates = [*own, *({"name": name} for name in names)]
+    return {**pod, "spec": {**pod["spec"], "schedulingGates": all_gates}}
 
 
 def mixed_pods(count: int, pool: str, seed: int) -> list[Object]:
@@ -96,7 +109,8 @@ class QueuedPods:
 
     def create(self, pods: Iterable[Object]) -> dict[str, Object]:
         """Create pods and return the created pods by name."""
-        made = self._api.create_pods(self.namespace, pods)
+        brought = brought_gates() if self._gates else []
+        made = self._api.create_pods(self.namespace, (with_gates(pod, brought) for pod in pods))
         assert all(gates(pod)[-1:] == self._gates for pod in made)
         return {pod["metadata"]["name"]: pod for pod in made}
 

@@ -19,6 +19,7 @@ from .manifests import (
     objects,
 )
 from .stack import Mode, Scheduler, Stack, run_kubextend
+from .versions import needs
 from .workbench import until
 
 SERVED_BY_DEFAULT = {"default", "kube-system", "kube-public", "kube-node-lease"}
@@ -58,7 +59,10 @@ def namespaces(api: Api) -> set[str]:
     return own.keys() | referred
 
 
-@pytest.mark.parametrize("manifest", objects(), ids=map(named, objects()))
+@pytest.mark.parametrize(
+    "manifest",
+    [pytest.param(found, id=named(found), marks=needs(found[1]["kind"])) for found in objects()],
+)
 def test_a_real_kube_apiserver_accepts_the_manifest_in_a_server_side_dry_run(
     manifest: tuple[Path, Object], api: Api, namespaces: set[str]
 ) -> None:

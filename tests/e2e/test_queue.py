@@ -21,11 +21,13 @@ from .queued_pods import (
     EXPECTED_SECONDS,
     Key,
     QueuedPods,
+    brought_gates,
     by_priority,
     by_qos,
     by_work,
     in_order,
     queued_pod,
+    with_gates,
 )
 from .stack import BACKOFF, run_kubextend
 from .workbench import until
@@ -336,7 +338,7 @@ def unpatchable(api: Api, pods: QueuedPods, name: str) -> Iterator[None]:
 
 
 def create_unpatchable(api: Api, pods: QueuedPods, name: str) -> None:
-    made = queued_pod(name, pods.pool, qos="Guaranteed")
+    made = with_gates(queued_pod(name, pods.pool, qos="Guaranteed"), brought_gates())
     made["metadata"] |= {"annotations": {"ballast": "z" * 2000}, **NOBODY_WROTE}
     for size in range(1_570_000, 1_568_000, -50):
         made["spec"]["containers"][0]["args"] = ["y" * size]

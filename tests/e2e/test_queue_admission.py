@@ -9,7 +9,9 @@ import pytest
 from .controlplane import ControlPlane
 from .kubeapi import JSON_PATCH, MERGE, STRATEGIC, Api, Object
 from .manifests import apply, objects
-from .queue_policies import GATE, QUEUED, SCHEDULER, gates, install_queue
+from .queue_policies import GATE, GATE_POLICY, QUEUED, SCHEDULER, gates, install_queue
+from .queued_pods import brought_gates, with_gates
+from .versions import needs
 from .workbench import until
 
 OTHER_GATE = "e2e.kubextend.dev/other"
@@ -20,6 +22,7 @@ OWN, SHARED, USER = (
     "kubextend",
 )
 ACCOUNTS = [OWN, SHARED, USER]
+about_gating = needs(GATE_POLICY)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -64,6 +67,7 @@ def made(api: Api, namespace: str, pod: Object) -> Object:
     return api.call("POST", f"/api/v1/namespaces/{namespace}/pods", pod, dryRun="All")
 
 
+@about_gating
 @pytest.mark.parametrize(
     ("namespace", "pod", "expected"),
     [
@@ -84,6 +88,7 @@ def test_the_gate_is_put_on_a_pod(
     assert gates(made(api, namespace, pod)) == expected
 
 
+@about_gating
 @pytest.mark.parametrize(
     ("namespace", "pod"),
     [
@@ -110,12 +115,14 @@ def test_a_pod_is_left_as_it_is(namespace: str, pod: Object, api: Api) -> None:
     assert gates(made(api, namespace, pod)) == gates(pod)
 
 
+@about_gating
 def test_a_mirror_pod_is_left_as_it_is(api: Api) -> None:
     pod = bare_pod(nodeName="somewhere")
     pod["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "0123"}
     assert gates(made(api, OPEN, pod)) == []
 
 
+@about_gating
 def test_kube_scheduler_is_told_that_the_pod_is_gated(api: Api) -> None:
     pod = api.call("POST", f"/api/v1/namespaces/{OPEN}/pods", bare_pod("told"))
     (condition,) = pod["status"]["conditions"]
@@ -127,7 +134,8 @@ def test_kube_scheduler_is_told_that_the_pod_is_gated(api: Api) -> None:
 def gated(api: Api) -> str:
     """The path of a pod with our gate and another."""
     path = f"/api/v1/namespaces/{OPEN}/pods"
-    api.call("POST", path, bare_pod("gated", schedulingGates=named(OTHER_GATE)))
+    pod = bare_pod("gated", schedulingGates=named(OTHER_GATE))
+    api.call("POST", path, with_gates(pod, brought_gates()))
     return f"{path}/gated"
 
 

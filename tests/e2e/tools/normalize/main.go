@@ -1,6 +1,6 @@
 // Prints what Kubernetes' own DefaultNormalizeScore makes of generated scores, as JSON.
 //
-//	cd tests/e2e/tools && go run ./normalize > ../../data/oracle/normalize_scores.json
+//	cd tests/e2e/tools/1.37 && go run ../normalize/main.go > ../../../data/oracle/normalize_scores.jsonl
 package main
 
 import (

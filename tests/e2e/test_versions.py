@@ -1,0 +1,69 @@
+"""The control plane has the version that KUBE names, and tests are skipped by one table alone."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from .controlplane import ROOT
+from .kubeapi import Api
+from .manifests import objects, path_of
+from .versions import KUBE, SERVED_SINCE, VERSIONS, is_served
+
+HERE = Path(__file__).parent
+
+
+def test_the_control_plane_has_the_version_under_test(api: Api) -> None:
+    version = api.call("GET", "/version")
+    assert f"{version['emulationMajor']}.{version['emulationMinor']}" == KUBE
+
+
+@pytest.mark.parametrize("kind", SERVED_SINCE)
+def test_a_kind_is_served_from_the_version_on_that_the_table_says(kind: str, api: Api) -> None:
+    manifest = next(found for _, found in objects() if found["kind"] == kind)
+    try:
+        path_of(api, manifest)
+    except LookupError:
+        served = False
+    else:
+        served = True
+    assert served == is_served(kind)
+
+
+def test_kube_scheduler_ends_over_the_gate_of_queueing_hints_from_1_37_on(binaries: Path) -> None:
+    command = [binaries / "kube-scheduler", "--feature-gates=SchedulerQueueingHints=true"]
+    done = subprocess.run(
+        [*command, "--config=/nowhere"], capture_output=True, text=True, check=False
+    )
+    # Version 1.37 removed the gate, which had been locked to true since 1.34.
+    assert ("unrecognized feature gate" in done.stderr) == (KUBE >= "1.37")
+
+
+def test_no_test_is_skipped_but_by_the_table() -> None:
+    ways = re.compile(r"pytest\.(skip|importorskip|xfail)|mark\.(skip|xfail)")
+    skipping = [path.name for path in HERE.rglob("*.py") if ways.search(path.read_text())]
+    assert skipping == ["versions.py"]
+
+
+def test_a_version_that_the_tests_do_not_know_is_refused_with_the_known_ones() -> None:
+    command = [sys.executable, "-m", "tests.e2e.controlplane"]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "KUBE": "1.12"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    known = ", ".join(VERSIONS)
+    assert done.stderr == f"KUBE=1.12: the e2e tests know no such version; they know {known}\n"
+
+
+def test_ci_has_a_job_for_each_version() -> None:
+    nightly = yaml.safe_load((ROOT / ".github" / "workflows" / "nightly.yml").read_text())
+    assert nightly["jobs"]["e2e"]["strategy"]["matrix"]["kube"] == VERSIONS

@@ -1,0 +1,31 @@
+"""Names the Kubernetes versions of the e2e tests, and what not all of these versions serve."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+MODULES = Path(__file__).with_name("tools")
+# The folders of the Go modules, of which the newest comes last.
+VERSIONS = sorted(folder.name for folder in MODULES.glob("1.*"))
+KUBE = os.environ.get("KUBE") or VERSIONS[-1]
+if KUBE not in VERSIONS:
+    sys.exit(f"KUBE={KUBE}: the e2e tests know no such version; they know {', '.join(VERSIONS)}")
+
+# Kinds in deploy/ that not every version serves, with the first version that serves them.
+SERVED_SINCE = {
+    "MutatingAdmissionPolicy": "1.36",
+    "MutatingAdmissionPolicyBinding": "1.36",
+}
+
+
+def is_served(kind: str) -> bool:
+    """Return whether the version under test serves a kind in deploy/."""
+    return SERVED_SINCE.get(kind, KUBE) <= KUBE
+
+
+def needs(kind: str) -> pytest.MarkDecorator:
+    """Return the mark that skips a test where the version under test does not serve the kind."""
+    why = f"Kubernetes serves {kind} since {SERVED_SINCE.get(kind)}"
+    return pytest.mark.skipif(not is_served(kind), reason=why)
