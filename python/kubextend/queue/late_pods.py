@@ -57,6 +57,9 @@ class LatePods:
         self._delays: dict[Entry, _Delay] = {}
         self._tried_at_s = -math.inf
 
+    def __contains__(self, entry: Entry) -> bool:
+        return entry in self._delays
+
     def add(self, entry: Entry) -> None:
         """Add a released pod, not added before, that kube-scheduler has not tried soon."""
         order, since_s = entry.scheduler_order, entry.entered_at_s
@@ -78,6 +81,10 @@ class LatePods:
         for delay in self._delays.values():
             if tried.order < delay.order and (has_paused or now_s < delay.until_s):
                 delay.until_s = min(now_s + DELAY_S, delay.ends_at_s)
+
+    def drop(self, entry: Entry) -> None:
+        """Forget a pod for which the queue waits no longer though it is not tried."""
+        self._delays.pop(entry, None)
 
     def delaying(self, now_s: float) -> Entry | None:
         """Return the late pod that no pod may overtake now; None: there is none.

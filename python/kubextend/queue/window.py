@@ -63,8 +63,9 @@ class Window:
     def leave(self, entry: Entry, now_s: float) -> None:
         """Forget a pod for which the queue no longer waits."""
         del self._entries[entry]
-        if entry.state is State.RELEASED:
+        if entry.state is State.RELEASED and now_s < entry.leaves_at_s:
             self._late.remove(entry, now_s)
+        self._late.drop(entry)
         self._large.pop(entry, None)
         self._give_up_place(entry)
         _remove(self._beside, entry)
@@ -77,10 +78,12 @@ class Window:
         """
         self._give_up_place(entry)
         self._beside.setdefault(entry.pod.namespace, {})[entry] = None
-        entry.beside = True
-        if entry.state is State.RELEASED and entry.pod.scheduled_reason in VERDICTS:
+        was_tried, entry.beside = entry.beside and entry not in self._late, True
+        if entry.state is not State.RELEASED or was_tried:
+            return
+        if entry.pod.scheduled_reason in VERDICTS:
             self._late.remove(entry, now_s)
-        elif entry.state is State.RELEASED:
+        else:
             self._late.add(entry)
 
     def delaying(self, now_s: float) -> Entry | None:

@@ -695,6 +695,17 @@ def test_after_a_pause_others_are_tried_first_and_a_late_pod_delays_nobody_again
     assert len(queue.due()) == 1
 
 
+def test_edits_of_a_pod_that_was_tried_hide_no_pause() -> None:
+    queue = overtaken(strategy=Strategy.STRICT_FIFO)
+    verdict = released("c0", "Unschedulable", namespace="c", priority=9)
+    for _ in range(6):
+        queue.observe(verdict)
+        queue.clock.pass_s(1.0)
+    queue.queue.forget("uid-b0")
+    queue.observe(*some("e", 1, priority=9))
+    assert queue.due() == []
+
+
 def test_a_late_pod_delays_others_for_thirty_seconds_at_most() -> None:
     # Somebody deletes one late pod after the other, each in time.
     queue = fair()

@@ -167,6 +167,22 @@ def test_small_bodies_take_the_common_room_before_any_is_refused() -> None:
     on_turned_clock(scenario())
 
 
+def test_small_bodies_are_refused_for_no_body_that_is_only_announced() -> None:
+    async def scenario() -> None:
+        app = Reads(BytesInFlight(20_000_000, reserved_bytes=4_000_000), 16_000_000)
+        announced = app.client()
+        await announced.send(head(16_000_000))
+        wires = [app.client() for _ in range(80)]
+        for wire in wires:
+            await wire.send(head(60_000))
+        for wire in wires:
+            await wire.send(b"x" * 60_000)
+        assert len(app.read) == 80
+        assert not any(wire.received for wire in wires)
+
+    on_turned_clock(scenario())
+
+
 def test_a_large_body_is_read_into_the_one_buffer_that_the_verb_gets() -> None:
     async def scenario() -> None:
         app = Reads()

@@ -893,21 +893,31 @@ def test_the_start_of_a_head_counts_wherever_it_stands_in_a_read() -> None:
 def test_an_answer_that_is_not_read_counts_until_it_is() -> None:
     async def scenario() -> None:
         in_flight = BytesInFlight(900_000)
+        refused: list[int] = []
 
         async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
             await answer(send, b"x" * 200_000)
 
         def asking() -> Wire:
-            return connected(app, in_flight=in_flight, most_connections=99, reads_at_once=False)
+            return connected(
+                app, refused=refused, in_flight=in_flight, most_connections=99, reads_at_once=False
+            )
 
         wires = [asking() for _ in range(4)]
         for wire in wires:
             await wire.send(get("/a"))
         assert in_flight.count >= 4 * 190_000
-        # There is no room for what the next one leaves unread for long.
-        late = asking()
+        # There is no room for what the next one leaves unread for more than a second.
+        late, in_time = asking(), asking()
         await late.send(get("/a"))
+        await in_time.send(get("/a"))
+        await asyncio.sleep(0.9)
+        await in_time.read(1_000_000)
+        assert not late.aborted
+        await asyncio.sleep(0.2)
         assert late.aborted
+        assert refused == [503]
+        assert not in_time.closed
         await wires[0].read(1_000_000)
         assert not wires[0].closed
         assert 3 * 190_000 <= in_flight.count < 4 * 190_000

@@ -96,6 +96,12 @@ class Room:
         """Return whether ``size`` more bytes fit the limit."""
         return self.count + size <= self._most_bytes
 
+    def has_trimmed(self, size: int) -> bool:
+        """Return whether ``size`` more bytes fit the limit; where needed, trim buffers before."""
+        while self._lent and not self.has(size):
+            self._lent.popitem()[0].keep_what_came()
+        return self.has(size)
+
     def take(self, size: int, share: "Share | None" = None) -> None:
         """Add ``size`` bytes to the count; ``share``: the request that needs the bytes.
 
@@ -119,10 +125,7 @@ class Room:
 
         Raises: RefusedError: 503; so many bytes cannot be freed.
         """
-        while not self.has(size):
-            if self._lent:
-                self._lent.popitem()[0].keep_what_came()
-                continue
+        while not self.has_trimmed(size):
             youngest = next(reversed(self._incoming), None)
             if youngest is None or youngest is share or share not in self._incoming:
                 raise self.refusal()
@@ -136,12 +139,14 @@ class Room:
     def move(self, share: "Share", size: int, to: "Room") -> None:
         """Count the ``size`` bytes of a share in another room, where they fit, and in this no more.
 
-        In the other room the body counts as the one whose reading began last.
+        In the other room the body counts as the one whose reading began first: it is small.
         """
         to.take(size)
         self.give_back(size)
         if share in self._incoming:
-            to.begin(share, lent=share in self._lent)
+            to._incoming = {share: None} | to._incoming  # noqa: SLF001  of the same class
+        if share in self._lent:
+            to._lent[share] = None  # noqa: SLF001
         self.end(share)
 
     def begin(self, share: "Share", *, lent: bool) -> None:
@@ -200,9 +205,11 @@ class Share:
             counted.
         """
         room, common = self._room, self._in_flight.common
-        if room is not common and not room.has(size) and common.has(self._bytes + size):
-            room.move(self, self._bytes, common)
-            self._room = common
+        if room is not common and not room.has_trimmed(size):
+            with suppress(RefusedError):
+                common.make(self._bytes + size)
+                room.move(self, self._bytes, common)
+                self._room = common
         self._room.take(size, self)
         self._bytes += size
 

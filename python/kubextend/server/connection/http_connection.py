@@ -9,6 +9,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, cast
 from urllib.parse import unquote
@@ -40,6 +41,8 @@ _MOST_UNTAKEN_BYTES: Final = 64 * 1024
 # The parser may keep so many bytes of the next request's head that nothing counts: no more than
 # each connection may hold uncounted.
 _MOST_PARSED_BYTES: Final = FREE_BYTES
+# How long a client has to read an answer that does not fit beside what other requests hold.
+_READ_WITHIN_S: Final = 1.0
 _HEAD_TOO_LARGE: Final = f"the request's head is larger than {MOST_HEAD_BYTES} bytes"
 _HEAD_TOO_SLOW: Final = "the request's head took too long"
 _BODY_TOO_SLOW: Final = "the request's body took too long"
@@ -339,8 +342,7 @@ class HttpConnection(asyncio.Protocol):
         self._last_active_s = self._loop.time()
         if self._writable is None:
             self._end_answer_deadline()
-        else:
-            self._count_unwritten()
+        self._count_unwritten()
         if not exchange.keep_alive:
             self._end_part(Reading.NOTHING)
             self._transport.close()
@@ -531,17 +533,24 @@ class HttpConnection(asyncio.Protocol):
             return 0
         return max(0, self._body_length - self._bytes.body_bytes)
 
-    def _count_unwritten(self) -> None:
+    def _count_unwritten(self, *, last_try: bool = False) -> None:
         """Count the bytes of complete answers that the client does not read, until it does.
 
-        If all requests together would hold too many bytes, the connection is closed.
+        If all requests together would hold too many bytes, the client has a second to read the
+        answers; then the connection is closed.
         """
+        if self._writable is None:
+            return
         self._let_go_of_written()
         size = self._transport.get_write_buffer_size()
         try:
             self._bytes.hold(size)
-        except RefusedError:
-            self._transport.abort()
+        except RefusedError as error:
+            if last_try:
+                self._settings.on_refused(HTTPStatus(error.status))
+                self._transport.abort()
+            else:
+                self._loop.call_later(_READ_WITHIN_S, partial(self._count_unwritten, last_try=True))
         else:
             self._unwritten_bytes = size
 
