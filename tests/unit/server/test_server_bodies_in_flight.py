@@ -139,9 +139,10 @@ def test_a_refusal_refers_to_nothing_that_was_read() -> None:
                 share.give_back()
 
         older, younger = (connected(app, most_connections=9) for _ in range(2))
-        await older.send(head(900_000) + b"x" * 400_000)
-        await younger.send(head(900_000) + b"x" * 500_000)
-        await older.send(b"x" * 200_000)
+        await older.send(head(900_000) + b"x" * 300_000)
+        await younger.send(head(600_000) + b"x" * 500_000)
+        assert not younger.received
+        await older.send(b"x" * 500_000)
         assert younger.received.startswith(b"HTTP/1.1 503 ")
         # With the frames of another error, it would keep the buffer of the body.
         (error,) = errors
