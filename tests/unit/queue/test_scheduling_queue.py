@@ -247,6 +247,8 @@ def test_a_hold_without_a_verdict_halves_nothing() -> None:
     queue.clock.pass_s(60)
     assert queue.release() == ["b"]
     assert queue.queue.next_look_s() == 60
+    queue.observe(released("b", "Unschedulable", second=1))
+    assert queue.queue.next_look_s() == 60
 
 
 def test_a_late_view_of_a_released_pod_does_not_release_it_again() -> None:
