@@ -1,8 +1,8 @@
 """The window: the pods whose gate is being removed, and the released pods that the queue waits for.
 
 Where namespaces take turns, a pod may step aside: it then stands beside the window, takes no place
-in it, and only its own namespace waits for it. A late pod has been released and has stepped aside
-before kube-scheduler tried it.
+in it, and its own namespace waits for it. A late pod has been released and has stepped aside before
+kube-scheduler tried it; pods that kube-scheduler would try before it may have to wait for it too.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ VERDICTS: Final = frozenset({"Unschedulable", "SchedulerError"})
 class Window:
     """Limits how many pods are being released, or are waited for after their release, at a time.
 
-    A pod that steps aside frees its place in the window, and only its own namespace waits for it.
+    A pod that steps aside frees its place in the window; no other namespace waits for the place.
 
     Args:
         size: the number of places in the window.
@@ -65,14 +65,15 @@ class Window:
         del self._entries[entry]
         if entry.state is State.RELEASED and now_s < entry.leaves_at_s:
             self._late.remove(entry, now_s)
-        self._late.drop(entry)
+        else:
+            self._late.drop(entry)
         self._large.pop(entry, None)
         self._give_up_place(entry)
         _remove(self._beside, entry)
         entry.beside = False
 
     def step_aside(self, entry: Entry, now_s: float) -> None:
-        """Take away the pod's place in the window: only its own namespace still waits for it.
+        """Take away the pod's place in the window; the pod's own namespace still waits for it.
 
         Call this method again once kube-scheduler has tried the pod.
         """

@@ -32,8 +32,7 @@ VOLUME_S = 2.0
 TENANT, OTHER_TENANT, NEIGHBOUR = "tenant", "other-tenant", "neighbour"
 
 Makers: TypeAlias = Sequence[tuple[float, str, "Outcome", int]]
-"""Who creates pods: each how many seconds, in which namespace, what becomes of them, and their
-priority."""
+"""Kinds of pods: the seconds from one pod to the next, the namespace, the outcome, the priority."""
 
 
 class Outcome(Enum):
