@@ -121,6 +121,9 @@ class Pod:
     def scheduling_gates(self) -> list[str]:
         """The names of ``spec.schedulingGates``."""
     @property
+    def scheduling_group(self) -> str:
+        """``spec.schedulingGroup.podGroupName``; "" for a pod without a PodGroup."""
+    @property
     def phase(self) -> str: ...
     @property
     def qos_class(self) -> str:

@@ -78,6 +78,8 @@ fn pod_type() -> Type {
     spec.push(("containers", list(Type::Struct(container.clone()))));
     spec.push(("initContainers", list(Type::Struct(container))));
     spec.push(("schedulingGates", list(Type::Struct(texts(&["name"])))));
+    let group = Type::Struct(vec![("podGroupName", pointer(Type::Text))]);
+    spec.push(("schedulingGroup", pointer(group)));
     let mut status = texts(&["phase", "qosClass", "nominatedNodeName"]);
     let condition = Type::Struct(texts(&["type", "reason"]));
     status.push(("conditions", list(condition)));
@@ -334,6 +336,9 @@ fn same_pod(ours: Option<&Pod>, theirs: &Value) {
     let gates: Vec<_> = gates.map(|gate| gate.at("name").text()).collect();
     let our_gates: Vec<&str> = ours.scheduling_gates.iter().map(|gate| &**gate).collect();
     assert_eq!(our_gates, gates);
+    let group = spec.at("schedulingGroup").pointer();
+    let group = group.and_then(|group| group.at("podGroupName").pointer());
+    assert_eq!(&*ours.scheduling_group, group.map_or("", Value::text));
     let status = theirs.at("status");
     assert_eq!(ours.phase, status.at("phase").text());
     // None of these pods asks for anything.

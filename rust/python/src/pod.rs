@@ -157,6 +157,11 @@ impl PyPod {
     }
 
     #[getter]
+    fn scheduling_group(&self) -> &str {
+        &self.0.scheduling_group
+    }
+
+    #[getter]
     fn phase(&self) -> &str {
         &self.0.phase
     }

@@ -86,7 +86,10 @@ def test_a_pod_shows_its_times_gates_and_status() -> None:
                 "creationTimestamp": "2026-11-21T01:48:22Z",
                 "deletionTimestamp": "2026-11-21T02:00:00Z",
             },
-            "spec": {"schedulingGates": [{"name": "example.com/wait"}, {"name": "b"}]},
+            "spec": {
+                "schedulingGates": [{"name": "example.com/wait"}, {"name": "b"}],
+                "schedulingGroup": {"podGroupName": "workers"},
+            },
             "status": {
                 "phase": "Running",
                 "qosClass": "Guaranteed",
@@ -103,6 +106,7 @@ def test_a_pod_shows_its_times_gates_and_status() -> None:
     assert found.deletion_timestamp == "2026-11-21T02:00:00Z"
     assert found.start_time == "2026-11-21T01:48:23.5+01:00"
     assert found.scheduling_gates == ["example.com/wait", "b"]
+    assert found.scheduling_group == "workers"
     assert (found.phase, found.qos_class) == ("Running", "Guaranteed")
     assert found.nominated_node_name == "n9"
     assert (found.scheduled_reason, found.generation) == ("Unschedulable", 3)
@@ -123,7 +127,7 @@ def test_a_pod_that_says_nothing_shows_nothing() -> None:
     )
     assert (found.phase, found.nominated_node_name) == ("", "")
     assert (found.qos_class, found.scheduled_reason, found.generation) == ("BestEffort", "", 0)
-    assert found.scheduling_gates == []
+    assert (found.scheduling_gates, found.scheduling_group) == ([], "")
 
 
 @pytest.mark.parametrize(

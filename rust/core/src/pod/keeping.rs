@@ -105,6 +105,7 @@ const LONGEST_NAME: usize = 253;
 fn trim_texts(pod: &mut Pod) {
     let words = [
         &mut pod.scheduler_name,
+        &mut pod.scheduling_group,
         &mut pod.phase,
         &mut pod.qos_class,
         &mut pod.scheduled_reason,
@@ -148,6 +149,7 @@ impl Pod {
             &self.namespace,
             &self.node_name,
             &self.scheduler_name,
+            &self.scheduling_group,
             &self.phase,
             &self.qos_class,
             &self.scheduled_reason,
@@ -259,10 +261,14 @@ mod tests {
     #[test]
     fn of_a_text_that_is_longer_than_any_name_a_part_is_kept_that_is_longer_than_any_name() {
         type Field = (&'static str, fn(&Pod) -> &str);
-        let fields: [Field; 5] = [
+        let fields: [Field; 6] = [
             (r#""spec":{"schedulerName":"TEXT"}"#, |pod| {
                 &pod.scheduler_name
             }),
+            (
+                r#""spec":{"schedulingGroup":{"podGroupName":"TEXT"}}"#,
+                |pod| &pod.scheduling_group,
+            ),
             (r#""status":{"nominatedNodeName":"TEXT"}"#, |pod| {
                 &pod.nominated_node_name
             }),

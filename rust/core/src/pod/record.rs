@@ -42,6 +42,8 @@ packed! {
         pub requests: Amounts,
         /// The names of `spec.schedulingGates`.
         pub scheduling_gates: Box<[Box<str>]>,
+        /// `spec.schedulingGroup.podGroupName`; empty for a pod without a PodGroup.
+        pub scheduling_group: Word,
         /// `metadata.generation`: changes of the spec since its creation, and 1; 0 where the API does not
         /// count them.
         pub generation: i64,
@@ -79,7 +81,7 @@ packed! {
         pub resources: bool,
         /// All scheduling gates but the first 16.
         pub gates: bool,
-        /// The ends of the scheduler's name, the nominated node's, the phase or a reason.
+        /// The ends of the scheduler's name, the PodGroup's, the nominated node's, the phase or a reason.
         pub texts: bool,
     }
 }

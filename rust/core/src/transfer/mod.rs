@@ -71,7 +71,8 @@ mod tests {
             "containers": [{"name": "c", "resources":
                 {"requests": {"cpu": "1500m", "example.com/gpu": "2"}, "limits": {"cpu": "3"}}}],
             "initContainers": [{"name": "i", "restartPolicy": "Always"}],
-            "overhead": {"memory": "64Mi"}, "schedulingGates": [{"name": "g"}]},
+            "overhead": {"memory": "64Mi"}, "schedulingGates": [{"name": "g"}],
+            "schedulingGroup": {"podGroupName": "workers"}},
         "status": {"phase": "Odd", "qosClass": "Burstable", "nominatedNodeName": "n2",
             "startTime": "2024-01-02T03:04:07Z"}}"#;
 

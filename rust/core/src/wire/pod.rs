@@ -48,6 +48,13 @@ object! {
         "resources" => resources: Option<Resources<'a>>,
         "overhead" => overhead: Map<'a, WireQuantity>,
         "schedulingGates" => scheduling_gates: Slice<Gate<'a>>,
+        "schedulingGroup" => scheduling_group: Option<SchedulingGroup<'a>>,
+    }
+}
+
+object! {
+    struct SchedulingGroup<'a> {
+        "podGroupName" => pod_group_name: Option<Cow<'a, str>>,
     }
 }
 
@@ -141,6 +148,7 @@ impl From<WirePod<'_>> for Pod {
             requests: resources.requests().amounts(),
             overhead: resources.overhead.amounts(),
             scheduling_gates: converted(spec.scheduling_gates).into(),
+            scheduling_group: scheduling_group(spec.scheduling_group),
             phase: word(&status.phase),
             qos_class: match &*status.qos_class {
                 "" => qos_class(&resources),
@@ -152,6 +160,15 @@ impl From<WirePod<'_>> for Pod {
             missing: Missing::default(),
         }
     }
+}
+
+/// Returns the name of the pod's PodGroup; "" without one.
+fn scheduling_group(group: Option<SchedulingGroup<'_>>) -> Word {
+    word(
+        &group
+            .and_then(|group| group.pod_group_name)
+            .unwrap_or_default(),
+    )
 }
 
 /// Whether the first condition about a pending resize says that the node cannot do it.
