@@ -241,8 +241,8 @@ class BindingCycle:
         waits_s: dict[str, float] = {}
         for plugin in self.plugins.permit:
             answer = await self._call(plugin, "Permit", plugin.permit)
-            permitted = partial(_permitted, answer)
-            said, wait_s = guarded(plugin, "Permit", permitted, self.pod)
+            with guarded(plugin, "Permit", self.pod):
+                said, wait_s = _permitted(answer)
             status = self._said(plugin, "Permit", said)
             if status.code is Code.WAIT:
                 waits_s[plugin.name] = min(max(wait_s, 0.0), self.waiting_pods.max_wait_s)

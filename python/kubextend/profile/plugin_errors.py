@@ -53,39 +53,46 @@ class AnsweredError(PluginError):
     """
 
 
-def guarded(
-    plugin: Plugin, point: str, call: Callable[[], _Answer], pod: core.Pod | None = None
-) -> _Answer:
-    """Call a plugin and return its result; turn whatever the plugin raises into PluginError.
+class guarded:  # noqa: N801  read as a verb: with guarded(plugin, "Filter", pod)
+    """A context that calls a plugin, and turns whatever the plugin raises into PluginError.
 
-    A panic of Rust code is turned into PluginError as well.
+    A panic of Rust code is turned into PluginError as well. A context adds no frame to the plugin's
+    call.
 
     Args:
         plugin: the plugin that is called.
         point: the extension point, such as ``Filter``.
-        call: calls the plugin.
         pod: the pod that the call is about.
 
     Raises:
         PluginError: the plugin raised, or its breaker is open.
         AbandonedError: the current run was abandoned, so that no caller waits for the result.
     """
-    run = current_run()
-    if run is not None:
-        run.pod = pod
-        run.begin_call(plugin.name, point)
-    try:
-        return call()
-    except AnsweredError as error:
-        about(error, pod)
-        raise
-    except (KeyboardInterrupt, AbandonedError):
-        raise
-    except BaseException as error:  # noqa: BLE001  raised again, with the cause
-        raise _failed(run, plugin, point, error, pod) from _cause(error)
-    finally:
-        if run is not None:
-            run.end_call()
+
+    __slots__ = ("_plugin", "_pod", "_point", "_run")
+
+    def __init__(self, plugin: Plugin, point: str, pod: core.Pod | None = None) -> None:
+        self._plugin = plugin
+        self._point = point
+        self._pod = pod
+        self._run = current_run()
+
+    def __enter__(self) -> None:
+        if self._run is not None:
+            self._run.pod = self._pod
+            self._run.begin_call(self._plugin.name, self._point)
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        try:
+            if error is None or isinstance(error, KeyboardInterrupt | AbandonedError):
+                return
+            if isinstance(error, AnsweredError):
+                about(error, self._pod)
+                return
+            raise _failed(self._run, self._plugin, self._point, error, self._pod) from _cause(error)
+        finally:
+            if self._run is not None:
+                self._run.end_call()
 
 
 async def guarded_async(
@@ -146,10 +153,11 @@ def status_of(plugin: Plugin, point: str, answer: object, pod: core.Pod | None =
     """
     if answer is None:
         return Status.success()
-    if isinstance(answer, Status):
-        guarded(plugin, point, lambda: check_status(answer), pod)
-        return answer
-    return guarded(plugin, point, lambda: _raise(wrong_answer(answer, "a Status or None")), pod)
+    with guarded(plugin, point, pod):
+        if not isinstance(answer, Status):
+            raise wrong_answer(answer, "a Status or None")
+        check_status(answer)
+    return answer
 
 
 def detailed(plugin: Plugin, point: str, pod: core.Pod, status: Status, about: str) -> None:
@@ -240,7 +248,3 @@ def _times_cancelled() -> int:
     """Return how often ``cancel`` of the current task was called; 0 outside of a task."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
-
-
-def _raise(error: TypeError) -> Status:
-    raise error

@@ -285,7 +285,8 @@ class Profile:
         Source: kubernetes v1.36 pkg/scheduler/schedule_one.go findNodesThatFitPod,
         pkg/scheduler/framework/runtime/framework.go RunFilterPluginsWithNominatedPods
         """
-        outcome = self.filter_as_seen(state, pod, nodes, left_out)
+        before = self.run_pre_filter_plugins(state, pod, nodes, left_out)
+        outcome = self.run_filter_plugins(state, pod, nodes, before, left_out)
         if not self.counts_pods:
             return outcome
         pods = self.pods() if state.pods_seen is None else state.pods_seen
@@ -299,35 +300,6 @@ class Profile:
             rejections = _judged_alone(rejections, lambda node: judge_with(node)[0], goes_on)
         kept = reduce(and_, (~rejection.nodes for rejection in rejections), outcome.kept)
         return FilterOutcome(kept, [*outcome.rejections, *rejections])
-
-    def filter_as_seen(
-        self,
-        state: CycleState,
-        pod: core.Pod,
-        nodes: core.Nodes,
-        left_out: LeftOut | None = None,
-        some: core.Mask | None = None,
-    ) -> FilterOutcome:
-        """Run PreFilter and Filter once, without regard to nominated pods.
-
-        Plugins see the pods in ``state.pods_seen``, or the watched pods if that is None.
-
-        Args:
-            state: the CycleState of this attempt.
-            pod: the pod.
-            nodes: the nodes of the request.
-            left_out: called for each plugin that failed and whose failurePolicy is Ignore; None:
-                any failure is raised.
-            some: the nodes to filter; None: all nodes.
-
-        Raises: PluginError: a plugin failed.
-        """
-        before = self.run_pre_filter_plugins(state, pod, nodes, left_out)
-        if not before.status.is_success:
-            rejected = nodes.everything() if some is None else some
-            return FilterOutcome(nodes.nothing(), [Rejection(rejected, before.status)])
-        before = replace(before, some=some)
-        return self.run_filter_plugins(state, pod, nodes, before, left_out)
 
     def _judged_with_nominated(
         self,
@@ -348,7 +320,8 @@ class Profile:
         """
         state = CycleState()
         state.pods_seen = pods.with_nominated(pod, nodes, some)
-        outcome = self.filter_as_seen(state, pod, nodes, left_out, some)
+        before = replace(self.run_pre_filter_plugins(state, pod, nodes, left_out), some=some)
+        outcome = self.run_filter_plugins(state, pod, nodes, before, left_out)
         return outcome.rejections, state.asked_for_pods
 
     def run_pre_filter_plugins(
@@ -406,11 +379,15 @@ class Profile:
     ) -> FilterOutcome:
         """Run the Filter plugins in order; the first plugin that rejects a node gives the status.
 
+        Nominated pods do not count. Plugins see the pods in ``state.pods_seen``, or the watched
+        pods if that is None.
+
         Args:
             state: the CycleState of this attempt.
             pod: the pod.
             nodes: the nodes of the request.
-            before: the result of PreFilter; None: filter all nodes.
+            before: the result of PreFilter; its rejection rejects all nodes. None: filter all
+                nodes.
             left_out: called for each plugin that failed and whose failurePolicy is Ignore; None:
                 any failure is raised.
 
@@ -418,6 +395,8 @@ class Profile:
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunFilterPlugins
         """
         kept = nodes.everything() if before is None or before.some is None else before.some
+        if before is not None and not before.status.is_success:
+            return FilterOutcome(nodes.nothing(), [Rejection(kept, before.status)])
         rejections: list[Rejection] = []
         if before is not None and before.result.node_names is not None:
             outside = _outside(before, nodes, kept)
@@ -428,9 +407,10 @@ class Profile:
                 break
             if plugin.name in state.skip_filter_plugins:
                 continue
-            rejected_by = partial(_rejected_by, plugin, filter_nodes, state, pod, nodes, kept)
             try:
-                newly = guarded(plugin, "Filter", rejected_by, pod)
+                with guarded(plugin, "Filter", pod):
+                    said = filter_nodes(state, pod, nodes, kept)
+                    newly = _checked_rejections(plugin, said, pod, nodes, kept)
             except PluginError as error:
                 if not self._is_left_out(error, left_out):
                     raise
@@ -481,8 +461,9 @@ class Profile:
         Raises: PluginError: the plugin raised, or returned neither Success nor Skip.
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunPreScorePlugins
         """
-        call = partial(plugin.pre_score, state, pod, nodes)
-        said = status_of(plugin, "PreScore", guarded(plugin, "PreScore", call, pod), pod)
+        with guarded(plugin, "PreScore", pod):
+            answer = plugin.pre_score(state, pod, nodes)
+        said = status_of(plugin, "PreScore", answer, pod)
         if said.code is Code.SKIP:
             state.skip_score_plugins |= {plugin.name}
         elif not said.is_success:
@@ -502,23 +483,20 @@ class Profile:
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunScorePlugins
         """
         score_nodes = self._scores[id(plugin)]
-        scored = guarded(plugin, "Score", partial(score_nodes, state, pod, nodes), pod)
-        scores = scored.scores
+        with guarded(plugin, "Score", pod):
+            scored = score_nodes(state, pod, nodes)
         normalize = getattr(plugin, "normalize_score", None)
         if normalize is None:
-            return guarded(plugin, "Score", partial(_checked, scores, nodes, _NODE_SCORE), pod)
+            with guarded(plugin, "Score", pod):
+                return _checked(scored.scores, nodes, _NODE_SCORE)
         try:
-            return guarded(
-                plugin,
-                "NormalizeScore",
-                lambda: _checked(
-                    scored.normalized(partial(normalize, state, pod)), nodes, _NODE_SCORE
-                ),
-                pod,
-            )
+            with guarded(plugin, "NormalizeScore", pod):
+                normalized = scored.normalized(partial(normalize, state, pod))
+                return _checked(normalized, nodes, _NODE_SCORE)
         except PluginError:
             # If the raw scores are invalid too, blame Score and not NormalizeScore.
-            guarded(plugin, "Score", partial(_checked, scores, nodes, _ANY_SCORE), pod)
+            with guarded(plugin, "Score", pod):
+                _checked(scored.scores, nodes, _ANY_SCORE)
             raise
 
     def _is_left_out(self, error: PluginError, left_out: LeftOut | None) -> bool:
@@ -581,24 +559,28 @@ def pre_filtered(
 
     Raises: PluginError: the plugin raised, or returned a wrong value.
     """
-
-    def call() -> tuple[PreFilterResult, object]:
-        answer = plugin.pre_filter(state, pod, nodes)
-        if isinstance(answer, PreFilterResult):
-            return _sound(answer), None
-        match answer:
-            case Status() | None:
-                return PreFilterResult(), answer
-            case [PreFilterResult() | None as result, Status() | None as status]:
-                return _sound(result or PreFilterResult()), status
-        raise wrong_answer(answer, "a Status, a PreFilterResult, both or None")
-
-    result, said = guarded(plugin, "PreFilter", call, pod)
+    with guarded(plugin, "PreFilter", pod):
+        result, said = _result_and_status(plugin.pre_filter(state, pod, nodes))
     status = status_of(plugin, "PreFilter", said, pod)
     if status.code in _PRE_FILTER_CODES:
         detailed(plugin, "PreFilter", pod, status, "all nodes")
         return result, status
     raise error_of(plugin, "PreFilter", status, pod)
+
+
+def _result_and_status(answer: object) -> tuple[PreFilterResult, object]:
+    """Split the answer of a PreFilter plugin into its set of nodes and its Status or None.
+
+    Raises: TypeError: the answer is something else.
+    """
+    match answer:
+        case PreFilterResult():
+            return _sound(answer), None
+        case Status() | None:
+            return PreFilterResult(), answer
+        case [PreFilterResult() | None as result, Status() | None as status]:
+            return _sound(result or PreFilterResult()), status
+    raise wrong_answer(answer, "a Status, a PreFilterResult, both or None")
 
 
 def _sound(result: PreFilterResult) -> PreFilterResult:
@@ -626,8 +608,9 @@ def post_filtered(
 
     Raises: PluginError: the plugin raised, or returned a wrong value.
     """
-    call = partial(plugin.post_filter, state, pod, rejections)
-    said = status_of(plugin, "PostFilter", guarded(plugin, "PostFilter", call, pod), pod)
+    with guarded(plugin, "PostFilter", pod):
+        answer = plugin.post_filter(state, pod, rejections)
+    said = status_of(plugin, "PostFilter", answer, pod)
     if said.is_success or said.is_rejected:
         return said
     raise error_of(plugin, "PostFilter", said, pod)
@@ -694,24 +677,18 @@ def _narrowed(plugins: Sequence[str]) -> str:
     return f"node is filtered out by the prefilter result of {', '.join(plugins)}"
 
 
-def _rejected_by(
-    plugin: Plugin,
-    filter_nodes: FilterNodes,
-    state: CycleState,
-    pod: core.Pod,
-    nodes: core.Nodes,
-    kept: core.Mask,
+def _checked_rejections(
+    plugin: Plugin, said: object, pod: core.Pod, nodes: core.Nodes, kept: core.Mask
 ) -> list[Rejection]:
-    """Run one Filter plugin; return its rejections of nodes that no earlier plugin rejected.
+    """Check what one Filter plugin returned; return its rejections of the nodes in ``kept``.
 
-    ``kept`` has these nodes. Each node is in one rejection at most.
+    Each node is in one rejection at most.
 
     Raises:
         TypeError: the plugin returned something else than rejections.
         PluginError: a status is no rejection.
     """
     rejections = []
-    said = filter_nodes(state, pod, nodes, kept)
     if not isinstance(said, Iterable) or isinstance(said, str | bytes):
         raise wrong_answer(said, "a sequence of Rejection")
     for rejection in said:

@@ -92,9 +92,8 @@ class PluginStarts:
         self._missing.remove(start)
 
     async def _failure_of(self, plugin: Any) -> PluginError | None:
-        call = partial(guarded, plugin, _POINT, partial(_started, plugin))
         try:
-            await self._limits.within_async(self._deadline_s, call)
+            await self._limits.within_async(self._deadline_s, partial(_call_start, plugin))
         except PluginError as error:
             return error
         except TimeoutError:
@@ -102,11 +101,12 @@ class PluginStarts:
         return None
 
 
-def _started(plugin: Any) -> None:
+def _call_start(plugin: Any) -> None:
     """Call the plugin's ``start``.
 
-    Raises: TypeError: ``start`` is async: it returned an awaitable, which kubextend does not await.
+    Raises: PluginError: ``start`` raised, or is async: kubextend does not await what it returned.
     """
-    answer = plugin.start()
-    if inspect.isawaitable(answer):
-        raise wrong_answer(answer, "None")
+    with guarded(plugin, _POINT):
+        answer = plugin.start()
+        if inspect.isawaitable(answer):
+            raise wrong_answer(answer, "None")

@@ -138,32 +138,33 @@ class Threads:
         threading.Thread(target=self._serve, name=f"kubextend-{self._name}", daemon=True).start()
 
     def _serve(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            goes_on = self._done(job)
-            # The thread may now wait for long, and must not hold a large body.
-            del job
-            if not goes_on:
-                return
+        goes_on = True
+        while goes_on and (job := self._jobs.get()) is not None:
+            tell = job._run() if self._begins(job) else _nothing  # noqa: SLF001  of the same file
+            goes_on = self._ends(job)
+            tell()
+            # The thread may now wait for long, and must not hold a large body. ``del`` also breaks
+            # the reference cycle with an error, as in ``Job._run``.
+            del job, tell
 
-    def _done(self, job: Job[object]) -> bool:
-        """Run the job's call unless the job was given up; return whether the thread goes on."""
+    def _begins(self, job: Job[object]) -> bool:
+        """Note that the job's call begins; return False if the job was withdrawn or given up."""
         with self._lock:
             wanted = job._phase is _Phase.QUEUED  # noqa: SLF001
-            if wanted and job.future.set_running_or_notify_cancel():
-                job._phase = _Phase.RUNNING  # noqa: SLF001
-            else:
-                return self._stays()
-        tell = job._run()  # noqa: SLF001
+            if not (wanted and job.future.set_running_or_notify_cancel()):
+                return False
+            job._phase = _Phase.RUNNING  # noqa: SLF001
+            return True
+
+    def _ends(self, job: Job[object]) -> bool:
+        """Note that the thread is done with the job; return whether it takes another one."""
         with self._lock:
             given_up = job._phase is _Phase.GIVEN_UP  # noqa: SLF001
             job._phase = _Phase.DONE  # noqa: SLF001
-            stays = not given_up and self._stays()
-        if given_up:
-            job._on_return()  # noqa: SLF001
-        tell()
-        # Break the reference cycle with an error, as in ``Job._run``.
-        del job, tell
-        return stays
+            if not given_up:
+                return self._stays()
+        job._on_return()  # noqa: SLF001
+        return False
 
     def _stays(self) -> bool:
         """Return whether this thread should take another job; False ends it after ``stop``.

@@ -55,8 +55,12 @@ class PluginLimits:
         self._verb_threads = Threads(_VERB_THREADS, "verb")
         self._binding_threads = Threads(_BINDING_THREADS, "binding")
 
-    def start(self, work: Callable[[], _T]) -> "LimitedCall[_T]":
-        """Begin a verb's work on a thread, with a new ``Run`` that records its plugin calls."""
+    def start(self, work: Callable[[Run], _T]) -> "LimitedCall[_T]":
+        """Begin a verb's work on a thread.
+
+        Args:
+            work: enters the ``Run`` that it is called with, which records its plugin calls.
+        """
         return LimitedCall(work, Run(self.breakers, self.clock), self._verb_threads, self.breakers)
 
     def within(self, seconds: float | None, work: Callable[[], _T]) -> _T:
@@ -71,7 +75,7 @@ class PluginLimits:
             TimeoutError: the work took longer than ``seconds``, and no plugin took most of the
                 time.
         """
-        call = self.start(work)
+        call = self.start(partial(Run.enter, work=work))
         if not wait([call.job.future], seconds).done:
             raise call.given_up()
         return call.job.future.result()
@@ -88,7 +92,7 @@ class PluginLimits:
             TimeoutError: the work took longer than ``seconds``, and no plugin took most of the
                 time.
         """
-        call = self.start(work)
+        call = self.start(partial(Run.enter, work=work))
         try:
             done = await call.done_within(seconds)
         except asyncio.CancelledError:
@@ -162,12 +166,12 @@ class LimitedCall(Generic[_T]):
     """
 
     def __init__(
-        self, work: Callable[[], _T], run: Run, threads: Threads, breakers: Breakers
+        self, work: Callable[[Run], _T], run: Run, threads: Threads, breakers: Breakers
     ) -> None:
         self.run = run
         self._threads = threads
         self._breakers = breakers
-        self.job = threads.submit(partial(self.run.enter, work))
+        self.job = threads.submit(partial(work, run))
         self._done: asyncio.Future[None] | None = None
 
     async def done_within(self, seconds: float | None) -> bool:

@@ -376,9 +376,9 @@ class BindVerb:
         nominated to one node would block each other for ever. The first bind request wins.
         """
         nodes = self._context.stores.nodes_named(cycle.node_name)
-        outcome = profile.filter_as_seen(
-            CycleState(), cycle.pod, nodes, self._context.failures.left_out
-        )
+        state, left_out = CycleState(), self._context.failures.left_out
+        before = profile.run_pre_filter_plugins(state, cycle.pod, nodes, left_out)
+        outcome = profile.run_filter_plugins(state, cycle.pod, nodes, before, left_out)
         if outcome.kept.any():
             return Status.success()
         return next(rejection.status for rejection in outcome.rejections if rejection.nodes.any())

@@ -121,12 +121,14 @@ class Deadline(Generic[_Args]):
         return self._verb.instead(why)
 
     def _now(self, body: Body) -> Answer:
-        return Run(self._limits.breakers).enter(partial(self._work, _Asked(body)))
+        return self._work(_Asked(body), Run(self._limits.breakers))
 
-    def _work(self, asked: _Asked[_Args]) -> Answer:
-        with counting(self._metrics, self.name) as counted:
+    def _work(self, asked: _Asked[_Args], run: Run) -> Answer:
+        with counting(self._metrics, self.name) as counted, run:
             asked.args = args = self._verb.read(asked.body)
-            return counted(self._verb.answer(args))
+            answer = self._verb.answer(args)
+            run.check()
+            return counted(answer)
 
     def _watched_to_the_end(self, watching: asyncio.Task[Answer]) -> None:
         self._watching.discard(watching)

@@ -70,10 +70,8 @@ class FilterVerb:
     def answer(self, request: FilterRequest) -> Answer:
         """Return an ExtenderFilterResult: kept nodes as they came in, others with a reason."""
         args = request.args
-        if args.nodes is None:
-            return filter_error(_NO_NODES)
-        if args.pod is None:
-            return filter_error(_NO_POD)
+        if args.nodes is None or args.pod is None:
+            return filter_error(_NO_NODES if args.nodes is None else _NO_POD)
         self._context.metrics.nodes(self.name).observe(len(args.nodes))
         profile = self._context.profiles.for_pod(args.pod)
         if profile is not None and (said := self._unplaced.why_not_tried(args.pod.uid)):
@@ -89,54 +87,55 @@ class FilterVerb:
         if why_not:
             return filter_error(why_not)
         attempt = self._unplaced.begin(args.pod, args.nodes)
-        return self._decide(profile, args, attempt, args.nodes, request.changes)
-
-    def _decide(
-        self,
-        profile: Profile,
-        args: core.ExtenderArgs,
-        attempt: Attempt,
-        nodes: core.Nodes,
-        changes: int,
-    ) -> Answer:
+        left_out, goes_on = self._context.failures.left_out, self._context.half_time()
         try:
             outcome = profile.find_nodes_that_fit(
-                attempt.state,
-                attempt.pod,
-                nodes,
-                self._context.failures.left_out,
-                self._context.half_time(),
+                attempt.state, attempt.pod, args.nodes, left_out, goes_on
             )
-            passing = outcome.passing(nodes)
-            unknown = ~nodes.known
-            undecided = unknown.any() and self._too_new(nodes, unknown) and not passing.any()
-            # An ignored Error places the pod on any node, even on one that filters rejected just
-            # now. A rejection is undone later: the watch brings the new node and the pod is woken.
-            if undecided and not self._context.settings.ignorable:
-                self._unplaced.drop(attempt)
-                return filter_error(_NOT_SEEN_YET)
-            if len(nodes) and not outcome.kept.any() and not attempt.nominated_alone:
-                self._post_filter(profile, attempt, outcome)
-        except PluginError as error:
+            return self._decided(profile, request, attempt, args.nodes, outcome)
+        except BaseException as error:
             self._unplaced.drop(attempt)
-            self._context.failures.note(error, "filter fails")
-            return self._failed(sentence(error), args, nodes)
-        except (KeyboardInterrupt, AbandonedError):
+            if isinstance(error, KeyboardInterrupt | AbandonedError):
+                raise
+            return self._failed(self._noted(error), args, args.nodes)
+
+    def _decided(
+        self,
+        profile: Profile,
+        request: FilterRequest,
+        attempt: Attempt,
+        nodes: core.Nodes,
+        outcome: FilterOutcome,
+    ) -> Answer:
+        """Return the answer for what the filters decided, and remember it for the next calls."""
+        args = request.args
+        passing = outcome.passing(nodes)
+        unknown = ~nodes.known
+        undecided = unknown.any() and self._too_new(nodes, unknown) and not passing.any()
+        # An ignored Error places the pod on any node, even on one that filters rejected just now.
+        # A rejection is undone later: the watch brings the new node and the pod is woken.
+        if undecided and not self._context.settings.ignorable:
             self._unplaced.drop(attempt)
-            raise
-        except BaseException:
-            self._unplaced.drop(attempt)
-            # Not even a panic of the core may place a pod by an ignored Error.
-            _LOGGER.exception("filter failed")
-            return self._failed("kubextend failed internally", args, nodes)
+            return filter_error(_NOT_SEEN_YET)
+        if len(nodes) and not outcome.kept.any() and not attempt.nominated_alone:
+            self._post_filter(profile, attempt, outcome)
         entries = entries_of(unknown, outcome.rejections)
         if passing.any():
             self._unplaced.passed(attempt)
         else:
             # A full-mode request brings its own nodes, and they never change.
-            before = changes if args.names_mode else None
+            before = request.changes if args.names_mode else None
             entries = self._unplaced.reject(attempt, profile, nodes, entries, before)
         return Answer(args.filter_answer(entries, self._context.memory.pool))
+
+    def _noted(self, error: BaseException) -> str:
+        """Log why filter failed, and return the reason for kube-scheduler."""
+        if isinstance(error, PluginError):
+            self._context.failures.note(error, "filter fails")
+            return sentence(error)
+        # Not even a panic of the core may place a pod by an ignored Error.
+        _LOGGER.error("filter failed", exc_info=error)
+        return "kubextend failed internally"
 
     def _post_filter(self, profile: Profile, attempt: Attempt, outcome: FilterOutcome) -> None:
         """Call PostFilter; if PostFilter fails the pod stays unschedulable, as in kube-scheduler.

@@ -5,13 +5,14 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import pytest
 
 from kubextend.profile import PluginLimits
 from kubextend.profile.breaker import PluginHealth
-from kubextend.profile.plugin_calls import current_run
+from kubextend.profile.plugin_calls import Run, current_run
 from kubextend.profile.threads import Threads
 from kubextend.profile.time_limits import _told_of
 from skipping_loop import AT_MOST_S, run, skip, until
@@ -62,7 +63,7 @@ def test_work_that_nobody_wants_any_more_does_not_begin(plugin: Plugin) -> None:
 
     async def scenario() -> None:
         limits = plugin.limits
-        hanging = limits.start(plugin.call)
+        hanging = limits.start(partial(Run.enter, work=plugin.call))
         await plugin.begin()
         asked = asyncio.ensure_future(limits.within_async(600, lambda: done.append("unwanted")))
         await asyncio.sleep(0)
