@@ -14,14 +14,16 @@ _NONE: Final[frozenset[str]] = frozenset()
 class CycleState:
     """The values that plugins share, by key, during one attempt to schedule a pod.
 
-    Each attempt begins with an empty state.
+    kubextend makes a new, empty CycleState for each attempt.
 
     Attributes:
-        skip_filter_plugins: names of plugins whose PreFilter returned Skip.
-        skip_score_plugins: names of plugins whose PreScore returned Skip.
+        skip_filter_plugins: names of plugins whose PreFilter returned Skip; their Filter is not
+            run.
+        skip_score_plugins: names of plugins whose PreScore returned Skip; their Score is not run.
         asked_for_pods: whether a plugin read the pods on nodes in this attempt.
-        pods_seen: a snapshot of the pods on nodes that replaces the watched pods for plugins: in
-            preempt it lacks the victims, and for a node with nominated pods it includes these.
+        pods_seen: a snapshot of the pods on nodes that replaces the watched pods for plugins:
+            during preemption the snapshot lacks the victims, and for a node with nominated pods it
+            includes these pods.
             None: plugins see the watched pods.
 
     Source: kubernetes v1.36 pkg/scheduler/framework/cycle_state.go
@@ -43,14 +45,14 @@ class CycleState:
         self.asked_for_pods = False
 
     def read(self, key: str) -> object:
-        """Return the value that a plugin wrote under a key in this attempt.
+        """Return the value that a plugin wrote under a key in the present scheduling attempt.
 
         Raises: KeyError: no plugin wrote a value under the key.
         """
         return self._values[key]
 
     def write(self, key: str, value: object) -> None:
-        """Keep a value under a key for later calls of plugins in the same attempt."""
+        """Keep a value under a key for later calls of plugins in the present scheduling attempt."""
         self._values[key] = value
 
     def delete(self, key: str) -> None:

@@ -1,4 +1,4 @@
-"""The Handle, by which plugins read and change the cluster, and the protocols of its parts."""
+"""The Handle, by which plugins read and change the cluster, and protocols of a Handle's parts."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator
@@ -26,15 +26,17 @@ __all__ = [
 ]
 
 MAX_POD_BYTES: Final = 64 << 10
-"""Bytes of tolerations, affinity and annotations that a store keeps of one pod; the same bound
-holds once more for requests, gates, labels and containers. Users choose how large their pods are,
-and the store holds the pods of the whole cluster."""
+"""The most bytes that a pod store keeps of one pod's tolerations, affinity and annotations
+together, and also the most of the pod's requests, gates, labels and containers together. The limit
+exists because users choose how large their pods are, and the store holds the pods of the whole
+cluster.
+"""
 
 _Shared = TypeVar("_Shared")
 
 
 class NodeSource(Protocol):
-    """The cluster's nodes, usually kept up to date by list and watch."""
+    """Gives access to the cluster's nodes, usually kept up to date by list and watch."""
 
     @property
     def store(self) -> core.NodeStore:
@@ -45,18 +47,19 @@ class NodeSource(Protocol):
         """Whether the store has had a complete list of nodes."""
 
     def age_s(self) -> float | None:
-        """Return the seconds since the API last sent anything about nodes; None before that."""
+        """Return the seconds since kube-apiserver last sent anything about nodes; None: not yet."""
 
 
 class PodSource(Protocol):
-    """The cluster's pods, usually kept up to date by list and watch, and the assumed pods.
+    """Gives access to the cluster's pods, usually kept up to date by list and watch.
 
-    For an assumed pod kube-scheduler has chosen a node, but the watch shows no binding yet.
+    The pods include assumed pods: those for which kube-scheduler has chosen a node, and which the
+    watch does not show bound yet.
     """
 
     @property
     def store(self) -> core.PodStore:
-        """The store that holds the cluster's pods and the ledger of assumed pods."""
+        """The store that holds the cluster's pods, including those bound but not yet seen bound."""
 
     @property
     def synced(self) -> bool:
@@ -67,9 +70,9 @@ class PodReader(Protocol):
     """Reads one pod from the Kubernetes API."""
 
     def get(self, namespace: str, name: str) -> core.Pod | None:
-        """Read a pod from the API; return None if there is no pod of that name. Blocks.
+        """Read a pod from the Kubernetes API; return None if no pod has that name. Blocks.
 
-        Raises: ClusterError: the API did not respond, or refused.
+        Raises: ClusterError: the API did not respond, or refused the request.
         """
 
 
@@ -86,7 +89,7 @@ class Binder(Protocol):
             name: name of the pod.
             uid: UID of the pod; another pod of the same name is never bound.
             node: name of the node.
-            timeout_s: the most seconds for this call; None leaves the limit to the binder.
+            timeout_s: the most seconds for this call; None: the limit that the Binder itself has.
 
         Raises: ClusterError: the pod is not bound, or the result is unknown; the message says why.
         """
@@ -100,7 +103,9 @@ class Activator(Protocol):
 
 
 class HeldPod(Protocol):
-    """A pod that Permit plugins hold: its bind request waits. Any thread may call the methods.
+    """A pod that Permit plugins hold: its bind request waits for their decision.
+
+    Any thread may call the methods.
 
     Attributes:
         pod: the held pod.
@@ -114,13 +119,13 @@ class HeldPod(Protocol):
 
     @property
     def pending_plugins(self) -> tuple[str, ...]:
-        """The names of the Permit plugins that still hold the pod."""
+        """The names of the Permit plugins that still hold the pod, so that it is not bound."""
 
     @property
     def deadline_s(self) -> float | None:
-        """When the first plugin's timeout rejects the pod, in seconds of Unix time.
+        """When the earliest timeout of a Permit plugin rejects the pod, in seconds of Unix time.
 
-        None if no plugin holds the pod any more.
+        The time is None if no plugin holds the pod any more.
         """
 
     def allow(self, plugin: str) -> bool:
@@ -130,7 +135,7 @@ class HeldPod(Protocol):
         """
 
     def reject(self, plugin: str, reason: str) -> bool:
-        """Reject the pod, so that kube-scheduler puts it back into its queue.
+        """Reject the held pod, so that kube-scheduler puts the pod back into its own queue.
 
         Args:
             plugin: the name of the plugin that rejects the pod.
@@ -159,7 +164,7 @@ class HeldPods(Protocol):
         """
 
     def gives_up(self, uid: str) -> bool:
-        """Return whether the pod's binding cycle has failed and its Unreserve is not done yet.
+        """Return whether a pod's binding cycle has failed and the Unreserve calls are not done yet.
 
         Args:
             uid: UID of the pod.
@@ -175,16 +180,17 @@ InThread: TypeAlias = Callable[[Callable[[], Any]], Coroutine[Any, Any, Any]]
 
 @dataclass(frozen=True, slots=True)
 class ClusterPorts:
-    """The objects by which kubextend reads and changes the cluster.
+    """Holds the objects by which kubextend reads and changes the cluster.
 
     Without access to a Kubernetes API, every object except ``in_thread`` is None.
 
     Attributes:
         nodes: the watched nodes.
-        pods: the watched pods, and the record of assumed pods; None unless a plugin needs pods.
+        pods: the watched pods, and the assumed pods, whose node is chosen and whose binding is not
+            seen yet; None unless a plugin needs pods.
         pod_reader: reads one pod from the Kubernetes API.
         binder: binds pods.
-        activator: makes kube-scheduler try unschedulable pods again.
+        activator: makes kube-scheduler try again pods for which it found no node.
         kubernetes_client: returns an ``ApiClient`` of the official client with the present
             credentials.
         in_thread: runs, in a thread, a call that waits for the Kubernetes API.
@@ -232,21 +238,23 @@ class Handle:
         self._undeclared = ""
 
     def of(self, plugin: str, *, needs_pods: bool) -> "Handle":
-        """Return the Handle for one plugin; reading pods raises without ``needs_pods``.
+        """Return the Handle for one plugin, which can read pods only if the plugin declares that.
 
-        kubextend watches pods only if an enabled plugin needs pods. Without this check a plugin
-        would work by chance, because another enabled plugin needs pods.
+        kubextend watches pods only if an enabled plugin needs pods. Without this check, a plugin
+        that does not declare its need would work by chance where another enabled plugin declares
+        one.
 
         Args:
             plugin: the name of the plugin.
-            needs_pods: whether the plugin's class has ``needs_pods = True``.
+            needs_pods: whether the plugin's class has ``needs_pods = True``; if not, the Handle's
+                methods that read pods raise KubextendError.
         """
         mine = copy(self)
         mine._undeclared = "" if needs_pods else plugin  # noqa: SLF001  it is of this class
         return mine
 
     def shared(self, kind: type[_Shared], make: Callable[[], _Shared]) -> _Shared:
-        """Return the instance of a class that all plugins share; the first call makes it.
+        """Return the instance of a class that all plugins share; the first call makes the instance.
 
         Args:
             kind: the class of the instance.
@@ -259,7 +267,7 @@ class Handle:
 
     @property
     def kubernetes_client(self) -> Any:
-        """An ``ApiClient`` of the official client; None without access to an API.
+        """An ``ApiClient`` of the official Kubernetes client; None without access to an API.
 
         Renewed credentials make another client, so ask for the client at each use.
         """
@@ -270,14 +278,15 @@ class Handle:
         return None if self._nodes is None else self._nodes.store.nodes()
 
     def pods(self, state: CycleState | None = None) -> core.PodSnapshot | None:
-        """Return a snapshot of the pods on nodes, assumed pods included.
+        """Return a snapshot of the pods on nodes, assumed pods included; None: not watched.
 
-        None if kubextend does not watch pods.
+        kubextend watches pods only if an enabled plugin needs them.
 
         Args:
-            state: the CycleState of the present attempt; a Filter plugin should give it. Then the
-                snapshot leaves out the victims of the node that preempt asks about, and has the
-                pods nominated to a node when the filter checks the node with them.
+            state: the CycleState of the present attempt; a Filter plugin should give its own
+                ``state``. Then the snapshot leaves out the victims of the node that the preempt
+                verb asks about, and has the pods nominated to a node when the filter checks the
+                node with these pods.
 
         Raises: KubextendError: the plugin's class does not have ``needs_pods = True``.
         """
@@ -303,16 +312,16 @@ class Handle:
     ) -> list[core.Pod]:
         """Return the watched pods of a namespace that have a label with this value.
 
-        The ``node_name`` of an assumed pod is its node. The list is empty if kubextend does not
-        watch pods.
+        The ``node_name`` of an assumed pod is the node that kube-scheduler chose. The list is empty
+        if kubextend does not watch pods.
 
         Args:
             namespace: namespace of the pods.
             label: key of the label.
             value: value of the label.
-            state: the CycleState of the present attempt. Then the list leaves out the victims of
-                the node that preempt asks about, and the ``node_name`` of a pod that is nominated
-                to a node is that node.
+            state: the CycleState of the present attempt, if given. Then the list leaves out the
+                victims of the node that the preempt verb asks about, and the ``node_name`` of a pod
+                that is nominated to a node is that node.
 
         Raises:
             KubextendError: the plugin's class does not have ``needs_pods = True``.
@@ -329,7 +338,7 @@ class Handle:
         return pods if seen is None else seen.these(pods)
 
     def assumed_pods(self) -> frozenset[str]:
-        """Return the UIDs of the assumed pods: chosen for a node, and not seen bound by the watch.
+        """Return the UIDs of pods whose node is chosen and that the watch does not show bound yet.
 
         Raises: KubextendError: the plugin's class does not have ``needs_pods = True``.
         """
@@ -339,7 +348,7 @@ class Handle:
         return frozenset(pod.uid for pod, _ in self._pods.store.assumed())
 
     def activate(self, pods: Iterable[core.Pod]) -> None:
-        """Make kube-scheduler soon retry the pods, if kube-scheduler has found them unschedulable.
+        """Make kube-scheduler soon retry those of the pods for which it found no node.
 
         The call never blocks. Without access to a cluster nothing happens.
         """

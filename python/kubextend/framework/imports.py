@@ -1,4 +1,4 @@
-"""Imports plugin classes by references such as ``package.module:Class``, and checks them."""
+"""Imports plugin classes by references such as ``package.module:Class``, and checks the classes."""
 
 import importlib
 import importlib.util
@@ -36,12 +36,12 @@ class PluginUnavailableError(KubextendError):
 
 
 def class_at(reference: str) -> type[Any]:
-    """Import a plugin class by its reference, and check that it is a plugin.
+    """Import a class by its reference, and check that the class is a plugin.
 
     Args:
         reference: the class, as ``package.module:Class``.
 
-    Raises: PluginUnavailableError: there is no such class, or it is no plugin.
+    Raises: PluginUnavailableError: the class does not exist, or is no plugin.
     """
     words = _REFERENCE.fullmatch(reference)
     if words is None:
@@ -105,15 +105,15 @@ def _check_plugin(reference: str, found: object) -> None:
 
 
 def check_methods(what: str, plugin_class: type[Any]) -> None:
-    """Check that a class extends a point, and that the framework can call each of its methods.
+    """Check that a class extends an extension point, and that its methods take the right arguments.
 
     Args:
         what: the beginning of the error message, such as the class's reference.
         plugin_class: the class.
 
-    Raises: PluginUnavailableError: the class extends no point; a method nearly has the name of a
-        framework's method, such as ``prefilter``; or a method takes wrong arguments, or is async at
-        a point that must be synchronous.
+    Raises: PluginUnavailableError: the class extends no extension point; a method nearly has the
+        name of a framework's method, such as ``prefilter``; or a method takes wrong arguments, or
+        is async at an extension point that must be synchronous.
     """
     known = [*(method for each in METHODS_OF_POINT.values() for method in each), "normalize_score"]
     meant = {_plain(method): method for method in known}

@@ -1,8 +1,8 @@
-"""The plugins that a configuration may name, with their sources; imports plugins when first used.
+"""The plugins that a configuration may name; imports a plugin when it is first used.
 
-An installed package announces its plugin classes by entry points. kubextend imports such a class
-only when a configuration names the plugin, so that a broken package disturbs only its users. If two
-different classes have one name, only a configuration that uses the name has an error.
+An installed package announces its plugin classes by entry points. kubextend imports an announced
+class only when a configuration names the plugin, so that a broken package disturbs only its users.
+If two different classes have one name, only a configuration that uses the name has an error.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ __all__ = ["Announcement", "KnownPlugins"]
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """A plugin class that an installed package announces by an entry point; not imported yet.
+    """A plugin class, not imported yet, that an installed package announces by an entry point.
 
     Attributes:
         name: the plugin's name in a configuration.
@@ -48,9 +48,9 @@ class _Claim:
 class KnownPlugins(Mapping[str, RegisteredPlugin]):
     """An immutable mapping: name of a plugin -> registered plugin.
 
-    Each ``with_`` method returns a larger mapping. A lookup imports a plugin that so far only the
-    entry point of a package names, and raises PluginUnavailableError if the import fails or if
-    different classes have the name. The same class from two sources is one plugin.
+    Each ``with_`` method returns a larger mapping. A lookup imports the plugin's class if nothing
+    has imported the class yet, and raises PluginUnavailableError if the import fails or if
+    different classes have the name. One class that comes from two sources is one plugin.
     """
 
     def __init__(self, claims: Mapping[str, tuple[_Claim, ...]] | None = None) -> None:
@@ -72,7 +72,7 @@ class KnownPlugins(Mapping[str, RegisteredPlugin]):
         """Return a larger mapping that also has the given plugin classes.
 
         Args:
-            plugins: name -> class; the class's attribute ``name`` must be the same.
+            plugins: name -> class; the class's attribute ``name`` must equal the key.
             source: where the classes come from, for messages.
 
         Raises: PluginUnavailableError: a key is not the class's name, another class has the name,
@@ -90,7 +90,7 @@ class KnownPlugins(Mapping[str, RegisteredPlugin]):
         return larger
 
     def with_announced(self, announcements: Iterable[Announcement]) -> Self:
-        """Return a larger mapping that also has announced plugins, without importing them."""
+        """Return a larger mapping that also has announced plugins, without importing any class."""
         larger = self
         for announced in announcements:
             larger = larger._claimed(announced.name, _announced(announced))
@@ -103,18 +103,18 @@ class KnownPlugins(Mapping[str, RegisteredPlugin]):
             reference: the class, as ``package.module:Class``.
             source: where the reference comes from, for messages.
 
-        Raises: PluginUnavailableError: there is no such class, it is no plugin, or another class
-        has its name.
+        Raises: PluginUnavailableError: the class does not exist, is no plugin, or has the name of
+        another plugin.
         """
         plugin_class = class_at(reference)
         return self.with_classes({plugin_class.name: plugin_class}, source)
 
     def sources(self, name: str) -> tuple[str, ...]:
-        """Return where each class of this plugin name comes from, such as an installed package."""
+        """Return where the classes of this plugin name come from, such as an installed package."""
         return tuple(claim.source for claim in self._claims[name])
 
     def may_extend(self, name: str, point: str) -> bool:
-        """Return whether a plugin extends a point; True for a plugin that is not imported yet."""
+        """Return whether a plugin extends an extension point; True if it is not imported yet."""
         at_hand = [claim.at_hand for claim in self._claims[name]]
         return any(plugin is None or point in plugin.extension_points for plugin in at_hand)
 

@@ -71,16 +71,17 @@ _Method = TypeVar("_Method", bound=Callable[..., object])
 
 
 def in_core(method: _Method) -> _Method:
-    """Mark a plugin's method that only calls the Rust core, and runs no Python code that may hang.
+    """Mark a plugin's method as one that only calls the Rust core; return the method.
 
-    A verb that calls only such methods may run without a thread and a time limit.
+    A marked method runs no Python code that may hang, so a request that needs only marked methods
+    may run without a thread and a time limit.
     """
     method.in_core = True  # type: ignore[attr-defined]
     return method
 
 
 def runs_in_core(plugin: object, *methods: str) -> bool:
-    """Return whether ``in_core`` marks every named method that the plugin has."""
+    """Return whether the decorator ``in_core`` marks every named method that the plugin has."""
     found = [getattr(plugin, method, None) for method in methods]
     return all(getattr(method, "in_core", False) for method in found if method is not None)
 
@@ -109,7 +110,7 @@ class PreFilterResult:
     node_names: frozenset[str] | None = None
 
     def merged(self, other: "PreFilterResult") -> "PreFilterResult":
-        """Return the intersection of this result and another plugin's result."""
+        """Return the nodes that both this result and another plugin's result let pass."""
         if self.node_names is None:
             return other
         if other.node_names is None:
@@ -145,7 +146,7 @@ class QueuedPodInfo:
 
 
 class PreEnqueuePlugin(Plugin, Protocol):
-    """Decides whether kubextend's queue may release a pod to kube-scheduler yet."""
+    """Decides whether kubextend's scheduling queue may release a pod to kube-scheduler yet."""
 
     def pre_enqueue(self, pod: core.Pod) -> MaybeStatus:
         """Return success to let the queue release the pod, or a rejection to hold the pod back.
@@ -168,9 +169,10 @@ class PreFilterPlugin(Plugin, Protocol):
     """Checks a pod once, before its nodes are filtered."""
 
     def pre_filter(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> PreFilterAnswer:
-        """Return success, the nodes to filter, Skip, or a rejection of the pod on all nodes.
+        """Return success, a limit on the nodes to filter, Skip, or a rejection on all nodes.
 
-        Skip leaves out the same plugin's Filter.
+        Success is None or ``Status.success()``; a ``PreFilterResult`` limits the nodes to filter.
+        After Skip, kubextend does not run this plugin's Filter.
         """
 
 
@@ -180,9 +182,9 @@ class FilterPlugin(Plugin, Protocol):
     def filter_nodes(
         self, state: CycleState, pod: core.Pod, nodes: core.Nodes
     ) -> Sequence[Rejection]:
-        """Return the nodes that the plugin rejects, with a status for each set of nodes.
+        """Return the nodes that the plugin rejects, as sets of nodes with one status for each set.
 
-        If several entries reject a node, the status of the first one counts.
+        If several sets contain a node, the status of the first set counts.
         """
 
 
@@ -190,7 +192,7 @@ class PerNodeFilterPlugin(Plugin, Protocol):
     """Decides whether a pod may run on one node."""
 
     def filter(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> MaybeStatus:
-        """Return success if the pod may run on the node, else a rejection."""
+        """Return success, such as None, if the pod may run on the node, else a rejecting Status."""
 
 
 class PostFilterPlugin(Plugin, Protocol):
@@ -201,7 +203,8 @@ class PostFilterPlugin(Plugin, Protocol):
     ) -> MaybeStatus:
         """React to a pod that fits on no node, for example by calling ``Handle.activate``.
 
-        kubextend logs the returned status, which changes nothing else.
+        ``rejections`` says which nodes were rejected and why. kubextend logs the returned status,
+        which changes nothing else.
         """
 
 
@@ -209,14 +212,14 @@ class PreScorePlugin(Plugin, Protocol):
     """Prepares the scoring of the nodes that passed the filters."""
 
     def pre_score(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> MaybeStatus:
-        """Return success, or Skip to leave out the same plugin's Score."""
+        """Return success, or Skip so that kubextend does not run this plugin's Score."""
 
 
 class ScorePlugin(Plugin, Protocol):
     """Scores the nodes for a pod, all nodes in one call."""
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Scores:
-        """Return one score for each node, in order.
+        """Return one score for each node, in the order of ``nodes``.
 
         A score is 0 to 100, or any int64 if the plugin's ``normalize_score`` scales it to 0 to 100.
         """
@@ -236,7 +239,7 @@ class NormalizeScorePlugin(Plugin, Protocol):
     """A Score plugin that scales its scores of all nodes to 0 to 100."""
 
     def normalize_score(self, state: CycleState, pod: core.Pod, scores: Scores) -> Scores:
-        """Return the scores of all nodes scaled to 0 to 100, in the same order."""
+        """Return the scores of all nodes scaled to 0 to 100, in the order of ``scores``."""
 
 
 class ReservePlugin(Plugin, Protocol):
@@ -245,12 +248,15 @@ class ReservePlugin(Plugin, Protocol):
     def reserve(
         self, state: CycleState, pod: core.Pod, node_name: str
     ) -> MaybeStatus | Awaitable[MaybeStatus]:
-        """Reserve for the pod and return success, or return a rejection, which ends the attempt."""
+        """Reserve resources for the pod and return success, or reject the pod on this node.
+
+        A rejection ends the attempt to schedule the pod.
+        """
 
     def unreserve(self, state: CycleState, pod: core.Pod, node_name: str) -> Awaitable[None] | None:
-        """Give up the pod's reservation, if there is one.
+        """Give up what this plugin reserved for the pod, if anything.
 
-        The method may be called without an earlier ``reserve``, and more than once.
+        kubextend may call this method without an earlier ``reserve``, and more than once.
         """
 
 
@@ -272,7 +278,10 @@ class PreBindPlugin(Plugin, Protocol):
     def pre_bind(
         self, state: CycleState, pod: core.Pod, node_name: str
     ) -> MaybeStatus | Awaitable[MaybeStatus]:
-        """Prepare the bind and return success, or return a rejection, which ends the attempt."""
+        """Prepare the pod's binding and return success, or reject the pod on this node.
+
+        A rejection ends the attempt to schedule the pod.
+        """
 
 
 class BindPlugin(Plugin, Protocol):
@@ -281,11 +290,11 @@ class BindPlugin(Plugin, Protocol):
     def bind(
         self, state: CycleState, pod: core.Pod, node_name: str
     ) -> MaybeStatus | Awaitable[MaybeStatus]:
-        """Bind the pod and return success; Skip leaves the bind to the next plugin."""
+        """Bind the pod to the node and return success; Skip leaves that to the next Bind plugin."""
 
 
 class PostBindPlugin(Plugin, Protocol):
     """Runs after a pod was bound."""
 
     def post_bind(self, state: CycleState, pod: core.Pod, node_name: str) -> Awaitable[None] | None:
-        """React to the bound pod; a failure of this call does not change the bind's result."""
+        """React to a pod that was bound; a failure of this method does not undo the binding."""

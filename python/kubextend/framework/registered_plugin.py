@@ -1,4 +1,4 @@
-"""RegisteredPlugin: tells what a plugin class extends and needs, and constructs the plugin."""
+"""RegisteredPlugin: a plugin class under its name, with what the class extends and needs."""
 
 import inspect
 import sys
@@ -51,7 +51,7 @@ class RegisteredPlugin:
     def why_not_isolated(self) -> str:
         """Why the plugin cannot run in a process of its own; empty if it can.
 
-        The text continues a sentence that begins with the plugin's name.
+        The text is the end of a sentence that begins with the plugin's name.
         """
         if self.needs_pods:
             return "looks at the pods on nodes, which are not told to other processes"
@@ -67,7 +67,7 @@ class RegisteredPlugin:
         return ""
 
     def make(self, args: BaseModel | None, handle: Handle) -> Plugin:
-        """Construct the plugin.
+        """Construct the plugin from its arguments, with a Handle of its own if it takes one.
 
         Args:
             args: an instance of ``args_model``; None means the defaults.

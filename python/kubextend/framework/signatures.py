@@ -35,8 +35,8 @@ class WrongMethod(NamedTuple):
     Attributes:
         what: a sentence that says what is wrong, beginning with the method's name.
         right: the right ``def`` line of the method.
-        is_async: True if the method is a coroutine function at a point that must be synchronous;
-            False if its parameters are wrong.
+        is_async: True if the method is a coroutine function at an extension point that must be
+            synchronous; False if its parameters are wrong.
     """
 
     what: str
@@ -45,7 +45,7 @@ class WrongMethod(NamedTuple):
 
 
 def wrong_methods(plugin_class: type[Any]) -> Iterator[WrongMethod]:
-    """Yield each method of an extension point that the framework cannot call."""
+    """Yield each extension point's method in a plugin class that the framework cannot call."""
     for point, methods in METHODS_OF_POINT.items():
         for name in (*methods, *(("normalize_score",) if point == "score" else ())):
             method = getattr(plugin_class, name, None)

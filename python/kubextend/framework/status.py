@@ -62,7 +62,7 @@ class Status:
     def unresolvable(cls, reason: str, detail: str = "") -> Self:
         """Return a status with the code UNSCHEDULABLE_AND_UNRESOLVABLE.
 
-        No eviction of pods can end such a rejection.
+        The status rejects a pod on a node, and says that evicting other pods would not help.
         """
         return cls(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason, detail)
 
@@ -75,7 +75,8 @@ class Status:
     def skip(cls) -> Self:
         """Return a status with the code SKIP, for a PreFilter, PreScore or Bind plugin.
 
-        The plugin's own Filter or Score is not called; another Bind plugin binds the pod.
+        After Skip from PreFilter or PreScore, kubextend does not call this plugin's Filter or
+        Score; after Skip from Bind, the next Bind plugin binds the pod.
         """
         return cls(Code.SKIP)
 

@@ -12,7 +12,7 @@ _LONGEST_SHOWN: Final = 80
 
 
 def wrong_answer(answer: object, expected: str) -> TypeError:
-    """Return the error for a value that a plugin's method must not return.
+    """Return the TypeError for a value that a plugin's method must not return.
 
     Args:
         answer: the returned value; a coroutine is closed, so that Python does not warn of it.
@@ -29,7 +29,7 @@ def wrong_answer(answer: object, expected: str) -> TypeError:
 
 
 def close_all(answers: Iterable[object]) -> None:
-    """Close every coroutine among the returned values; Python warns of coroutines never awaited."""
+    """Close every coroutine among values that plugins returned, so that Python does not warn."""
     for answer in answers:
         if inspect.iscoroutine(answer):
             answer.close()
@@ -38,8 +38,8 @@ def close_all(answers: Iterable[object]) -> None:
 def check_status(status: Status) -> None:
     """Check that the code and the reason of a plugin's status have the right types.
 
-    Without this check, a wrong status fails only when the HTTP response is written, where the
-    plugin is unknown.
+    Without this check, a wrong status would fail only when kubextend writes the HTTP response,
+    where the plugin is unknown.
 
     Raises:
         TypeError: the code is no ``Code``, or the reason is no str.
