@@ -1,4 +1,4 @@
-"""The plugins that kubextend ships: each has its own module, and an entry by name in IN_TREE."""
+"""The plugins that are part of kubextend: a module for each, and the mapping IN_TREE by name."""
 
 from typing import Final
 

@@ -1,8 +1,8 @@
 """Coscheduling: gang scheduling, in which the pods of a group run together or not at all.
 
-Each pod names its group and the least number of pods of the group that have to run together. Permit
-holds a pod on its node until that many pods of the group are held or run. kube-scheduler keeps the
-resources of held pods reserved.
+Each pod names its group and the least number of pods of the group that have to run together. The
+plugin's Permit holds a pod, for which kube-scheduler chose a node, until that many pods of the
+group are held or run. kube-scheduler keeps the resources of held pods reserved.
 
 Source: kubernetes-sigs/scheduler-plugins pkg/coscheduling; here labels of the pods define the group
 """
@@ -55,7 +55,7 @@ _Key = tuple[str, str, str]
 
 
 class CoschedulingArgs(BaseModel):
-    """Arguments of Coscheduling: the labels that form a group, and how long its pods wait.
+    """Arguments of Coscheduling: the labels that form a group, and how long a group's pods wait.
 
     Attributes:
         pod_group_label: the label with the name of the pod's group, unique within the namespace.
@@ -98,7 +98,8 @@ class _Told:
     """A pod to which Permit answered Wait, and which is neither allowed nor rejected yet.
 
     Attributes:
-        until_s: the end of the longest possible wait, in seconds of the event loop's clock.
+        until_s: the time at which Permit holds the pod no longer, in seconds of the event loop's
+            clock.
         decide: allows or rejects the pod once Permit holds the pod; None: nothing is decided yet.
     """
 
@@ -127,16 +128,17 @@ class _Group:
     """What Coscheduling remembers about one pod group.
 
     Attributes:
-        permitted: UIDs of pods that reached Permit, and did not fail since.
-        waiting: by UID, pods to which Permit answered Wait and that were neither allowed nor
+        permitted: UIDs of pods that reached Permit, and have not failed since.
+        waiting: by UID, pods to which Permit answered Wait and that have been neither allowed nor
             rejected since.
         turned_away: by UID, at most 4,096 pods that were rejected because of the group and that
             only this plugin activates.
         probe: the one pod to activate when the backoff ends; the other pods are activated when a
             pod of the group reaches Permit.
-        wake_all: whether a pod reached Permit since the group was last given up.
-        given_up: how often in a row the group was given up.
-        denied_until_s: the end of the group's backoff, in monotonic seconds.
+        wake_all: whether a pod reached Permit since the plugin last rejected the group's held pods.
+        given_up: how often in a row the plugin rejected the group's held pods.
+        denied_until_s: the end of the group's backoff, in which its pods are rejected, in monotonic
+            seconds.
         may_be_more: whether more pods may have been rejected because of the group than
             ``turned_away`` holds: by an earlier process, before the group itself was forgotten, or
             beyond the limit.
@@ -164,8 +166,8 @@ class Coscheduling:
     PreEnqueue keeps the pods of a group in the queue until enough of them exist, and PreFilter
     rejects pods whose group cannot be complete. Permit holds a pod until its group is complete.
     When one pod of a group times out, or is rejected after Permit, the plugin rejects all held pods
-    of the group. The plugin makes kube-scheduler retry them when another pod of the group reaches
-    Permit.
+    of the group. The plugin makes kube-scheduler retry the rejected pods when another pod of the
+    group reaches Permit.
     """
 
     name = "Coscheduling"
@@ -193,8 +195,10 @@ class Coscheduling:
     def pre_enqueue(self, pod: core.Pod) -> Status | None:
         """Hold the pod back in the queue while its pod group has fewer pods than the minimum.
 
-        If the queue released the pods of the group, kube-scheduler would retry each again and
-        again, and delay all other pods.
+        If the queue released the pods of a group that is too small, kube-scheduler would retry each
+        pod again and again, and delay all other pods.
+
+        Returns: a rejection while the pod has to wait; None: the queue may release the pod.
 
         Source: kubernetes v1.36 pkg/scheduler/framework/plugins/gangscheduling/gangscheduling.go
         """
@@ -217,7 +221,7 @@ class Coscheduling:
         return None
 
     def pre_filter(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Status | None:
-        """Reject the pod if its group has too few pods, or is in backoff after a rejection."""
+        """Return a rejection if the pod's group is too small or was rejected lately, else None."""
         del state, nodes
         gang = self._gang_of(pod)
         if gang is None:
@@ -246,9 +250,12 @@ class Coscheduling:
     def post_filter(
         self, state: CycleState, pod: core.Pod, rejections: Sequence[Rejection]
     ) -> Status:
-        """Reject the held pods of the group if this pod fits no node and too many pods are missing.
+        """Reject the held pods of a group whose pod fits no node, if too many pods are missing.
 
-        The group goes on while at most 10 % of its minimum are missing.
+        The held pods stay while at most 10 % of the group's minimum are missing.
+
+        Returns: a status that says whether the group's pods were rejected; kubextend only logs the
+            status.
         """
         del state, rejections
         gang = self._gang_of(pod)
@@ -266,10 +273,10 @@ class Coscheduling:
         return Status.unschedulable(_GIVEN_UP, f"{missing} of {gang.min_available} are missing")
 
     async def reserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
-        """Do nothing: Permit, which runs after every Reserve, adds the pod to its group."""
+        """Do nothing: only ``permit``, which runs after Reserve, adds the pod to its group."""
 
     async def unreserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
-        """Reject all held pods of the group, because the binding cycle of this pod failed."""
+        """Reject all held pods of the pod's group, because the binding cycle of the pod failed."""
         del state, node_name
         gang = self._gang_of(pod)
         if gang is None:
@@ -281,7 +288,7 @@ class Coscheduling:
         self._give_up(gang.key, group)
 
     async def post_bind(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
-        """Note that the pod, now bound, no longer waits in Permit."""
+        """Record that the pod, now bound, no longer waits for its group."""
         del state, node_name
         gang = self._gang_of(pod)
         if gang is not None:
@@ -290,7 +297,11 @@ class Coscheduling:
     async def permit(
         self, state: CycleState, pod: core.Pod, node_name: str
     ) -> Status | tuple[Status, float]:
-        """Hold the pod until its group is complete, then allow all held pods of the group."""
+        """Hold the pod while its group is incomplete, else allow all held pods of the group.
+
+        Returns: success if the group is complete, a rejection, or ``Status.wait()`` with the
+            seconds to hold the pod.
+        """
         del state, node_name
         gang = self._gang_of(pod)
         if gang is None:
@@ -344,7 +355,8 @@ class Coscheduling:
         """Return the pods of a group that run, or that kube-scheduler may place in this profile.
 
         A running pod counts, whichever scheduler placed it. A pod without a node may never get one
-        if it names another scheduler, or has a scheduling gate other than kubextend's queue's.
+        if it names another scheduler, or has a scheduling gate other than that of kubextend's
+        queue.
         """
         scheduler_name, namespace, name = key
         pods = self._handle.labelled_pods(namespace, self._args.pod_group_label, name)
@@ -361,15 +373,15 @@ class Coscheduling:
         )
 
     def _counted(self, key: _Key, group: _Group) -> int:
-        """Count the group's pods that run, or reached Permit and did not fail, as last listed.
+        """Count a group's pods that run, or that reached Permit and did not fail, as last listed.
 
-        The number may be too high, because some of them may have been deleted since.
+        The number may be too high, because some of the pods may have been deleted since.
         """
         bound = self._roster(key, group).bound
         return len(group.permitted) + len(bound - group.permitted)
 
     def _is_complete(self, key: _Key, min_available: int, group: _Group) -> bool:
-        """Return whether enough pods of the group run or passed Permit, and are not rejected since.
+        """Return whether enough pods of a group run, or reached Permit and have not been rejected.
 
         Deleted pods do not count.
         """
@@ -382,7 +394,7 @@ class Coscheduling:
         return len(about_to | self._roster(key, group).bound) >= min_available
 
     def _roster(self, key: _Key, group: _Group) -> _Roster:
-        """Return the group's pods as last listed; list n pods anew after n / 5,000 s."""
+        """Return a group's pods as last listed; a list of n pods is made anew after n / 5,000 s."""
         roster = group.roster
         if roster is None or self._clock() >= roster.until_s:
             roster = group.roster = self._listed(key, group)
@@ -403,7 +415,7 @@ class Coscheduling:
         return roster
 
     def _listed(self, key: _Key, group: _Group) -> _Roster:
-        """List the group's pods now, and remove pods that are gone from ``group.permitted``."""
+        """List a group's pods now, and remove deleted pods from ``group.permitted``."""
         permitted = set(group.permitted)
         members = self._members(key)
         assumed = self._handle.assumed_pods()
@@ -424,7 +436,7 @@ class Coscheduling:
                 group.may_be_more |= pod.uid not in group.turned_away
 
     def _give_up(self, key: _Key, group: _Group) -> None:
-        """Reject all held pods of a group and begin its backoff; call this on the event loop."""
+        """Reject all held pods of a group, and for a time all its pods; call on the event loop."""
         group.wake_all = False
         now_s = self._clock()
         if now_s >= group.denied_until_s:
@@ -444,16 +456,16 @@ class Coscheduling:
         held.reject(self.name, _GIVEN_UP)
 
     def _settle(self, group: _Group, decide: Callable[[HeldPod], None]) -> None:
-        """Allow or reject, by ``decide``, all pods that Permit told to wait.
+        """Allow or reject, by calling ``decide``, all pods of a group that Permit told to wait.
 
-        Call this on the event loop.
+        Call this method on the event loop.
         """
         for told in group.waiting.values():
             told.decide = decide
         self._carry_out(group)
 
     def _carry_out(self, group: _Group) -> None:
-        """Apply the decisions, to allow or to reject, to the group's pods that Permit holds.
+        """Allow or reject, as decided, the pods of a group that Permit holds.
 
         Permit holds a pod only after every Permit plugin has answered. A decision that comes
         earlier is tried again 0.2 s later. A decided pod that is no longer assumed is bound or
@@ -482,7 +494,7 @@ class Coscheduling:
                 group.settle_timer = again
 
     def _wake_later(self, key: _Key, group: _Group) -> None:
-        """Activate all pods that were rejected because of the group, when its backoff is over."""
+        """Make kube-scheduler retry a group's rejected pods when the group's backoff is over."""
         group.wake_all = True
         if group.wake_timer is None:
             self._wake_in(group.denied_until_s - self._clock(), key, group)
@@ -495,9 +507,10 @@ class Coscheduling:
             self._wake(key, group)
 
     def _wake(self, key: _Key, group: _Group) -> None:
-        """Make kube-scheduler retry some pods rejected because of the group, and more each second.
+        """Make kube-scheduler retry some pods rejected because of a group, and more each second.
 
-        If no pod of the group reached Permit since its rejection, only one pod is activated.
+        If no pod of the group has reached Permit since the group's rejection, kube-scheduler
+        retries only one pod.
         """
         group.wake_timer = None
         # While pods cannot be listed, none reaches Permit; the next that does calls this again.
@@ -511,7 +524,7 @@ class Coscheduling:
             self._wake_in(1.0, key, group)
 
     def _recall(self, key: _Key, group: _Group) -> None:
-        """Add to ``group.turned_away`` unschedulable pods of the group that are missing there."""
+        """Add to ``group.turned_away`` those unschedulable pods of the group that it lacks."""
         if not (group.wake_all and group.may_be_more):
             return
         parked = [pod for pod in self._members(key) if _may_be_parked(pod)]
@@ -536,11 +549,11 @@ class Coscheduling:
 
 
 def _may_be_parked(pod: core.Pod) -> bool:
-    """Return whether kube-scheduler marked the pod Unschedulable and may not retry the pod."""
+    """Return whether kube-scheduler marked a pod Unschedulable and may not retry it by itself."""
     unplaced = not (pod.node_name or pod.scheduling_gates)
     return unplaced and pod.scheduled_reason == "Unschedulable"
 
 
 def _unlisted(error: TruncatedPodError) -> str:
-    """Return why a pod is rejected: the pod store lacks the labels of a pod of its namespace."""
+    """Return the reason for a rejection: labels of a pod in the namespace are too large to keep."""
     return f"{_UNLISTED}: {error}"

@@ -9,8 +9,9 @@ __all__ = ["HighCommPodFilter"]
 class HighCommPodFilter(NativeFilter):
     """Lets a pod with the label key ``high-comm``, whatever its value, onto RDMA nodes only.
 
-    An RDMA node has the label ``node.kubernetes.io/rdma-enabled=true``. Other pods pass. The reason
-    is "Node does not support RDMA", and preemption is not tried.
+    An RDMA node has the label ``node.kubernetes.io/rdma-enabled=true``. Pods without the label pass
+    on every node. The reason of a rejection is "Node does not support RDMA"; kube-scheduler tries
+    no preemption on a rejected node.
     """
 
     name = "HighCommPodFilter"

@@ -28,7 +28,7 @@ class _Rule(BaseModel):
 
 
 class FilterRule(_Rule):
-    """A filter rule: pods that match one selector run only on nodes that match another selector.
+    """A filter rule: pods that match a pod selector run only on nodes that match a node selector.
 
     Attributes:
         pod_selector: a selector of pods, in the grammar of Go's labels.Parse; empty for every pod.
@@ -42,7 +42,7 @@ class FilterRule(_Rule):
 
 
 class ScoreRule(_Rule):
-    """A score rule: nodes that match a selector get points.
+    """A score rule: for pods that match a selector, nodes that match another selector get points.
 
     Attributes:
         pod_selector: the selector of the pods that the rule is for; empty for every pod.
@@ -61,7 +61,8 @@ class LabelMatchArgs(_Rule):
     Attributes:
         filters: rules that nodes must pass; a failing node gets the reason of the first rule that
             rejects the node.
-        scores: rules whose points are added; all points together are at most 100.
+        scores: rules whose points are added for each node; the points of all rules together are at
+            most 100.
     """
 
     filters: tuple[FilterRule, ...] = ()
@@ -89,7 +90,8 @@ class LabelMatchArgs(_Rule):
 class LabelMatch(NativeFilter, NativeScore):
     """Filters and scores nodes by label selectors of pods and nodes.
 
-    Rejections are UnschedulableAndUnresolvable: kube-scheduler tries no preemption on these nodes.
+    A rejected node gets the code UnschedulableAndUnresolvable: kube-scheduler tries no preemption
+    there.
     """
 
     name = "LabelMatch"

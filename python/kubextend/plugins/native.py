@@ -15,7 +15,7 @@ class NativeFilter:
 
     @in_core
     def filter_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[Rejection]:
-        """Return the nodes that the core's plugin rejects: a mask and a Status for each reason."""
+        """Return the nodes that the Rust plugin rejects, with a Status for each reason."""
         del state
         return [
             Rejection(mask, _status(reason, unresolvable=unresolvable))

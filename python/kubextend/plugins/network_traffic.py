@@ -21,7 +21,7 @@ _MOST_BYTES_PER_S = 2.0**62
 
 
 class NetworkTrafficArgs(PrometheusArgs):
-    """Arguments of NetworkTraffic: the network devices, and over which time traffic is averaged.
+    """Arguments of NetworkTraffic: network devices, and the time over which traffic is averaged.
 
     Attributes:
         network_interface: a PromQL regular expression for the whole name of the network device; the
@@ -36,9 +36,10 @@ class NetworkTrafficArgs(PrometheusArgs):
 class NetworkTraffic:
     """Scores nodes by the bytes that they receive and send a second, counted by node_exporter.
 
-    The score is that of the known NetworkTraffic tutorials, 100 - traffic * 100 / highest, but with
-    the present traffic instead of the sum of a counter. With no traffic at all every node gets 100.
-    A node with no number, or a number below 0 or above 2**62, gets the fallback score.
+    The score of a node is 100 - traffic * 100 / highest traffic, as in tutorials about a plugin of
+    this name for kube-scheduler, but with the present traffic instead of the sum of a counter. With
+    no traffic at all every node gets 100. A node for which Prometheus has no number, or a number
+    below 0 or above 2**62, gets the fallback score of the arguments.
     """
 
     name = "NetworkTraffic"
@@ -50,11 +51,11 @@ class NetworkTraffic:
         self._seen: tuple[Vector, Mapping[str, int]] = (Vector({}), {})
 
     def start(self) -> None:
-        """Begin to query Prometheus."""
+        """Begin to query Prometheus in the background for the nodes' traffic."""
         self._metric.start()
 
     def stop(self) -> None:
-        """Stop querying Prometheus."""
+        """Stop the queries to Prometheus for the nodes' traffic."""
         self._metric.stop()
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
@@ -67,7 +68,7 @@ class NetworkTraffic:
     ) -> list[int]:
         """Return scores 0..100: 100 for no traffic, 0 for the highest traffic among the nodes.
 
-        A node with unknown traffic gets the fallback score.
+        A node with unknown traffic, -1, gets the fallback score of the arguments.
         """
         del state, pod
         highest = max(max(scores, default=0), 1)
@@ -77,7 +78,7 @@ class NetworkTraffic:
         ]
 
     def _traffic(self) -> Mapping[str, int]:
-        """Return bytes a second by node name, converted once for each result of Prometheus."""
+        """Return the traffic by node name in whole bytes a second, as Prometheus last answered."""
         seen = self._seen
         answer = self._metric.latest()
         if seen[0] is not answer:

@@ -39,7 +39,7 @@ class PrometheusScoreArgs(PrometheusArgs):
 class PrometheusScore:
     """Scores each node by the number that a PromQL query yields for the node.
 
-    A node without a number, or whose number is ignored, gets the fallback score.
+    A node without a number, or whose number is ignored, gets the fallback score of the arguments.
     """
 
     name = "PrometheusScore"
@@ -50,11 +50,11 @@ class PrometheusScore:
         self._metric = NodeMetric(args, args.query, handle, self.name)
 
     def start(self) -> None:
-        """Begin to query Prometheus."""
+        """Begin to run the configured query of Prometheus in the background."""
         self._metric.start()
 
     def stop(self) -> None:
-        """Stop querying Prometheus."""
+        """Stop running the configured query of Prometheus."""
         self._metric.stop()
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:

@@ -1,4 +1,4 @@
-"""RdmaAware: runs pods that declare much communication on RDMA nodes, and rejects all others."""
+"""RdmaAware: lets pods with the label ``high-comm=true`` run on RDMA nodes, and no other pods."""
 
 from kubextend import core
 from kubextend.plugins.native import NativeFilter
@@ -9,8 +9,9 @@ __all__ = ["RdmaAware"]
 class RdmaAware(NativeFilter):
     """Lets only pods with the label ``high-comm=true`` run, on nodes with ``rdma=true``.
 
-    The reasons of rejections are "Pod does not have high-comm=true label" and "Node does not
-    support RDMA"; kube-scheduler tries no preemption.
+    The plugin rejects pods without that label on every node. The reasons of rejections are "Pod
+    does not have high-comm=true label" and "Node does not support RDMA"; kube-scheduler tries no
+    preemption.
     """
 
     name = "RdmaAware"

@@ -70,10 +70,10 @@ class TargetLoadPackingArgs(PrometheusArgs):
 class TargetLoadPacking:
     """Scores nodes by the CPU use that is expected once the pod runs on the node.
 
-    The expected use is the sum of three: the use that Prometheus measured, the predicted use of the
-    pod, and the predicted use of the node's pods that started later than 60 s before the
-    measurement or have not started. A node without a measurement gets the fallback score: 0 by
-    default, as in scheduler-plugins.
+    The expected use is the sum of the node's use that Prometheus measured, the predicted use of the
+    pod, and the predicted use of the node's pods that the measurement lacks: those that started
+    later than 60 s before the measurement or have not started. A node without a measurement gets
+    the fallback score: 0 by default, as in kubernetes-sigs/scheduler-plugins.
 
     A node's capacity is its allocatable CPU, from ``status.allocatable``.
     """
@@ -89,11 +89,11 @@ class TargetLoadPacking:
         self._metric = NodeMetric(args, utilization_query(args), handle, self.name)
 
     def start(self) -> None:
-        """Begin to query Prometheus."""
+        """Begin to query Prometheus in the background for the nodes' CPU use."""
         self._metric.start()
 
     def stop(self) -> None:
-        """Stop querying Prometheus."""
+        """Stop the queries to Prometheus for the nodes' CPU use."""
         self._metric.stop()
 
     def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
@@ -121,8 +121,8 @@ class TargetLoadPacking:
     def predicted_milli(self, pod: core.Pod) -> int:
         """Return the milli-CPUs that a pod is expected to use.
 
-        For a truncated pod, whose containers are too large for the pod store to keep, the result is
-        the pod's CPU request.
+        The result is the sum over the pod's containers and its overhead, or the pod's CPU request
+        if the pod store does not keep the containers because they are too large.
         """
         try:
             return sum(map(self._of_container, pod.containers)) + pod.overhead.get("cpu", 0)
@@ -158,9 +158,14 @@ def utilization_query(args: TargetLoadPackingArgs) -> str:
 
 
 def _reporting_since(evaluated_at: float | None) -> str:
-    """Return the time 60 s before the measurement in the format of a pod's status.startTime.
+    """Return the time 60 s before a measurement, in the format of a pod's status.startTime.
 
-    The result is empty where the time of the measurement is out of range.
+    Pods that started later may be missing in the measurement.
+
+    Args:
+        evaluated_at: when Prometheus measured, in seconds of Unix time; None counts as 0.
+
+    Returns: the text, such as ``2030-01-01T00:00:00Z``; empty if the time is out of range.
     """
     window_end = int(evaluated_at or 0)
     try:
