@@ -1,7 +1,8 @@
-"""Helpers for plugin authors: pods and nodes, a runner of every verb, and a conformance test.
+"""Helpers for tests of plugins: pods and nodes, a runner of every verb, a conformance test.
 
-The helpers need no cluster and no server, and run the code that serves kube-scheduler: real
-requests go through the verbs as bytes, and the helpers read the answers.
+The helpers need no cluster and no server. The helpers run the code that answers kube-scheduler:
+they pass requests as bytes to the verbs (filter, prioritize, preempt and bind), and read the
+answers.
 """
 
 from kubextend.testing.agreement import assert_same_answers

@@ -26,10 +26,11 @@ def assert_same_answers(
         cases: how many cases to generate.
         args: the Args of both plugins, if they are given as classes.
         labels: values by label key for nodes and pods; give the keys that the plugins read.
-        seed: another seed gives other cases.
+        seed: the seed of the random cases; equal seeds give equal cases.
 
-    Returns: how many different answers the plugins gave; 1 means that every case had the same one.
-    Raises: AssertionError: the plugins differ; names the first such case.
+    Returns: how many different answers the plugins gave; 1 means that every case had the same
+        answer.
+    Raises: AssertionError: the plugins differ; the message names the first case in which they do.
     """
     plugins = [made(plugin, args) for plugin in (one, other)]
     different = set()

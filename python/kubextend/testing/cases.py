@@ -34,7 +34,7 @@ class Case:
     pods: Sequence[Manifest]
 
     def reordered(self, order: Sequence[int]) -> "Case":
-        """Return the case with its nodes in another order; ``order`` holds the indexes of nodes."""
+        """Return the case with the nodes at the indexes in ``order``, in that order."""
         return Case(self.pod, [self.nodes[index] for index in order], self.pods)
 
 
@@ -49,7 +49,7 @@ def generated_cases(
         count: how many cases.
         labels: values by label key for nodes and pods, besides common labels; give the keys that
             the plugin under test reads.
-        seed: another seed gives other cases.
+        seed: the seed of the random numbers; equal seeds give equal cases.
     """
     choices = {**_LABELS, **(labels or {})}
     # Not for secrets: the cases must be equal in every run.

@@ -1,7 +1,7 @@
 """Checks on generated cases that a plugin keeps the rules of the framework.
 
-A rule is a function that yields the plugin's violations. No cluster is needed: a plugin that needs
-a Kubernetes client gets the one that the caller gives.
+A rule is a function that yields the plugin's violations of one rule of the framework. The checks
+need no cluster: a plugin that needs a Kubernetes client gets the client that the caller passes.
 """
 
 import asyncio
@@ -57,11 +57,11 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """A plugin under test.
+    """A plugin under test, and how the test runs the plugin.
 
     Attributes:
         plugin: the plugin as it was given.
-        options: further arguments of its Runner, besides nodes and pods.
+        options: further arguments of the Runner that runs the plugin, besides nodes and pods.
         cases: the cases to try.
         points: the extension points to run.
     """
@@ -87,7 +87,9 @@ def conformance(
     without: Collection[str] = (),
     cases: int = 50,
 ) -> None:
-    """Assert that the plugin keeps the rules of the framework. One call is a whole test.
+    """Assert that a plugin keeps the rules of the framework, in generated cases.
+
+    One call is a whole test.
 
     Args:
         plugin: the class of the plugin, or an instance.
@@ -97,7 +99,7 @@ def conformance(
         without: extension points that are not run, such as a ``bind`` that calls a real API.
         cases: how many cases to generate.
 
-    Raises: AssertionError: the plugin breaks rules; lists every one.
+    Raises: AssertionError: the plugin breaks rules; the message lists every broken rule.
     """
     broken = violations(
         plugin,
@@ -123,7 +125,10 @@ def violations(
     without: Collection[str] = (),
     cases: int = 50,
 ) -> list[Violation]:
-    """Return the rules that a plugin breaks; the arguments are those of ``conformance``."""
+    """Return the rules of the framework that a plugin breaks in generated cases.
+
+    The function ``conformance`` takes the same arguments, and explains them.
+    """
     broken = [violation for rule in _FORM for violation in rule(plugin)]
     if broken:
         return broken
@@ -141,7 +146,7 @@ def violations(
 def _tried(
     rule: Callable[[_Subject], Iterator[Violation]], subject: _Subject
 ) -> Iterator[Violation]:
-    """Yield the violations that ``rule`` finds, each kind once and not once for every case."""
+    """Yield a rule's violations; equal violations in several cases are yielded once."""
     said: set[str] = set()
     try:
         for violation in rule(subject):
@@ -277,7 +282,7 @@ def _both_grains_agree(subject: _Subject) -> Iterator[Violation]:
 
 
 class _PerNode:
-    """Wraps a plugin and hides its vectorised method, so that its per-node method is called."""
+    """Wraps a plugin and hides its method for all nodes, so that its per-node method is called."""
 
     def __init__(self, plugin: Any, hidden: str) -> None:
         self._plugin = plugin
@@ -357,7 +362,7 @@ def _finishes_soundly(subject: _Subject) -> Iterator[Violation]:
 
 
 def _sorts_soundly(subject: _Subject) -> Iterator[Violation]:
-    """Check that ``less`` is a strict weak order: its answers never contradict each other."""
+    """Yield violations if a QueueSort plugin's ``less`` contradicts itself (no strict order)."""
     if "queueSort" not in subject.points:
         return
     runner = subject.runner(subject.cases[0])

@@ -1,4 +1,4 @@
-"""Makes pods and nodes for tests from keywords: as manifests, and as objects of the Rust core.
+"""Makes pods and nodes for tests from keyword arguments: as manifests, or as core objects.
 
 The Rust core parses each manifest as JSON, as in a cluster, so plugins see the same fields.
 """
@@ -36,7 +36,7 @@ PodLike: TypeAlias = core.Pod | Manifest
 NodeLike: TypeAlias = core.NodeInfo | Manifest | str
 """A node of ``make_node``, a manifest, or the name of a node with the defaults."""
 NodesLike: TypeAlias = core.Nodes | Mapping[str, Mapping[str, str]] | Iterable[NodeLike] | int
-"""Nodes of ``make_nodes``, or any argument of ``make_nodes``."""
+"""The nodes that ``make_nodes`` returned, or any first argument that ``make_nodes`` takes."""
 
 _Made = TypeVar("_Made", core.Pod, core.NodeInfo, core.Nodes)
 _Origin = TypeVar("_Origin")
@@ -46,7 +46,7 @@ _KEPT: Final = 20_000
 
 
 class _Origins(Generic[_Made, _Origin]):
-    """Remembers the manifests of the last 20,000 objects; a core object cannot return its own."""
+    """Remembers from which manifests the last 20,000 pods or nodes of the Rust core were made."""
 
     def __init__(self, maker: str) -> None:
         self._maker = maker
@@ -96,7 +96,7 @@ def pod_manifest(  # noqa: PLR0913  one keyword for each thing that plugins read
         uid: UID of the pod; by default a new one, so that no two pods are equal by accident.
         labels: labels of the pod.
         annotations: annotations of the pod.
-        requests: requests of its one container: ``{"cpu": "500m", "memory": "1Gi"}``.
+        requests: requests of the pod's one container: ``{"cpu": "500m", "memory": "1Gi"}``.
         node_name: the node that the pod is bound to; empty: pending.
         scheduler_name: name of the pod's scheduler.
         priority: priority of the pod, as a number.
@@ -169,12 +169,12 @@ def node_manifest(
 
 
 def make_pod(name: str = "pod", **fields: Any) -> core.Pod:
-    """Make a ``core.Pod``; the keywords are those of ``pod_manifest``."""
+    """Make a ``core.Pod`` from keywords such as ``labels``: those of ``pod_manifest``."""
     return pod_of(pod_manifest(name, **fields))
 
 
 def pod_of(manifest: Manifest) -> core.Pod:
-    """Return the ``core.Pod`` that the core reads from a manifest."""
+    """Return the ``core.Pod`` that the Rust core parses from a pod's manifest."""
     body = json.dumps({"Pod": manifest, "Nodes": None, "NodeNames": []}).encode()
     pod = core.read_args(body, watched=core.NodeStore()).pod
     if pod is None:
@@ -184,7 +184,7 @@ def pod_of(manifest: Manifest) -> core.Pod:
 
 
 def make_node(name: str = "node", *, pods: Iterable[PodLike] = (), **fields: Any) -> core.NodeInfo:
-    """Make a ``core.NodeInfo`` with pods on the node; ``fields`` are those of ``node_manifest``."""
+    """Make a ``core.NodeInfo`` with pods on the node, from keywords of ``node_manifest``."""
     manifest = node_manifest(name, **fields)
     placed = [_bound(pod_manifest_of(pod), name) for pod in pods]
     node = node_store([manifest]).get(name, pod_store(placed).snapshot())
@@ -216,7 +216,7 @@ def make_nodes(nodes: NodesLike = 3, **fields: Any) -> core.Nodes:
 
 
 def pod_manifest_of(pod: PodLike) -> Manifest:
-    """Return the manifest that a pod was made from; a manifest is returned unchanged."""
+    """Return the manifest that a pod was made from, or a given manifest unchanged."""
     return _PODS.of(pod) if isinstance(pod, core.Pod) else pod
 
 
@@ -245,7 +245,7 @@ def node_store(manifests: Iterable[Manifest]) -> core.NodeStore:
 def pod_store(manifests: Iterable[Manifest]) -> core.PodStore:
     """Return a ``core.PodStore`` with these pods, filled as by a list call.
 
-    The store leaves out parts of large pods, as in a cluster.
+    The store leaves out large fields of large pods, as kubextend does in a cluster.
     """
     store = core.PodStore(max_pod_bytes=MAX_POD_BYTES)
     store.replace(list_of("Pod", manifests))
@@ -253,7 +253,12 @@ def pod_store(manifests: Iterable[Manifest]) -> core.PodStore:
 
 
 def list_of(kind: str, manifests: Iterable[Manifest]) -> bytes:
-    """Return the JSON of a list as the Kubernetes API writes it; ``kind``: ``Node`` or ``Pod``."""
+    """Return the JSON of a list of objects as the Kubernetes API writes it.
+
+    Args:
+        kind: the kind of the objects, ``Node`` or ``Pod``.
+        manifests: the objects.
+    """
     metadata = {"resourceVersion": "1"}
     listed = {"kind": f"{kind}List", "apiVersion": "v1", "metadata": metadata}
     return json.dumps(listed | {"items": list(manifests)}).encode()

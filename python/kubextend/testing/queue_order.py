@@ -24,7 +24,7 @@ def queue_order(
         pods: the pods that wait, in order of arrival; their scheduling gates are ignored.
         args: the plugin's Args, as in ``pluginConfig``, if it is given as a class.
 
-    Raises: PluginError: the plugin raised, or returned no bool.
+    Raises: PluginError: a method of the plugin raised an error, or ``less`` returned no bool.
     """
     waiting = [_gated(pod) for pod in pods]
     schedulers = {pod.scheduler_name for pod in waiting}

@@ -1,8 +1,8 @@
-"""Runs plugins as kubextend does when kube-scheduler calls, with no cluster and no server.
+"""Runs plugins in tests as kubextend does for kube-scheduler, with no cluster and no server.
 
 The runner writes requests as kube-scheduler does for a nodeCacheCapable extender, with names of
-nodes only, passes them to the verbs as bytes, and reads the answers. If a plugin fails, the runner
-raises the error.
+nodes only. The runner passes the requests as bytes to the verbs (filter, prioritize, preempt and
+bind), and reads the answers. If a plugin fails, the runner raises the error.
 """
 
 import asyncio
@@ -49,18 +49,18 @@ _HOUR_S = 3600.0
 _POLL_S = 0.001
 
 PluginLike: TypeAlias = Any
-"""A plugin, or its class, of which the runner makes one with its Args and a Handle."""
+"""A plugin, or a plugin class, from which the runner makes a plugin with Args and a Handle."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilterResult:
-    """The answer of the filter verb: which nodes it keeps, and why it rejects the others.
+    """The answer of the filter verb: the names of the kept nodes, and why others are rejected.
 
     Attributes:
         kept: names of the kept nodes, in the order of the request.
         rejected: the reason of every rejected node, by node name.
         unresolvable: names of the rejected nodes that no eviction would help.
-        error: why the attempt fails as a whole; empty where it does not.
+        error: why the whole attempt to schedule the pod fails; empty if the attempt does not fail.
     """
 
     kept: tuple[str, ...]
@@ -75,7 +75,7 @@ class BindResult:
 
     Attributes:
         node: the name of the node that was chosen for the pod.
-        error: why the pod is not bound; empty where it is.
+        error: why the pod is not bound; empty if the pod is bound.
     """
 
     node: str
@@ -88,7 +88,7 @@ class BindResult:
 
 
 class _Everyones(Profiles):
-    """One profile for every pod, whatever its schedulerName."""
+    """Gives every pod the one profile of a test, whatever the pod's schedulerName."""
 
     def for_pod(self, pod: core.Pod | None) -> Profile | None:
         """Return the one profile, whatever the pod's schedulerName."""
@@ -106,11 +106,11 @@ class Runner:
         args: Args by plugin name, as in ``pluginConfig``, for plugins given as classes.
         weights: weights of scores by plugin name; 1 where none is given.
         kubernetes_client: the client that a plugin finds as ``handle.kubernetes_client``.
-        binder: binds where no plugin does; by default the runner records the binding.
+        binder: binds a pod if no Bind plugin does; by default the runner only records the binding.
 
     Attributes:
         handle: the Handle that plugins given as classes get.
-        verbs: the verbs that the runner calls.
+        verbs: the verbs (filter, prioritize, preempt and bind) that the runner calls.
         bindings: the record of the node of each bound pod, by UID.
         activations: the record of the pods that were activated.
     """
@@ -161,7 +161,7 @@ class Runner:
         self.verbs = Verbs(Context(profiles, memory, cluster, settings, metrics))
 
     def filter(self, pod: PodLike, nodes: Sequence[str] | None = None) -> FilterResult:
-        """Run PreFilter, Filter and, if no node is left, PostFilter; return each node's result.
+        """Run PreFilter, Filter and, if no node passes, PostFilter; return each node's result.
 
         Args:
             pod: the pod to place.
@@ -186,7 +186,7 @@ class Runner:
         return {host["Host"]: host["Score"] for host in answer or ()}
 
     def preempt(self, pod: PodLike, victims: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-        """Run the preempt verb; return the kept candidates by node name, with UIDs of victims.
+        """Run the preempt verb; return UIDs of victims by name of each node that may be preempted.
 
         Args:
             pod: the pod to place.
@@ -218,7 +218,7 @@ class Runner:
         return asyncio.run(self.binding(pod, node))
 
     async def binding(self, pod: PodLike, node: str) -> BindResult:
-        """Run the binding cycle of one pod, as ``bind`` does, but as a coroutine.
+        """Run the binding cycle of one pod, from Reserve to PostBind, as a coroutine.
 
         While Permit plugins hold the pod, the runner's ``waiting_pods`` contains the pod.
 
@@ -255,7 +255,7 @@ class Runner:
         return held
 
     def schedule(self, pod: PodLike) -> str | None:
-        """Run filter, prioritize and bind; return the node that the pod is bound to, or None.
+        """Run filter, prioritize and bind for a pod; return the node it is bound to, or None.
 
         Of nodes with equal points the runner takes the first, where kube-scheduler would choose one
         at random.
@@ -312,9 +312,16 @@ def run_score(
     pods: Iterable[PodLike] = (),
     args: Mapping[str, Any] | None = None,
 ) -> dict[str, int]:
-    """Return the normalised score, 0..100, that one plugin gives each node, by node name.
+    """Return the normalised score, 0..100, that a plugin alone gives each node, by node name.
 
-    The arguments are those of ``run_filter``.
+    Args:
+        plugin: a plugin or its class.
+        pod: the pod to place.
+        nodes: nodes in any form that ``make_nodes`` takes.
+        pods: the existing pods; a bound pod has a ``node_name``.
+        args: the plugin's Args, if it is given as a class.
+
+    Raises: PluginError: the plugin failed.
     """
     return _alone(plugin, nodes, pods, args).prioritize(pod)
 
@@ -328,9 +335,17 @@ def run_binding_cycle(
     pods: Iterable[PodLike] = (),
     args: Mapping[str, Any] | None = None,
 ) -> BindResult:
-    """Run Reserve to PostBind for a pod with one plugin alone, after filtering the chosen node.
+    """Run Reserve to PostBind with one plugin alone, after filtering the node chosen for the pod.
 
-    ``node`` is the chosen node; the other arguments are those of ``run_filter``.
+    Args:
+        plugin: a plugin or its class.
+        pod: the pod to bind.
+        node: the name of the chosen node.
+        nodes: nodes in any form that ``make_nodes`` takes.
+        pods: the existing pods; a bound pod has a ``node_name``.
+        args: the plugin's Args, if it is given as a class.
+
+    Raises: PluginError: the plugin failed.
     """
     runner = _alone(plugin, nodes, pods, args)
     runner.filter(pod, [node])
@@ -342,9 +357,9 @@ def made(
 ) -> Any:
     """Return a plugin instance unchanged, or make one from a class and its Args.
 
-    The Args are parsed as in a configuration file.
+    The Args are checked as in a configuration file, by the class's pydantic model.
 
-    Raises: ValueError: the Args do not fit, or an instance is given together with Args.
+    Raises: ValueError: the Args are not valid, or an instance is given together with Args.
     """
     if not isinstance(plugin, type):
         if args is not None:
@@ -381,7 +396,7 @@ def _profile(plugins: Sequence[Any], weights: Mapping[str, int], handle: Handle)
 
 
 class _Failures(logging.Handler):
-    """Keeps the plugin failures that verbs log, since the verbs' answers only name the plugin."""
+    """Keeps the plugin errors that verbs log, because the answers of verbs only name the plugin."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

@@ -1,4 +1,4 @@
-"""Makes a Handle for tests, with given pods and nodes, that records bindings and activations."""
+"""Stand-ins for the cluster in tests: given nodes and pods, and records of what plugins did."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -65,7 +65,7 @@ class Bindings:
 
 @dataclass(frozen=True, slots=True)
 class Activations:
-    """An ``Activator`` for tests: only records which pods plugins ask kube-scheduler to retry.
+    """An ``Activator`` for tests that only records which pods kube-scheduler is asked to retry.
 
     Attributes:
         names: the names of the pods, in the order of their activation.
@@ -87,7 +87,18 @@ def make_handle(
     kubernetes_client: Any = None,
     configuration: Any = None,
 ) -> Handle:
-    """Make a Handle for a plugin that a test constructs itself; a ``Runner`` has its own Handle."""
+    """Make a Handle for a plugin that a test constructs itself.
+
+    A ``Runner`` makes a Handle of its own for plugins that are given as classes.
+
+    Args:
+        nodes: the cluster's nodes, in any form that ``make_nodes`` takes.
+        pods: the cluster's pods; a bound pod has a ``node_name``.
+        waiting_pods: the pods that Permit plugins hold; None: no pods.
+        activator: records or forwards activations of pods; None: activations have no effect.
+        kubernetes_client: the client that the plugin finds as ``handle.kubernetes_client``.
+        configuration: the whole configuration that the plugin finds in the Handle.
+    """
     cluster = ClusterPorts(
         nodes=ListedNodes(node_store(manifests_of_nodes(nodes))),
         pods=ListedPods(pod_store(pod_manifest_of(pod) for pod in pods)),
