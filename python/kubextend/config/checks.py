@@ -1,4 +1,4 @@
-"""Checks of a configuration that compare several fields, or that open the named files.
+"""Checks of a configuration that compare several fields, or that open the files it names.
 
 When these checks run, each field has passed its own check. Files are opened only to see whether
 they are readable.
@@ -83,7 +83,8 @@ def is_wildcard(host: str) -> bool:
 class _Checks:
     """The checks of one configuration, one method for each section or concern.
 
-    A method leaves out only the checks that use a broken field, which is one that pydantic refused.
+    A broken field is one that pydantic refused. A method leaves out only the checks that use a
+    broken field.
     """
 
     def __init__(
@@ -248,7 +249,7 @@ class _Checks:
             self._findings.note(("extender", "ignorable"), message)
 
     def _note_unverified(self) -> None:
-        """Note the missing fields without which `kubextend scheduler-config` will write nothing."""
+        """Add notes about missing fields that ``kubextend scheduler-config`` needs."""
         config = self._config
         if not self._sound("server", "extender", "profiles") or not config.verbs:
             return

@@ -23,7 +23,7 @@ _WEIGHED = ("score", "placementScore")
 
 
 class _Known(NamedTuple):
-    """An entry of an ``enabled`` list that names a plugin of kubextend.
+    """An entry of a point's ``enabled`` list that names a plugin of kubextend.
 
     Attributes:
         at: the location of the entry's name in the file.
@@ -43,9 +43,9 @@ class _Known(NamedTuple):
 def expand(
     plugins: Plugins, at: Location, catalog: Catalog, findings: Findings
 ) -> dict[str, tuple[EnabledPlugin, ...]]:
-    """Return, by extension point, the plugins that kubextend runs there, in running order.
+    """Return the plugins that kubextend runs at each extension point, in running order.
 
-    Points without plugins are left out.
+    The result maps the point's name to its plugins; points without plugins are absent.
 
     Args:
         plugins: the ``plugins`` section of one profile.
@@ -70,7 +70,8 @@ def _enabled(
 ) -> Iterator[_Known]:
     """Yield the plugins of kubextend that a point's ``enabled`` list names.
 
-    Every other name in the list becomes an issue, or a name that is left to kube-scheduler.
+    Every other name in the list becomes an issue in ``findings``, or, if the name is an in-tree
+    plugin of kube-scheduler, is noted there as left to kube-scheduler.
     """
     plugin_set = plugins.at(point)
     for index, plugin in enumerate(plugin_set.disabled):
@@ -111,6 +112,14 @@ def complain_of_unknown(
 
     No issue is added if the name belongs to an ``outOfTree`` class whose failed import is reported
     already.
+
+    Args:
+        name: the name of the plugin in the file.
+        at: the location of the name in the file.
+        catalog: looks up plugin names.
+        findings: gets the issue.
+        kind: the noun for the plugin in the message.
+        point: the extension point whose plugins the hint lists; None: all plugins.
     """
     unavailable = catalog.why_unavailable(name)
     if unavailable is not None:
@@ -149,7 +158,7 @@ def _refuse_doubles(multi: list[_Known], plugins: Plugins, findings: Findings) -
 
 
 def _registers(each: _Known, point: str, plugins: Plugins) -> bool:
-    """Return whether multiPoint enables the plugin at the point, and the point has no own entry."""
+    """Return whether a plugin runs at a point only because multiPoint enables the plugin."""
     specific = {plugin.name for plugin in plugins.at(point).enabled}
     return _reaches(each, point, plugins) and each.name not in specific
 
@@ -183,9 +192,9 @@ def _ordered(
 ) -> tuple[EnabledPlugin, ...]:
     """Merge a point's own plugins and those of multiPoint in kube-scheduler's order.
 
-    First come the plugins that both lists name, in the point's order; then those of multiPoint
-    only; then those of the point only. The weight in the point's own entry overrides the weight in
-    multiPoint.
+    First come the plugins that both lists name, in the point's order; then the plugins of
+    multiPoint only; then the plugins of the point only. The weight in the point's own entry
+    overrides the weight in multiPoint.
     """
     own = {each.name: each for each in specific}
     multi = {each.name: each for each in reversed(through)}

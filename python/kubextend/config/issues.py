@@ -1,4 +1,4 @@
-"""Collects the issues and notes of a configuration, and makes issues of pydantic's errors."""
+"""Collects the issues and notes of a configuration, and converts pydantic's errors to issues."""
 
 import difflib
 import re
@@ -49,11 +49,11 @@ class Findings:
         self._left: list[str] = []
 
     def complain(self, at: Location, message: str, value: object = None, hint: str = "") -> None:
-        """Add an issue about a location of the file, with the wrong value and a hint."""
+        """Add an issue about a location in the configuration, with the wrong value and a hint."""
         self.issues.append(Issue(path_of(at), message, value, hint))
 
     def note(self, at: Location, message: str) -> None:
-        """Add a note about a location of the file."""
+        """Add a note, which is no error, about a location in the configuration file."""
         self.notes.append(f"{path_of(at)}: {message}")
 
     def leave(self, name: str) -> None:
@@ -71,7 +71,7 @@ class Findings:
 
 
 def path_of(location: Location) -> str:
-    """Return a location in the file as text, in the form ``profiles[0].plugins.filter``."""
+    """Return a location in a configuration file as text, such as ``profiles[0].plugins.filter``."""
     path = ""
     for part in location:
         path += f"[{part}]" if isinstance(part, int) else f".{part}"
@@ -79,7 +79,7 @@ def path_of(location: Location) -> str:
 
 
 def suggestion(wrong: str, known: Collection[str], what: str) -> str:
-    """Return a hint for a misspelled name: "did you mean X?" if one is near, and all known names.
+    """Return a hint for a misspelled name: all known names, and "did you mean X?" if X is near.
 
     Args:
         wrong: the name in the file.
@@ -141,7 +141,7 @@ def _field_names(model: type[BaseModel] | None) -> list[str]:
 
 
 def _model_at(model: type[BaseModel], location: Location) -> type[BaseModel] | None:
-    """Return the pydantic class of the object at a location below ``model``; None if none is."""
+    """Return the pydantic class of the object at a location below ``model``, or None."""
     found: type[BaseModel] | None = model
     for part in location:
         if isinstance(part, int) or found is None:

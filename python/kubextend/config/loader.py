@@ -55,7 +55,7 @@ def load(
     overrides: Mapping[str, JsonValue] | None = None,
     runs_here: bool = True,
 ) -> ExtenderConfiguration:
-    """Load and check a configuration file.
+    """Load a configuration file, check the configuration, and return it typed.
 
     Args:
         path: an ExtenderConfiguration or a KubeSchedulerConfiguration; None for ``DEFAULT``, ``-``
@@ -80,13 +80,14 @@ def parse(
     overrides: Mapping[str, JsonValue] | None = None,
     runs_here: bool = True,
 ) -> ExtenderConfiguration:
-    """Check a configuration that was read from YAML already, and return it typed.
+    """Check a configuration given as a JSON object, and return the typed configuration.
 
     Args:
         tree: an ExtenderConfiguration or a KubeSchedulerConfiguration as a JSON object.
         known: the known plugins by name, without those of the file's own ``outOfTree``.
         overrides: values that override those of the file, by path, as ``{"server.port": 9000}``.
-        runs_here: whether the files that the configuration names must be readable here.
+        runs_here: whether the files that the configuration names must be readable here; if False,
+            an unreadable file is only noted.
 
     Raises: ConfigError: the configuration cannot run; the error has all issues of the file.
     """
@@ -125,9 +126,10 @@ def _check_type(tree: Mapping[str, JsonValue], findings: Findings) -> None:
 def _prepared(
     tree: Mapping[str, JsonValue], overrides: Mapping[str, JsonValue], findings: Findings
 ) -> dict[str, JsonValue]:
-    """Return the document without nulls, with the overrides and the default of nodeCacheCapable.
+    """Return a configuration without nulls, with overrides and nodeCacheCapable's default.
 
-    ``extender.nodeCacheCapable`` defaults to whether there is a ``cluster`` section.
+    ``extender.nodeCacheCapable`` defaults to whether there is a ``cluster`` section. ``findings``
+    gets a note about an empty ``cluster`` section.
     """
     if "cluster" in tree and tree["cluster"] is None and "cluster.kubeconfig" not in overrides:
         findings.note(("cluster",), "empty, so there is no access to the API; {} switches it on")
@@ -141,7 +143,7 @@ def _prepared(
 
 
 def without_nulls(value: JsonValue) -> JsonValue:
-    """Return a copy of a JSON value without the fields that are null; in Kubernetes null is absent.
+    """Return a copy of a JSON value without null fields; in Kubernetes null means absent.
 
     The arguments of plugins, below the key ``args``, keep their nulls: each plugin decides what
     null means.
@@ -171,7 +173,7 @@ def _typed(
 ) -> tuple[ExtenderConfiguration, frozenset[str]]:
     """Return the typed configuration, and the paths of the wrong values that defaults replaced.
 
-    Each wrong value is added to ``findings``, and removed from ``tree``.
+    Each wrong value is reported in ``findings``, and removed from ``tree``.
     """
     broken: set[str] = set()
     for _ in range(_ROUNDS):
@@ -189,7 +191,7 @@ def _typed(
 
 
 def _repair(tree: dict[str, JsonValue], location: Location) -> None:
-    """Remove the wrong value at a location, so that the rest of the document can be checked."""
+    """Remove the wrong value at a location of a configuration, so that the rest can be checked."""
     location = next((at for at in _TEXT_LISTS if location[: len(at)] == at), location)
     value: JsonValue = tree
     for part in location[:-1]:
@@ -210,7 +212,7 @@ def _section(path: str, sections: list[str]) -> int:
 
 
 def _adds(issue: Issue, broken: frozenset[str]) -> bool:
-    """Return whether an issue is new, and not only the consequence of a field already refused.
+    """Return whether an issue is new, and no mere consequence of a field that pydantic refused.
 
     Args:
         issue: an issue of a check that ran after pydantic's validation.

@@ -1,7 +1,7 @@
 """The typed configuration: one pydantic model for each kind of object in the file.
 
-The models check each field by itself. ``checks`` compares fields, ``resolve`` looks up the names of
-plugins, ``loader`` reads files.
+The models check each field by itself. The modules beside this one do the rest: ``checks`` compares
+fields, ``resolve`` looks up the names of plugins, ``loader`` reads files.
 """
 
 import ipaddress
@@ -93,8 +93,9 @@ class ResolvedProfile:
         points: extension point -> its plugins in running order; points without plugins are absent.
         args: name of an enabled plugin -> its checked arguments; None if the plugin takes none.
         needs_pods: whether a plugin of the profile has ``needs_pods = True``.
-        counts_pods: whether such a plugin is enabled at Filter. Then kubextend must bind the pods,
-            so that pods on their way to a node are counted there.
+        counts_pods: whether a plugin with ``needs_pods = True`` is enabled at Filter. Then
+            kubextend must bind the pods, so that a pod counts on its node before its binding is
+            known.
         ignored: names of the plugins with ``failurePolicy: Ignore``.
         isolated: names of the plugins that run in a process of their own.
     """
@@ -108,11 +109,11 @@ class ResolvedProfile:
     isolated: frozenset[str] = frozenset()
 
     def at(self, point: str) -> tuple[EnabledPlugin, ...]:
-        """Return the plugins that run at an extension point; empty if there are none."""
+        """Return the plugins that run at an extension point, in order; empty if none runs there."""
         return self.points.get(point, ())
 
     def points_of(self, plugin: str) -> frozenset[str]:
-        """Return the extension points at which a plugin is enabled."""
+        """Return the names of the extension points at which the profile enables a plugin."""
         points = self.points.items()
         return frozenset(
             point for point, enabled in points if any(each.name == plugin for each in enabled)
@@ -188,7 +189,7 @@ _Percentage = Annotated[int, Field(ge=0, le=100)]
 
 
 class ServerTLS(_Model):
-    """Certificates of the server. With a client CA, every client needs a certificate as well."""
+    """Certificates of the server. With `clientCAFile`, every client needs a certificate as well."""
 
     cert_file: _FilePath = None
     """Certificate of the server, with its chain, as PEM. Null: the server speaks plain HTTP."""
@@ -199,7 +200,7 @@ class ServerTLS(_Model):
 
 
 class WaitingPods(_Model):
-    """Access to waiting pods over HTTP, for listing, allowing and rejecting them."""
+    """Access over HTTP to waiting pods, those that Permit plugins hold: list, allow and reject."""
 
     allowed_names: tuple[str, ...] = ()
     """Common names or DNS names of client certificates, in the spelling of the certificate."""
@@ -208,7 +209,7 @@ class WaitingPods(_Model):
 
 
 class Server(_Model):
-    """Where and how kubextend serves the verbs."""
+    """Where and how kubextend serves the verbs: filter, prioritize, preempt and bind."""
 
     host: Annotated[str, Field(min_length=1), AfterValidator(_host)] = "127.0.0.1"
     """Address or name to listen on. Away from loopback, preempt and bind need `tls.clientCAFile` or
@@ -221,39 +222,42 @@ class Server(_Model):
     """TCP port that serves `/livez`, `/readyz` and `/metrics` over plain HTTP, and no verb. Null:
     `port` serves them."""
     health_host: Annotated[str, Field(min_length=1), AfterValidator(_host)] | None = None
-    """Address to listen on for `healthPort`. Null: `host`. Set it where `host` is loopback, and
-    probes and Prometheus call from elsewhere."""
+    """Address to listen on for `healthPort`. Null: `host`. Set this field where `host` is loopback,
+    and probes and Prometheus call from elsewhere.
+    """
     max_body_bytes: Annotated[int, Field(ge=1)] = 512 << 20
-    """Bytes of the largest request body; a larger one gets 413. 15,000 whole nodes are 285 MB,
-    their names 1 MB."""
+    """Bytes of the largest request body; a larger body gets the status 413. 15,000 whole nodes are
+    285 MB, their names 1 MB.
+    """
     max_in_flight_bytes: Annotated[int, Field(ge=1)] = 1 << 30
-    """Bytes that requests hold at a time: bodies, and heads above 4 KiB; at least `maxBodyBytes`. A
-    request beyond gets 503."""
+    """Bytes that all requests together may hold at a time: bodies, and heads above 4 KiB; at least
+    `maxBodyBytes`. A request beyond gets the status 503.
+    """
     # kube-scheduler drops an idle connection after 90 s; a server that drops it earlier fails a
     # call.
     keep_alive_seconds: Annotated[int, Field(ge=95, le=86_400)] = 120
-    """Seconds before the server closes an idle connection; kube-scheduler closes it after 90."""
+    """Seconds before the server closes an idle connection; kube-scheduler does so after 90."""
     drain_delay: GoDuration = Duration(0)
-    """Time after SIGTERM in which `/readyz` fails and the server still answers, 20s at most."""
+    """Time after SIGTERM in which `/readyz` fails and the server answers requests, 20s at most."""
     insecure: bool = False
     """Whether anyone who reaches the port may call preempt and bind."""
     tls: ServerTLS = ServerTLS()
     """Certificates of the server and of its clients."""
     waiting_pods: WaitingPods | None = None
-    """Access to waiting pods over HTTP: who may list, allow and reject them. Null: nobody."""
+    """Who may list, allow and reject pods that Permit plugins hold, over HTTP. Null: nobody."""
 
 
 class Cluster(_Model):
     """Access to the Kubernetes API. The section, even an empty one, switches the access on."""
 
     kubeconfig: _FilePath = None
-    """Path of a kubeconfig. Null: the pod's service account, else the default kubeconfig."""
+    """Path of a kubeconfig. Null: the service account of the pod, else the default kubeconfig."""
     context: _FilePath = None
-    """Context of the kubeconfig. Null: its current context."""
+    """Context of the kubeconfig. Null: the kubeconfig's current context."""
 
 
 class QueueLease(_Model):
-    """The Lease whose holder is the replica that releases pods."""
+    """The Lease whose holder is the one replica that releases pods from the queue."""
 
     name: Annotated[str, AfterValidator(_dns_name)] = "kubextend-queue"
     """Name of the Lease."""
@@ -262,27 +266,30 @@ class QueueLease(_Model):
 
 
 class Queue(_Model):
-    """How the queue releases pods, where a profile enables a queueSort plugin."""
+    """How the queue releases pods to kube-scheduler, where a profile enables a queueSort plugin."""
 
     strategy: Literal["StrictFIFO", "BestEffortFIFO"] = "BestEffortFIFO"
-    """What happens while a released pod is unschedulable: `StrictFIFO` keeps later pods waiting,
-    with `fairQueuing: ByNamespace` those of its namespace. `BestEffortFIFO` goes on."""
+    """What the queue does while kube-scheduler finds no node for a released pod: `StrictFIFO` keeps
+    later pods waiting, with `fairQueuing: ByNamespace` those of the pod's namespace.
+    `BestEffortFIFO` goes on.
+    """
     window: Annotated[int, Field(ge=1, le=10_000)] = 1
-    """Number of released pods that kubextend waits for at a time. kube-scheduler orders these pods
-    itself."""
+    """Number of released pods that kubextend waits for at a time. kube-scheduler decides in which
+    order it tries these pods.
+    """
     max_hold: GoDuration = Duration(60_000_000_000)
-    """Longest time for which kubextend waits for one released pod before it releases the next."""
+    """Longest time for which the queue waits for one released pod before it releases the next."""
     fair_queuing: Literal["None", "ByNamespace"] = "None"
     """`ByNamespace`: namespaces take turns, and the order of the queueSort plugin holds within a
     namespace. `None`: that order holds among the pods of all namespaces."""
     gate: Annotated[str, AfterValidator(_gate)] = "kubextend.dev/queue"
     """Scheduling gate that an admission policy puts on new pods; kubextend removes the gate."""
     lease: QueueLease = QueueLease()
-    """Lease that decides which replica releases pods."""
+    """Lease that decides which one of kubextend's replicas releases pods."""
 
 
 class ManagedResource(_Model):
-    """An extended resource; kube-scheduler sends only pods that ask for a listed one."""
+    """An extended resource; kube-scheduler sends only pods that request a listed resource."""
 
     name: str = ""
     """Name of the extended resource, such as `example.com/gpu`."""
@@ -291,7 +298,7 @@ class ManagedResource(_Model):
 
 
 class ExtenderTLSConfig(_Model):
-    """TLS of kube-scheduler as a client. The paths are on kube-scheduler's machine."""
+    """TLS of kube-scheduler as a client of kubextend. The paths are on kube-scheduler's machine."""
 
     ca_file: _FilePath = None
     """CA of the server certificate, as PEM."""
@@ -304,7 +311,7 @@ class ExtenderTLSConfig(_Model):
 
 
 class Extender(_Model):
-    """Settings for kube-scheduler's extender entry, under kube-scheduler's field names."""
+    """Settings for the extender entry in kube-scheduler's file, under its field names there."""
 
     url_prefix: str | None = None
     """URL at which kube-scheduler finds the verbs. Null: the URL that `server` describes."""
@@ -312,22 +319,24 @@ class Extender(_Model):
     """Whether requests carry only the names of nodes, instead of whole nodes. Null: true with
     `cluster`, else false."""
     http_timeout: GoDuration = Duration(2_000_000_000)
-    """Timeout of filter, prioritize and preempt."""
+    """Timeout of kube-scheduler for a filter, prioritize or preempt request."""
     ignorable: bool = False
     """Whether kube-scheduler places pods without kubextend's filters while kubextend does not
     answer or has not listed the nodes."""
     managed_resources: tuple[ManagedResource, ...] = ()
-    """Extended resources: kube-scheduler sends only pods that ask for one. Empty: all pods."""
+    """Extended resources: kube-scheduler sends only pods that request one. Empty: all pods."""
     tls_config: ExtenderTLSConfig = ExtenderTLSConfig()
-    """How kube-scheduler checks the server and proves itself. Paths are on kube-scheduler's
-    machine."""
+    """How kube-scheduler checks kubextend's certificate and shows its own. Paths are on
+    kube-scheduler's machine.
+    """
     bind: bool = False
-    """Whether kubextend binds pods even where no plugin needs it."""
+    """Whether kubextend binds pods even where no plugin needs that."""
     permit_max_wait: GoDuration = Duration(60_000_000_000)
-    """Longest time for which a Permit plugin holds a pod, 15m at most. The timeout of bind is a
-    minute longer."""
+    """Longest time for which a Permit plugin holds a pod, 15m at most. kube-scheduler's timeout for
+    a bind request is a minute longer.
+    """
     max_held_pods: Annotated[int, Field(ge=1)] = 2000
-    """Number of pods that Permit plugins hold at a time; each costs a connection."""
+    """Number of pods that Permit plugins hold at a time; each held pod costs a connection."""
     max_held_pods_per_namespace: Annotated[int, Field(ge=1)] = 1000
     """Number of pods of one namespace that Permit plugins hold at a time."""
 
@@ -356,11 +365,11 @@ class PluginSet(_Model):
     enabled: tuple[Plugin, ...] = ()
     """Plugins that run at this point, in order."""
     disabled: tuple[Plugin, ...] = ()
-    """Plugins that `multiPoint` would enable and that do not run at this point."""
+    """Plugins that `multiPoint` enables and that shall not run at this point."""
 
 
 class Plugins(_Model):
-    """The extension points of a profile."""
+    """The enabled and disabled plugins of each extension point of a profile."""
 
     pre_enqueue: PluginSet = PluginSet()
     """Plugins at `preEnqueue`."""
@@ -387,7 +396,7 @@ class Plugins(_Model):
     post_bind: PluginSet = PluginSet()
     """Plugins at `postBind`."""
     multi_point: PluginSet = PluginSet()
-    """Plugins at every point that they implement."""
+    """Plugins at every extension point that the plugin implements."""
     placement_generate: PluginSet = PluginSet()
     """Not served by kubextend: left to kube-scheduler."""
     placement_score: PluginSet = PluginSet()
@@ -405,15 +414,16 @@ class Plugins(_Model):
 
 
 class PluginConfig(_Model):
-    """Arguments of one plugin at all its points, and what a failure of the plugin means."""
+    """Arguments of one plugin at all its extension points, and what its failure means."""
 
     name: str = ""
     """Name of the plugin."""
     args: dict[str, JsonValue] = Field(default_factory=dict)
     """Arguments of the plugin; `kubextend plugins` lists them."""
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
-    """What a failure of the plugin means to PreFilter, Filter and PostFilter: `Fail` answers an
-    Error, `Ignore` goes on without the plugin."""
+    """What kubextend does if the plugin fails at PreFilter, Filter or PostFilter: `Fail` answers an
+    Error, `Ignore` goes on without the plugin.
+    """
     isolation: Literal["thread", "process"] = "thread"
     """Where the code of the plugin runs: in a thread of kubextend, or in a process of its own."""
 
@@ -425,7 +435,7 @@ class SchedulerProfile(_Model):
     """`spec.schedulerName` of the pods that the profile is for. May be left out where there is one
     profile."""
     percentage_of_nodes_to_score: _Percentage | None = None
-    """Percentage of nodes for kube-scheduler's configuration. Null: 100 where a filter runs."""
+    """Value of this field for kube-scheduler. Null: 100 where a filter of kubextend runs."""
     plugins: Plugins = Plugins()
     """Plugins enabled and disabled at each extension point."""
     plugin_config: tuple[PluginConfig, ...] = ()
@@ -442,13 +452,13 @@ class ExtenderConfiguration(_Model):
     out_of_tree: tuple[str, ...] = ()
     """Plugin classes that no installed package announces, as `package.module:Class`."""
     server: Server = Server()
-    """Where and how the verbs are served."""
+    """Where and how kubextend serves the verbs: filter, prioritize, preempt and bind."""
     cluster: Cluster | None = None
     """Access to the Kubernetes API. Null: no access; `{}`: access with the defaults."""
     extender: Extender = Extender()
-    """Settings for kube-scheduler's extender entry, under its own field names."""
+    """Settings for the extender entry in kube-scheduler's file."""
     queue: Queue = Queue()
-    """How pods are released where a profile enables a queueSort plugin."""
+    """How the queue releases pods, where a profile enables a queueSort plugin."""
     score_scale: Literal["additive", "strict10"] = "additive"
     """Scale of scores: `additive` for kube-scheduler; `strict10`, 0 to 10, for other clients."""
     profiles: tuple[SchedulerProfile, ...] = ()
@@ -466,13 +476,14 @@ class ExtenderConfiguration(_Model):
         scheduler_part: Mapping[str, JsonValue] | None = None,
         plugins: KnownPlugins | None = None,
     ) -> Self:
-        """Return a copy of the configuration with its resolved profiles.
+        """Return a copy of the configuration that has its profiles with multiPoint expanded.
 
         Args:
             resolved: the profiles with multiPoint expanded, in the file's order.
-            notes: the value of the property ``notes``.
-            scheduler_part: the value of the property ``scheduler_part``; None means empty.
-            plugins: the value of the property ``plugins``; None means no plugins.
+            notes: one sentence for each field that has no effect, or deserves a warning.
+            scheduler_part: the KubeSchedulerConfiguration that was read, without the plugins of
+                kubextend; None means empty.
+            plugins: all known plugins by name; None means no plugins.
         """
         copy = self.model_copy()
         copy._resolved = resolved  # noqa: SLF001  of the same class
@@ -500,7 +511,7 @@ class ExtenderConfiguration(_Model):
     def scheduler_part(self) -> Mapping[str, JsonValue]:
         """The KubeSchedulerConfiguration that was read, without the plugins of kubextend.
 
-        Empty if an ExtenderConfiguration was read.
+        The mapping is empty if kubextend read an ExtenderConfiguration.
         """
         return self._scheduler_part
 
@@ -513,7 +524,7 @@ class ExtenderConfiguration(_Model):
     def url_prefix(self) -> str:
         """The URL at which kube-scheduler calls the verbs, without a slash at its end.
 
-        ``extender.urlPrefix`` if that is set, else derived from ``server``.
+        The URL is ``extender.urlPrefix`` if that is set, else it follows from ``server``.
         """
         host = f"[{self.server.host}]" if ":" in self.server.host else self.server.host
         own = f"{self.scheme}://{host}:{self.server.port}{self.server.path}"
@@ -521,7 +532,7 @@ class ExtenderConfiguration(_Model):
 
     @property
     def verbs(self) -> tuple[VerbName, ...]:
-        """The verbs that the enabled plugins need; kubextend serves no other verb."""
+        """The verbs, such as ``filter``, that the enabled plugins need; no others are served."""
         verbs: list[VerbName] = []
         if self._any_at(_FILTER_POINTS):
             verbs.append("filter")
@@ -540,7 +551,7 @@ class ExtenderConfiguration(_Model):
 
     @property
     def queues(self) -> bool:
-        """Whether the queue is on: a profile enables a QueueSort plugin of kubextend."""
+        """Whether kubextend runs its queue: a profile enables a QueueSort plugin of kubextend."""
         return self._any_at(("queueSort",))
 
     @property
@@ -550,9 +561,10 @@ class ExtenderConfiguration(_Model):
 
     @property
     def needs_pods(self) -> bool:
-        """Whether kubextend must watch pods.
+        """Whether kubextend must watch the pods of the cluster.
 
-        True if a profile enables a plugin with ``needs_pods = True``, or one at Reserve or Permit.
+        kubextend must do so if a profile enables a plugin with ``needs_pods = True``, or any plugin
+        at Reserve or Permit.
         """
         asked_for = any(profile.needs_pods for profile in self.resolved)
         return asked_for or self._any_at(("reserve", "permit"))

@@ -15,14 +15,14 @@ FIELD = "outOfTree"
 def with_out_of_tree(
     references: Sequence[str], known: Mapping[str, RegisteredPlugin], findings: Findings
 ) -> tuple[KnownPlugins, frozenset[str]]:
-    """Import the referenced plugin classes; return all plugins, and names whose import failed.
+    """Import the referenced plugin classes; return all known plugins, and names of failed classes.
 
-    The plugin name of a class that cannot be imported is unknown. The second result has the name of
-    the Python class instead, which is the plugin name of most plugins.
+    The plugin name of a class that cannot be imported is unknown. The second result therefore has
+    the name of the Python class, which is the plugin name of most plugins.
 
     Args:
         references: texts of the form ``package.module:Class``.
-        known: the known plugins by name, without the referenced ones.
+        known: the known plugins by name, without the referenced plugins.
         findings: gets an issue for each reference that cannot be imported or is named twice.
     """
     larger = KnownPlugins.of(known, "kubextend")

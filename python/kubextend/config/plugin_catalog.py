@@ -1,4 +1,4 @@
-"""Looks up plugin names of a configuration file: kubextend's plugins and kube-scheduler's own."""
+"""Looks up the plugin names of a configuration file among kubextend's and kube-scheduler's."""
 
 from kubextend.config.issues import suggestion
 from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS
@@ -10,7 +10,7 @@ __all__ = ["Catalog"]
 
 
 class Catalog:
-    """Looks up the plugin names of one configuration file."""
+    """Looks up the plugin names of one configuration file, and says why a name cannot be used."""
 
     def __init__(
         self,
@@ -34,13 +34,14 @@ class Catalog:
         self.of_scheduler = of_scheduler
 
     def is_left(self, name: str) -> bool:
-        """Return whether the name is that of an in-tree plugin that kube-scheduler runs itself."""
+        """Return whether a name is that of an in-tree plugin that kube-scheduler runs itself."""
         return self.of_scheduler and name in IN_TREE_PLUGINS
 
     def find(self, name: str) -> RegisteredPlugin | None:
-        """Return the plugin that kubextend can run under this name; None if there is none.
+        """Return the plugin that kubextend can run under a name; None if there is no such plugin.
 
-        The method imports a plugin that so far only the entry point of a package names.
+        The method imports the plugin's class if only an entry point of a package names the class so
+        far.
         """
         if self.is_left(name) or name in self._unavailable:
             return None
@@ -51,13 +52,13 @@ class Catalog:
             return None
 
     def is_missing(self, name: str) -> bool:
-        """Return whether the import of the plugin failed and has already been reported."""
+        """Return whether a plugin's import failed, and the failure is reported already."""
         return name in self._missing
 
     def why_unavailable(self, name: str) -> PluginUnavailableError | None:
         """Return the error because of which a plugin cannot be used.
 
-        None means that the plugin can be used, or does not exist.
+        The result is None if the plugin can be used, or does not exist.
         """
         self.find(name)
         return self._unavailable.get(name)

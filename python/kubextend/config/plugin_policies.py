@@ -23,7 +23,7 @@ def check_policies(
     catalog: Catalog,
     findings: Findings,
 ) -> None:
-    """Check ``failurePolicy`` and ``isolation`` of one pluginConfig entry.
+    """Check that ``failurePolicy`` and ``isolation`` of a pluginConfig entry fit the plugin.
 
     Args:
         at: the location of the entry in the file.
@@ -75,7 +75,7 @@ def _refuse_process(
 def _enabled_at(
     which: Iterable[str], name: str, points: Mapping[str, Sequence[EnabledPlugin]]
 ) -> list[str]:
-    """Return the points of ``which`` that enable the plugin: ``reserve`` as ``Reserve``."""
+    """Return those points of ``which`` that enable a plugin, with a capital: ``Reserve``."""
     return [
         _type(point)
         for point in which

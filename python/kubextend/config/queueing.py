@@ -20,7 +20,7 @@ _Points = dict[str, tuple[EnabledPlugin, ...]]
 def check_queue_sort(profiles: Sequence[SchedulerProfile], findings: Findings) -> None:
     """Check the profiles' ``queueSort`` sections: at most one plugin, equal in all profiles.
 
-    Plugins that multiPoint enables are not looked at.
+    The check looks at no plugins that multiPoint enables. ``findings`` gets the issues.
     """
     for index, profile in enumerate(profiles):
         at: Location = ("profiles", index, "plugins", _SORT)
@@ -41,8 +41,8 @@ def check_queue_sort(profiles: Sequence[SchedulerProfile], findings: Findings) -
 def leave_queue(at: Location, points: _Points, findings: Findings) -> None:
     """Remove queueSort and preEnqueue from the points of a KubeSchedulerConfiguration's profile.
 
-    kubextend has a queue only with an ExtenderConfiguration. A note names the plugins that are
-    enabled at no other point and so do nothing.
+    kubextend has a queue only with an ExtenderConfiguration. A note in ``findings`` names the
+    plugins that are enabled at no other point and so do nothing.
     """
     for point in (_ENQUEUE, _SORT):
         plugins = points.pop(point, ())
@@ -101,9 +101,9 @@ def check_common_order(
     """Check that all profiles run the same queueSort plugin with the same arguments.
 
     Args:
-        profiles: the profiles of the file; a profile whose ``queueSort`` section differs from the
-            first profile's is reported already, and left out.
-        resolved: the same profiles with multiPoint expanded.
+        profiles: the profiles of the file; a profile whose ``queueSort`` section differs from that
+            of the first profile is reported already, and is not checked here.
+        resolved: the profiles of ``profiles`` with multiPoint expanded.
         findings: gets the issues.
     """
     for index in range(1, len(profiles)):

@@ -1,6 +1,7 @@
 """Resolves profiles: checks plugin names, expands multiPoint, validates the plugins' arguments.
 
-The error messages are kube-scheduler's where kube-scheduler has one. No plugin is constructed.
+The error messages are those of kube-scheduler, where kube-scheduler checks the same. No plugin is
+constructed.
 
 Source: kubernetes v1.36 pkg/scheduler/apis/config/validation/validation.go,
 pkg/scheduler/framework/runtime/framework.go NewFramework
@@ -36,7 +37,7 @@ class _Args(NamedTuple):
     """The arguments of one plugin as they stand in the file.
 
     Attributes:
-        at: their location in the file.
+        at: the location of the arguments in the file.
         raw: the arguments as a JSON object.
         given: whether the file has a pluginConfig entry for the plugin.
     """
@@ -54,7 +55,7 @@ def resolve(
     Args:
         profiles: the profiles as in the file.
         catalog: looks up plugin names.
-        findings: gets issues and notes; with any issue the resolved profiles must not be used.
+        findings: gets issues and notes; if there is any issue, do not use the resolved profiles.
     """
     _check_scheduler_names(profiles, findings)
     check_queue_sort(profiles, findings)
@@ -176,9 +177,9 @@ def _checked(name: str, args: _Args, catalog: Catalog, findings: Findings) -> Ba
 
 
 def _without_type(name: str, args: _Args, findings: Findings) -> dict[str, JsonValue]:
-    """Check the arguments' ``kind``, and return the arguments without apiVersion and kind.
+    """Check the ``kind`` of a plugin's arguments; return them without ``apiVersion`` and ``kind``.
 
-    In a KubeSchedulerConfiguration the arguments of a plugin have these two fields.
+    Only in a KubeSchedulerConfiguration do the arguments of a plugin have these two fields.
     """
     kind = args.raw.get("kind", f"{name}Args")
     if kind != f"{name}Args":

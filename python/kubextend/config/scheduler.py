@@ -1,6 +1,6 @@
 """Generates the kube-scheduler configuration that makes kube-scheduler call kubextend.
 
-The generated YAML has comments that explain its settings.
+The generated YAML has comments that explain the settings.
 """
 
 import json
@@ -75,7 +75,7 @@ def scheduler_configuration(
     kubeconfig: str | None = None,
     leader_elect: bool | None = None,
 ) -> str:
-    """Return a KubeSchedulerConfiguration that calls kubextend, as YAML with comments.
+    """Return, as YAML, a KubeSchedulerConfiguration with which kube-scheduler calls kubextend.
 
     Args:
         config: a checked configuration. If kubextend read it from a KubeSchedulerConfiguration, the
@@ -139,10 +139,10 @@ def _refuse_unverified(config: ExtenderConfiguration, findings: Findings) -> Non
 
 
 def _connection(given: JsonValue, kubeconfig: str | None, config: ExtenderConfiguration) -> str:
-    """Return the YAML of clientConnection.
+    """Return the YAML of the field clientConnection: kubeconfig and limit of API calls.
 
-    The limit of calls is higher if kubextend answers ``filter`` or has a queue: then
-    kube-scheduler may have many unschedulable pods.
+    The limit is higher than kube-scheduler's default if kubextend filters nodes or has a queue:
+    then kube-scheduler may have many unschedulable pods.
     """
     connection = dict(given) if isinstance(given, dict) else {}
     if kubeconfig:
@@ -168,10 +168,10 @@ def _election(given: JsonValue, config: ExtenderConfiguration, leader_elect: boo
 
 
 def _percentage(given: JsonValue, config: ExtenderConfiguration) -> str:
-    """Return the YAML of percentageOfNodesToScore.
+    """Return the YAML of the field percentageOfNodesToScore; may be empty.
 
-    The value is ``given`` if it is not None, else 100 if kubextend filters nodes; else the YAML is
-    empty.
+    The field's value is ``given`` if that is not None, else 100 if kubextend filters nodes; else
+    the YAML is empty.
     """
     if given is not None:
         return _yaml({"percentageOfNodesToScore": given})
@@ -184,7 +184,7 @@ def _profiles(config: ExtenderConfiguration, given: JsonValue) -> JsonValue:
     Args:
         config: the configuration.
         given: the profiles of the KubeSchedulerConfiguration that was read, without kubextend's
-            plugins; their fields are kept. None without such a file.
+            plugins; the result keeps the fields of these profiles. None if no such file was read.
     """
     rest = given if isinstance(given, list) else []
     profiles: list[JsonValue] = []
@@ -199,9 +199,9 @@ def _profiles(config: ExtenderConfiguration, given: JsonValue) -> JsonValue:
 
 
 def _extenders(config: ExtenderConfiguration, given: JsonValue) -> str:
-    """Return the YAML of ``extenders``: other extenders' entries unchanged, then kubextend's.
+    """Return the YAML of ``extenders``: entries of other extenders unchanged, then kubextend's.
 
-    Entries of ``given`` with kubextend's urlPrefix are replaced.
+    kubextend's new entries replace those entries of ``given`` that have kubextend's urlPrefix.
     """
     entries = _entries(config)
     others = [
@@ -225,7 +225,7 @@ def _comment(entry: Mapping[str, JsonValue]) -> str:
 
 
 def _entries(config: ExtenderConfiguration) -> list[dict[str, JsonValue]]:
-    """Return kubextend's extender entries: one for filter, preempt and prioritize, one for bind.
+    """Return the extender entries for kubextend: filter, preempt and prioritize, then bind.
 
     The fields have the order of the Go type ``Extender``.
     """
@@ -267,7 +267,7 @@ def _tls(extender: Extender) -> dict[str, JsonValue]:
 
 
 def _legacy(entry: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Convert an extender entry to the form of a Policy, with httpTimeout in nanoseconds.
+    """Convert an extender entry to the form in a Policy file, with httpTimeout in nanoseconds.
 
     Source: kube-scheduler v0.22 config/v1/legacy_types.go LegacyExtender
     """

@@ -1,7 +1,8 @@
-"""Compares a KubeSchedulerConfiguration with the one that kubextend would generate.
+"""Compares a KubeSchedulerConfiguration with the file that kubextend would generate.
 
 ``scheduler_configuration`` generates the wanted text. The classes of this module parse the file and
-the wanted text. They refuse unknown fields, since kube-scheduler does not start with such a file.
+the wanted text. These classes refuse unknown fields, because kube-scheduler does not start with a
+file that has an unknown field.
 """
 
 import dataclasses
@@ -78,7 +79,7 @@ class _TLS(_Read):
 
 
 class _Entry(_Read):
-    """One entry of ``extenders``; source: kube-scheduler v0.36 config/v1/types.go Extender."""
+    """Parses an extender entry; source: kube-scheduler v0.36 config/v1/types.go Extender."""
 
     url_prefix: str = ""
     filter_verb: str = ""
@@ -100,7 +101,7 @@ class _Entry(_Read):
 
     @property
     def verbs(self) -> Mapping[VerbName, str]:
-        """The verbs that kube-scheduler calls by this entry: verb -> last part of its URL."""
+        """The verbs that kube-scheduler calls by this entry: verb -> end of the verb's URL."""
         values = (self.filter_verb, self.preempt_verb, self.prioritize_verb, self.bind_verb)
         return {verb: value for verb, value in zip(_VERBS, values, strict=True) if value}
 
@@ -111,7 +112,7 @@ class _Entry(_Read):
 
 
 class _PluginSet(_Read):
-    """The plugins of one extension point in a profile; ``disabled`` is not looked at."""
+    """Parses the plugins of one extension point in a profile; does not look at ``disabled``."""
 
     enabled: tuple[dict[str, JsonValue], ...] = ()
     disabled: JsonValue = None
@@ -125,7 +126,7 @@ class _Profile(_Read):
 
 
 class _Election(_Read):
-    """The field ``leaderElection``; defaults: kube-scheduler v0.36 apis/config/v1/defaults.go."""
+    """Parses ``leaderElection``; defaults: kube-scheduler v0.36 apis/config/v1/defaults.go."""
 
     leader_elect: bool = True
     lease_duration: JsonValue = None
@@ -145,7 +146,7 @@ class _Connection(_Read):
 
 
 class _SchedulerConfiguration(_Read):
-    """The top-level fields that concern kubextend; ``check_fields`` refuses unknown fields."""
+    """Parses top-level fields that concern kubextend; ``check_fields`` refuses unknown ones."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -158,15 +159,15 @@ class _SchedulerConfiguration(_Read):
     def named_profiles(self) -> Iterator[tuple[str, int]]:
         """Yield the schedulerName and index of each profile.
 
-        Without profiles, and for a single profile without a name, the name is
-        ``default-scheduler``; other profiles without a name have "".
+        The name is ``default-scheduler`` if there are no profiles, or a single profile without a
+        name; of several profiles, one without a name has "".
         """
         for index, profile in enumerate(self.profiles or [_Profile()]):
             default = DEFAULT_SCHEDULER_NAME if len(self.profiles) <= 1 else ""
             yield profile.scheduler_name or default, index
 
     def says_percentage(self, index: int) -> bool:
-        """Return whether the profile, or the file for all profiles, sets percentageOfNodesToScore.
+        """Return whether a profile, or the file for all profiles, sets percentageOfNodesToScore.
 
         Args:
             index: index of the profile in ``profiles``.
@@ -220,7 +221,7 @@ class SchedulerDifferences(NamedTuple):
 
 
 def scheduler_differences(config: ExtenderConfiguration, file: str | Path) -> SchedulerDifferences:
-    """Compare a KubeSchedulerConfiguration with the one that ``scheduler-config`` would write.
+    """Compare a KubeSchedulerConfiguration with what ``kubextend scheduler-config`` would write.
 
     Other extenders, other plugins and the connection to the cluster do not concern kubextend, and
     are not compared, but unknown fields in them are issues.
@@ -288,7 +289,7 @@ def _note_where_it_starts(
 
 
 class _Comparison:
-    """Compares the found with the wanted KubeSchedulerConfiguration, one method for each section.
+    """Compares a KubeSchedulerConfiguration with the wanted file, one method for each section.
 
     Args:
         config: kubextend's configuration.
@@ -433,9 +434,9 @@ class _Comparison:
         self._complain(at, message, value, hint)
 
     def _tls(self, pair: _Pair) -> None:
-        """Compare the tlsConfig of two entries that both use https.
+        """Compare the field tlsConfig of two extender entries that both use https.
 
-        A difference in the scheme is reported as a wrong urlPrefix.
+        If only one entry uses https, that is reported as a wrong urlPrefix elsewhere.
         """
         found, right = pair.found.tls_config, pair.wanted.tls_config
         if not pair.wanted.enable_https or not pair.found.url.startswith("https:"):
@@ -488,7 +489,7 @@ class _Comparison:
                 self._complain(at, message, name, hint)
 
     def plugins(self) -> None:
-        """Check that the file enables no plugin of kubextend in kube-scheduler's profiles."""
+        """Check that kube-scheduler's profiles in the file enable no plugin of kubextend."""
         ours = {name for profile in self._config.resolved for name in profile.args}
         for index, profile in enumerate(self._found.profiles):
             for point, plugins in profile.plugins.items():
@@ -502,7 +503,7 @@ class _Comparison:
                     self._complain(at, message, name, hint)
 
     def percentages(self) -> None:
-        """Check percentageOfNodesToScore of each profile: 100 by default, if kubextend filters."""
+        """Check that each profile has the percentageOfNodesToScore that kubextend would write."""
         wanted = {
             name: self._wanted.percentage(at)[1]
             for name, at in self._wanted.named_profiles()
@@ -547,8 +548,8 @@ def _entries_for(
     Args:
         url: the URL of kubextend's verbs.
         entries: all extender entries of the file.
-        any_path: whether entries with another path on the same server count, if no entry has the
-            URL.
+        any_path: whether entries with another path on the server of ``url`` count, if no entry has
+            exactly that URL.
     """
     placed: list[tuple[Location, _Entry]] = [
         (("extenders", index), entry) for index, entry in enumerate(entries)
@@ -560,7 +561,7 @@ def _entries_for(
 
 
 def _server(url: str) -> str:
-    """Return host and port of a URL in lower case, 127.0.0.1 for localhost; "" for no URL."""
+    """Return host and port of a URL in lower case, with 127.0.0.1 for localhost; "" for no URL."""
     try:
         return urlsplit(url).netloc.casefold().replace("localhost", "127.0.0.1")
     except ValueError:
@@ -570,9 +571,9 @@ def _server(url: str) -> str:
 def _entry_without(verb: VerbName, ours: Sequence[tuple[Location, _Entry]]) -> Location:
     """Return the location in kube-scheduler's file to which a missing verb should be added.
 
-    For filter, preempt and prioritize, that is the first entry that has one of these verbs. For
-    bind, which needs an entry of its own, and if no entry has one of the others, it is the list
-    ``extenders``.
+    For filter, preempt and prioritize, the location is that of the first entry that has one of
+    these three verbs. For bind, which needs an entry of its own, and if no entry has one of the
+    three, the location is the list ``extenders``.
     """
     quick = [at for at, entry in ours if set(entry.verbs) - {"bind"}]
     return quick[0] if quick and verb != "bind" else ("extenders",)

@@ -1,7 +1,7 @@
 """Splits a KubeSchedulerConfiguration into kubextend's part and kube-scheduler's part.
 
-The profiles of such a file may name both kubextend's and kube-scheduler's plugins. All other
-fields concern kube-scheduler only.
+The profiles of a KubeSchedulerConfiguration may name both kubextend's and kube-scheduler's plugins.
+All other fields concern kube-scheduler only.
 """
 
 import json
@@ -36,7 +36,7 @@ SCHEDULER_API_VERSIONS: Final = (f"{_GROUP}/v1", *BETA_API_VERSIONS)
 
 
 class _SchedulerFile(BaseModel):
-    """The top-level fields of a KubeSchedulerConfiguration, of whatever value.
+    """The top-level fields of a KubeSchedulerConfiguration, with values of any type.
 
     Source: kube-scheduler v0.22 to v0.36 config/*/types.go
     """
@@ -102,9 +102,9 @@ def scheduler_tree(
 
 
 def _without(value: JsonValue, is_ours: Callable[[str], bool]) -> JsonValue:
-    """Return a JSON value without list entries whose ``name`` is a plugin of kubextend.
+    """Return a JSON value without the list entries whose ``name`` is a plugin of kubextend.
 
-    A list or object that becomes empty thereby is removed as well.
+    A list or object that becomes empty because entries were removed is removed as well.
     """
     if not isinstance(value, dict):
         return value

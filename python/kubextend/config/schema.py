@@ -90,7 +90,7 @@ def field_descriptions(section: type[BaseModel]) -> dict[str, str]:
 def _arguments(name: str, args_model: type[BaseModel], definitions: dict[str, _Schema]) -> _Schema:
     """Return the schema that applies to the pluginConfig entry of one plugin.
 
-    The schemas of models inside of the arguments are added to ``definitions``.
+    The function adds the schemas of models inside of the arguments to ``definitions``.
     """
     generated = args_model.model_json_schema(ref_template=f"#/$defs/{name}.{{model}}")
     inner: dict[str, _Schema] = generated.pop("$defs", {})
@@ -103,7 +103,7 @@ def _arguments(name: str, args_model: type[BaseModel], definitions: dict[str, _S
 
 
 def _lax(schema: Any) -> Any:
-    """Return the schema, extended to accept what pydantic converts, such as "5" for 5."""
+    """Return a JSON Schema extended to accept what pydantic converts, such as "5" for 5."""
     if isinstance(schema, list):
         return [_lax(each) for each in schema]
     if not isinstance(schema, dict):
@@ -117,9 +117,9 @@ def _lax(schema: Any) -> Any:
 
 
 def _object(name: str, generated: _Schema) -> _Schema:
-    """Return the schema of one model of the configuration, from the schema that pydantic generated.
+    """Return the JSON Schema of a model of the configuration, from the one that pydantic generated.
 
-    Descriptions are added, pydantic's titles are removed, and optional fields may be null.
+    The result has descriptions, lacks the titles of pydantic, and lets optional fields be null.
     """
     if "properties" not in generated:
         return generated
@@ -148,7 +148,7 @@ def _value(generated: _Schema) -> _Schema:
 
 
 def _default(generated: _Schema) -> _Schema:
-    """Return ``{"default": value}`` for a field; empty for an object: its fields have defaults."""
+    """Return ``{"default": value}`` for a field's schema; empty for an object or no default."""
     default = generated.get("default", {})
     if isinstance(default, dict):
         return {"default": str(Duration(**default))} if "nanoseconds" in default else {}
@@ -161,7 +161,7 @@ def _needed(value: _Schema) -> _Schema:
 
 
 def _optional(value: _Schema) -> _Schema:
-    """Return the schema of a field that may be absent, extended to accept null."""
+    """Return the JSON Schema of a field that may be absent, extended to accept null."""
     if "anyOf" in value:
         return value
     if isinstance(value.get("type"), str) and "enum" not in value:

@@ -1,7 +1,7 @@
 """Reads one YAML document as a JSON object, as kube-scheduler reads its own configuration.
 
-The reader is stricter than a YAML library: it refuses, with the line, a key that is given twice, a
-key that is no text, a tag without a JSON type, and aliases that expand to too many values.
+The reader is stricter than a YAML library: the reader refuses, with the line, a key that is given
+twice, a key that is no text, a tag without a JSON type, and aliases that expand to too many values.
 """
 
 import math
@@ -30,9 +30,9 @@ _Scalars: TypeAlias = dict[str, Callable[[str], JsonValue]]
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe loader that reads unquoted values as kube-scheduler's YAML reader does.
+    """Parses YAML as PyYAML's safe loader, but unquoted values as kube-scheduler's reader does.
 
-    Dates are text. 12:30 is text too, and not the sexagesimal number 750.
+    An unquoted date is text. An unquoted 12:30 is text too, and not the sexagesimal number 750.
     """
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012  PyYAML's own declaration
@@ -77,7 +77,8 @@ def read_document(data: bytes, source: str) -> dict[str, JsonValue]:
         data: the bytes of the file: YAML or JSON in UTF-8, up to 1 MiB.
         source: the name of the file, for messages.
 
-    Raises: ConfigError: the document is no valid YAML object; has each issue with its line.
+    Raises: ConfigError: the document is no valid YAML object; the error has each issue with its
+        line.
     """
     root = _compose(data, source)
     if _expanded_size(root, source) > _MAX_NODES:
@@ -118,7 +119,10 @@ def _yaml_sentence(error: yaml.MarkedYAMLError) -> str:
 
 
 def _expanded_size(root: yaml.Node, source: str) -> int:
-    """Count the values of a document, an alias's values as often as the alias is used."""
+    """Count the values of a YAML document, with the values of an alias at each use of the alias.
+
+    Raises: ConfigError: an alias is inside its own anchor, or the values are nested too deeply.
+    """
     sizes: dict[int, int] = {}
     above: set[int] = set()
 
