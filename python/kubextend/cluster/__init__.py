@@ -73,9 +73,9 @@ def unconnected_client() -> ApiClient:
 
 
 def check_kubeconfig(path: str, context: str | None = None) -> None:
-    """Check that a kubeconfig file is valid, and has a context and the cluster of the context.
+    """Check that a kubeconfig file is valid, and has a context and that context's cluster.
 
-    No credential command of the file is run.
+    The check runs no credential command that the file names.
 
     Args:
         path: an existing kubeconfig file.
@@ -90,9 +90,9 @@ def check_kubeconfig(path: str, context: str | None = None) -> None:
 
 
 def connect(kubeconfig: str | None = None, context: str | None = None) -> Cluster:
-    """Read credentials and return a connection to their cluster; the API may still be down.
+    """Read credentials and return a connection to their cluster, which need not be reachable yet.
 
-    No call to the Kubernetes API is made.
+    The function makes no call to the Kubernetes API.
 
     Args:
         kubeconfig: a kubeconfig file; None means ``$KUBECONFIG`` or ``~/.kube/config``, or the

@@ -1,8 +1,8 @@
 """Makes kube-scheduler try unschedulable pods again, by setting a condition on each pod's status.
 
-kube-scheduler tries an unschedulable pod again when the pod is updated. Patches are sent on a
-thread of their own, at a limited rate. A patch is lost if the API refuses it for good, fails it
-four times in a row, or if more than 10,000 patches wait.
+kube-scheduler tries an unschedulable pod again when the pod is updated. A thread sends the patches
+of the status at a limited rate. A patch is lost if the API refuses the patch for good, if the patch
+fails four times in a row, or if more than 10,000 patches wait.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CALL_S = 5.0
 
 
 class Activator:
-    """Patches the status of unschedulable pods, so that kube-scheduler tries the pods again.
+    """Makes kube-scheduler try unschedulable pods again, by patches of the status of the pods.
 
     Args:
         cluster: the connection to the Kubernetes API.
@@ -66,11 +66,11 @@ class Activator:
 
     @property
     def stats(self) -> WriteStats:
-        """How many patches of pods were sent, refused or dropped since the start."""
+        """How many patches of pods' status were sent, refused or dropped since the start."""
         return self._queue.stats
 
     def activate(self, pods: Iterable[Pod]) -> None:
-        """Queue a patch for each pod that makes kube-scheduler try the pod again.
+        """Queue a patch of each pod's status that makes kube-scheduler try the pod again.
 
         The call never waits and never raises. A pod whose patch is already queued is patched once.
         A pod that cannot be patched is logged; the remaining pods are still patched.

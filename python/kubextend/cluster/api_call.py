@@ -1,4 +1,4 @@
-"""A call to the Kubernetes API, and the errors by which a call fails; needs no client library."""
+"""A call to the Kubernetes API, and the errors of calls; imports no Kubernetes client library."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ TOO_MANY_REQUESTS = 429
 SERVER_ERROR = 500
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
-"""Matches every valid name of a Kubernetes object; matches no text with ``/`` or ``?``, which
-would change the path of the request."""
+"""A pattern that matches every valid name of a Kubernetes object, and no text with ``/`` or ``?``:
+these would change the path of the request."""
 
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
-"""Content type of a patch that merges lists such as conditions and gates by key: entries that the
-patch does not name stay."""
+"""Content type of a patch that merges lists such as conditions and scheduling gates by key: list
+entries that the patch does not name stay."""
 
 
 def is_addressable(pod: Pod) -> bool:
-    """Return whether a URL can address the pod: valid namespace and name, and a UID to check."""
+    """Return whether a URL can address the pod: it has a UID, and a valid namespace and name."""
     return bool(pod.uid and NAME.fullmatch(pod.namespace) and NAME.fullmatch(pod.name))
 
 
@@ -63,7 +63,7 @@ class Call:
 
 
 class UnreachableError(ClusterError):
-    """The API sent no complete response: whether the call took effect is unknown."""
+    """The Kubernetes API sent no complete response: whether the call took effect is unknown."""
 
     def __init__(self, call: Call, reason: object) -> None:
         super().__init__(f"{call}: {' '.join(str(reason).split())}")
@@ -77,11 +77,12 @@ class TooLongError(ClusterError):
 
 
 class RefusedError(ClusterError):
-    """The API answered a call with an error instead of success.
+    """The Kubernetes API answered a call with an error instead of success.
 
     Attributes:
         status: the HTTP status, or the code of a watch's ERROR event.
-        reason: the message of the API's Status object; without one, the HTTP reason phrase.
+        reason: the message of the API's Status object, or the HTTP reason phrase if there is no
+            Status.
         retry_after_s: seconds of the Retry-After header; None without that header.
     """
 
@@ -96,5 +97,5 @@ class RefusedError(ClusterError):
 
     @property
     def passes(self) -> bool:
-        """Whether the same call may succeed later: True for the statuses 429 and 500 or more."""
+        """Whether the call may succeed if repeated later: the status is 429, or 500 or more."""
         return self.status == TOO_MANY_REQUESTS or self.status >= SERVER_ERROR

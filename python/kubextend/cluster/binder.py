@@ -1,7 +1,8 @@
 """Binds pods to nodes by posting Bindings to the Kubernetes API, like the DefaultBinder plugin.
 
-The API binds a pod once, so posting a Binding twice is harmless. If a response leaves open whether
-the pod is bound, the binder reads the pod. The binder is safe to use from any number of threads.
+kube-apiserver binds a pod once, so posting a Binding twice is harmless. If a response leaves open
+whether the pod is bound, the ``Binder`` reads the pod. Any number of threads may use one
+``Binder``.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ class Binder:
             name: name of the pod.
             uid: UID of the pod; another pod of the same name is never bound.
             node: name of the node.
-            timeout_s: the most seconds for this call, if less than the binder's own ``timeout_s``;
-                None means the binder's own.
+            timeout_s: the most seconds for this call, if less than the ``timeout_s`` given to the
+                constructor; None means the constructor's.
 
         Raises:
             ClusterError: the pod is not bound, or the result was not known in time; the message
@@ -111,7 +112,15 @@ class _Binding:
     def write(
         self, deadline: float, clock: Callable[[], float], sleep: Callable[[float], object]
     ) -> None:
-        """Post the Binding, and repeat until the pod is bound, cannot be bound, or time is up."""
+        """Post the Binding, and repeat until the pod is bound or cannot be bound, or time is up.
+
+        Args:
+            deadline: the time on ``clock`` after which no further attempt begins.
+            clock: returns the present time in monotonic seconds.
+            sleep: waits for the given seconds between attempts.
+
+        Raises: ClusterError: the pod is not bound, or the result was not known in time.
+        """
         pause_s = FIRST_PAUSE_S
         while True:
             try:
@@ -156,9 +165,10 @@ class _Binding:
         return True
 
     def _conflict(self, conflict: RefusedError, call_s: float) -> bool:
-        """Return True if the pod is already on this node; else raise the 409 as a ClusterError.
+        """Return True if the pod is on the Binding's node already; else raise a ClusterError.
 
-        The API answers 409 if the pod is bound already, or if its UID is another one.
+        The API answers a Binding with 409 if the pod is bound already, or if its UID is another
+        one. The ClusterError has the status and message of that answer, ``conflict``.
         """
         if self._on_the_node(call_s):
             return True
@@ -166,7 +176,7 @@ class _Binding:
         raise ClusterError(message, CONFLICT) from conflict
 
     def _on_the_node(self, call_s: float, trouble: RefusedError | None = None) -> bool:
-        """Read the pod from the API; return True if it is on this node, False if it is on no node.
+        """Read the pod; return True if it is on the Binding's node, False if it is on no node.
 
         Raises:
             ClusterError: the pod is on another node, or another pod has its name.

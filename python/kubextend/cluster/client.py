@@ -1,8 +1,8 @@
-"""The connection to the Kubernetes API: credentials, a pool of HTTP connections, raw responses.
+"""The connection to the Kubernetes API: credentials, and a pool of HTTP connections.
 
-Every other module of the package sends its calls by ``Cluster``. ``Cluster`` sends each call once;
-only after a 401 does it read the credentials anew and send the call again. Other retries are the
-caller's.
+Every other module of ``kubextend.cluster`` sends its calls by ``Cluster``. ``Cluster`` sends each
+call once; only after a 401 does ``Cluster`` read the credentials anew and send the call again.
+Callers of ``Cluster`` decide about other retries.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ log = logging.getLogger(__name__)
 
 CONNECT_TIMEOUT_S = 5.0
 POOL_SIZE = 256
-"""How many idle connections are kept: as many as binds run at a time; each bind beyond that number
-opens a new TLS connection."""
+"""How many idle connections to the Kubernetes API are kept: as many as binds run at a time. A bind
+that finds no idle connection opens a new TLS connection."""
 TOKEN_KEPT_S = 10.0
-"""Seconds for which a token is cached: asking the official client for it takes 50 us a call. The
-official client itself reads a mounted token once a minute."""
+"""Seconds for which a bearer token is cached, because the official client takes 50 us to return the
+token. The official client itself reads a mounted token once a minute."""
 RENEWAL_INTERVAL_S = 5.0
 RETRY_AFTER_LIMIT_S = 120.0
 MOST_SENTENCE_CHARS = 200
@@ -130,7 +130,7 @@ def _kubeconfig(path: str, context: str | None) -> Configuration:
 
 
 def _warn_of_unverified(configuration: Configuration) -> None:
-    """Warn once that the API's certificate is not verified, and silence urllib3's warnings."""
+    """Log once that the API's certificate is not verified, and silence urllib3's warnings."""
     if configuration.host.startswith("https://") and not configuration.verify_ssl:
         log.warning(
             "kubextend does not verify the certificate of %s, as insecure-skip-tls-verify asks;"
@@ -153,7 +153,7 @@ def _broken(path: str, error: Exception) -> str:
 
 
 class Cluster:
-    """The connection to one Kubernetes API, with its credentials. Safe to use from any thread.
+    """The connection to one Kubernetes API, with credentials. Any thread may use it.
 
     Args:
         load: reads the credentials; called again after the API answers 401.
@@ -173,7 +173,7 @@ class Cluster:
 
     @property
     def host(self) -> str:
-        """The URL of the API server, for log lines."""
+        """The URL of kube-apiserver, for log lines."""
         return self._session.host
 
     @property
@@ -182,7 +182,7 @@ class Cluster:
         return self._session.api_client
 
     def request(self, call: Call) -> bytes:
-        """Send a call to the API and return the body of the successful response. Blocks.
+        """Send a call to the Kubernetes API; return the body of a successful response. Blocks.
 
         Raises:
             RefusedError: the API answered with a status of 300 or more.
@@ -223,7 +223,7 @@ class Cluster:
         return response
 
     def _renew(self, stale: _Session) -> bool:
-        """Read the credentials anew after a 401; return whether ``_session`` is a new one now.
+        """Read the credentials anew after a 401; return whether ``_session`` has been replaced.
 
         Credentials are read at most once in 5 s.
         """
@@ -242,7 +242,7 @@ class Cluster:
 
 
 class _Session:
-    """The official client and its connections for one set of credentials."""
+    """The official Kubernetes client and its connections, for one set of credentials."""
 
     def __init__(self, configuration: Configuration, clock: Callable[[], float]) -> None:
         configuration.retries = False
@@ -317,9 +317,9 @@ def _status_message(body: bytes) -> str:
 
 
 def _sentence(body: bytes) -> str:
-    """Return the body if it is one printable line of up to 200 characters; else "".
+    """Return a response's body if it is one printable line of up to 200 characters; else "".
 
-    Go servers answer plain HTTP on a TLS port with such a line.
+    Go servers answer plain HTTP on a TLS port with such a line, which helps the operator.
     """
     text = body.decode(errors="replace").strip()
     short = len(text) <= MOST_SENTENCE_CHARS and text.isprintable()

@@ -18,8 +18,8 @@ JOIN_S = 2.0
 class Debounce:
     """Calls the callback ``tell`` on a thread of its own soon after each ``notify``.
 
-    Calls of ``notify`` that come while ``tell`` runs, or within the 20 ms after it, share the next
-    call of ``tell``.
+    All calls of ``notify`` that come while ``tell`` runs, or within 20 ms after ``tell`` returned,
+    share the next call of ``tell``.
 
     Args:
         tell: the callback; an exception is logged.
@@ -33,11 +33,11 @@ class Debounce:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Start the thread that calls ``tell``."""
+        """Start the thread that calls the callback ``tell``."""
         self._thread.start()
 
     def notify(self) -> None:
-        """Make sure that a call of ``tell`` begins after this moment. Never waits."""
+        """Make sure that a call of the callback ``tell`` begins after this moment. Never waits."""
         self._noticed.set()
 
     def stop(self) -> None:

@@ -1,7 +1,7 @@
 """Elects the leader among kubextend's replicas by a Lease, as client-go's leader election does.
 
-The official Python client's leader election does not fit: no call stops that election or gives its
-lease back, it uses the wall clock, and it ends for good when a connection breaks.
+The leader election of the official Python client does not fit: no call stops that election or gives
+its Lease back, that election uses the wall clock, and it ends for good when a connection breaks.
 
 Source: client-go v0.36 tools/leaderelection/leaderelection.go
 """
@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 
 LEASE_S = 15
 RENEW_S = 10.0
-"""Seconds after its last renewal at which a leader stops acting. The lease lasts 5 s longer, so
-that the leader's last API calls, of 5 s each, end within the lease."""
+"""Seconds after the last renewal of its Lease at which a leader stops acting. The Lease lasts 5 s
+longer, so that the leader's last API calls, of 5 s each, end while it holds the Lease."""
 RETRY_S = 2.0
 CALL_S = 5.0
 GIVE_BACK_S = 1
@@ -80,7 +80,8 @@ def lease_holder(cluster: Cluster, lease: LeaseName) -> str:
 class Election:
     """Takes and renews a Lease on a thread of its own, so that one replica leads at a time.
 
-    ``leads`` turns false 10 s after the last renewal; other replicas take the Lease after 15 s.
+    ``leads`` turns false 10 s after the last renewal of the Lease; another replica takes the Lease
+    after 15 s.
 
     Args:
         cluster: the connection to the Kubernetes API.
@@ -117,7 +118,7 @@ class Election:
 
     @property
     def leads(self) -> bool:
-        """Whether this replica is the leader now: it renewed the Lease less than 10 s ago."""
+        """Whether this replica is the leader now, having renewed the Lease less than 10 s ago."""
         return self._clock() < self._leads_until
 
     @property
@@ -130,7 +131,7 @@ class Election:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread and give the Lease back, so that no other replica waits for its expiry."""
+        """End the thread and give the Lease back, so that no replica waits until it expires."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(JOIN_S)
@@ -150,8 +151,8 @@ class Election:
     def turn(self) -> float:
         """Try once to take or renew the Lease; return the seconds until the next attempt.
 
-        ``on_change`` is called if this replica has begun or ceased to lead. Errors are logged. Only
-        the election's own thread and tests call this method.
+        The method calls ``on_change`` if this replica has begun or ceased to lead, and logs errors.
+        Only the election's own thread and tests call this method.
         """
         try:
             self.attempt()
@@ -194,7 +195,7 @@ class Election:
             self._leads_until = float("-inf")
 
     def _is_ours_to_take(self, lease: Lease) -> bool:
-        """Return whether this replica may take the Lease: it is free, expired or its own.
+        """Return whether the Lease is free, expired or this replica's own, so that it may be taken.
 
         A Lease expires when this replica has seen no change for the Lease's duration by its own
         monotonic clock: the clocks of two machines may differ.
@@ -228,7 +229,7 @@ class Election:
         self._on_change()
 
     def _pause_s(self) -> float:
-        """Return the seconds until the next attempt; a leader's ends before ``leads`` runs out."""
+        """Return the seconds until the next attempt at the Lease; a leader renews in time."""
         if self.leads:
             return max(0.0, min(RETRY_S, self._leads_until - self._clock()))
         return self._rng.uniform(0.5, 1.0) * RETRY_S
@@ -253,7 +254,7 @@ class Election:
         return _parsed(call, self._cluster.request(call))
 
     def _write(self, lease: Lease, holder: str, duration_s: int) -> Lease:
-        """Write the Lease to the API and return it as written.
+        """Write a Lease with this holder to the API, and return the Lease as the API stored it.
 
         Raises: RefusedError: 409: another writer has written to the Lease since it was read.
         """
@@ -273,9 +274,16 @@ def _read(cluster: Cluster, lease: LeaseName) -> Lease | None:
 
 
 def _held(lease: Lease, holder: str, duration_s: int, now: datetime) -> Lease:
-    """Return the Lease with a new holder, duration and time of renewal, ready to be written.
+    """Return a Lease object with a new holder, duration and time of renewal, ready to be written.
 
-    The resourceVersion is kept, so the API refuses the write if the Lease has changed since.
+    The object keeps its resourceVersion, so the API refuses the write if the Lease has changed
+    since it was read.
+
+    Args:
+        lease: the Lease as read.
+        holder: the name of the new holder; "" gives the Lease back.
+        duration_s: the seconds for which the Lease is valid.
+        now: the present time, with its time zone.
     """
     moment = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     before = _spec(lease)

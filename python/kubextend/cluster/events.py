@@ -1,6 +1,6 @@
 """Writes Events on pods that Permit plugins hold, or whose scheduling gate cannot be removed.
 
-`kubectl describe pod` shows these Events. They are sent on a thread of their own, so that no caller
+`kubectl describe pod` shows these Events. A thread of its own sends the Events, so that no caller
 waits. An Event that the API refuses is lost, which does not change how the pod is scheduled.
 """
 
@@ -32,7 +32,7 @@ BURST = 100
 """How many Events may be sent without a pause; kube-scheduler writes an Event for each pod without
 any limit."""
 AGAIN_S = 50 * 60.0
-"""Seconds before the same Event of a pod is written again; the API deletes Events after an hour."""
+"""Seconds before an Event of a pod is written again; the API deletes Events after an hour."""
 MOST_REMEMBERED = 10_000
 CALL_S = 5.0
 
@@ -71,7 +71,7 @@ def set_aside(why: str) -> Note:
 
 
 class EventRecorder:
-    """Writes Events on pods, at a limited rate, each Event of a pod at most once in 50 minutes.
+    """Writes Events on pods at a limited rate, an Event of a pod at most once in 50 minutes.
 
     Args:
         cluster: the connection to the Kubernetes API.
@@ -104,10 +104,10 @@ class EventRecorder:
         return self._queue.stats
 
     def waiting(self, pod: Pod, node_name: str, plugins: Sequence[str]) -> None:
-        """Queue an Event on a pod that Permit plugins hold; the Event names node and plugins.
+        """Queue an Event on a pod that Permit plugins hold; the Event names the node and plugins.
 
-        A pod gets one Event in 50 minutes for the same plugins, on whatever node they hold it. The
-        call never waits and never raises.
+        A pod gets one Event in 50 minutes for one set of plugins, even if they hold the pod for
+        another node meanwhile. The call never waits and never raises.
 
         Args:
             pod: the pod that is held.
@@ -118,9 +118,9 @@ class EventRecorder:
         self._write(key, pod, waiting_on_permit(node_name, plugins))
 
     def set_aside(self, pod: Pod, why: str) -> None:
-        """Queue an Event on a pod whose gate the queue cannot remove. Never waits, never raises.
+        """Queue an Event on a pod whose scheduling gate cannot be removed; never wait or raise.
 
-        A pod gets one such Event in 50 minutes, with the reason of the first call.
+        A pod gets one Event about its gate in 50 minutes, with the reason of the first call.
 
         Args:
             pod: the pod whose gate cannot be removed.
@@ -155,7 +155,7 @@ class EventRecorder:
 
 
 def list_set_aside(cluster: Cluster) -> dict[str, str]:
-    """Return why the queue could not remove the gates of pods: UID of the pod -> reason. Blocks.
+    """List why scheduling gates of pods cannot be removed: UID of the pod -> reason. Blocks.
 
     The reasons come from at most 500 Events that kubextend wrote.
 

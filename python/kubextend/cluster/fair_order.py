@@ -1,7 +1,7 @@
 """A queue in which namespaces take turns, so that no namespace waits for all items of another.
 
-``WriteQueue`` orders its API calls by such a queue: the calls concern pods of all namespaces and
-share one rate limit.
+``WriteQueue`` orders its API calls by a queue of this kind, because the calls concern pods of all
+namespaces and share one rate limit.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 IN_A_ROW = 20
-"""How many items of one group are taken in a row: the pods of one group, such as a gang, are useful
-only together."""
+"""How many items of one group the queue hands out in a row. Pods of one group, such as a gang, are
+useful only together."""
 
 
 class Turns(Generic[T]):
     """A queue of items in which namespaces take turns, and in each namespace its groups.
 
-    The first item of a new namespace, or of a new group in its namespace, is taken next. A
-    namespace without items keeps its place until its turn comes, so that a namespace that adds one
-    item after another is not always first.
+    A group is a number that the caller gives with the item, such as a hash of a pod's labels. The
+    first item of a new namespace, or of a new group in its namespace, is taken next. A namespace
+    without items keeps its place until its turn comes, so that a namespace that adds one item after
+    another is not always first.
     """
 
     def __init__(self) -> None:
@@ -52,7 +53,7 @@ class Turns(Generic[T]):
     def drop(self) -> T:
         """Remove and return the newest item in the largest group of the largest namespace.
 
-        Only a queue that holds an item may be asked.
+        Call this method only if the queue holds an item.
         """
         largest = max(self._namespaces.values(), key=lambda groups: groups.size)
         dropped = largest.drop()
@@ -65,7 +66,7 @@ class Turns(Generic[T]):
 
 
 class _Groups(Generic[T]):
-    """The items of one namespace, of which groups take turns of up to ``IN_A_ROW`` items."""
+    """The items of one namespace, whose groups take turns of up to ``IN_A_ROW`` items."""
 
     def __init__(self) -> None:
         self.size = 0

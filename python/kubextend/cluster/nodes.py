@@ -40,7 +40,7 @@ def follow_nodes(
 
 
 class _Deletions:
-    """Calls ``on_deleted`` for each deletion in a watch, and ``on_listed`` after each list."""
+    """Calls ``on_deleted`` for each node that the watch deletes, and ``on_listed`` after lists."""
 
     def __init__(
         self, on_deleted: Callable[[str], object], on_listed: Callable[[], object]

@@ -1,6 +1,6 @@
-"""Lists and watches pending pods: pods of any namespace that have no node and have not ended.
+"""Lists and watches pending pods: pods of any namespace that are on no node and have not ended.
 
-A field selector picks these pods, so the API reports a pod as DELETED once the pod is bound.
+A field selector picks the pending pods, so the API reports a pod as DELETED once the pod is bound.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def follow_pending_pods(
     on_pod: Callable[[core.Pod], object],
     on_gone: Callable[[str], object],
 ) -> Reflector[core.PodStore]:
-    """Return a reflector, not started yet, that reports the pods that are on no node.
+    """Return a reflector, not started yet, that calls back about the pods that are on no node.
 
     The callbacks run on the watch's thread, so they must not wait.
 
@@ -75,7 +75,7 @@ def list_pods(cluster: Cluster) -> ListedPods:
 
 @dataclass(frozen=True, slots=True)
 class ListedPods:
-    """A store of pods that was filled by one list, with the attributes of a ``Reflector``.
+    """A store of pods that one list filled, with the attributes of a ``Reflector``.
 
     Attributes:
         store: the listed pods.
@@ -119,7 +119,7 @@ class _Told:
         """Do nothing when a list of pending pods begins."""
 
     def swap(self, commit: Callable[[], object]) -> None:
-        """Put a complete list of pods into the store, and call ``on_list`` with all of them."""
+        """Put a complete list of pods into the store, and call ``on_list`` with all listed pods."""
         commit()
         self._truncated.listed(self._store.truncated())
         self._on_list(self._store.pods())

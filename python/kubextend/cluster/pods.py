@@ -1,7 +1,7 @@
-"""Keeps a PodStore equal to the pods that have not ended by list and watch; reads single pods.
+"""Keeps a PodStore equal to the cluster's pods by list and watch; reads single pods.
 
-Callbacks report that a pod was deleted or bound. If that happens while no watch is open, the next
-list shows it.
+Callbacks report that a pod was deleted or bound. If a pod is deleted or bound while no watch is
+open, the next list shows that.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PODS: Final = Kind("pods", "/api/v1/pods", "status.phase!=Succeeded,status.phase!=Failed")
-"""The pods that have not ended. When a pod ends, the field selector no longer matches, so the API
-sends a DELETED event."""
+"""The pods of the cluster that have not ended. When a pod ends, the field selector no longer
+matches the pod, so the API sends a DELETED event."""
 
 MOST_NAMED = 10
 
@@ -51,7 +51,7 @@ def follow_pods(
         store: the store of pods; only this reflector may fill it.
         on_change: called on a thread of its own soon after pods changed, once for many changes.
         awaited: returns the UIDs of the pods that kubextend waits for now. A list names no
-            deletions, so after each list these pods are looked up.
+            deletions, so after each list the reflector looks whether these pods are in the list.
         on_deleted: called with the UID of a pod that is deleted, is being deleted, or has ended.
         on_bound: called with the UID of a pod that is on a node.
     """
@@ -60,7 +60,7 @@ def follow_pods(
 
 
 class _Fates:
-    """Reports from lists and watch events which pods were deleted and which are on a node."""
+    """Reports which pods lists and watch events show to be deleted, and which on a node."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class _Fates:
         self._truncated = TruncatedPods()
 
     def list_begins(self) -> None:
-        """Note the pods that ``awaited`` returns, and the assumed pods of the store, before a list.
+        """Record, before a list, the pods that ``awaited`` returns and the store's assumed pods.
 
-        Each of these pods that still exists will be in the list.
+        Each recorded pod that still exists will be in the list.
         """
         self._awaited_before = set(self._awaited())
         self._assumed_before = {pod.uid for pod, _ in self._store.assumed()}
@@ -122,7 +122,7 @@ class _Fates:
 
 
 class TruncatedPods:
-    """Logs the names of pods that the store keeps without fields that are too large.
+    """Logs the names of pods whose too large fields the pod store does not keep.
 
     A pod is logged after each list that has it, and once if a watch event shows it first.
     """
@@ -131,17 +131,17 @@ class TruncatedPods:
         self._named: set[str] = set()
 
     def listed(self, pods: list[core.Pod]) -> None:
-        """Log the pods of a complete list that the store keeps without their too large fields.
+        """Log those pods of a complete list whose too large fields the store does not keep.
 
         Args:
-            pods: these truncated pods of the list; may be empty.
+            pods: the pods of the list that the store keeps without some fields; may be empty.
         """
         self._named = {pod.uid for pod in pods}
         if pods:
             _warn_of_truncated(pods)
 
     def applied(self, event: core.PodEvent) -> None:
-        """Log a watch event's pod if it is kept without large fields and was not logged yet."""
+        """Log a watch event's pod if the store keeps it without large fields, once for each pod."""
         if event.type == "DELETED":
             self._named.discard(event.uid)
         elif event.pod is not None and event.pod.truncated and event.uid not in self._named:
@@ -171,7 +171,7 @@ class PodReader:
         self._cluster = cluster
 
     def get(self, namespace: str, name: str) -> core.Pod | None:
-        """Read a pod from the API; return None if there is no pod of that name. Blocks.
+        """Read a pod from the Kubernetes API; return None if no pod has that name. Blocks.
 
         Raises: ClusterError: the pod could not be read; the message says why.
         """
@@ -191,7 +191,7 @@ class PodReader:
 
 
 def _read(call: Call, body: bytes) -> core.Pod | None:
-    """Parse the JSON of one pod, wrapped into a watch event as the Rust parser expects."""
+    """Parse the JSON of one pod; the Rust parser gets it wrapped into a watch event."""
     try:
         return core.PodStore().apply(b'{"type":"ADDED","object":%b}' % body).pod
     except WireError as error:

@@ -1,4 +1,4 @@
-"""Keeps a store equal to the API's nodes or pods: lists them once, then watches, on one thread.
+"""Keeps a store equal to the API's nodes or pods: lists once, then watches, on one thread.
 
 The reflector hands the API's bytes to the store, which parses them. While the API cannot be
 reached, the store keeps its last content, and ``age_s`` grows.
@@ -35,33 +35,36 @@ log = logging.getLogger(__name__)
 
 PAGE_ITEMS = 500
 MOST_PAGE_BYTES = 12 << 20
-"""Bytes that one page of a list may have. 500 usual objects take less, but a user may create pods
-of 1.5 MB each."""
+"""The most bytes of one page of a list. 500 usual objects take less, but a user may create pods of
+1.5 MB each."""
 FEWER = 8
-"""After a page was longer than ``MOST_PAGE_BYTES``, pages have 8 times fewer objects, at least
-one."""
+"""The divisor of the number of objects in a page, once a page was longer than ``MOST_PAGE_BYTES``;
+a page has at least one object."""
 PAGED_ATTEMPTS = 2
-"""After a list's ``continue`` token or a watch's version expired twice in a row, the next list is
-requested without pages."""
+"""How often in a row a list's ``continue`` token or a watch's version may expire before the next
+list is requested without pages."""
 LIST_SILENCE_S = 30.0
 WATCH_S = (40, 50)
-"""Least and most seconds of a watch. The API sends bookmarks about once a minute and 2 s before a
-watch's end, so watches of less than a minute bound how long the API sends nothing."""
+"""Least and most seconds of a watch. kube-apiserver sends a bookmark, an event without an object,
+about once a minute and 2 s before a watch's end, so a watch of less than a minute limits how long
+kube-apiserver sends nothing."""
 WATCH_SILENCE_S = 55.0
 """Seconds without a byte after which the connection counts as broken; longer than any watch."""
 SILENT_WATCHES = 3
-"""After 3 whole watches in a row without an event or bookmark, list anew: the API may have been set
-back to an earlier state (etcd restored), and would send nothing until it has caught up."""
+"""How many whole watches in a row may bring no event or bookmark before the reflector lists anew:
+the API may have been set back to an earlier state (etcd restored), and would send nothing until it
+has caught up."""
 BROKEN_WATCHES = 3
-"""After 3 watches in a row that ended in an error without an event, list anew: the API may be
-unable to continue from the resourceVersion, though its error is not 410."""
+"""How many watches in a row may end in an error without an event before the reflector lists anew:
+the API may be unable to continue from the resourceVersion, though its error is not 410."""
 MIN_WATCH_S = 1.0
 
 FIRST_PAUSE_S = 0.5
 REFUSED_PAUSE_S = 30.0
 UNREACHABLE_PAUSE_S = 3.0
-"""Longest pause while the API cannot be reached. The pause is short, so that kubextend is ready
-within five seconds of the API's return: kube-scheduler waits for kubextend until then."""
+"""Longest pause in seconds between two attempts while the API cannot be reached. The pause is
+short, so that kubextend is ready within five seconds of the API's return: kube-scheduler waits for
+kubextend until then."""
 GATEWAY = frozenset({502, 503, 504})
 BAD_REQUEST = 400
 FORBIDDEN = 403
@@ -87,13 +90,13 @@ NODES: Final = Kind("nodes", "/api/v1/nodes")
 
 
 class Relist(Protocol):
-    """A list that is read page by page; the store shows no object of the list before ``commit``."""
+    """A list that is read page by page; a store shows no object of the list before ``commit``."""
 
     def page(self, list_bytes: bytes, /) -> ListPage:
         """Parse one page of the list, and return its continue token and resourceVersion."""
 
     def commit(self) -> object:
-        """Replace the objects of the store with those of all pages of the list."""
+        """Replace the objects of the store with the objects of all pages of the list."""
 
 
 class Store(Protocol):
@@ -113,13 +116,13 @@ class Listener(Protocol):
     """Gets a call for each list and each watch event of a reflector; must not wait or raise."""
 
     def list_begins(self) -> None:
-        """Note that the reflector is about to request a list from the API."""
+        """React to the begin of a list, just before the reflector requests it from the API."""
 
     def swap(self, commit: Callable[[], object]) -> None:
-        """Call ``commit``, which replaces the store's content with a complete list."""
+        """Call ``commit``, which replaces the store's content, and react to the complete list."""
 
     def applied(self, event: Any) -> None:
-        """Note that the store has applied this watch event."""
+        """React to a watch event that the store has applied."""
 
 
 class _NoListener:
@@ -160,7 +163,7 @@ class _Streaks:
     Attributes:
         unreachable: attempts without a complete response of the API.
         refused: attempts that the API refused, or whose response could not be read.
-        expired: versions and continue tokens that had expired (410 or 400).
+        expired: resourceVersions and continue tokens that had expired (status 410 or 400).
         silent_watches: watches that ended without an event or bookmark.
         broken_watches: watches that ended in an error of the API before any event.
     """
@@ -185,7 +188,7 @@ class Reflector(Generic[_Store]):
         on_change: called on a thread of its own soon after each list, and soon after a change of a
             field that plugins read, once for many changes.
         kind: the objects to list and watch.
-        listener: called on the watch's thread for every list and every event.
+        listener: called on the reflector's thread for every list and every watch event.
         clock: returns the present time in monotonic seconds.
         rng: random numbers that vary the pauses between attempts.
     """
@@ -230,27 +233,28 @@ class Reflector(Generic[_Store]):
 
     @property
     def synced(self) -> bool:
-        """Whether the store has had a complete list; stays true while the API is unreachable."""
+        """Whether the store has had a complete list; stays True while the API is unreachable."""
         return self._synced.is_set()
 
     @property
     def last_error(self) -> str | None:
-        """The error of the last failed list or watch; None since a watch has succeeded again."""
+        """The error of the last failed list or watch; None if a watch has succeeded since then."""
         return self._last_error
 
     def age_s(self) -> float | None:
-        """Return the seconds since the API last sent a page or an event; None before the first.
+        """Return the seconds since the API last sent a page of a list or an event; None: not yet.
 
-        On a quiet, healthy cluster the age is at most about 50 s. Opening a watch does not count.
+        On a quiet, healthy cluster the age is at most about 50 s. The begin of a watch does not
+        make the age 0.
         """
         return None if self._contact_at is None else self._clock() - self._contact_at
 
     def wait_synced(self, timeout_s: float) -> bool:
-        """Wait until the store has its first complete list; return False if time runs out."""
+        """Wait until the store has a complete list; return False after ``timeout_s`` seconds."""
         return self._synced.wait(timeout_s)
 
     def start(self) -> None:
-        """Start the thread that lists and watches; the API need not be reachable yet."""
+        """Start the reflector's thread; the Kubernetes API need not be reachable yet."""
         self._changes.start()
         self._thread.start()
 
@@ -312,9 +316,9 @@ class Reflector(Generic[_Store]):
         self._changes.notify()
 
     def _watch(self, version: str) -> float:
-        """Watch from a resourceVersion until the API ends the watch; return the pause in seconds.
+        """Watch from a resourceVersion until the API ends the watch; return seconds to pause.
 
-        The pause keeps watches that end early at least 1 s apart.
+        Because of the pause, two watches begin at least 1 s apart, even if the API ends them early.
         """
         self.stats.watches += 1
         began = self._clock()
@@ -401,7 +405,7 @@ class Reflector(Generic[_Store]):
             self._lost_at = None
 
     def _pause_after(self, error: BaseException) -> float:
-        """Note a failure, and return the seconds to wait before the next list or watch.
+        """Count and log a failure; return the seconds to wait before the next list or watch.
 
         ``_version`` becomes None if the next attempt must be a list.
         """
@@ -426,10 +430,11 @@ class Reflector(Generic[_Store]):
         return pause_s
 
     def _expired(self, error: RefusedError) -> float:
-        """Note an expired resourceVersion or continue token; return the seconds before a new list.
+        """Count an expired resourceVersion or continue token; return seconds to wait before a list.
 
-        One expiry is normal and has no pause. More in a row have growing pauses, since a list is
-        the most expensive call; only a watch that ends without an error ends the row.
+        One expiry is normal and has no pause. Further expiries in a row have growing pauses,
+        because a list is the most expensive call; only a watch that ends without an error ends the
+        row.
         """
         self._version = None
         self._streaks.expired += 1
@@ -466,9 +471,9 @@ class Reflector(Generic[_Store]):
             self._version = None
 
     def _lost(self) -> None:
-        """Log that the objects cannot be listed or watched, once until a watch succeeds again.
+        """Log that the reflector cannot list or watch, once until a watch succeeds again.
 
-        A single failure after the first list is not logged.
+        The method does not log a single failure after the first list.
         """
         if self._lost_at is not None or (self.synced and self._streaks.failures == 1):
             return

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 READ_BYTES = 1 << 16
 LINE_LIMIT_BYTES = 64 << 20
-"""Bytes of the longest line: many times the largest object of etcd, so no watch event is longer."""
+"""The most bytes of a watch's line: many times etcd's largest object, so no event is longer."""
 
 BROKEN = (HTTPError, OSError)
 """The errors that reading an HTTP response may raise."""
@@ -34,8 +34,8 @@ class Stream:
     def batches(self) -> Iterator[list[bytes]]:
         """Yield the complete lines of each read from the socket, without their line ends.
 
-        An incomplete line at the end of the response is dropped: the next watch brings that event
-        again.
+        The method drops an incomplete line at the end of the response: the next watch brings that
+        event again.
 
         Raises:
             UnreachableError: the connection broke, was silent for too long, or sent a line of more

@@ -1,8 +1,8 @@
 """Removes one scheduling gate from pods by patches to the Kubernetes API.
 
-The patch names one gate and the pod's UID: it cannot remove another gate, change another field, or
-reach another pod of the same name. Sending the patch twice is harmless, so the ungater repeats a
-failed patch within limits of time and number.
+The patch names one gate and the pod's UID: the patch cannot remove another gate, change another
+field, or reach another pod of the same name. To send the patch twice is harmless, so an ``Ungater``
+repeats a failed patch within limits of time and number.
 """
 
 from __future__ import annotations
@@ -36,26 +36,27 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NO_POD = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-"""Accept header that asks the API for the pod's metadata only: kubextend does not read the response
-to the patch."""
+"""The value of an Accept header that asks the API for the pod's metadata only, because kubextend
+does not read the response to the patch."""
 CALL_S = 5.0
 FIRST_PAUSE_S = 0.2
 PAUSE_S = 2.0
-"""Longest pause between two attempts at a pod. The pause is short because a pod that waits for its
-next attempt keeps later pods waiting after the API is back."""
+"""Longest pause in seconds between two patches of a pod. The pause is short because a pod that
+waits for its next patch keeps later pods waiting after the API is back."""
 PATIENCE_S = 15.0
 """Seconds during which a patch without a response is repeated. While the API is unreachable, this
-replica stops leading after 10 s, so a failure that lasts longer is due to the pod."""
+replica stops being the leader after 10 s, so a failure that lasts longer is due to the pod."""
 MOST_REFUSALS = 6
-"""After 6 refused patches, about five seconds, a pod is given up. An API server that has just
-started forbids what it allows a second later, and conflicts with other writers pass."""
+"""How often the API may refuse the patches of a pod, in about five seconds, before the ungater
+gives the pod up. An API server that has just started forbids what it allows a second later, and
+conflicts with other writers pass."""
 REFUSALS_FORGOTTEN_S = 300.0
-"""All refused pods together may use a limited number of repeated patches in so many seconds. If a
-user creates many pods that can never be patched, the queue therefore waits for about five seconds
-in each such span for all of them together."""
+"""Seconds in which all pods whose patch was refused may together use a limited number of repeated
+patches. If a user creates many pods that can never be patched, the queue therefore waits for about
+five seconds in each such span for all of these pods together."""
 API_WIDE = frozenset({TOO_MANY_REQUESTS, 502, 503, 504})
-"""Statuses that concern the whole API: overload, or a gateway without a server. A 500 is missing
-here because it may concern one pod, such as a pod that is too large for etcd."""
+"""HTTP statuses that concern the whole API: overload, or a gateway without a server. The status 500
+is not among them because it may concern one pod, such as a pod that is too large for etcd."""
 AT_ONCE = 16
 INVALID = 422
 FORBIDDEN = 403
@@ -78,13 +79,13 @@ class Fate(Enum):
 
 
 class Told(Protocol):
-    """The function that an ``Ungater`` calls when it has removed a pod's scheduling gate or failed.
+    """The function that an ``Ungater`` calls after it removed a pod's scheduling gate, or failed.
 
     The function runs on a thread of the ungater.
     """
 
     def __call__(self, pod: Pod, fate: Fate, why: str, /) -> object:
-        """Note the result of removing a pod's scheduling gate.
+        """Take note of the result of removing a pod's scheduling gate.
 
         Args:
             pod: the pod.
@@ -98,7 +99,7 @@ class _Attempts:
     """The state of the attempts to remove one pod's gate.
 
     Attributes:
-        until_s: the time on the ungater's clock up to which the last attempt may begin.
+        until_s: the time after which no further attempt begins, in seconds of the ungater's clock.
         pause_s: seconds to pause after the next failure.
         wait_s: seconds to pause before the next attempt.
         refusals: how many patches the API refused because of the pod.
@@ -119,7 +120,8 @@ class Ungater:
         at_once: how many patches may be under way at a time. Truncated pods, which the store keeps
             without their large fields, are patched one at a time on a further thread. Repeated
             patches of refused pods have threads of their own.
-        may: called before each patch; returns whether this replica may still patch pods.
+        may: called before each patch; returns whether this replica may still patch pods, as the
+            leader.
         told: called with the result of removing the gate of each pod.
         patience_s: seconds after which no further attempt at a pod begins.
         first_pause_s: seconds between the first two attempts at a pod; doubles with each attempt.
@@ -162,13 +164,16 @@ class Ungater:
         self._failing = False
 
     def release(self, pod: Pod) -> None:
-        """Queue the patch that removes the pod's gate; ``told`` gets the result. Never waits."""
+        """Queue the patch that removes a pod's gate; the function ``told`` gets the result.
+
+        This method never waits.
+        """
         pool = self._large_pods if pod.truncated else self._pool
         attempts = _Attempts(self._clock() + self._patience_s, self._first_pause_s)
         pool.submit(self._release, pod, attempts)
 
     def finish(self) -> None:
-        """Accept no further pod; wait until each removal of a gate has succeeded or failed."""
+        """Accept no further pod; wait until each removal of a gate is done or has failed."""
         for pool in self._pools:
             pool.shutdown()
 
@@ -189,7 +194,7 @@ class Ungater:
             self._refused_once.submit(self._release, pod, attempts)
 
     def _patched(self, pod: Pod, attempts: _Attempts) -> tuple[Fate, str]:
-        """Patch the pod, repeat failed attempts within the limits, and return fate and reason."""
+        """Patch a pod to remove its gate, with repeats within limits; return fate and reason."""
         while True:
             if attempts.wait_s:
                 self._wait(attempts.wait_s)
@@ -214,7 +219,7 @@ class Ungater:
     ) -> bool:
         """Count a failed patch; return whether another attempt at the pod may follow.
 
-        The seconds before that attempt are put into ``attempts.wait_s``.
+        The method puts the seconds to wait before that attempt into ``attempts.wait_s``.
         """
         attempts.refusals += _is_about_the_pod(error)
         left_s = attempts.until_s - self._clock()
@@ -225,7 +230,7 @@ class Ungater:
         return True
 
     def _may_wait(self, pod: Pod, error: RefusedError | UnreachableError) -> bool:
-        """Return whether the limits allow another attempt at this pod, which delays later pods.
+        """Return whether another patch of a pod, which delays later pods, is within the limits.
 
         A truncated pod, which the store keeps without its large fields, is not patched again after
         a failure of the API: kube-apiserver compares each toleration with each other one, so that
@@ -246,10 +251,16 @@ class Ungater:
 def ungate(
     cluster: Cluster, gate: str, pods: Sequence[Pod], *, timeout_s: float = 120.0
 ) -> list[tuple[Pod, Fate, str]]:
-    """Remove the scheduling gate from all these pods. Blocks for about ``timeout_s`` at most.
+    """Remove a scheduling gate from several pods. Blocks for about ``timeout_s`` at most.
+
+    Args:
+        cluster: the connection to the Kubernetes API.
+        gate: the name of the gate.
+        pods: the pods that have the gate.
+        timeout_s: the seconds after which no further patch begins.
 
     Returns: each pod with its fate and the reason, in the order in which the fates became known;
-    RETURNED: time ran out before the pod was patched.
+        RETURNED: time ran out before the pod was patched.
     """
     deadline = time.monotonic() + timeout_s
     fates: list[tuple[Pod, Fate, str]] = []
@@ -295,7 +306,7 @@ def ungating(pod: Pod, gate: str) -> Call:
 
 
 def _is_gone(error: RefusedError) -> bool:
-    """Return whether the error means that the pod no longer exists, or another pod has its name."""
+    """Return whether an error means that a pod no longer exists, or another pod has its name."""
     other_pod = error.status == INVALID and "metadata.uid" in str(error)
     return other_pod or error.status == NOT_FOUND
 

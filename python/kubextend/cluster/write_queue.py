@@ -1,4 +1,4 @@
-"""A queue of API calls about pods that one thread sends at a limited rate, with retries."""
+"""A queue of Kubernetes API calls about pods; one thread sends them at a limited rate."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class WriteStats:
     Attributes:
         sent: calls that the API accepted.
         gone: calls about a pod that no longer exists.
-        failed: calls that were given up after a failure.
+        failed: calls that failed and were not sent again.
         dropped: calls that were never sent, or not sent again, because the queue was full or
-            because of the pod's names.
+            because a URL cannot contain the pod's names.
     """
 
     sent: int = 0
@@ -52,7 +52,7 @@ class Write:
     """An API call about a pod, to be sent by a write queue.
 
     Attributes:
-        key: identifies the call; at most one call of a key waits.
+        key: identifies the call; of calls with equal keys, only one waits at a time.
         make: returns the call to send; called before each attempt.
         namespace: namespace of the pod that the call is about.
         pod_name: name of the pod that the call is about.
@@ -69,15 +69,20 @@ class Write:
 
     @classmethod
     def about(cls, pod: Pod, key: str, make: Callable[[], Call]) -> Write:
-        """Return an API call about a pod that keeps the pod's names, but not the whole pod.
+        """Return an API call about a pod; the call keeps the pod's names, not the whole pod.
 
         Pods may be large, and up to 10,000 calls wait in a queue.
+
+        Args:
+            pod: the pod.
+            key: identifies the call; of calls with equal keys, only one waits at a time.
+            make: returns the call to send; called before each attempt.
         """
         return cls(key, make, pod.namespace, pod.name, _group_of(pod))
 
 
 def _group_of(pod: Pod) -> int:
-    """Return a hash of the pod's labels; 0 if they were too large for the store to keep."""
+    """Return a hash of a pod's labels; 0 if the labels were too large for the store to keep."""
     try:
         return hash(frozenset(pod.labels.items()))
     except TruncatedPodError:
@@ -114,9 +119,9 @@ class TokenBucket:
 class WaitingWrites:
     """The API calls that wait in a write queue; decides which call is sent next, and when.
 
-    At most one call of a key waits. Calls that are due take turns by the namespace and the group
-    of their pods, so that no pod waits for all pods of another namespace. Not safe to use from many
-    threads.
+    Of calls with equal keys, only one waits at a time. Calls that are due take turns by the
+    namespace and the group of their pods, so that no pod waits for all pods of another namespace.
+    Only one thread at a time may use an instance.
 
     Args:
         bucket: limits the rate of all writes.
@@ -137,7 +142,7 @@ class WaitingWrites:
     def put(self, write: Write, pause_s: float = 0.0) -> Write | None:
         """Queue a write, to be sent after ``pause_s`` seconds at the earliest.
 
-        If a write with the same key waits already, the new write is ignored.
+        If a write with an equal key waits already, the new write is ignored.
 
         Returns: the write that was dropped because more than 10,000 wait, usually one of the
         namespace with the most; None if no write was dropped.
@@ -157,7 +162,7 @@ class WaitingWrites:
         return dropped
 
     def take(self) -> Write | float | None:
-        """Remove and return the write to send now.
+        """Remove and return the write to send now, or return how long to wait for one.
 
         Returns: the write; or the seconds until a write may be due; or None if no write waits.
         """
@@ -187,7 +192,7 @@ class WaitingWrites:
 class WriteQueue:
     """Sends API calls about pods on one thread, which starts with the first call.
 
-    A call that fails for a passing reason is sent up to four times.
+    A call that fails for a passing reason, such as the status 503, is sent up to four times.
 
     Args:
         cluster: the connection to the Kubernetes API.
@@ -209,7 +214,7 @@ class WriteQueue:
         self._full = False
 
     def put(self, write: Write) -> None:
-        """Queue the call; ignore it if a call with the same key is queued already. Never waits."""
+        """Queue a call, unless a call with an equal key is queued already. Never waits."""
         with self._changed:
             self._put(write)
             if not (self._stopped or self._thread.is_alive()):
@@ -253,7 +258,7 @@ class WriteQueue:
                 self._failing = False
 
     def _next(self) -> Write | None:
-        """Wait for the next write that may be sent, and return it; None once stopped."""
+        """Wait for the next write that may be sent, and return the write; None once stopped."""
         with self._changed:
             while not self._stopped:
                 found = self._writes.take()
@@ -281,7 +286,7 @@ class WriteQueue:
 
 
 def _gone(error: ClusterError) -> bool:
-    """Return whether the error means that the pod was deleted, or another pod has its name.
+    """Return whether an error means that a pod was deleted, or another pod has its name.
 
     The API answers 422 about ``metadata.uid`` to a patch of another pod.
     """
