@@ -1,7 +1,7 @@
-"""Queries one number for each node from Prometheus in the background, for plugins.
+"""Queries one number for each node from Prometheus in the background, for use by plugins.
 
-Plugins read the numbers of the last successful query from memory. Only the thread of a ``Source``
-waits for Prometheus.
+Plugins read the numbers of the last successful query from memory. Only the thread of a ``Source``,
+which repeats one query, waits for Prometheus.
 """
 
 from kubextend.prometheus.args import PrometheusArgs

@@ -1,4 +1,4 @@
-"""The arguments that all plugins which query Prometheus have in common."""
+"""The arguments that are common to all plugins that query Prometheus."""
 
 import re
 from typing import Annotated, Self
@@ -62,15 +62,15 @@ class PrometheusArgs(BaseModel):
             ``http://HOST:9090``; may have a path.
         node_label: the label of a series that has the name of the node; a port at the end of its
             value is ignored.
-        node_pattern: a regular expression for a label that holds more than the node's name: it
-            matches the whole value without the port, with one group around the name.
+        node_pattern: a regular expression for a label whose value holds more than the node's name;
+            the expression matches the whole value without the port, with one group around the name.
         refresh_interval: the time between two queries, as ``15s``.
         timeout: the longest time for a response of Prometheus, as ``5s``.
         time_to_live: the age up to which the numbers of the last successful query are used.
         fallback_score: the score, 0 to 100, of a node without a number.
         bearer_token_file: a file with a bearer token for the Authorization header; read for every
             query; needs an https address.
-        ca_file: a file with the CA certificates for an https address; None means the system's CAs.
+        ca_file: a file with the CA certificates for an https address; None: the system's CAs.
     """
 
     model_config = ConfigDict(

@@ -1,9 +1,9 @@
 """Sends instant queries to Prometheus over HTTP, with limits on time and bytes.
 
-The module uses ``http.client``, and shuts the socket down when the time is up: with a read timeout
-alone, a server that sends a byte now and then would hold the thread for ever. urllib3 hides the
-socket. The module follows no redirects and uses no proxies of the environment, so that only the
-configured address is queried.
+The module uses ``http.client``, and shuts the socket down when the time for a query is up: with a
+read timeout alone, a server that sends a byte now and then would hold the thread for ever. urllib3
+does not fit, because urllib3 hides the socket. The module follows no redirects and uses no proxies
+of the environment, so that the module queries only the configured address.
 """
 
 import http.client
@@ -21,8 +21,8 @@ from kubextend.errors import KubextendError
 __all__ = ["MAX_ANSWER_BYTES", "Endpoint", "PrometheusError"]
 
 MAX_ANSWER_BYTES: Final = 16 << 20
-"""The most bytes of a response, enough for 150,000 nodes: a series of ``sum by (node)`` takes about
-100 bytes."""
+"""The most bytes of a response of Prometheus, enough for 150,000 nodes: a series of ``sum by
+(node)`` takes about 100 bytes."""
 
 _PIECE_BYTES = 64 << 10
 _COMPLAINT_BYTES = 4 << 10
@@ -69,8 +69,8 @@ class Endpoint:
             promql: the query in PromQL.
             timeout_s: the most seconds for the whole response.
 
-        Raises: PrometheusError: there was no successful response in time; the message says why,
-        without secrets.
+        Raises: PrometheusError: there was no successful response in time; the message says why, and
+        contains no secret.
         """
         try:
             call = _Call(self._connection(timeout_s))
@@ -87,7 +87,7 @@ class Endpoint:
             self._call = None
 
     def interrupt(self) -> None:
-        """Make a query that is under way on another thread fail immediately."""
+        """Make a ``query`` that is under way on another thread fail immediately."""
         if (call := self._call) is not None:
             call.interrupt()
 
@@ -114,7 +114,7 @@ class Endpoint:
 
 
 class _Call:
-    """One HTTP request and its response, which a timer or ``interrupt`` may end from any thread."""
+    """An HTTP request to Prometheus and its response, which any thread may end by ``interrupt``."""
 
     def __init__(self, connection: http.client.HTTPConnection) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""NodeMetric: the latest numbers of a plugin's Prometheus query by node, unless too old."""
+"""NodeMetric: the latest numbers of a plugin's Prometheus query by node, with a maximum age."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -44,13 +44,13 @@ class NodeMetric:
         self._source.start()
 
     def stop(self) -> None:
-        """Stop querying Prometheus; the last numbers remain until they are too old."""
+        """Stop querying Prometheus; the last numbers are used until they are too old."""
         self._source.stop()
 
     def latest(self) -> Vector:
-        """Return the numbers of the last successful query; empty if they are too old."""
+        """Return the last successful query's numbers by node, with their time; empty if too old."""
         return self._source.latest(self._time_to_live_s) or _NOTHING
 
     def by_node(self) -> Mapping[str, float]:
-        """Return node name -> number of the last successful query; empty if too old."""
+        """Return the last successful query's number of each node by name; empty if too old."""
         return self.latest().by_node

@@ -24,7 +24,9 @@ _STOP_WITHIN_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A Prometheus query with its address and interval. Equal queries share one ``Source``.
+    """A Prometheus query, with the address of Prometheus and the interval between queries.
+
+    Equal queries share one ``Source``.
 
     Attributes:
         address: the URL of Prometheus, as ``PrometheusArgs`` has checked it.
@@ -61,8 +63,9 @@ class Asks(Protocol):
 class Source:
     """Repeats one query on a thread, and keeps the last successful result for any thread to read.
 
-    A result is replaced as a whole, and reading never waits. Several plugins may start a source;
-    it runs from the first ``start`` until each of them has called ``stop``.
+    A new result replaces the last one as a whole, and reading never waits. Several plugins may
+    start one ``Source``: its thread runs from the first ``start`` until each of these plugins has
+    called ``stop``.
 
     Args:
         query: the query.
@@ -114,7 +117,7 @@ class Source:
             thread.stop()
 
     def latest(self, time_to_live_s: float) -> Vector | None:
-        """Return the result of the last successful query; None if there is none or it is too old.
+        """Return the last successful query's result; None: no query succeeded, or it is too old.
 
         Args:
             time_to_live_s: the age in seconds up to which a result is returned.
@@ -130,7 +133,7 @@ class Source:
         return None if latest is None else self._clock() - latest[1]
 
     def nodes(self) -> int:
-        """Return for how many nodes the last successful query has a number."""
+        """Return the number of nodes for which the last successful query has a number."""
         latest = self._latest
         return 0 if latest is None else len(latest[0].by_node)
 
@@ -162,8 +165,9 @@ class Source:
     def pause_s(self) -> float:
         """Return the seconds from one query to the next, with a jitter of 10 percent.
 
-        Without failures the result is the query's interval. From the second failure in a row on,
-        the time doubles with each failure, up to 30 s or the interval, whichever is longer.
+        Without failures the result is the query's interval. From the second failure of the query in
+        a row on, the time doubles with each failure, up to 30 s or the interval, whichever is
+        longer.
         """
         interval_s = self.query.interval_s
         exponent = min(max(self._failures - 1, 0), _LARGEST_EXPONENT)
@@ -172,7 +176,7 @@ class Source:
         return pause_s * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311  no secret
 
     def interrupt(self) -> None:
-        """Make a query that is under way on another thread fail immediately."""
+        """Make this source's query fail immediately if it is under way on another thread."""
         self._endpoint.interrupt()
 
     def _succeeded(self, vector: Vector) -> None:
@@ -204,7 +208,7 @@ class Source:
 
 
 class _Refreshing:
-    """The thread that repeats the query of a source until ``stop``."""
+    """The thread that repeats the query of one ``Source`` until ``stop`` is called."""
 
     def __init__(self, source: Source) -> None:
         self._source = source

@@ -1,4 +1,4 @@
-"""All ``Source`` objects of a kubextend process, one for each query, and their metrics."""
+"""All ``Source`` objects of a process, one for each Prometheus query, and their metrics."""
 
 from collections.abc import Callable, Iterator
 
@@ -38,7 +38,7 @@ class Sources(Collector):
         return handle.shared(cls, lambda: cls(handle.metrics))
 
     def source(self, query: Query, plugin: str) -> Source:
-        """Return the source of a query; the first call with the query makes the source.
+        """Return the ``Source`` of a query; the first call with the query makes the ``Source``.
 
         Args:
             query: the query.
@@ -49,7 +49,7 @@ class Sources(Collector):
         return self._sources[query][1]
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of all sources; called at each scrape."""
+        """Yield the metrics of all sources; prometheus_client calls this method at each scrape."""
         by = ["source"]
         info = GaugeMetricFamily(
             _PREFIX + "source_info", "Query of a source.", labels=["source", "address", "query"]

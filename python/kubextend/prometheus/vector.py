@@ -1,7 +1,7 @@
 """Parses Prometheus' response to an instant query into one number for each node.
 
-A series without a node, without a finite number, or with the same node as another series is left
-out and counted. A response that cannot be parsed is an error. The module does no I/O.
+The parser leaves out and counts a series that names no node, has no finite number, or names a node
+that another series names too. A response that cannot be parsed is an error. The module does no I/O.
 """
 
 import math
@@ -41,7 +41,7 @@ class NodeLabel:
     pattern: str | None = None
 
     def node_of(self, labels: Mapping[str, Any]) -> str | None:
-        """Return the name of the node that a series is about; None if its labels name no node."""
+        """Return the name of the node that a series' labels name; None if they name no node."""
         value = labels.get(self.key)
         if not isinstance(value, str):
             return None
@@ -57,8 +57,8 @@ class Vector:
     """The result of one instant query: a finite number by node.
 
     Attributes:
-        by_node: name of a node -> number, for the nodes with exactly one series and a finite
-            number.
+        by_node: name of a node -> number, for the nodes with exactly one series, whose number is
+            finite.
         evaluated_at: when Prometheus evaluated the query, in seconds of Unix time by Prometheus'
             clock; None if the response has no valid series.
         dropped: reason -> number of series that were left out.
@@ -70,9 +70,9 @@ class Vector:
 
 
 def read_vector(body: bytes, label: NodeLabel) -> Vector:
-    """Parse the response to an instant query.
+    """Parse Prometheus' response to an instant query into a number for each node.
 
-    If several series name the same node, all of them are left out.
+    If several series name one node, all these series are left out.
 
     Args:
         body: the body of the response.
@@ -126,7 +126,7 @@ def _result(body: bytes) -> Sequence[Any]:
 
 
 def _sample(series: Any) -> tuple[float, float] | None:
-    """Return time and value of a series; None for a series without both, as a native histogram."""
+    """Return time and value of a series; None if one is missing, as in a native histogram."""
     try:
         sample = series["value"]
         at, value = sample
