@@ -1,7 +1,8 @@
-"""The HTTP server: reads requests within limits, calls a verb for each, and sends the answers.
+"""The HTTP server: reads requests within limits, calls a verb for each request, sends answers.
 
-uvicorn listens and shuts down, ``connection`` reads requests within limits, and Starlette routes.
-The server knows nothing of scheduling: the verbs interpret the bodies.
+uvicorn listens and shuts down, the package ``connection`` reads requests within limits, and
+Starlette routes requests to verbs. The server knows nothing of scheduling: the verbs (filter,
+prioritize, preempt and bind) interpret the bodies.
 """
 
 from kubextend.server.access import Access, TokenFile

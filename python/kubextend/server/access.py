@@ -25,10 +25,12 @@ _LEAST_TOKEN_CHARS: Final = 16
 
 
 class TokenFile:
-    """A file of accepted bearer tokens, one a line; a rotation keeps the old and the new token.
+    """A file of accepted bearer tokens, one on each line.
 
-    The file is read for each token that is checked, so that a change takes effect immediately. No
-    token is accepted while the file is not valid.
+    While a token is replaced, the file may hold the old and the new token.
+
+    kubextend reads the file for each token that it checks, so that a change takes effect
+    immediately. No token is accepted while the file is not valid.
 
     Args:
         path: the path of the file.
@@ -42,9 +44,9 @@ class TokenFile:
         self._tokens()
 
     def holds(self, token: bytes) -> bool:
-        """Return whether the file holds the token; the time taken reveals no part of a token.
+        """Return whether the token file holds a token; the time taken reveals no part of a token.
 
-        The call blocks while the file is read.
+        The call blocks while it reads the file.
         """
         try:
             tokens = self._tokens()
@@ -100,9 +102,9 @@ class Access:
     tokens: TokenFile | None = None
 
     async def caller(self, scope: Scope) -> str:
-        """Return who sent the request, for the log: a certificate's name, or "a bearer token".
+        """Return who sent a request, for the log: a certificate's name, or "a bearer token".
 
-        Raises: RefusedError: 401 where a token is missing or wrong, 403 where no name of the
+        Raises: RefusedError: 401 if a token is missing or wrong, 403 if no name of the client's
             certificate is allowed.
         """
         names = _certificate_names(scope)
@@ -126,7 +128,7 @@ def _bearer_token(scope: Scope) -> bytes | None:
 
 
 def _certificate_names(scope: Scope) -> frozenset[str]:
-    """Return the common and DNS names in the client's certificate; empty without a trusted one."""
+    """Return the common and DNS names in a client's certificate; empty if none is trusted."""
     connection = connection_of(scope)
     return frozenset(_names((connection and connection.peer_certificate()) or {}))
 

@@ -1,4 +1,4 @@
-"""Threads that wait for the Kubernetes API."""
+"""A pool of threads that wait for the Kubernetes API, so that the event loop does not."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ BIND_THREADS: Final = 64
 
 
 class ApiThreads:
-    """A pool of threads, made when first used, which run no plugin's code.
+    """A pool of threads for calls of the Kubernetes API; runs no code of plugins.
 
     Args:
         most: the number of threads.
@@ -25,10 +25,11 @@ class ApiThreads:
         self._pool: ThreadPoolExecutor | None = None
 
     async def wait_for(self, call: Callable[[], _T]) -> _T:
-        """Run ``call`` on a thread of the pool, and return its result or raise its exception.
+        """Run ``call`` on a thread of the pool; return its result, or raise its exception.
 
-        A call that is cancelled before it begins never begins. A call that has begun is waited for,
-        since a binding that is on its way must not count as one that was never sent.
+        If the task is cancelled before the call begins, the call never begins. If the call has
+        begun, this method waits for the call, because a Binding that is on its way must not count
+        as a Binding that was never sent.
         """
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._most, thread_name_prefix="kubextend-api")
@@ -44,7 +45,7 @@ class ApiThreads:
         return outcome.result()
 
     def stop(self) -> None:
-        """Stop the pool: start no further call, and do not wait for calls that run."""
+        """Stop the pool: start no further call, and do not wait for the calls that are running."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None

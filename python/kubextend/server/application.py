@@ -51,7 +51,8 @@ class Limits:
     def reserved_bytes(self) -> int:
         """The bytes of ``in_flight_bytes`` that only bodies of at most 1 MiB may take.
 
-        These are a sixteenth, or fewer where the largest allowed body needs more than the rest.
+        The reserve is a sixteenth of ``in_flight_bytes``, or less if the largest allowed body needs
+        more than the other fifteen sixteenths.
         """
         return max(0, min(self.in_flight_bytes // 16, self.in_flight_bytes - self.body_bytes))
 
@@ -65,7 +66,7 @@ def application(
     more_routes: Iterable[Route] = (),
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None,
 ) -> "Application":
-    """Return an ASGI application: verbs under a path, health and metrics at the root.
+    """Return an ASGI application with the verbs below a path, and health and metrics at the root.
 
     Args:
         verbs: the verbs; each verb that the configuration needs gets a path.
@@ -73,8 +74,8 @@ def application(
         path: the prefix of every verb's path.
         limits: how many bytes requests may hold.
         more_routes: further routes, served beside the verbs.
-        running: returns a context that is entered when the server starts and left after its last
-            request.
+        running: returns a context that is entered when the server starts and left after the
+            server's last request.
     """
     pool = verbs.pool or core.BodyPool()
     bodies = BodyReader(limits.body_bytes, pool, "server.maxBodyBytes")
@@ -116,7 +117,7 @@ def application(
 
 
 def health_application(health: Health, metrics: Metrics) -> "Application":
-    """Return an ASGI application of health and metrics alone, for probes without certificates."""
+    """Return an ASGI application with health and metrics only, for clients without certificates."""
     in_flight = BytesInFlight(_MOST_PROBE_BYTES)
     return Application({}, health_routes(health, metrics), metrics, in_flight=in_flight)
 
@@ -124,9 +125,10 @@ def health_application(health: Health, metrics: Metrics) -> "Application":
 class Application(Starlette):
     """A Starlette application that calls the endpoints of verbs without Starlette's layers.
 
-    Starlette's layers take as long for a call as the Rust core for some hundred node names, and
-    3 KB of memory for every bind request that waits. The endpoints of verbs answer their own
-    failures. If the application has middleware, every call goes through Starlette's layers.
+    For each call, Starlette's layers take as long as the Rust core for some hundred node names, and
+    3 KB of memory while a bind request waits. The endpoints of verbs need no such layers, because
+    each endpoint turns its own failures into answers. If the application has middleware, every call
+    goes through Starlette's layers.
 
     Args:
         endpoints: the endpoints of the verbs, by path.
@@ -174,7 +176,7 @@ class Application(Starlette):
         self._endpoints = endpoints
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
-        """Return the coroutine that answers the request."""
+        """Return the coroutine that answers one request, from the verb's endpoint or Starlette."""
         if scope["type"] == "http" and scope["method"] == "POST" and not scope.get("root_path"):
             endpoint = self._endpoints.get(scope["path"])
             if endpoint is not None and not self.user_middleware:
@@ -183,7 +185,7 @@ class Application(Starlette):
 
 
 def _refusal(request: Request, error: HTTPException) -> Response:
-    """Return the response to a request that Starlette refuses: its status and a JSON Error."""
+    """Return the response to a request that Starlette refuses: Starlette's status, a JSON Error."""
     message = f"{request.method} {request.scope['path']}: {error.detail}"
     response = Response(
         orjson.dumps({"Error": message}), error.status_code, media_type="application/json"

@@ -1,4 +1,4 @@
-"""Cancels the work for a request when the client disconnects."""
+"""Cancels the work for an HTTP request when the client disconnects."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -13,14 +13,14 @@ _T = TypeVar("_T")
 
 
 async def cancel_on_disconnect(work: Coroutine[Any, Any, _T], receive: Receive) -> _T:
-    """Return what ``work`` returns; cancel ``work`` if the client disconnects before.
+    """Run ``work`` and return its result; cancel ``work`` if the client disconnects before.
 
-    kube-scheduler places a pod anew once a bind of the pod timed out. An old bind that begins after
-    that would take the pod to a node that is no longer meant.
+    kube-scheduler disconnects when a bind request times out, and then may place the pod on another
+    node. If the old bind began after that, the pod would go to the old node.
 
     Args:
-        work: runs in the current task. Work that a thread has begun may go on and return its
-            outcome.
+        work: runs in the current task. Work that has begun on a thread may go on and return its
+            result.
         receive: the ASGI ``receive`` of the request, whose body has been read.
 
     Raises: ClientDisconnect: the client went away before the work returned.
@@ -54,14 +54,14 @@ class _Watch:
         self.has_cancelled = False
 
     async def until_client_is_gone(self, receive: Receive) -> None:
-        """Wait until ``receive`` reports that the client is gone, and cancel the task."""
+        """Wait until the ASGI ``receive`` reports that the client is gone, and cancel the task."""
         while (await receive())["type"] != "http.disconnect":
             pass
         if self._task is not None:
             self.has_cancelled = self._task.cancel()
 
     def end(self) -> None:
-        """Undo the cancellation, so that the task can go on after the cancelled work."""
+        """Undo the task's cancellation, so that the task can go on after the cancelled work."""
         if self.has_cancelled and self._task is not None:
             self._task.uncancel()
         self._task = None

@@ -1,4 +1,4 @@
-"""Controls how much freed memory the process keeps, and when the operating system gets it back."""
+"""Controls how much freed memory the process keeps, and when it goes back to the system."""
 
 import asyncio
 import ctypes
@@ -27,9 +27,10 @@ _LOOK_S: Final = 10.0
 def keep_freed_memory() -> bool:
     """Keep 64 MiB of freed memory for the next request; return whether glibc took the settings.
 
-    glibc gives the end of its heap back when a few hundred KB are free there, and the next request
-    takes them again page by page: 138 page faults, half of the time of 60 whole nodes. All threads
-    share one heap, since nothing could trim 64 MiB in the heap of each.
+    By default glibc gives the end of its heap back to the system when a few hundred KB are free
+    there, and the next request takes this memory again page by page: 138 page faults, half of the
+    time of a request with 60 whole nodes. The settings also make all threads share one heap,
+    because nothing could give back 64 MiB in the heap of each thread.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -51,7 +52,7 @@ class FreedMemory:
 
     Args:
         pool: holds the memory of large bodies.
-        highest_count: returns the most bytes that requests held since the last call.
+        highest_count: returns the most bytes that requests held since it was last called.
         trim: gives the free memory of the heap back to the system; None: glibc's ``malloc_trim``.
     """
 
@@ -72,7 +73,7 @@ class FreedMemory:
             await self.look()
 
     async def look(self) -> None:
-        """Give freed memory back, unless requests held 4 MiB or more since the last call."""
+        """Give freed memory back, unless requests held 4 MiB or more since the last look."""
         if self._highest_count() < _LARGE_BODY_BYTES:
             await asyncio.to_thread(self._give_back)
 
@@ -82,7 +83,7 @@ class FreedMemory:
 
 
 class _Mallinfo2(ctypes.Structure):
-    """``struct mallinfo2`` of glibc's malloc.h."""
+    """``struct mallinfo2`` of glibc's malloc.h: statistics of the heap, in bytes."""
 
     _fields_ = [
         (name, ctypes.c_size_t)

@@ -1,4 +1,4 @@
-"""``/livez``, ``/readyz`` and ``/metrics`` in the form of Kubernetes' own components."""
+"""Serves ``/livez``, ``/readyz`` and ``/metrics`` in the form of Kubernetes' own components."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ class Health:
         checks: the conditions of readiness, besides those of liveness and that the process is not
             shutting down.
         alive: the conditions of liveness: those that only a restart of the process can restore.
-        on_shut_down: called as soon as the process is to end; maybe twice.
+        on_shut_down: called as soon as the process is to end; may be called twice.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class Health:
         self._on_shut_down()
 
     def livez(self, *, verbose: bool) -> tuple[int, str]:
-        """Return the HTTP status and text of ``/livez``, which name each failing check."""
+        """Return the HTTP status and text of ``/livez``; the text names each failing check."""
         return _report("livez", self._alive, verbose=verbose)
 
     def readyz(self, *, verbose: bool) -> tuple[int, str]:
-        """Return the HTTP status and text of ``/readyz``, which name each failing check."""
+        """Return the HTTP status and text of ``/readyz``; the text names each failing check."""
         return _report("readyz", self._ready, verbose=verbose)
 
     def _why_shut(self) -> str:
@@ -99,8 +99,8 @@ def health_routes(health: Health, metrics: Metrics) -> list[Route]:
 class _BodilessRoute(Route):
     """A route whose requests need no body: a chunked body, or one above 4 KiB, gets 413.
 
-    The 413 ends the connection. On other routes the server drops up to 16 MiB of a body that no
-    endpoint reads, and keeps the connection.
+    The answer 413 ends the connection. On routes of other classes the server drops up to 16 MiB of
+    a body that no endpoint reads, and keeps the connection.
     """
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -114,10 +114,10 @@ class _BodilessRoute(Route):
 
 
 class _MetricsPage:
-    """The text of all metrics, rendered at most once a second however many clients ask.
+    """The text of all metrics, rendered at most once a second, however many clients request it.
 
-    A hundred histograms take 20 ms to render, and verbs share the interpreter meanwhile. A scrape
-    that comes too early waits for the next text, so that no text is older than its request.
+    A hundred histograms take 20 ms to render, in which verbs get less time of the interpreter. A
+    request that comes too early waits for the next text, so that no text is older than its request.
 
     Args:
         metrics: the metrics to render.

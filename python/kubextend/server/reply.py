@@ -24,9 +24,10 @@ class RefusedError(Exception):
     """Raised to refuse a request with an HTTP status and a message.
 
     Attributes:
-        status: the HTTP status.
+        status: the HTTP status of the refusal.
         message: says on one line what was wrong and where.
-        retry_after_s: the seconds of Retry-After; None: to try again is of no use.
+        retry_after_s: the seconds in the header Retry-After; None: no header, as to repeat the
+            request is of no use.
     """
 
     def __init__(self, status: int, message: str, *, retry_after_s: int | None = None) -> None:
@@ -39,7 +40,8 @@ class RefusedError(Exception):
 async def reply(send: Send, status: int, body: Body, headers: Iterable[_Header] = ()) -> None:
     """Send a JSON answer; a body above 256 KiB goes out in pieces, as fast as the client reads.
 
-    A chunked answer, or a byte behind its end, would cost kube-scheduler a new connection.
+    The answer has a Content-Length: a chunked answer, or a byte behind its end, would cost
+    kube-scheduler a new connection.
     """
     await send(
         {
@@ -75,5 +77,5 @@ async def refuse(send: Send, refused: RefusedError, headers: Iterable[_Header] =
 
 
 def error_body(message: str) -> bytes:
-    """Return ``{"Error": message}`` as JSON."""
+    """Return the JSON ``{"Error": message}``, the body of a refusal."""
     return orjson.dumps({"Error": message.encode(errors="replace").decode()})

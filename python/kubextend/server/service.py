@@ -79,16 +79,17 @@ class Listener:
 
 
 class Service:
-    """One or two listeners that start and end together.
+    """Runs one or two HTTP listeners, which start and end together, until a signal ends them.
 
     Args:
         main: the listener of the verbs.
         health: fails readiness as soon as the process is to end.
         probes: a second listener, which answers probes until ``main`` has ended.
-        announce: called with the URLs, that of ``main`` first, when all listeners accept
-            connections.
+        announce: called when all listeners accept connections, with their URLs, that of ``main``
+            first.
         metrics: counts refusals and reloads of certificates.
-        bindings_under_way: returns the pods that may be bound or not if the process ends now.
+        bindings_under_way: returns the pods whose Binding is sent and not answered; if the process
+            ends now, nobody knows whether these pods are bound.
         drain_s: how many seconds to serve after SIGTERM, until clients use another replica.
         tls_look_s: the seconds between two checks of the certificate files.
     """
@@ -113,12 +114,13 @@ class Service:
         self._drain_s = drain_s
         self._tls_look_s = tls_look_s
         self._draining = False
-        # By kind of log line: when the next may be written, in seconds of the event loop's clock.
+        # Kind of log line -> when the next line may be written, in seconds of the event loop's
+        # clock.
         self._said_again_s: dict[str, float] = {}
         self._servers: list[_Server] = []
 
     def run(self) -> None:
-        """Serve until SIGTERM, Ctrl-C or ``stop``, and then end the requests in flight.
+        """Serve until SIGTERM, Ctrl-C or ``stop``, and then finish the requests in flight.
 
         Raises: KubextendError: an address is not available, or a TLS file is not valid.
         """
@@ -136,8 +138,8 @@ class Service:
     def drain(self) -> None:
         """Fail readiness now, and stop after ``drain_s`` seconds; a second call stops immediately.
 
-        Clients learn late that this replica is not ready, so they are served until then. Each
-        answer ends its connection, and the next connection goes to another replica.
+        Clients learn late that this replica is not ready, so the service answers them meanwhile.
+        Each answer ends its connection, and the client's next connection goes to another replica.
         """
         if self._draining or not self._drain_s:
             self.stop()
@@ -184,7 +186,8 @@ class Service:
     def _end_without_bindings(self) -> None:
         """Log the pods whose Binding the API has not answered, and exit with 1 if there are any.
 
-        A thread that waits for the API ends only with the process.
+        The process exits at once, because a thread that waits for the API ends only with the
+        process.
         """
         unknown = list(self._bindings_under_way())
         for binding in unknown:
@@ -198,7 +201,7 @@ class Service:
             os._exit(1)
 
     def _is_to_be_said(self, kind: str) -> bool:
-        """Return whether a line of this kind may be logged now: at most one in ten seconds."""
+        """Return whether a log line of this kind may be written now: at most one in ten seconds."""
         now_s = asyncio.get_running_loop().time()
         if now_s < self._said_again_s.get(kind, 0.0):
             return False
@@ -264,7 +267,7 @@ class Service:
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server on a bound socket, which leaves signals to the service."""
+    """A uvicorn server on a bound socket, which leaves signals to the ``Service``."""
 
     def __init__(
         self,
@@ -297,7 +300,7 @@ class _Server(uvicorn.Server):
             await self.lifespan.shutdown()
 
     async def _cut_off(self) -> None:
-        """Cancel every request, and end every connection."""
+        """Cancel every request, and end every connection of this server now."""
         tasks = list(self.server_state.tasks)
         for task in tasks:
             task.cancel()
@@ -343,14 +346,14 @@ def _uvicorn_config(
 def _always(
     context: ssl.SSLContext,
 ) -> Callable[[uvicorn.Config, Callable[[], ssl.SSLContext]], ssl.SSLContext]:
-    """Return a factory that gives uvicorn this TLS context each time."""
+    """Return a factory that gives uvicorn a certain TLS context whenever uvicorn asks for one."""
     return lambda _config, _default: context
 
 
 def _shorten_handshakes(loop: asyncio.AbstractEventLoop) -> None:
     """Limit each TLS handshake with a server of this event loop to 5 s.
 
-    uvicorn creates the servers with the 60 s that event loops allow by default.
+    Without this function, handshakes could take the 60 s that event loops allow by default.
     """
     create = loop.create_server
 
@@ -391,7 +394,7 @@ def _on_signals(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterat
 
 
 def raise_descriptor_limit() -> None:
-    """Raise the soft limit of open files to the hard limit, but to 65,536 at most.
+    """Raise the process's soft limit of open files to the hard limit, but to 65,536 at most.
 
     Each pod that Permit holds needs a file descriptor, for the connection of its bind request.
     """

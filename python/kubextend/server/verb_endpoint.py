@@ -1,4 +1,4 @@
-"""The ASGI application of one verb, which turns every failure of the verb into an answer."""
+"""The ASGI application of one verb, such as filter; every failure becomes an answer."""
 
 import asyncio
 import logging
@@ -24,11 +24,11 @@ _INTERNAL = "kubextend failed internally; its log says where"
 
 
 class VerbEndpoint:
-    """Reads the body of a request, runs the verb and sends its answer.
+    """Reads the body of a request, runs a verb such as filter, and sends the verb's answer.
 
     Args:
         verb: the verb to run.
-        metrics: where requests are counted.
+        metrics: count the requests.
         bodies: reads bodies within their limits.
         in_flight: the bytes of the requests of all verbs.
     """
@@ -44,7 +44,7 @@ class VerbEndpoint:
         self._in_flight = in_flight
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, unless the client disconnects before."""
+        """Answer the ASGI request of ``scope``, unless the client disconnects before."""
         share = Share(self._in_flight)
         try:
             answer = await self._answer(scope, receive, share)

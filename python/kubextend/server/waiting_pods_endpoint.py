@@ -1,6 +1,7 @@
 """HTTP endpoints for pods that Permit holds: list, allow, reject.
 
-The caller is known before the body is read, and only an allowed caller learns whether a pod waits.
+An endpoint checks the caller before it reads the body, and only an allowed caller learns whether a
+pod waits.
 """
 
 import logging
@@ -32,19 +33,19 @@ _CHALLENGE: Final = ((b"www-authenticate", b"Bearer"),)
 _TIMES: Final = orjson.OPT_OMIT_MICROSECONDS | orjson.OPT_UTC_Z
 
 _Action: TypeAlias = Callable[[HeldPods, str, str, bytes], object]
-"""Called with the held pods, the caller, the UID of the path and the body; returns the answer."""
+"""A function of the held pods, the caller, the pod's UID and the body; returns the JSON answer."""
 
 
 def waiting_pod_routes(
     waiting_pods: HeldPods, access: Access, metrics: Metrics, *, path: str = "/"
 ) -> list[Route]:
-    """Return the routes ``waiting-pods``, and ``allow`` and ``reject`` under each pod's UID.
+    """Return the HTTP routes to list waiting pods, and to allow or reject a pod by its UID.
 
     Args:
         waiting_pods: the pods that Permit holds.
         access: decides who may call.
         metrics: counts calls and refusals.
-        path: the prefix of the routes, which is that of the verbs.
+        path: the prefix of the routes, the same as that of the verbs.
     """
     prefix = f"{path.rstrip('/')}/waiting-pods"
     endpoint = partial(_Endpoint, waiting_pods, access, metrics)
@@ -88,10 +89,10 @@ def _list(waiting_pods: HeldPods, _who: str, _uid: str, _body: bytes) -> object:
 
 
 def _allow(waiting_pods: HeldPods, who: str, uid: str, body: bytes) -> object:
-    """Allow a waiting pod for the plugin that the body names, or for every plugin that holds it.
+    """Allow a waiting pod for the Permit plugin in the body, or for every plugin that holds it.
 
-    Raises: RefusedError: 400 where the body is not valid, 404 where no such pod waits, 409 where
-        none of these plugins holds the pod.
+    Raises: RefusedError: 400: the body is not valid; 404: no pod with this UID waits; 409: neither
+        the named plugin nor, if none is named, any plugin holds the pod.
     """
     plugin = _text(body, "plugin")
     held = _found(waiting_pods, uid)
@@ -106,8 +107,8 @@ def _allow(waiting_pods: HeldPods, who: str, uid: str, body: bytes) -> object:
 def _reject(waiting_pods: HeldPods, who: str, uid: str, body: bytes) -> object:
     """Reject a waiting pod with the reason that the body gives.
 
-    Raises: RefusedError: 400 where the body is not valid, 404 where no such pod waits, 409 where
-        the pod is already allowed or rejected.
+    Raises: RefusedError: 400: the body is not valid; 404: no pod with this UID waits; 409: the pod
+        is already allowed or rejected.
     """
     reason = _text(body, "reason")
     if reason is None:
@@ -140,7 +141,7 @@ def _log(done: str, held: HeldPod, who: str, what: str) -> None:
 
 
 def _entry(held: HeldPod) -> Mapping[str, object]:
-    """Return a waiting pod as a JSON object; no deadline once the pod is allowed or rejected."""
+    """Return a waiting pod as a JSON object, without a deadline once it is allowed or rejected."""
     deadline_s = held.deadline_s
     return {
         "namespace": held.pod.namespace,
@@ -154,7 +155,7 @@ def _entry(held: HeldPod) -> Mapping[str, object]:
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes:
-    """Return the body of a request; empty, whatever the Content-Type, where there is no body."""
+    """Return the body of a request; empty if there is no body, whatever the Content-Type."""
     headers = Headers(scope=scope)
     if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
         return b""
@@ -162,9 +163,9 @@ async def _body(scope: Scope, receive: Receive) -> bytes:
 
 
 def _text(body: bytes, field: str) -> str | None:
-    """Return the text of ``field``, the only field that the JSON body may have; None: absent.
+    """Return the text of a field, the only field that a JSON body may have; None if absent.
 
-    Raises: RefusedError: 400: the body holds anything else.
+    Raises: RefusedError: 400: the body is no JSON object, or has another field or type.
     """
     given = _object(body)
     if unknown := sorted(given.keys() - {field}):

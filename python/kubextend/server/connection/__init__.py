@@ -1,1 +1,1 @@
-"""HTTP connections: parsing, limits on bytes and time, TLS, and requests for an application."""
+"""HTTP connections: TLS, parsing, limits on bytes and time, and calls of an ASGI application."""

@@ -1,4 +1,4 @@
-"""Extends ASGI: an application can read large bodies into a buffer, and see client certificates."""
+"""What kubextend's server offers beyond ASGI: large bodies in a buffer, client certificates."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
@@ -8,7 +8,7 @@ from starlette.types import Scope
 __all__ = ["CONNECTION", "Connection", "connection_of"]
 
 CONNECTION: Final = "kubextend.connection"
-"""The key of the ``Connection`` in the scope of a request."""
+"""The key under which the ASGI scope of a request has its ``Connection``."""
 
 
 class Connection(Protocol):
@@ -17,7 +17,7 @@ class Connection(Protocol):
     async def fill(self, buffer: memoryview, on_received: Callable[[int], None]) -> None:
         """Fill the buffer with the body of the request, read without the HTTP parser.
 
-        To be awaited at most once for a request, and before ``receive``.
+        Await this method at most once for a request, and before the ASGI ``receive``.
 
         Args:
             buffer: as long as the body.
@@ -29,11 +29,11 @@ class Connection(Protocol):
     def peer_certificate(self) -> Mapping[str, Any] | None:
         """Return the client's certificate as ``ssl.SSLSocket.getpeercert`` does.
 
-        The mapping is empty where no client CA vouches for the certificate.
+        The mapping is empty if the client has no certificate, or none of the configured client CA.
         """
 
 
 def connection_of(scope: Scope) -> Connection | None:
-    """Return the connection of a request; None where another server received the request."""
+    """Return the connection of a request; None if another server than kubextend's received it."""
     connection: Connection | None = scope.get(CONNECTION)
     return connection

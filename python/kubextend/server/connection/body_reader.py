@@ -34,7 +34,7 @@ class BodyReader:
     Args:
         most_bytes: the limit; a larger body is refused.
         pool: lends the memory of bodies of 64 KiB or more; None: every body is ``bytes``.
-        limit: the field of the configuration that sets ``most_bytes``; empty where none does.
+        limit: the field of the configuration that sets ``most_bytes``; empty if no field does.
     """
 
     def __init__(self, most_bytes: int, pool: core.BodyPool | None = None, limit: str = "") -> None:
@@ -43,13 +43,13 @@ class BodyReader:
         self._limit = limit
 
     async def read(self, scope: Scope, receive: Receive, share: Share | None = None) -> Body:
-        """Return the whole body of a request, and count its bytes in ``share`` if one is given.
+        """Return the whole body of a request; count its bytes in ``share`` if that is not None.
 
         Raises:
             RefusedError: 415 if the Content-Type is not JSON or the body is compressed; 413 if the
                 body is longer than the limit; 503 if the bodies of all requests together take too
-                many bytes. A body with a Content-Length is refused before it is read, or, like any
-                other body, while it comes.
+                many bytes. A body that has a Content-Length may be refused before it is read, and
+                every body while it comes.
             ClientDisconnect: the client disconnected.
         """
         headers = dict(scope["headers"])
@@ -80,7 +80,7 @@ class BodyReader:
         return await self._read_pieces(receive, share)
 
     async def _read_pieces(self, receive: Receive, share: Share) -> bytes:
-        """Return a body read in pieces from ``receive``, each counted in ``share`` as it comes."""
+        """Return a body read in pieces from the ASGI ``receive``; count each piece in ``share``."""
         # Joining a list of pieces would hold all of the body twice.
         whole = BytesIO()
         while True:
@@ -102,9 +102,11 @@ class BodyReceiver(asyncio.BufferedProtocol):
     """Reads the body of a request from a connection directly into a buffer, until it is full.
 
     Args:
-        protocol: the connection's usual protocol, told when writing pauses or the client is gone.
+        protocol: the connection's usual protocol, whose methods are called when writing pauses or
+            the client is gone.
         buffer: as long as the body; no byte behind the body is read.
-        received: how many bytes of the body are in the buffer already; as an attribute, by now.
+        received: how many bytes of the body are in the buffer already; the attribute of this name
+            counts on.
         on_received: called with ``received`` after each read.
         on_complete: called when the buffer is full, before anything else is read.
     """
@@ -143,7 +145,7 @@ class BodyReceiver(asyncio.BufferedProtocol):
         return self._rest[:_MOST_READ_BYTES]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Record ``nbytes`` received, and hand over the body when it is complete."""
+        """Record ``nbytes`` more received bytes; call ``on_complete`` once the buffer is full."""
         self.received += nbytes
         self._rest = self._rest[nbytes:]
         self._on_received(self.received)
@@ -152,19 +154,19 @@ class BodyReceiver(asyncio.BufferedProtocol):
             self._settle(complete=True)
 
     def eof_received(self) -> None:
-        """Let the transport close: the client sends no more, so the body stays incomplete."""
+        """Let the transport close: a client that sends no more leaves the body incomplete."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let ``wait`` raise unless the body is complete, since the client is gone."""
+        """Let ``wait`` raise ClientDisconnect unless the body is complete: the client is gone."""
         self._settle(complete=False)
         self._protocol.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Tell the connection that the client reads too slowly."""
+        """Tell the connection's usual protocol that the client reads too slowly."""
         self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        """Tell the connection that the client reads again."""
+        """Tell the connection's usual protocol that the client reads again."""
         self._protocol.resume_writing()
 
     def _settle(self, *, complete: bool) -> None:

@@ -11,24 +11,24 @@ from kubextend.server.reply import RefusedError
 __all__ = ["BytesInFlight", "Room", "Share"]
 
 _SMALL_BYTES: Final = 1024 * 1024
-"""The most bytes of a small body: as many as a request with the names of 15,000 nodes needs."""
+"""The most bytes of a small body: as many as a request with the names of 15,000 nodes has."""
 
 # kube-scheduler ignores Retry-After; other clients obey it. Most requests are answered within 1 s.
 _RETRY_AFTER_S: Final = 1
 
 
 class BytesInFlight:
-    """Counts the bytes that all requests of a listener hold; used on the event loop alone.
+    """Counts the bytes that all requests of a listener hold; use it on the event loop only.
 
     A part of the limit is reserved for bodies whose declared length is at most 1 MiB.
 
     Args:
         most_bytes: the limit, which the count never passes.
-        set_by: the field of the configuration that sets ``most_bytes``; empty where none does.
+        set_by: the field of the configuration that sets ``most_bytes``; empty if no field does.
         reserved_bytes: the part of ``most_bytes`` that only bodies of at most 1 MiB take.
 
     Attributes:
-        common: counts everything else, and bodies of at most 1 MiB when the reserve is used up.
+        common: the counter of all other bytes, and of small bodies when the reserve is used up.
     """
 
     def __init__(self, most_bytes: int, set_by: str = "", reserved_bytes: int = 0) -> None:
@@ -42,7 +42,7 @@ class BytesInFlight:
         return self.common.count + self._reserve.count
 
     def highest_count(self) -> int:
-        """Return an upper bound of ``count`` since the last call."""
+        """Return an upper bound of what ``count`` was since the last call, in bytes."""
         return self.common.highest_count() + self._reserve.highest_count()
 
     def room_for(self, length: int) -> "Room":
@@ -65,9 +65,10 @@ class BytesInFlight:
 class Room:
     """Counts the bytes that requests hold, up to a limit.
 
-    No request is refused for bytes that other clients have not sent yet: an incomplete body counts
-    with its whole buffer while the limit allows that, and then with the received bytes. Where these
-    are too many, the body whose reading began last is refused, so the oldest always goes on.
+    No request is refused because of bytes that other clients have not sent yet: an incomplete body
+    counts with its whole buffer while the limit allows that, and else with the received bytes. If
+    the received bytes are too many, the body whose reading began last is refused, so that the
+    oldest body always goes on.
 
     Args:
         most_bytes: the limit, which the count never passes.
@@ -82,7 +83,7 @@ class Room:
         self._limit = limit
         self.count = 0
         self._highest_count = 0
-        # Shares whose bodies are still coming, the oldest first.
+        # Shares whose bodies are still coming, in the order in which their reading began.
         self._incoming: dict[Share, None] = {}
         # The shares in ``_incoming`` that count a whole buffer.
         self._lent: dict[Share, None] = {}
@@ -97,7 +98,10 @@ class Room:
         return self.count + size <= self._most_bytes
 
     def has_trimmed(self, size: int) -> bool:
-        """Return whether ``size`` more bytes fit the limit; where needed, trim buffers before."""
+        """Return whether ``size`` more bytes fit the limit, after trimming buffers if necessary.
+
+        To trim a buffer is to count only those of its bytes that have been received.
+        """
         while self._lent and not self.has(size):
             self._lent.popitem()[0].keep_what_came()
         return self.has(size)
@@ -118,12 +122,14 @@ class Room:
     def make(self, size: int, share: "Share | None" = None) -> None:
         """Make ``size`` more bytes fit the limit: trim buffers, then refuse newer bodies.
 
+        To trim a buffer is to count only those of its bytes that have been received.
+
         Args:
             size: how many bytes to free.
             share: the request that needs the bytes; only bodies whose reading began after that of
-                its own body are refused. None: no body is refused.
+                this request's body are refused. None: no body is refused.
 
-        Raises: RefusedError: 503; so many bytes cannot be freed.
+        Raises: RefusedError: 503; ``size`` bytes cannot be freed.
         """
         while not self.has_trimmed(size):
             youngest = next(reversed(self._incoming), None)
@@ -132,14 +138,15 @@ class Room:
             youngest.refuse()
 
     def refusal(self) -> RefusedError:
-        """Return the 503 for a request whose bytes would pass the limit."""
+        """Return the error 503 for a request whose bytes would pass the limit."""
         message = f"there is no room beside the requests in flight, which may hold {self._limit}"
         return RefusedError(503, message, retry_after_s=_RETRY_AFTER_S)
 
     def move(self, share: "Share", size: int, to: "Room") -> None:
-        """Count the ``size`` bytes of a share in another room, where they fit, and in this no more.
+        """Move the count of a share's ``size`` bytes to another room, where the bytes fit.
 
-        In the other room the body counts as the one whose reading began first: it is small.
+        In the other room the share's body counts as the body whose reading began first, because it
+        is small.
         """
         to.take(size)
         self.give_back(size)
@@ -150,13 +157,13 @@ class Room:
         self.end(share)
 
     def begin(self, share: "Share", *, lent: bool) -> None:
-        """Note that the body of this share is still coming; ``lent``: into a buffer."""
+        """Record that a share's body is still coming; ``lent``: its whole buffer counts."""
         self._incoming[share] = None
         if lent:
             self._lent[share] = None
 
     def end(self, share: "Share") -> None:
-        """Note that the body of this share is complete or given up."""
+        """Record that the body of a share is complete or given up."""
         self._incoming.pop(share, None)
         self._lent.pop(share, None)
 
@@ -192,17 +199,17 @@ class Share:
         self._is_refused = False
 
     def expect(self, length: int) -> None:
-        """Refuse a body of ``length`` bytes that would pass the limit; 0: the length is not known.
+        """Raise if a body of ``length`` bytes would pass the limit; 0: the length is not known.
 
         Raises: RefusedError: 503; the body and what other requests hold would pass the limit.
         """
         self._room = self._in_flight.room_for(length)
 
     def take(self, size: int) -> None:
-        """Count ``size`` more bytes as held by this request.
+        """Count ``size`` more bytes as held by this share's request.
 
-        Raises: RefusedError: 503; all requests would hold more than the limit, and nothing is
-            counted.
+        Raises: RefusedError: 503; all requests together would hold more than the limit, so the
+            bytes are not counted.
         """
         room, common = self._room, self._in_flight.common
         if room is not common and not room.has_trimmed(size):
@@ -216,7 +223,7 @@ class Share:
     def lend(self, size: int, pool: core.BodyPool) -> core.BodyBuffer:
         """Return a buffer of ``size`` bytes for the body, and count all of its bytes.
 
-        When other requests need bytes, only the received part stays counted.
+        When other requests need bytes, only the received part of the buffer stays counted.
 
         Raises: RefusedError: 503; the body and what other requests hold would pass the limit.
         """
@@ -226,13 +233,13 @@ class Share:
         return self._buffer
 
     def begin(self) -> None:
-        """Note that the current task reads the body; ``refuse`` then cancels the task."""
+        """Record that the current task reads the body, so that ``refuse`` can cancel the task."""
         if self._reader is None:
             self._reader = asyncio.current_task()
             self._room.begin(self, lent=self._buffer is not None)
 
     def came(self, size: int) -> None:
-        """Note that ``size`` bytes of the body have come; refuse a body that passes the limit."""
+        """Count ``size`` received bytes of the body; refuse a body that passes the limit."""
         self._came_bytes = size
         if size > self._bytes and not self._is_refused:
             try:
@@ -241,14 +248,14 @@ class Share:
                 self.refuse()
 
     def keep_what_came(self) -> None:
-        """Count only the bytes that have come, and give the rest of the buffer's memory back."""
+        """Count only the received bytes of the body, and give back the rest of its buffer."""
         if self._buffer is not None:
             self._buffer.discard_behind(self._came_bytes)
             self._room.give_back(self._bytes - self._came_bytes)
             self._bytes = self._came_bytes
 
     def refuse(self) -> None:
-        """Refuse the body: cancel the task that reads it, so that its ``end`` call returns True."""
+        """Refuse the body: cancel the task that reads the body, so that ``end`` returns True."""
         self._room.end(self)
         self._room.give_back(self._bytes)
         self._bytes = 0
@@ -257,9 +264,10 @@ class Share:
             self._reader.cancel()
 
     def end(self) -> bool:
-        """Note that the body is complete or given up; return whether ``refuse`` refused it.
+        """Record that the body is complete or given up; return whether ``refuse`` refused it.
 
-        In that case the task that read it is cancelled no more, and is to raise ``refusal``.
+        If ``refuse`` refused the body, this method undoes the cancellation of the task that read
+        the body; the task is then to raise ``refusal()``.
         """
         self._room.end(self)
         self._buffer = None
@@ -270,11 +278,11 @@ class Share:
         return True
 
     def refusal(self) -> RefusedError:
-        """Return the 503 for a body that was refused."""
+        """Return the error 503 for a body that was refused."""
         return self._room.refusal()
 
     def keep_until(self, done: Future[Any]) -> None:
-        """Keep the bytes counted at least until ``done`` is done; any thread may complete it."""
+        """Keep this request's bytes counted until the future ``done`` is done, on any thread."""
         loop = asyncio.get_running_loop()
         self._holders += 1
 
@@ -286,7 +294,7 @@ class Share:
         done.add_done_callback(tell)
 
     def give_back(self) -> None:
-        """Stop counting the bytes, as soon as no future given to ``keep_until`` is pending.
+        """Stop counting this request's bytes, once no future given to ``keep_until`` is pending.
 
         A second call changes nothing.
         """

@@ -1,10 +1,10 @@
-"""Deadlines for a client: to send a head and a body, to read an answer, to send the next request.
+"""Deadlines by which a client must send a head and a body, read an answer, send a new request.
 
 A deadline begins at a number of seconds. Each ``slowest_bytes`` bytes transferred move the deadline
 one second later, but never further from the present than the number of seconds at the beginning. A
-large body may therefore come over a slow link. A client that sends or reads below that pace is cut
-off almost as soon as one that does nothing, and no client gains a long pause by an earlier
-transfer.
+large body may therefore come over a slow link. A client that sends or reads fewer than
+``slowest_bytes`` a second is cut off almost as soon as a client that does nothing, and no client
+gains a long pause by an earlier transfer.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class Deadlines:
 
 
 class Deadline:
-    """A timer that calls back once when a client takes too long, and that progress extends.
+    """A timer that calls back once when a client takes too long; progress of the client extends it.
 
     Args:
         loop: the event loop whose clock counts.
@@ -59,11 +59,11 @@ class Deadline:
         on_over: Callable[[], None],
         earned_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """Start the timer, unless it runs already.
+        """Start the timer, unless the timer runs already.
 
         Args:
-            allowed_s: seconds allowed without progress; progress never extends the time further
-                than this from now.
+            allowed_s: seconds allowed without progress; progress never moves the deadline further
+                than these seconds from the present.
             on_over: called when the time is over.
             earned_s: returns the seconds that progress has earned since the start; called when the
                 time seems to be over.
@@ -73,13 +73,14 @@ class Deadline:
             self._look_after(allowed_s, deadline_s, 0.0, allowed_s, on_over, earned_s)
 
     def cancel(self) -> None:
-        """Stop the timer; ``on_over`` is not called any more."""
+        """Stop the timer, so that ``on_over`` is not called any more."""
         if self._next_look is not None:
             self._next_look.cancel()
             self._next_look = None
 
     def _look_after(self, wait_s: float, *terms: Any) -> None:
-        # Kept in the timer alone: a cancelled timer refers to nothing, a closure to itself.
+        # Only the timer keeps these arguments: a cancelled timer refers to nothing, a closure to
+        # itself.
         self._next_look = self._loop.call_later(wait_s, self._look, *terms)
 
     def _look(
@@ -90,7 +91,15 @@ class Deadline:
         on_over: Callable[[], None],
         earned_s: Callable[[], float],
     ) -> None:
-        """Extend the timer by the seconds earned beyond ``seen_s``, or call ``on_over``."""
+        """Extend the timer by newly earned seconds, or call ``on_over`` if there are none.
+
+        Args:
+            deadline_s: the present deadline, in seconds of the event loop's clock.
+            seen_s: the earned seconds by which the deadline was extended already.
+            allowed_s: the most seconds from now to the deadline.
+            on_over: called when the time is over.
+            earned_s: returns the seconds that progress has earned since the start.
+        """
         earned = earned_s()
         left_s = min(deadline_s + earned - seen_s - self._loop.time(), allowed_s)
         if left_s < _LEAST_WAIT_S:

@@ -1,4 +1,4 @@
-"""One request and its answer, as an ASGI application sees them."""
+"""One HTTP request and its answer, as an ASGI application sees them."""
 
 import asyncio
 import logging
@@ -21,29 +21,29 @@ _STATUS_LINES: Final = {
 
 
 class Carrier(Protocol):
-    """The connection of an exchange, as far as the exchange uses it."""
+    """The methods of a connection that an ``Exchange`` (a request and its answer) calls."""
 
     def default_headers(self) -> Iterable[tuple[bytes, bytes]]:
-        """Return the headers that every answer has, such as its date."""
+        """Return the headers that every answer has, such as the date."""
 
     def write(self, *pieces: bytes | bytearray | memoryview) -> None:
-        """Send bytes to the client, as far as possible by one system call."""
+        """Send bytes to the client, if possible by a single system call."""
 
     async def writable(self) -> None:
-        """Wait until the client has read most of what was written."""
+        """Wait until the client has read most of the bytes that were written."""
 
     def read_on(self) -> None:
         """Resume reading from the client, unless requests or received body bytes are waiting."""
 
     def answered(self) -> None:
-        """Note that the oldest request is fully answered, so that the next can be answered."""
+        """End the oldest request, which is fully answered, so that the next can be answered."""
 
     def abort(self) -> None:
         """Close the connection now, without sending the rest of any answer."""
 
 
 class Exchange:
-    """A request and its answer; ``run`` calls the application with ``receive`` and ``send``.
+    """A request of a connection and its answer; ``run`` calls the ASGI application.
 
     Args:
         carrier: the connection.
@@ -56,7 +56,7 @@ class Exchange:
 
     Attributes:
         answer: how far the answer is.
-        body_is_complete: whether all of the request's body has come.
+        body_is_complete: whether the whole body of the request has come.
     """
 
     __slots__ = (
@@ -105,12 +105,12 @@ class Exchange:
 
     @property
     def unsent_bytes(self) -> int:
-        """The bytes of the answer's Content-Length that the application has not sent yet."""
+        """How many bytes of the answer's Content-Length the application has not sent yet."""
         return self._unsent_bytes or 0
 
     @property
     def untaken_bytes(self) -> int:
-        """Bytes of the body that have come and that the application has not taken."""
+        """How many bytes of the body have come and are not taken by the application yet."""
         return len(self._body)
 
     def add_body(self, piece: bytes) -> None:
@@ -119,7 +119,7 @@ class Exchange:
         self._tell()
 
     def complete_body(self) -> None:
-        """Mark the request's body as complete."""
+        """Mark the request's body as complete, so that ``receive`` reports its end."""
         self.body_is_complete = True
         self._tell()
 
@@ -131,7 +131,7 @@ class Exchange:
         return body
 
     def withdraw(self) -> None:
-        """Write nothing more of the answer, and tell the application that its client is gone."""
+        """Write nothing more of the answer, and tell the application that the client is gone."""
         self.answer = Answer.UNWANTED
         self._tell()
 
@@ -171,13 +171,13 @@ class Exchange:
         return {"type": "http.request", "body": body, "more_body": more_body}
 
     def allow_body(self) -> None:
-        """Tell a client that waits for 100 Continue to send the body."""
+        """Send 100 Continue to a client that waits for it before it sends the body."""
         if self._expects_continue and self.answer is Answer.DUE:
             self._expects_continue = False
             self._carrier.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     async def send(self, message: Message) -> None:
-        """Send an ASGI message of the answer, once the client has read most of what was written."""
+        """Send an ASGI message of the answer, after the client read most of the earlier bytes."""
         await self._carrier.writable()
         if self.answer is Answer.UNWANTED:
             return

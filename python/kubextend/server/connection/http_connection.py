@@ -1,8 +1,9 @@
-"""One HTTP/1.1 connection: turns a client's bytes into requests for an ASGI application, in order.
+"""One HTTP/1.1 connection: turns a client's bytes into calls of an ASGI application, in order.
 
-httptools parses. This protocol bounds what a client may send and how long it may take, and answers
-requests in the order in which they came: a request that cannot be read is refused in its turn.
-uvicorn's server only makes these protocols, and tells them when it shuts down.
+httptools parses the bytes. ``HttpConnection`` limits what a client may send and how long the client
+may take, and answers requests in the order in which they came: a request that cannot be read is
+refused in its turn. uvicorn's server only makes an ``HttpConnection`` for each connection, and
+calls its ``shutdown`` when the server shuts down.
 """
 
 import asyncio
@@ -68,9 +69,9 @@ class ConnectionSettings:
         keep_alive_s: how many seconds an idle connection stays open.
         most_connections: how many connections may be open; one more replaces the connection that
             is idle for the longest time, or is closed immediately if none is idle.
-        is_draining: returns whether each connection is to end with its next answer.
+        is_draining: returns whether each connection is to end after the next answer on it.
         on_refused: called with the status of each request that the connection refuses itself.
-        on_full: called when a connection is closed because there are too many.
+        on_full: called when a connection is closed because too many are open.
         idle: connections without a request whose head has come, the longest idle first.
     """
 
@@ -86,7 +87,7 @@ class ConnectionSettings:
 
 
 class HttpConnection(asyncio.Protocol):
-    """Reads the requests of one client within bounds, and writes their answers in turn.
+    """Reads the requests of one client within limits, and writes the answers in order.
 
     Args:
         settings: the settings of the listener.
@@ -132,11 +133,11 @@ class HttpConnection(asyncio.Protocol):
         self._bytes = RequestBytes(settings.in_flight.common)
         self._target = b""
         self._headers: list[tuple[bytes, bytes]] = []
-        # The first is being answered, the others wait for their turn.
+        # The first exchange is being answered, the others wait for their turn.
         self._exchanges: list[Exchange] = []
-        # The one whose body is being read, which may be answered already.
+        # The exchange whose body is being read, which may be answered already.
         self._incoming: Exchange | None = None
-        # Of the body that is being read; 0: unknown.
+        # The length of the body that is being read; 0: unknown.
         self._body_length = 0
         self._body_receiver: BodyReceiver | None = None
         self._writable: asyncio.Event | None = None
@@ -152,13 +153,13 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for requests; if the listener has too many connections, end one.
 
-        Clients that only stay connected would otherwise keep out all others.
+        Without this limit, clients that only stay connected would keep out all other clients.
         """
         self._transport = cast("asyncio.Transport", transport)
-        # Whatever is beyond this is counted.
+        # Bytes beyond this limit are counted.
         self._transport.set_write_buffer_limits(high=FREE_BYTES)
         if peer := transport.get_extra_info("peername"):
-            # IPv6 has four parts.
+            # The address of an IPv6 peer has four parts.
             self._client = peer[:2]
         self._scheme = "https" if transport.get_extra_info("sslcontext") else "http"
         self._server.connections.add(self)  # type: ignore[arg-type]
@@ -181,13 +182,14 @@ class HttpConnection(asyncio.Protocol):
             self._bytes.let_go(exchange.held_bytes)
         self._let_go_of_written()
         self._release_writers()
-        # All of these refer to this object, which only a garbage collection would free otherwise.
+        # The exchanges and the parser refer to this object, which only a garbage collection would
+        # free otherwise.
         self._exchanges.clear()
         self._incoming = None
         del self._parser
 
     def data_received(self, data: bytes) -> None:
-        """Parse the bytes, and refuse a request that is no HTTP or too large."""
+        """Parse bytes from the client, and refuse a request that is no HTTP or too large."""
         if self._reading is Reading.NOTHING:
             return
         self._last_active_s = self._loop.time()
@@ -213,7 +215,7 @@ class HttpConnection(asyncio.Protocol):
         )
 
     def resume_writing(self) -> None:
-        """Let the application go on: the client has read most of what was written."""
+        """Let the application go on, because the client has read most of the written bytes."""
         self._let_go_of_written()
         self._release_writers()
         self._end_answer_deadline()
@@ -221,7 +223,7 @@ class HttpConnection(asyncio.Protocol):
     # What the parser calls.
 
     def on_message_begin(self) -> None:
-        """Begin a request, unless the request before was the last of the connection."""
+        """Begin a request, unless the connection ends with the request before."""
         if self._reading is Reading.NOTHING:
             raise httptools.HttpParserError
         self._reading = Reading.HEAD
@@ -230,11 +232,11 @@ class HttpConnection(asyncio.Protocol):
         self._headers = []
 
     def on_url(self, url: bytes) -> None:
-        """Add a piece of the request target."""
+        """Add a piece of the request target, which is the path and query of the URL."""
         self._target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a field of the head; drop a trailer, since no application reads any."""
+        """Keep a field of the head; drop a trailer, because no application reads trailers."""
         in_head = self._reading is Reading.HEAD
         self._bytes.field(name, value)
         if self._bytes.head_bytes(self._target) > MOST_HEAD_BYTES:
@@ -244,7 +246,7 @@ class HttpConnection(asyncio.Protocol):
             self._headers.append((name.lower(), value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
-        """Queue the request for its answer, behind the earlier requests of the connection."""
+        """Queue the request, whose head is complete, behind the connection's earlier requests."""
         head_bytes = self._bytes.head_bytes(self._target)
         if head_bytes > MOST_HEAD_BYTES:
             raise RefusedError(431, _HEAD_TOO_LARGE)
@@ -261,14 +263,14 @@ class HttpConnection(asyncio.Protocol):
         self._enqueue(exchange)
 
     def on_chunk_header(self) -> None:
-        """Refuse a body of too many small chunks: each costs time, however small it is."""
+        """Refuse a body of too many small chunks, because each chunk costs time, however small."""
         if self._reading is Reading.BODY and not self._bytes.chunk():
             raise RefusedError(431, _TOO_MUCH_FRAMING)
 
     def on_body(self, body: bytes) -> None:
-        """Keep a piece of the body, or drop it if the request is answered already.
+        """Keep a piece of the request's body, or drop it if the request is answered already.
 
-        After an answer, up to 16 MiB of the body are dropped before the connection is closed: a
+        After an answer, the connection drops up to 16 MiB of the request's body before it closes: a
         client that still sends may miss the answer if the connection is closed at once.
         """
         self._bytes.data(len(body))
@@ -284,10 +286,10 @@ class HttpConnection(asyncio.Protocol):
         self.read_on()
 
     def on_message_complete(self) -> None:
-        """Mark the request that is being read as complete."""
+        """Mark the request that is being read as completely received."""
         exchange, self._incoming = self._incoming, None
         if exchange is None:
-            # It was refused, and nothing is read after it.
+            # The request was refused, and nothing is read after it.
             return
         self._end_part(Reading.REQUEST if exchange.keep_alive else Reading.NOTHING)
         exchange.complete_body()
@@ -295,35 +297,36 @@ class HttpConnection(asyncio.Protocol):
     # What uvicorn and the service call.
 
     def shutdown(self) -> None:
-        """End the connection: now if no answer is due, else with the last answer."""
+        """End the connection: now if no answer is due, else after the last answer."""
         if self._exchanges:
             self._exchanges[-1].keep_alive = False
         else:
             self._transport.close()
 
     def abort(self) -> None:
-        """End the connection now, whatever is still to be written."""
+        """End the connection now, even if bytes of an answer are still to be written."""
         self._transport.abort()
 
     # What an exchange and the application call.
 
     def default_headers(self) -> Iterable[tuple[bytes, bytes]]:
-        """Return the headers that every answer has: its date."""
+        """Return the headers that every answer has: the date."""
         return self._server.default_headers
 
     def write(self, *pieces: bytes | bytearray | memoryview) -> None:
-        """Send bytes to the client, as far as possible by one system call."""
+        """Send bytes to the client, if possible by a single system call."""
         self._transport.writelines(pieces)
 
     async def writable(self) -> None:
-        """Wait until the client has read most of what was written."""
+        """Wait until the client has read most of the bytes that were written."""
         if self._writable is not None:
             await self._writable.wait()
 
     def read_on(self) -> None:
         """Resume reading from the client, or pause while requests wait or body bytes pile up.
 
-        Without the pause, each answer would bring in as many requests as fit one read.
+        Without the pause, the connection would read more requests after each answer, however many
+        are waiting.
         """
         pause = len(self._exchanges) > 1 or (
             len(self._exchanges) == 1 and self._exchanges[0].untaken_bytes > _MOST_UNTAKEN_BYTES
@@ -356,7 +359,7 @@ class HttpConnection(asyncio.Protocol):
         return self._transport.get_extra_info("peercert")
 
     async def fill(self, buffer: memoryview, on_received: Callable[[int], None]) -> None:
-        """Fill the buffer with the body of the request that is being answered.
+        """Fill the buffer with the body of the request that is being answered, without the parser.
 
         Args:
             buffer: as long as the body.
@@ -424,7 +427,7 @@ class HttpConnection(asyncio.Protocol):
         }
 
     def _exchange(self, scope: Scope, head_bytes: int) -> Exchange:
-        """Return the ``Exchange`` (a request with its answer) of the request whose head has come.
+        """Return a new ``Exchange`` (a request with its answer) for a request whose head has come.
 
         Raises: RefusedError: 400 for several Host fields, or for none in HTTP/1.1 (RFC 9112, 3.2),
             and for an upgrade with a body; 501 for a Transfer-Encoding other than chunked (RFC
@@ -479,9 +482,9 @@ class HttpConnection(asyncio.Protocol):
         task.add_done_callback(self._server.tasks.discard)
 
     def _refuse(self, error: RefusedError) -> None:
-        """Refuse the request being read, once earlier requests are answered; read no further.
+        """Refuse the request being read, after the answers to earlier requests; read no further.
 
-        A request whose answer has begun is not refused: its connection is closed.
+        If the answer to the request has begun, the connection is closed instead.
         """
         if self._reading is Reading.NOTHING:
             return
@@ -519,7 +522,7 @@ class HttpConnection(asyncio.Protocol):
     # Bytes and time.
 
     def _parse(self, rest: memoryview) -> None:
-        """Give the parser what came, as long as a request is being read."""
+        """Pass received bytes to the parser, unless the connection reads no more requests."""
         while rest and self._reading is not Reading.NOTHING:
             part = rest[: max(_MOST_PARSED_BYTES, self._body_bytes_left())]
             rest = rest[len(part) :]
@@ -534,7 +537,7 @@ class HttpConnection(asyncio.Protocol):
         return max(0, self._body_length - self._bytes.body_bytes)
 
     def _count_unwritten(self, *, last_try: bool = False) -> None:
-        """Count the bytes of complete answers that the client does not read, until it does.
+        """Count the bytes of complete answers until the client has read them.
 
         If all requests together would hold too many bytes, the client has a second to read the
         answers; then the connection is closed.
@@ -565,10 +568,10 @@ class HttpConnection(asyncio.Protocol):
         self._note_idle()
 
     def _check_incomplete_request(self) -> None:
-        """Start the deadline of an incomplete request.
+        """Start the deadline for an incomplete request, and check how many bytes it takes.
 
-        Raises: RefusedError: 431: its head or chunk framing is too large; 503: all requests
-            together hold too many bytes.
+        Raises: RefusedError: 431: the request's head or chunk framing is too large; 503: all
+            requests together hold too many bytes.
         """
         if self._reading is Reading.NOTHING:
             return
@@ -605,7 +608,7 @@ class HttpConnection(asyncio.Protocol):
             self._refuse(RefusedError(408, message))
 
     def _note_idle(self) -> None:
-        """List the connection as idle, or unlist it during a request whose head is complete."""
+        """List the connection as idle, unless a complete head of a request awaits its answer."""
         if self._reading in {Reading.REQUEST, Reading.HEAD} and not self._exchanges:
             self._settings.idle[self] = None
         else:
@@ -625,7 +628,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.close()
 
     def _busy_s(self) -> float:
-        """Return the seconds from the connection's start to its last activity."""
+        """Return the seconds from the connection's start to the last activity on it."""
         is_busy = self._exchanges or self._reading in {Reading.HEAD, Reading.BODY}
         return (self._loop.time() if is_busy else self._last_active_s) - self._opened_s
 
@@ -634,7 +637,7 @@ class HttpConnection(asyncio.Protocol):
         return self._bytes.body_bytes if receiver is None else receiver.received
 
     def _unread_bytes(self) -> int:
-        """Return the bytes of answers that are not sent yet, buffered or still to be written."""
+        """Return how many bytes of answers are not sent yet, in a buffer or still to be written."""
         unsent = self._exchanges[0].unsent_bytes if self._exchanges else 0
         return self._transport.get_write_buffer_size() + unsent
 
@@ -642,7 +645,7 @@ class HttpConnection(asyncio.Protocol):
         return moved_bytes / self._settings.deadlines.slowest_bytes
 
     def _end_answer_deadline(self) -> None:
-        """End the answer's deadline unless the application still has to send a part of it."""
+        """End the deadline for reading an answer, if the application has sent the whole answer."""
         if not (self._exchanges and self._exchanges[0].unsent_bytes):
             self._answer_deadline.cancel()
 

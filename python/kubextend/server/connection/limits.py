@@ -1,4 +1,4 @@
-"""Limits on the bytes of the request that a connection reads."""
+"""Limits on the bytes of the HTTP request that a connection reads."""
 
 from typing import Final
 
@@ -8,11 +8,11 @@ from kubextend.server.reply import RefusedError
 __all__ = ["FREE_BYTES", "MOST_FRAMING_BYTES", "MOST_HEAD_BYTES", "RequestBytes"]
 
 MOST_HEAD_BYTES: Final = 64 * 1024
-"""Bound on a head: its bytes, the memory of its fields, and the empty lines before the head."""
+"""The most bytes of a request's head, with the memory of its fields and empty lines before it."""
 MOST_FRAMING_BYTES: Final = 64 * 1024
-"""Bound on a chunked body beyond data and ordinary framing; Go's server has the same limit."""
+"""The most bytes of a chunked body besides data and usual framing; as in Go's server."""
 FREE_BYTES: Final = 4 * 1024
-"""Bytes besides bodies that each connection may hold uncounted: the head of a probe or a verb."""
+"""Bytes besides bodies that a connection may hold uncounted: enough for a usual request's head."""
 
 # What a chunk costs, in bytes of data: without it a client would send chunks of one byte.
 _CHUNK_BYTES: Final = 64
@@ -26,8 +26,8 @@ _MOST_DROPPED_BYTES: Final = 16 * 1024 * 1024
 class RequestBytes:
     """Counts the bytes of the request that a connection reads, and what the connection holds.
 
-    A read counts as framing, as chunk sizes do, until the HTTP parser reports body data in it or
-    the end of a head or body.
+    Received bytes count as framing, as chunk sizes do, until the HTTP parser reports that they are
+    body data or that a head or body is complete.
 
     Args:
         room: a counter with a limit, which counts what the connection holds beyond 4 KiB.
@@ -60,22 +60,22 @@ class RequestBytes:
     def read(self, size: int) -> None:
         """Count bytes from the client as framing, before the HTTP parser gets them.
 
-        ``data`` and ``end_part`` no longer count as framing what the parser finds to be body data
-        or a complete head.
+        The methods ``data`` and ``end_part`` later stop counting as framing what the parser finds
+        to be body data or a complete head.
         """
         self._framing_bytes += size
 
     def field(self, name: bytes, value: bytes) -> None:
-        """Count a field of the head, or a trailer."""
+        """Count the memory of a field of the head, or of a trailer."""
         self._field_bytes += len(name) + len(value) + _FIELD_BYTES
 
     def chunk(self) -> bool:
-        """Count one more chunk; return False if the chunks are too small for their number."""
+        """Count one more chunk of the body; return False if there are too many small chunks."""
         self._chunk_debt += _CHUNK_BYTES
         return self._chunk_debt <= MOST_FRAMING_BYTES
 
     def data(self, size: int) -> None:
-        """Count body data; stop counting the data and its usual chunk framing as framing bytes."""
+        """Count body data; no longer count the data and its usual chunk framing as framing."""
         self.body_bytes += size
         self._chunk_debt = max(0, self._chunk_debt - size)
         allowed = size * (1 + _FRAMING_PER_BODY_BYTE) + _CHUNK_FRAMING_BYTES
@@ -93,12 +93,12 @@ class RequestBytes:
 
     @property
     def has_framing(self) -> bool:
-        """Whether bytes came that the parser has not reported as a complete part."""
+        """Whether bytes came that the parser has not reported as body data or a complete head."""
         return self._framing_bytes > 0
 
     @property
     def framing_is_too_large(self) -> bool:
-        """Whether an incomplete head, or the framing of a body, is over its limit."""
+        """Whether an incomplete head, or the framing of a body, has more bytes than it may have."""
         return self._framing_bytes > MOST_FRAMING_BYTES
 
     def head_bytes(self, target: bytes) -> int:

@@ -1,4 +1,4 @@
-"""The states of a connection: which part of a request comes next, and how far an answer is."""
+"""The states of an HTTP connection: which part of a request is read, how far an answer is."""
 
 from enum import Enum, auto
 
@@ -11,11 +11,11 @@ class Reading(Enum):
     REQUEST = auto()
     """The first byte of a request; the connection is idle if no answer is due."""
     HEAD = auto()
-    """The head of a request, or the empty lines before it."""
+    """The head of a request, or empty lines before the head."""
     BODY = auto()
     """The body of a request, with its chunk framing and trailers."""
     NOTHING = auto()
-    """No request: the connection ends with its last answer, and drops what still comes."""
+    """No request: the connection ends after the last answer, and drops bytes that still come."""
 
 
 class Answer(Enum):
@@ -28,4 +28,4 @@ class Answer(Enum):
     COMPLETE = auto()
     """The application has sent the whole answer."""
     UNWANTED = auto()
-    """The client is gone or got a refusal instead; nothing is written any more."""
+    """The client is gone, or got a refusal in place of the answer; nothing more is written."""

@@ -1,6 +1,7 @@
-"""TLS of a listener: its certificate, and the certificates of clients if a client CA is given.
+"""TLS of a listener: the server's certificate, and clients' certificates if a client CA is set.
 
-Replaced certificate files are loaded for new connections; open connections keep the old ones.
+When certificate files are replaced, new connections use the new certificates, and open connections
+keep the old.
 """
 
 import asyncio
@@ -23,16 +24,16 @@ _HINTS: Final = {
     "KEY_VALUES_MISMATCH": "; the key is that of another certificate",
     "unsuitable certificate purpose": "; its extendedKeyUsage has to name serverAuth",
 }
-"""What OpenSSL's reasons mean for the files."""
+"""OpenSSL's error -> the end of a sentence that says what is wrong with the certificate files."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """The PEM files of a listener.
+    """The PEM files of a listener: certificate, key and client CA.
 
     Attributes:
         cert_file: the server's certificate and the chain above it.
-        key_file: the key of that certificate.
+        key_file: the private key of the server's certificate.
         client_ca_file: clients need a certificate of this CA; None: any client may connect.
     """
 
@@ -66,7 +67,7 @@ class TlsFiles:
         self.not_after_s()
 
     def not_after_s(self) -> float:
-        """Return when the certificate, which is valid now, expires: seconds of Unix time.
+        """Return when the server's certificate, which is valid now, expires: seconds of Unix time.
 
         Raises: KubextendError: the certificate has expired, is not valid yet, or not for servers.
         """
@@ -79,7 +80,7 @@ class TlsFiles:
         return ssl.cert_time_to_seconds(certificate["notAfter"])
 
     def refusal_by_name(self, name: str) -> str:
-        """Return why a client that calls the server by this name refuses the certificate, or "".
+        """Return why a client that calls the server by a name would refuse the certificate, or "".
 
         The name or IP address has to be in the certificate's subjectAltName, as for clients in Go.
 
@@ -92,10 +93,12 @@ class TlsFiles:
         return ""
 
     def _accepted_certificate(self, name: str | None) -> Any:
-        """Return the certificate after a handshake in memory with a client that trusts it alone.
+        """Return the server's certificate, once a client that trusts it alone accepted it.
 
-        Raises: ssl.SSLCertVerificationError: a client that calls the server by this name, or by
-            any name where that is None, refuses the certificate.
+        The client and its handshake with the server exist only in memory.
+
+        Raises: ssl.SSLCertVerificationError: a client that calls the server by ``name``, or by any
+            name if ``name`` is None, refuses the certificate.
         """
         client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         client.check_hostname = name is not None
@@ -105,7 +108,7 @@ class TlsFiles:
         return _shake_hands(self._own_context(), client, name)
 
     def fingerprint(self) -> bytes:
-        """Return a digest of the contents of all files.
+        """Return a digest of the contents of all certificate files.
 
         Raises: KubextendError: a file cannot be read.
         """
@@ -132,7 +135,7 @@ class TlsFiles:
         return context
 
     def _refuse_password(self) -> str:
-        """Raise KubextendError for an encrypted key, since OpenSSL would prompt on the terminal."""
+        """Raise KubextendError for an encrypted key, because OpenSSL would ask for a password."""
         message = f"TLS key {self.key_file} is encrypted; kubextend needs it without a password"
         raise KubextendError(message)
 
@@ -147,13 +150,13 @@ class TlsFiles:
 
 
 class TlsReloader:
-    """Keeps the TLS context of a listener up to date with its files.
+    """Keeps the TLS context of a listener up to date with the certificate files.
 
     Args:
-        files: hold the certificates.
+        files: the paths of the certificate files.
         on_reload: called whenever the files have changed, with whether they are valid.
         most_connections: how many connections may be open, with those in their handshake.
-        on_full: called when a connection is closed because there are too many.
+        on_full: called when a connection is closed because too many are open.
         on_failed: called when a handshake fails, with OpenSSL's reason.
 
     Attributes:
@@ -191,8 +194,8 @@ class TlsReloader:
     def look(self) -> None:
         """Use the certificates in the files for new connections, if they are changed and valid.
 
-        A certificate and its key may be replaced one after the other, so a bad pair may precede a
-        good one. Each pair is reported once.
+        A certificate and its key may be replaced one after the other, so for a moment the two may
+        not fit each other. Each changed pair is reported once, by ``on_reload``.
         """
         try:
             seen: bytes | str = self._files.fingerprint()
@@ -216,9 +219,9 @@ class TlsReloader:
 
 
 class _CurrentContext(ssl.SSLContext):
-    """Passes every new connection to the current TLS context, and counts the open connections.
+    """Gives every new connection the current TLS context, and counts the open connections.
 
-    The count includes connections in their handshake, which a listener does not count yet.
+    The count includes connections in the TLS handshake, which a listener does not count yet.
     """
 
     current: ssl.SSLContext
@@ -262,11 +265,11 @@ class _ServerSide(ssl.SSLObject):
 
 
 def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, name: str | None) -> Any:
-    """Return the server's certificate as ``ssl.SSLSocket.getpeercert`` does.
+    """Return the server's certificate as a client sees it after a TLS handshake in memory.
 
     Args:
-        server: the server's context.
-        client: the client's context.
+        server: the server's TLS context.
+        client: the client's TLS context.
         name: the name or IP address by which the client calls the server; None: no name.
 
     Raises: ssl.SSLCertVerificationError: the client does not accept the certificate.
