@@ -1,6 +1,6 @@
 """kubextend: an extender server that runs kube-scheduler plugins written in Python or Rust.
 
-Plugin authors import from this package, ``kubextend.framework`` and ``kubextend.testing``.
+Plugin authors import from ``kubextend``, ``kubextend.framework`` and ``kubextend.testing``.
 """
 
 from kubextend._native import __version__
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        """Import a public name of the package at its first use, to keep ``import kubextend`` fast.
+        """Import a public name at its first use, so that ``import kubextend`` is fast.
 
         Raises: AttributeError: the package has no such name.
         """

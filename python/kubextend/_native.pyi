@@ -21,7 +21,7 @@ class WireError(KubextendError):
     """A JSON body cannot be parsed; the message names the byte, the field and what was expected."""
 
 class TruncatedPodError(KubextendError):
-    """A plugin read a part of a pod that the PodStore does not keep, because it is too large."""
+    """A plugin read a part of a pod that was too large for the PodStore to keep."""
 
 @final
 class Selector:
@@ -46,7 +46,7 @@ _Term: TypeAlias = tuple[list[_Requirement], list[_Requirement]]
 
 @final
 class Container:
-    """A container of a pod, with its resources: cpu in milli, others in units, rounded up."""
+    """A container of a pod, with its resources: cpu in milli-CPUs, others in units, rounded up."""
 
     @property
     def name(self) -> str: ...
@@ -56,19 +56,21 @@ class Container:
     def limits(self) -> dict[str, int]: ...
     @property
     def sidecar(self) -> bool:
-        """Whether the init container is a sidecar: its restartPolicy is Always."""
+        """Whether the container is a sidecar: an init container whose restartPolicy is Always."""
 
 @final
 class Pod:
-    """An immutable pod as a request or the Kubernetes API had it.
+    """An immutable pod as a request or the Kubernetes API showed it.
 
-    Timestamps are the API's text. Amounts of cpu are in milli, others in units, rounded up.
+    Timestamps are text in the API's format. Amounts of cpu are in milli-CPUs, amounts of other
+    resources in units, rounded up.
 
-    A PodStore with ``max_pod_bytes`` may keep a pod without its too large parts. Such a pod is
-    ``truncated``. Reading a part that is not kept raises TruncatedPodError: tolerations,
-    node_selector, required_terms and annotations, and the methods of Nodes that read them; labels
-    and ``matches``; containers and init_containers; requests and overhead, and ``request`` of any
-    but the usual resources. Of too many scheduling_gates the first 16 are kept.
+    A PodStore with ``max_pod_bytes`` may keep a pod without its too large parts: the pod is
+    ``truncated``. To read a part that is not kept raises TruncatedPodError. The parts are:
+    tolerations, node_selector, required_terms and annotations, also if a method of Nodes reads
+    them; labels, also if ``matches`` reads them; containers and init_containers; requests and
+    overhead, and ``request`` of any but the usual resources. Of too many scheduling_gates the first
+    16 are kept.
     """
 
     @property
@@ -92,25 +94,25 @@ class Pod:
     def node_selector(self) -> dict[str, str]: ...
     @property
     def tolerations(self) -> list[_Toleration]:
-        """The tolerations as ``(key, operator, value, effect)``; an absent field is ""."""
+        """The pod's tolerations as ``(key, operator, value, effect)``; an absent field is ""."""
     @property
     def required_terms(self) -> list[_Term] | None:
-        """The ORed terms of the required node affinity, as ``(matchExpressions, matchFields)``.
+        """The terms of the required node affinity, as ``(matchExpressions, matchFields)``.
 
-        None if the pod has no required node affinity.
+        A node has to match one of the terms. None: the pod has no required node affinity.
         """
     @property
     def requests(self) -> dict[str, int]:
         """The resources that the pod requests from its node: name of a resource -> amount.
 
-        An amount is the sum over containers and sidecars, or the largest init container if that is
-        more. A request of the pod as a whole (``spec.resources``) replaces that amount. The pod's
-        overhead is added.
+        An amount is the sum over containers and sidecars, or the largest init container's request
+        if that is more. A request of the pod as a whole (``spec.resources``) replaces the sum. The
+        pod's overhead is added. cpu is in milli-CPUs, other resources in units.
 
         Source: component-helpers v0.36 resource/helpers.go PodRequests
         """
     def request(self, resource: str) -> int:
-        """Return the amount of one resource in ``requests``; 0 if the pod does not request it."""
+        """Return the amount of one resource that the pod requests, as in ``requests``; may be 0."""
     @property
     def overhead(self) -> dict[str, int]: ...
     @property
@@ -127,13 +129,13 @@ class Pod:
     def phase(self) -> str: ...
     @property
     def qos_class(self) -> str:
-        """``status.qosClass``; if the API set none, the class that Kubernetes would derive.
+        """``status.qosClass``; if that is absent, the QoS class that Kubernetes would derive.
 
         Source: kubernetes v1.36 pkg/apis/core/v1/helper/qos/qos.go ComputePodQOS
         """
     @property
     def scheduled_reason(self) -> str:
-        """The reason of the condition PodScheduled; "" without a reason, as after the binding."""
+        """The reason in the pod's condition PodScheduled; "" without one, as after binding."""
     @property
     def nominated_node_name(self) -> str: ...
     @property
@@ -147,14 +149,14 @@ class Pod:
     def start_time(self) -> str | None: ...
     @property
     def truncated(self) -> bool:
-        """Whether parts of the pod are not kept for their size; reading one raises an error."""
+        """Whether the pod store does not keep parts of the pod because they are too large."""
     @property
     def held_bytes(self) -> int:
         """The approximate memory that the pod takes, in bytes."""
     def matches(self, selector: str | Selector) -> bool:
         """Return whether the pod's labels satisfy a label selector."""
     def pack(self) -> bytes:
-        """Serialise the pod to bytes for another process of the same build; see ``unpack``."""
+        """Serialise the pod to bytes, for ``unpack`` in another process of the same build."""
     @staticmethod
     def unpack(packed: bytes) -> Pod:
         """Deserialise a pod from the bytes that ``pack`` returned.
@@ -164,7 +166,7 @@ class Pod:
 
 @final
 class Mask:
-    """A set of nodes of a ``Nodes``: one bit for each node, in order.
+    """A set of some of the nodes in a ``Nodes``: one bit for each node, in the order of the nodes.
 
     ``&``, ``|`` and ``^`` take a Mask of equal length, and raise ValueError for another length.
     """
@@ -177,7 +179,7 @@ class Mask:
     def indices(self) -> list[int]:
         """Return the positions of the set bits, ascending."""
     def pack(self) -> bytes:
-        """Serialise the mask, 8 bits a byte; the first bit is the lowest bit of the first byte."""
+        """Serialise the mask, 8 bits a byte; bit 0 is the lowest bit of the first byte."""
     @staticmethod
     def unpack(packed: bytes, length: int) -> Mask:
         """Deserialise a mask of ``length`` bits from the bytes that ``pack`` returned.
@@ -198,7 +200,7 @@ class Mask:
 class NodeInfo:
     """A view of one node of a ``Nodes``, and of the pods on the node.
 
-    A node that the store does not know has a name only: no labels, no taints, allocatable 0.
+    A node that the node store does not know has only a name: no labels, no taints, allocatable 0.
     """
 
     @property
@@ -213,7 +215,7 @@ class NodeInfo:
     def label(self, key: str) -> str | None:
         """Return the value of one label of the node; None without the label.
 
-        Faster than ``labels``, which makes a dict of all labels.
+        This method is faster than ``labels``, which makes a dict of all labels.
         """
     @property
     def taints(self) -> list[tuple[str, str, str]]:
@@ -221,22 +223,22 @@ class NodeInfo:
     @property
     def unschedulable(self) -> bool: ...
     def allocatable(self, resource: str) -> int:
-        """Return ``status.allocatable`` of one resource: cpu in milli, others in units.
+        """Return ``status.allocatable`` of one resource: cpu in milli-CPUs, others in units.
 
-        0 if the node does not name the resource.
+        The result is 0 if the node's status does not name the resource.
         """
     def requested(self, resource: str) -> int:
         """Return how much of one resource the pods on the node request together.
 
-        The amount of cpu is in milli, others in units; of the resource ``pods`` it is the number of
-        pods. The amount is 2**53 if a truncated pod, whose requests are not kept, may request the
-        resource.
+        The amount of cpu is in milli-CPUs, that of other resources in units; the amount of the
+        resource ``pods`` is the number of pods. The amount is 2**53 if a truncated pod, whose
+        requests the pod store does not keep, may request the resource.
 
         Raises: RuntimeError: the view was made without a snapshot of pods.
         """
     @property
     def pods(self) -> list[Pod]:
-        """The bound and assumed pods on the node.
+        """The pods on the node: bound ones, and assumed ones, which are not seen bound yet.
 
         Raises: RuntimeError: the view was made without a snapshot of pods.
         """
@@ -249,13 +251,13 @@ class Nodes:
     def names(self) -> list[str]: ...
     @property
     def known(self) -> Mask:
-        """One bit for each node: False if the store has no node of that name.
+        """One bit for each node: 0 if the node store has no node of that name.
 
-        A node that is not known has no labels.
+        A node that the store does not know has no labels.
         """
     @property
     def unschedulable(self) -> Mask:
-        """One bit for each node: its ``spec.unschedulable``."""
+        """One bit for each node: whether the node has ``spec.unschedulable``."""
     @property
     def taints(self) -> list[list[tuple[str, str, str]]]:
         """A list for each node, with its taints as ``(key, value, effect)``."""
@@ -279,19 +281,21 @@ class Nodes:
     def preferred_by(self, pod: Pod) -> memoryview:
         """Return for each node the sum of the weights of the pod's preferred terms that match.
 
-        The terms are those of the pod's preferred node affinity. int64, shape ``(len(nodes),)``.
+        The terms are those of the pod's preferred node affinity.
+
+        Returns: int64, shape ``(len(nodes),)``, in the order of the nodes.
         """
     def labels(self, key: str) -> list[str | None]:
         """Return the value of one label for each node; None for a node without the label."""
     def allocatable(self, resource: str) -> memoryview:
         """Return ``status.allocatable`` of one resource for each node; 0 if a node lacks it.
 
-        int64, shape ``(len(nodes),)``; cpu in milli, others in units.
+        Returns: int64, shape ``(len(nodes),)``; cpu in milli-CPUs, others in units.
         """
     def latest(self) -> Nodes:
-        """Return the nodes of the same names as the store has them now.
+        """Return the nodes with these names as the node store has them now.
 
-        The nodes of a request with whole nodes are returned unchanged.
+        If the request had whole nodes, this ``Nodes`` is returned unchanged.
         """
     def infos(self, pods: PodSnapshot | None = None) -> list[NodeInfo]:
         """Return a view of each node, in order.
@@ -310,13 +314,13 @@ class Nodes:
 class NodeSender:
     """Serialises nodes for a ``NodeReceiver`` in another process of the same build.
 
-    A node is serialised once, and again when it has changed. The receiver must get the bytes of
-    every ``pack``, in order.
+    A node is serialised completely once, and again when it has changed. The receiver must get the
+    bytes of every ``pack``, in order.
     """
 
     def __new__(cls) -> NodeSender: ...
     def pack(self, nodes: Nodes) -> bytes:
-        """Serialise nodes, in order; a node that the receiver has already is a short reference."""
+        """Serialise nodes, in order; a node that the receiver has already becomes a reference."""
 
 @final
 class NodeReceiver:
@@ -331,16 +335,16 @@ class NodeReceiver:
 
 @final
 class NodeStoreStats:
-    """Statistics of a NodeStore: its size, and how many nodes of requests it knew."""
+    """Statistics of a NodeStore: its size, and how many nodes of requests the store knew."""
 
     @property
     def nodes(self) -> int: ...
     @property
     def bytes(self) -> int:
-        """The bytes of node objects that the store keeps, to recognise them and to return them."""
+        """How many bytes of node objects the store keeps, to recognise and return the nodes."""
     @property
     def hits(self) -> int:
-        """How many nodes were recognised by their bytes, or known by name, since the start."""
+        """How many nodes of requests were recognised by their bytes or names since the start."""
     @property
     def misses(self) -> int: ...
 
@@ -377,7 +381,7 @@ class WatchEvent:
 
 @final
 class Relist:
-    """A list of nodes that is read page by page, and replaces a NodeStore's content at its end."""
+    """A list of nodes that is read page by page, until ``commit`` puts it into a NodeStore."""
 
     def page(self, list_bytes: bytes) -> ListPage:
         """Parse one page of a NodeList, and add its nodes to the list.
@@ -395,13 +399,13 @@ class Relist:
 class NodeStore:
     """A store of parsed nodes, for one writer and any number of readers.
 
-    A watched store is filled by ``replace``, ``relist`` and ``apply``. A request store is filled by
-    requests with whole nodes that are read with it. After a watch has filled a store, no request
-    changes it.
+    A store has one of two uses. ``replace``, ``relist`` and ``apply`` fill a watched store.
+    ``read_args`` fills a request store with the whole nodes of requests. After a watch has filled a
+    store, no request changes the store.
 
     Args:
-        max_bytes: bytes of node objects that a request store may keep; beyond that, the nodes that
-            were seen least recently are dropped.
+        max_bytes: bytes of node objects that a request store may keep; beyond that, the store drops
+            the nodes that were seen least recently.
     """
 
     def __new__(cls, max_bytes: int = 536870912) -> NodeStore: ...
@@ -418,7 +422,7 @@ class NodeStore:
         Raises: WireError: the bytes are no event; the store is unchanged.
         """
     def select(self, names: Sequence[str]) -> Nodes:
-        """Return the nodes of these names, in order; a node that is not stored is unknown."""
+        """Return the nodes of these names, in order; a node that is not stored has only a name."""
     def nodes(self) -> Nodes:
         """Return all nodes of the store."""
     def get(self, name: str, pods: PodSnapshot | None = None) -> NodeInfo | None:
@@ -456,11 +460,11 @@ class PodEvent:
     def message(self) -> str: ...
     @property
     def pod(self) -> Pod | None:
-        """The pod in the event; None for BOOKMARK and ERROR."""
+        """The pod in the event; None for events of the types BOOKMARK and ERROR."""
 
 @final
 class PodRelist:
-    """A list of pods that is read page by page, and replaces a PodStore's content at its end."""
+    """A list of pods that is read page by page; ``commit`` replaces a PodStore's content by it."""
 
     def page(self, list_bytes: bytes) -> ListPage:
         """Parse one page of a PodList, and add its pods to the list.
@@ -470,8 +474,8 @@ class PodRelist:
     def commit(self) -> bool:
         """Replace the pods of the PodStore by the listed pods, in one step.
 
-        Assumed pods stay assumed, except those that the list shows bound or ended, and those that
-        the store had and the list does not have.
+        Assumed pods, which are not seen bound yet, stay assumed, except those that the list shows
+        bound or ended, and those that the store had and the list does not have.
 
         Returns: whether any field changed that plugins read.
         Raises: RuntimeError: the list is committed already.
@@ -479,16 +483,17 @@ class PodRelist:
 
 @final
 class PodStore:
-    """A store of the pods of a cluster that have not ended, and the ledger of assumed pods.
+    """A store of the pods of a cluster that have not ended, and of assumed pods.
 
-    A pod counts on the node to which it is bound, and before that on the node for which it is
-    assumed. One writer and any number of readers may use the store.
+    An assumed pod is a pod whose node is chosen and which the watch does not show bound yet. A pod
+    counts on the node to which it is bound, and before that on the node for which it is assumed.
+    One writer and any number of readers may use the store.
 
     Args:
         annotations: keys of the annotations to keep; None keeps all.
         max_pod_bytes: the most bytes of one pod's tolerations, node selector, node affinity and
-            annotations together, and once more of its requests, gates, labels and containers. A pod
-            with more is kept ``truncated``. None: no limit.
+            annotations together, and also of its requests, gates, labels and containers together. A
+            pod with more is kept ``truncated``, without them. None: no limit.
     """
 
     def __new__(
@@ -504,38 +509,39 @@ class PodStore:
     def apply(self, event_bytes: bytes) -> PodEvent:
         """Parse one watch event, one line of the API's stream, and apply it to the store.
 
-        A pod that Succeeded or Failed is removed.
+        An event that shows a pod Succeeded or Failed removes the pod from the store.
 
         Raises: WireError: the bytes are no event; the store is unchanged.
         """
     def get(self, uid: str) -> Pod | None:
-        """Return the pod with this UID as the watch shows it; None if there is none."""
+        """Return the pod with this UID as the watch shows it; None if there is no such pod."""
     def by_name(self, namespace: str, name: str) -> Pod | None:
-        """Return the pod of this name as the watch shows it; None if there is none."""
+        """Return the pod of this name as the watch shows it; None if there is no such pod."""
     def pods(self) -> list[Pod]:
         """Return all pods that the watch shows, in no order."""
     def with_label(self, namespace: str, key: str, value: str) -> list[Pod]:
         """Return the pods of a namespace that have a label with this value, in no order.
 
-        The ``node_name`` of an assumed pod is its node. The first call for a label key walks over
-        all pods; later calls use an index of that key.
+        The ``node_name`` of an assumed pod is the node for which it is assumed. The first call for
+        a label key walks over all pods; later calls use an index of that key.
 
         Raises: TruncatedPodError: a pod of the namespace is kept without its labels.
         """
     def truncated(self) -> list[Pod]:
-        """Return the pods that the watch shows and that are kept truncated, in no order."""
+        """Return the watched pods that the store keeps without some large parts, in no order."""
     def assume(self, pod: Pod, node: str) -> None:
         """Count a pod on a node as assumed, until the watch shows the pod bound to any node.
 
-        The pod's end or deletion, and ``forget``, also end the assumption. A pod that is assumed on
-        another node moves; a pod that the watch shows bound stays on its node.
+        The end or deletion of the pod, and ``forget``, also end the assumption. A pod that is
+        already assumed on another node moves to ``node``; a pod that the watch shows bound stays on
+        its node.
 
         Raises: ValueError: the pod has no UID or the node no name.
         """
     def forget(self, uid: str) -> bool:
         """Stop counting an assumed pod; return False if the pod is bound or was not assumed."""
     def assumed(self) -> list[tuple[Pod, str]]:
-        """Return the assumed pods, each with its node; their ``node_name`` is that node too."""
+        """Return each assumed pod with the node it is assumed on, also as its ``node_name``."""
     def snapshot(self) -> PodSnapshot:
         """Return the bound and assumed pods as they are now, after every earlier write."""
     def __len__(self) -> int: ...
@@ -549,24 +555,25 @@ class PodSnapshot:
     def started_after(self, nodes: Nodes, time: str) -> dict[int, list[Pod]]:
         """Return the pods that started after a time or have not started yet, by node.
 
-        The keys are positions in ``nodes``.
+        The keys of the result are positions in ``nodes``.
 
         Args:
-            nodes: the nodes to look at; nodes without such pods are left out.
+            nodes: the nodes to look at; the result leaves out nodes without pods that started
+                later.
             time: a time in the format of ``start_time``; the two are compared as text.
         """
     def nominated(self, pod: Pod, nodes: Nodes) -> Mask | None:
         """Return a mask of the nodes to which pods of at least this pod's priority are nominated.
 
-        None if there is no such node. A nominated pod is neither bound nor assumed; a preemption
-        has made room for it on its node.
+        The result is None if there is no such node. A nominated pod is neither bound nor assumed; a
+        preemption has made room for the pod on the node.
 
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go addGENominatedPods
         """
     def with_nominated(self, pod: Pod, nodes: Nodes, some: Mask) -> PodSnapshot:
         """Return a snapshot that has the nominated pods of some nodes on these nodes as well.
 
-        The ``node_name`` of such a pod is the node to which it is nominated.
+        The ``node_name`` of a nominated pod in the result is the node to which it is nominated.
 
         Args:
             pod: only pods of at least this pod's priority are added.
@@ -576,7 +583,7 @@ class PodSnapshot:
         Raises: ValueError: the mask does not have one bit for each of the nodes.
         """
     def these(self, pods: Sequence[Pod]) -> list[Pod]:
-        """Return pods of the same store as this snapshot has them, in the given order.
+        """Return given pods of the snapshot's store as the snapshot has them, in the given order.
 
         A pod with a node is left out if the snapshot does not have it on that node. A pod without a
         node gets its nominated node as ``node_name`` if the snapshot has it there.
@@ -584,14 +591,14 @@ class PodSnapshot:
     def requested(self, nodes: Nodes, resource: str) -> memoryview:
         """Return for each node the sum of its pods' requests of one resource.
 
-        int64, shape ``(len(nodes),)``; cpu in milli, others in units; for the resource ``pods`` the
-        number of pods.
+        Returns: int64, shape ``(len(nodes),)``; cpu in milli-CPUs, others in units; for the
+        resource ``pods`` the number of pods.
         """
     def __len__(self) -> int: ...
 
 @final
 class BodyPool:
-    """A pool of memory for large request and response bodies, since new memory is slow to write.
+    """A pool of memory for large request and response bodies, because new memory is slow to write.
 
     The memory of a buffer returns to the pool when no object refers to it any more: no variable,
     no memoryview, no request that was read from it, no store that keeps nodes of it. The pool frees
@@ -623,7 +630,8 @@ class BodyBuffer(Buffer):
     def discard_behind(self, kept: int) -> None:
         """Give the memory behind the first ``kept`` bytes back to the system.
 
-        The content behind them is lost. Writing there takes new memory from the system.
+        The content behind the first ``kept`` bytes is lost. To write there takes new memory from
+        the system.
 
         Raises: BufferError: a request was read from the buffer.
         """
@@ -640,11 +648,11 @@ class ExtenderArgs:
         """The nodes of the request; None if both Nodes and NodeNames are null."""
     @property
     def names_mode(self) -> bool:
-        """Whether the request has NodeNames in place of Nodes (nodeCacheCapable: true)."""
+        """Whether the request has names in place of whole nodes (nodeCacheCapable: true)."""
     def filter_result(self, kept: Mask, reason: str, unresolvable: bool = True) -> bytes:
-        """Write an ExtenderFilterResult that rejects all nodes but the kept ones for one reason.
+        """Write an ExtenderFilterResult that rejects, for one reason, all nodes that are not kept.
 
-        Kept nodes are written as the request has them.
+        Kept nodes are written with the bytes that they have in the request.
 
         Args:
             kept: one bit for each node of the request.
@@ -665,10 +673,11 @@ class ExtenderArgs:
         Args:
             rejections: ``(nodes, reason, unresolvable)`` entries; of several entries with a node
                 the first counts.
-            pool: gives the memory of a response of 1 MiB or more; None: a bytes object is returned.
+            pool: gives the memory of a response of 1 MiB or more; None: the result is a bytes
+                object.
         """
     def prioritize_result(self, scores: _Scores) -> bytes:
-        """Write a HostPriorityList with one score for each node of the request, unchanged."""
+        """Write a HostPriorityList with one score for each node of the request, as given."""
 
 @final
 class PreemptionArgs:
@@ -678,22 +687,22 @@ class PreemptionArgs:
     def pod(self) -> Pod | None: ...
     @property
     def nodes(self) -> Nodes:
-        """The candidate nodes of the request, in order."""
+        """The nodes of the request, on which kube-scheduler would evict pods, in order."""
     @property
     def victims(self) -> list[tuple[list[str], int]]:
-        """The victims of each candidate node, as ``(UIDs of pods, NumPDBViolations)``."""
+        """The pods to evict from each node, as ``(UIDs of the pods, NumPDBViolations)``."""
     def pods_left(self, pods: PodSnapshot) -> PodSnapshot:
-        """Return a snapshot without the victims of each candidate node on that node."""
+        """Return a snapshot in which each node of the request lacks the pods to evict from it."""
     def result(self, kept: Mask) -> bytes:
-        """Write an ExtenderPreemptionResult with the kept candidates, their victims and PDB counts.
+        """Write an ExtenderPreemptionResult with the kept nodes, their victims and PDB counts.
 
         Args:
-            kept: one bit for each candidate node.
+            kept: one bit for each node of the request.
         """
 
 @final
 class BindingArgs:
-    """A parsed bind request: a pod and its node."""
+    """A parsed bind request: the names and UID of a pod, and the name of its node."""
 
     @property
     def pod_name(self) -> str: ...
@@ -706,7 +715,7 @@ class BindingArgs:
 
 @final
 class NativePlugin:
-    """A plugin that is written in Rust and runs without the GIL."""
+    """A plugin that is written in Rust and runs without holding Python's GIL."""
 
     @staticmethod
     def named(name: str) -> NativePlugin:
@@ -723,7 +732,7 @@ class NativePlugin:
 
         Args:
             filters: ``(pod selector, node selector, reason)``: a pod that matches needs a node that
-                matches; other nodes are rejected with the reason.
+                matches; the plugin rejects other nodes with the reason.
             scores: ``(pod selector, node selector, score)``: for a pod that matches, a node that
                 matches gets the score added.
 
@@ -751,12 +760,13 @@ def read_args(
 
     Args:
         body: the JSON as kube-scheduler sent it, keys in upper or lower case.
-        store: the request store: whole nodes of the request are recognised by this store and added
-            to it. Without ``watched``, names of nodes are looked up in it too.
+        store: the request store: this store recognises whole nodes of the request that it has, and
+            takes in the others. Without ``watched``, names of nodes are looked up in this store
+            too.
         watched: the store in which names of nodes are looked up.
 
     Raises:
-        WireError: the body cannot be parsed; nothing of it is kept.
+        WireError: the body cannot be parsed; the store takes in no node of the body.
         BufferError: a memoryview of the body's buffer is still open for writing.
     """
 
@@ -792,7 +802,7 @@ def normalize(scores: list[int], maximum: int = 100, reverse: bool = False) -> l
 def normalize(scores: Buffer, maximum: int = 100, reverse: bool = False) -> memoryview:
     """Scale scores so that the highest becomes ``maximum``, as DefaultNormalizeScore does in Go.
 
-    A list gives a list, a buffer of int64 gives a memoryview of int64.
+    Returns: a list for a list, and a memoryview of int64 for a buffer of int64.
 
     Args:
         scores: one score for each node.
@@ -813,13 +823,13 @@ def checked_scores(scores: _Scores, minimum: int = 0, maximum: int = 100) -> mem
 def weigh(
     parts: Sequence[tuple[_Scores, int]], scale: Literal["additive", "strict10"] = "additive"
 ) -> memoryview:
-    """Return for each node the weighted sum of its scores by several plugins, as int64.
+    """Return for each node the weighted sum of several plugins' scores, as int64.
 
     Args:
-        parts: ``(scores, weight)`` of each plugin; the scores of all plugins have the same length.
+        parts: ``(scores, weight)`` of each plugin; all plugins score equally many nodes.
         scale: ``additive`` is round(sum(weight * score) / 10), halves away from zero: with extender
             weight 1 kube-scheduler multiplies the sum by 10, so that a weight counts as much as for
             an in-tree plugin. ``strict10`` scales the sum to 0 to 10.
 
-    Raises: ValueError: the parts have different lengths, or there is none.
+    Raises: ValueError: the lists of scores have different lengths, or ``parts`` is empty.
     """

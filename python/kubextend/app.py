@@ -71,7 +71,7 @@ _PROBES_KEEP_ALIVE_S = 5
 
 @dataclass(slots=True)
 class _ClusterSide:
-    """Readers and writers of the Kubernetes API, and the stores that they fill."""
+    """The objects that read and write the Kubernetes API, and the stores that the readers fill."""
 
     api: "Cluster"
     nodes: cluster.Reflector[core.NodeStore]
@@ -93,8 +93,8 @@ class _ClusterSide:
         Args:
             config: a loaded and checked configuration.
             waiting_pods: the pods that Permit plugins hold.
-            verbs: returns the verbs, whose methods are called when nodes or pods change; not called
-                before ``start``.
+            verbs: returns the verbs, whose methods are called when nodes or pods change; called
+                only after the watches have started.
 
         Returns: None if the configuration does not use the Kubernetes API.
         Raises: ClusterError: there are no usable credentials.
@@ -172,7 +172,7 @@ class _ClusterSide:
         )
 
     def tell(self, metrics: Metrics) -> None:
-        """Add the counts of stores, watches, pod patches and Events to every scrape."""
+        """Add the counts of stores, watches, pod patches and Events to every scrape of metrics."""
         metrics.watch_store("watched", self.nodes.store.stats)
         metrics.watch_snapshot(self.nodes)
         metrics.watch_reflector("nodes", self.nodes)
@@ -182,7 +182,7 @@ class _ClusterSide:
         metrics.watch_events(lambda: self.events.stats)
 
     def last_errors(self) -> dict[str, Callable[[], str | None]]:
-        """Return readiness check -> function that returns the last error of its list or watch."""
+        """Return name of a readiness check -> function that returns its watch's last error."""
         errors = {NODES_LISTED: lambda: self.nodes.last_error}
         if (pods := self.pods) is not None:
             errors[PODS_LISTED] = lambda: pods.last_error
@@ -192,7 +192,7 @@ class _ClusterSide:
 def _readiness_checks(
     readiness: Readiness, starts: PluginStarts, side: _ClusterSide | None
 ) -> list[Check]:
-    """Return the checks of ``/readyz``; a check that fails says what is missing and why."""
+    """Return the checks of the probe ``/readyz``; a failing check says what is missing and why."""
     errors: dict[str, Callable[[], str | None]] = {} if side is None else side.last_errors()
     errors[PLUGINS_STARTED] = starts.why_not
     return [
@@ -234,7 +234,7 @@ class App:
     _queue: QueueController | None = field(repr=False)
 
     def follow(self) -> None:
-        """Start to list and watch nodes and pods; the API need not be reachable yet."""
+        """Start to list and watch nodes and pods; kube-apiserver need not be reachable yet."""
         if self._cluster is not None:
             self._cluster.start()
 
@@ -245,7 +245,7 @@ class App:
             await asyncio.to_thread(self._queue.start)
 
     def stop(self) -> None:
-        """Stop the queue, the plugins and every call to the API."""
+        """Stop the queue, the plugins and every call to the Kubernetes API."""
         if self._queue is not None:
             self._queue.stop()
         for plugin in self.verbs.profiles.plugins:
@@ -255,7 +255,7 @@ class App:
 
 
 def _stop(plugin: object) -> None:
-    """Call ``stop`` of a plugin that has one, and log its failure."""
+    """Call a plugin's method ``stop``, if the plugin has one; log a failure of the call."""
     stop = getattr(plugin, "stop", None)
     if stop is None:
         return
@@ -275,8 +275,8 @@ def build(config: ExtenderConfiguration) -> App:
 
     Raises:
         ClusterError: there are no usable credentials for the API.
-        KubextendError: a plugin cannot be made, or the file with the tokens cannot be read or holds
-            none.
+        KubextendError: a plugin cannot be made, or the file with bearer tokens cannot be read or
+            holds no token.
     """
     metrics = Metrics()
     waiting_pods = _waiting_pods(config)
@@ -359,7 +359,7 @@ def build_verbs(
     Args:
         config: a loaded and checked configuration.
         ports: the objects by which verbs and plugins reach the cluster.
-        memory: what the verbs remember between calls; None: a new, empty memory.
+        memory: what the verbs remember between calls; None: a new, empty ``Memory``.
         metrics: where calls are counted; None: new metrics.
         not_started: returns the plugins whose ``start`` has not succeeded yet.
     """
@@ -397,7 +397,7 @@ def _memory(
 
 
 async def _wake_due(verbs: Verbs) -> None:
-    """Call ``verbs.wake_due`` each second, so that kube-scheduler retries the pods that are due."""
+    """Make kube-scheduler retry, each second, the pods that a verb wants to see again by now."""
     while True:
         await asyncio.sleep(1)
         try:
@@ -407,7 +407,7 @@ async def _wake_due(verbs: Verbs) -> None:
 
 
 def check(config: ExtenderConfiguration) -> None:
-    """Check on this machine whether ``serve`` could start with a configuration.
+    """Check on this machine whether the function ``serve`` could start with a configuration.
 
     The check skips files that are not on this machine: the configuration's notes name them. The
     check makes no network call.
@@ -415,7 +415,7 @@ def check(config: ExtenderConfiguration) -> None:
     Args:
         config: a loaded and checked configuration.
 
-    Raises: ConfigError: every reason why ``serve`` would end at its start.
+    Raises: ConfigError: ``serve`` would end at its start; the error has every reason.
     """
     issues = []
     for path, make in _made_at_start(config):
@@ -430,7 +430,7 @@ def check(config: ExtenderConfiguration) -> None:
 def _made_at_start(
     config: ExtenderConfiguration,
 ) -> Iterator[tuple[str, Callable[[], object]]]:
-    """Yield paths in the configuration, each with a function that raises if ``serve`` would."""
+    """Yield paths of a configuration, each with a function that raises if ``serve`` would."""
     client = None if config.cluster is None else cluster.unconnected_client
     ports = ClusterPorts(kubernetes_client=client)
     yield "profiles", partial(build_verbs, config, ports)
@@ -450,7 +450,7 @@ def _are_here(*files: str | Path | None) -> bool:
 
 
 def create_app(config: ExtenderConfiguration) -> Application:
-    """Build the ASGI application of a configuration, for a server that runs the lifespan."""
+    """Build a configuration's ASGI application, for any server that runs ASGI's lifespan."""
     return build(config).asgi
 
 
@@ -458,7 +458,7 @@ def serve(
     config: ExtenderConfiguration,
     announce: Callable[[str], None] | None = None,
 ) -> None:
-    """Answer kube-scheduler until SIGTERM or Ctrl-C.
+    """Answer kube-scheduler's requests until SIGTERM or Ctrl-C.
 
     Args:
         config: a loaded and checked configuration.
@@ -513,9 +513,9 @@ def serve(
 
 
 def certificate_warning(config: ExtenderConfiguration) -> str:
-    """Return a warning if kube-scheduler will refuse the server's certificate, else an empty text.
+    """Return a warning if kube-scheduler will refuse the server's certificate, else "".
 
-    The certificate is read if its files are on this machine.
+    The function reads the certificate only if its files are on this machine.
 
     Raises: KubextendError: a file of the certificate does not hold what it should.
     """
@@ -533,7 +533,7 @@ def certificate_warning(config: ExtenderConfiguration) -> str:
 
 
 def idle_warning(config: ExtenderConfiguration) -> str:
-    """Return a warning if the configuration serves nothing, else an empty text."""
+    """Return a warning if the configuration enables no plugin and so serves nothing, else ""."""
     if config.verbs or config.queues:
         return ""
     warning = "no profile enables a plugin, so kubextend answers 404 to every verb"

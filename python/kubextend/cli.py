@@ -280,7 +280,7 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
 
 
 def _set_aside(api: "Cluster") -> Mapping[str, str]:
-    """Return UID -> why the pod's gate cannot be removed; empty if the Events cannot be read."""
+    """Return pod's UID -> why its gate cannot be removed; empty if the Events cannot be read."""
     from kubextend import cluster
 
     try:
@@ -429,7 +429,7 @@ def new_plugin(name: str, directory: Path | None, point: Literal["filter", "scor
 
 @dataclass(frozen=True, slots=True)
 class _RecordedNodes:
-    """The nodes of a file that is given by ``--nodes``, in place of watched nodes.
+    """A source of nodes for verbs: those of the file given by ``--nodes``, not watched ones.
 
     Attributes:
         store: the nodes.
@@ -463,7 +463,7 @@ class _Recording:
 
     @classmethod
     def read(cls, request: Path, config_file: Path | None, nodes: Path | None) -> "_Recording":
-        """Read the files of a recorded request, the configuration and the nodes.
+        """Read a recorded request, the configuration and the nodes from files.
 
         Args:
             request: the file with the body of the request.
@@ -497,7 +497,7 @@ class _Recording:
 
 
 def _note_unstarted(plugins: "Iterable[Plugin]") -> None:
-    """Print a note on stderr for each plugin with a ``start``, which nobody has called.
+    """Print a note on stderr for each plugin with a method ``start``, which nobody has called.
 
     ``kubextend filter`` and ``kubextend prioritize`` answer a recorded request and start no plugin.
     A plugin then lacks what it gathers in the background, such as numbers from Prometheus.
@@ -530,7 +530,7 @@ def _verdicts(names: Sequence[str], result: Mapping[str, Any]) -> list[tuple[str
 
 
 def _print_line(text: str, *, err: bool = False) -> None:
-    """Print one line, with unprintable characters escaped."""
+    """Print one line of text to stdout, or stderr if ``err``; escape unprintable characters."""
     click.echo(logs.printable(text), err=err)
 
 

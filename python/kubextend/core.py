@@ -1,7 +1,7 @@
 """The public names of the Rust core, which needs no server and no cluster.
 
 The core parses kube-scheduler's requests, keeps nodes and pods, filters nodes by labels, normalises
-scores and writes responses. This module imports nothing but the compiled module.
+scores and writes responses. The module ``kubextend.core`` imports only the compiled core.
 """
 
 from kubextend._native import (

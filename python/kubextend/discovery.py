@@ -1,7 +1,7 @@
-"""Finds plugins: those of kubextend, of the caller, and of entry points in installed packages.
+"""Finds plugins: kubextend's, the caller's, and those that installed packages announce.
 
-The group of the entry points is ``kubextend.plugins``. This module does not import the plugins that
-entry points name.
+A package announces plugins by entry points in the group ``kubextend.plugins``. This module does not
+import the plugins that entry points name.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,8 @@ _GIVEN = "given to kubextend by its caller"
 def known_plugins(given: Mapping[str, Any] | None = None) -> KnownPlugins:
     """Return the plugins of kubextend, of installed packages, and of the caller, by name.
 
-    No source takes precedence: a name of two different classes is an error when it is used.
+    No source takes precedence: if two different classes have one name, the use of the name is an
+    error.
 
     Args:
         given: name -> plugin class of the caller; or an earlier result of this function, which is

@@ -24,7 +24,7 @@ class Issue:
         path: the location in the file, as ``profiles[0].plugins.filter.enabled[1].name``; "" for
             the whole file.
         message: what is wrong.
-        value: the value at the location; None if there is none.
+        value: the value at the location; None if the file has no value there.
         hint: what would be right; may be empty.
     """
 
@@ -40,10 +40,10 @@ class Issue:
 
 
 class ConfigError(KubextendError):
-    """A configuration cannot run.
+    """A configuration of kubextend cannot run, because of one or more issues.
 
     Attributes:
-        issues: all errors of the configuration.
+        issues: all issues that make the configuration unusable.
     """
 
     def __init__(self, issues: Sequence[Issue]) -> None:
@@ -57,11 +57,11 @@ class PluginError(KubextendError):
     Attributes:
         plugin: the name of the plugin.
         extension_point: the framework's name of the method, such as ``Filter``.
-        message: what happened.
+        message: what the plugin did wrong, or why it could not be called.
         pod: ``namespace/name`` of the pod that the call was about; "" if unknown.
         uid: UID of the pod; "" if unknown.
         profile: schedulerName of the pod; "" if unknown.
-        node: name of the node that the failure is about; "" if it is not about one node.
+        node: name of the node that the failure is about; "" if the failure is not about one node.
     """
 
     def __init__(self, plugin: str, extension_point: str, message: str) -> None:
@@ -73,7 +73,7 @@ class PluginError(KubextendError):
 
     @property
     def facts(self) -> dict[str, str]:
-        """The attributes but ``message`` that are not empty, by name, as fields of a log line."""
+        """The attributes that are not empty, without ``message``, as fields of a log line."""
         names = ("plugin", "extension_point", "pod", "uid", "profile", "node")
         known = {name: getattr(self, name) for name in names}
         return {name: value for name, value in known.items() if value}

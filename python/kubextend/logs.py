@@ -38,7 +38,7 @@ def configure(level: Level = "info", fmt: Format = "text") -> None:
     """Make every logger of the process write its lines to stderr.
 
     Args:
-        level: the lowest level that is written.
+        level: the lowest level of a line that is written.
         fmt: ``text`` for lines of text, ``json`` for one JSON object a line.
     """
     handler = logging.StreamHandler(sys.stderr)
@@ -51,7 +51,7 @@ def configure(level: Level = "info", fmt: Format = "text") -> None:
 
 
 def current() -> tuple[Level, Format]:
-    """Return the level and format of this process's log lines, for ``configure`` in another."""
+    """Return this process's log level and format, to pass to ``configure`` in another process."""
     root = logging.getLogger()
     as_json = any(isinstance(handler.formatter, _JsonLines) for handler in root.handlers)
     level = next(
@@ -93,7 +93,7 @@ class AtMost(logging.Filter):
         self._left_out = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to write a log line; False if the limit of this second is reached."""
+        """Return whether to write a log line; False if this second's limit of lines is reached."""
         now_s = self._clock()
         with self._lock:
             if now_s >= self._until_s:
@@ -142,7 +142,7 @@ class _TextLines(logging.Formatter):
 
 
 def _indented(text: str) -> str:
-    """Indent the lines of a traceback, so that they cannot be mistaken for log lines."""
+    """Indent the lines of a traceback, so that nobody takes one for a log line."""
     return "".join(f"\n  {printable(line)}" for line in text.split("\n"))
 
 

@@ -41,7 +41,7 @@ _BODY_BYTES = tuple(1024.0 * 4.0**power for power in range(11))
 
 
 class NodeStoreStats(Protocol):
-    """The statistics of a node store; ``core.NodeStoreStats`` implements this interface."""
+    """The statistics of a store of nodes; ``core.NodeStoreStats`` implements this interface."""
 
     @property
     def nodes(self) -> int:
@@ -49,7 +49,7 @@ class NodeStoreStats(Protocol):
 
     @property
     def bytes(self) -> int:
-        """The bytes of node objects in the store."""
+        """How many bytes of node objects the store holds."""
 
     @property
     def hits(self) -> int:
@@ -61,34 +61,34 @@ class NodeStoreStats(Protocol):
 
 
 class Snapshot(Protocol):
-    """How current the watched objects are; ``cluster.Reflector`` implements this interface."""
+    """How recent the watched nodes or pods are; ``cluster.Reflector`` implements this interface."""
 
     @property
     def synced(self) -> bool:
         """Whether the store of nodes or pods has taken in a complete list of the Kubernetes API."""
 
     def age_s(self) -> float | None:
-        """Return the seconds since the API last sent a page or an event; None before the first."""
+        """Return the seconds since the API last sent a page of a list or an event, or None."""
 
 
 class ReflectorStats(Protocol):
-    """Counts of a reflector since the start, as ``cluster.reflector.ReflectorStats`` has them."""
+    """Counts of lists and watches, as in ``cluster.reflector.ReflectorStats``."""
 
     @property
     def lists(self) -> int:
-        """How many lists were begun."""
+        """How many lists of nodes or pods the reflector began since the start."""
 
     @property
     def watches(self) -> int:
-        """How many watches were begun; a healthy watch ends within a minute too."""
+        """How many watches the reflector began since the start; each lasts less than a minute."""
 
     @property
     def events(self) -> int:
-        """How many watch events the store applied."""
+        """How many watch events the reflector's store has applied since the start."""
 
     @property
     def failures(self) -> int:
-        """How many lists and watches ended in an error."""
+        """How many of the reflector's lists and watches ended in an error since the start."""
 
 
 class Reflector(Snapshot, Protocol):
@@ -100,23 +100,23 @@ class Reflector(Snapshot, Protocol):
 
 
 class WriteStats(Protocol):
-    """Counts of a queue of API calls, as ``cluster.write_queue.WriteStats`` has them."""
+    """Counts of a queue of Kubernetes API calls; ``cluster.write_queue.WriteStats`` has them."""
 
     @property
     def sent(self) -> int:
-        """How many calls the API accepted."""
+        """How many of the queue's calls the Kubernetes API accepted."""
 
     @property
     def gone(self) -> int:
-        """How many calls were about a pod that no longer exists."""
+        """How many of the queue's calls were about a pod that no longer exists."""
 
     @property
     def failed(self) -> int:
-        """How many calls were given up after a failure."""
+        """How many of the queue's calls failed and were not sent again."""
 
     @property
     def dropped(self) -> int:
-        """How many calls were dropped: the queue was full, or the pod's names were not valid."""
+        """How many calls were dropped because the queue was full or a pod's name was not valid."""
 
 
 class PluginHealth(Protocol):
@@ -128,11 +128,11 @@ class PluginHealth(Protocol):
 
     @property
     def stuck_threads(self) -> int:
-        """How many calls of the plugin were given up and have not returned."""
+        """How many calls of the plugin hung, were abandoned, and have not returned."""
 
 
 class Histogram:
-    """A histogram of amounts, at a fifth of the cost of prometheus_client's histogram.
+    """A histogram of numbers, at a fifth of the cost of prometheus_client's histogram.
 
     Args:
         bounds: the upper bounds of the buckets, ascending.
@@ -151,7 +151,7 @@ class Histogram:
             self._sum += amount
 
     def read(self) -> tuple[list[tuple[str, float]], float]:
-        """Return the buckets, cumulative as in Prometheus, and the sum of all amounts.
+        """Return the buckets, cumulative as in Prometheus, and the sum of all counted amounts.
 
         A bucket is its upper bound as text and the number of amounts up to that bound; the last
         bound is ``+Inf``.
@@ -183,7 +183,7 @@ class _HistogramCollector(Collector):
         self._of: dict[tuple[str, ...], Histogram] = {}
 
     def of(self, *values: str) -> Histogram:
-        """Return the histogram with these label values; make it if it is the first call."""
+        """Return the histogram with these label values; the first call with them makes it."""
         found = self._of.get(values)
         return found or self._of.setdefault(values, Histogram(self._bounds))
 
@@ -204,13 +204,13 @@ class Metrics:
         registry: the registry of all metrics, also of plugins' own.
         duration: verb -> histogram of the seconds from the whole body to the ready response.
         nodes: verb -> histogram of the number of nodes in a call.
-        body_bytes: verb -> histogram of the bytes of a request's body.
-        requests: (verb, result) -> counter of calls.
+        body_bytes: verb -> histogram of the number of bytes of a request's body.
+        requests: (verb, result of the call) -> counter of calls.
         refused: HTTP status -> counter of requests with a response other than 200.
         plugin_failures: (plugin, extension point) -> counter of failed calls.
         plugin_calls_refused: plugin -> counter of calls that its open breaker prevented.
         queue_wait: histogram of the seconds from a pod's creation until its gate was removed.
-        queue_releases: result -> counter of pods whose gate was to be removed.
+        queue_releases: result -> counter of pods whose scheduling gate was to be removed.
     """
 
     def __init__(self) -> None:
@@ -326,7 +326,7 @@ class Metrics:
         return histograms
 
     def certificate_reload(self, loaded: bool) -> None:
-        """Count a change of the TLS files.
+        """Count a change of the server's certificate files.
 
         Args:
             loaded: whether the changed files could be loaded.

@@ -41,7 +41,7 @@ class NewPlugin:
     def named(cls, name: str, point: Literal["filter", "score"]) -> Self:
         """Return a new plugin with a name in camel case, such as ZoneSpread for ``zone-spread``.
 
-        Raises: NewPluginError: the text is no valid name, or the name of a plugin that exists.
+        Raises: NewPluginError: the text is no valid name, or is the name of a plugin that exists.
         """
         if _NAME.fullmatch(name) is None:
             message = f"{name} is no name for a plugin: use letters and digits, as in ZoneSpread"
@@ -72,7 +72,7 @@ class NewPlugin:
         return "_".join(self.words) if len(self.words) > 1 else f"{self.words[0]}_plugin"
 
     def files(self) -> Mapping[Path, str]:
-        """Return path -> text of every file of the package; the paths are relative."""
+        """Return relative path -> text of every file of the new plugin's package."""
         return {
             Path("pyproject.toml"): self._filled("pyproject.toml"),
             Path("README.md"): self._filled("README.md"),
@@ -84,7 +84,7 @@ class NewPlugin:
         }
 
     def write(self, folder: Path) -> Iterator[Path]:
-        """Write the files of the package into a folder, and yield the path of each file.
+        """Write the new plugin's package into a folder, and yield the path of each written file.
 
         Raises: NewPluginError: the folder is not empty, or cannot be written to.
         """

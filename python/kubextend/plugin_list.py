@@ -1,7 +1,7 @@
 """Lists all plugins with their sources, extension points and arguments.
 
-Plugins that installed packages announce by entry points are imported; a plugin that cannot be
-imported is listed with the reason. No plugin is constructed.
+The module imports the plugins that installed packages announce by entry points, and lists a plugin
+that cannot be imported with the reason. The module constructs no plugin.
 """
 
 import json
@@ -42,7 +42,7 @@ class Arg:
 
     @property
     def required(self) -> bool:
-        """Whether the field must be given in the configuration."""
+        """Whether a configuration must give the argument."""
         return self.default is None
 
 
@@ -80,7 +80,7 @@ class ListedPlugin:
 
 
 def listed(known: KnownPlugins) -> Iterator[ListedPlugin]:
-    """Import every plugin of a mapping, and yield the plugins' descriptions in its order."""
+    """Import every plugin of a mapping; yield their descriptions in the order of the mapping."""
     for name in known:
         source = ", ".join(dict.fromkeys(known.sources(name)))
         try:
@@ -129,7 +129,7 @@ def _type(annotation: object) -> str:
 
 
 def _schema_type(annotation: object) -> str:
-    """Return the type, format or values in a Python type's JSON schema, as words."""
+    """Return the type of a field in words, from the JSON schema of its Python type."""
     known: Any = annotation
     schema = TypeAdapter(known).json_schema()
     if "enum" in schema:

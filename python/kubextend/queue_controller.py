@@ -1,7 +1,7 @@
-"""Connects the scheduling queue with the configuration, the plugins and the Kubernetes API.
+"""Connects kubextend's scheduling queue with the configuration, plugins and Kubernetes API.
 
-``app`` runs the queue beside the verbs; the command ``kubextend queue`` shows the queue without
-running it.
+The module ``app`` runs the queue beside the verbs; the command ``kubextend queue`` shows the queue
+without running it.
 """
 
 import logging
@@ -36,7 +36,7 @@ _LOGGER = logging.getLogger(__name__)
 
 _SAID_AGAIN_S: Final = 60.0
 _MOST_AT_ONCE: Final = 8
-"""The most patches under way at a time; more would not make one kube-apiserver faster."""
+"""The most patches that remove gates at a time; more would not make kube-apiserver faster."""
 _OUTSIDE_OF_A_POD: Final = "kube-system"
 
 
@@ -46,7 +46,7 @@ def scheduling_queue(
     failed: Failed,
     leads: Callable[[], bool] = lambda: True,
 ) -> SchedulingQueue:
-    """Make the scheduling queue of a configuration, without pods.
+    """Make the scheduling queue that a configuration describes, without pods.
 
     Args:
         config: a configuration that turns the queue on.
@@ -75,7 +75,7 @@ def scheduling_queue(
 
 
 def lease_name(config: ExtenderConfiguration) -> cluster.LeaseName:
-    """Return the namespace and name of the Lease whose holder removes the scheduling gates."""
+    """Return namespace and name of the Lease whose holder may remove scheduling gates."""
     lease = config.queue.lease
     namespace = lease.namespace or cluster.own_namespace() or _OUTSIDE_OF_A_POD
     return cluster.LeaseName(namespace, lease.name)
@@ -108,7 +108,7 @@ def queue_entries(
 
 @dataclass(frozen=True, slots=True)
 class QueueController:
-    """The parts that run the scheduling queue, and their start and stop.
+    """Starts and stops the parts that run the scheduling queue.
 
     Attributes:
         pods: lists and watches the pods that are on no node.
@@ -131,7 +131,7 @@ class QueueController:
         metrics: Metrics,
         events: cluster.EventRecorder,
     ) -> "QueueController":
-        """Make and connect the parts of the queue, without starting them or calling the API.
+        """Make and connect the parts of the scheduling queue; start none and make no API call.
 
         Args:
             config: a configuration that turns the queue on.
@@ -210,7 +210,7 @@ def _log_failure(plugin: str, point: str, what: str, pods: str) -> None:
 
 
 class _Failures:
-    """Counts plugin failures; logs at most one a minute for a plugin's extension point."""
+    """Counts failures of plugins in the queue; logs one a minute for each plugin's point."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
