@@ -155,14 +155,6 @@ class Pod:
         """The approximate memory that the pod takes, in bytes."""
     def matches(self, selector: str | Selector) -> bool:
         """Return whether the pod's labels satisfy a label selector."""
-    def pack(self) -> bytes:
-        """Serialise the pod to bytes, for ``unpack`` in another process of the same build."""
-    @staticmethod
-    def unpack(packed: bytes) -> Pod:
-        """Deserialise a pod from the bytes that ``pack`` returned.
-
-        Raises: ValueError: the bytes are not those of a pod.
-        """
 
 @final
 class Mask:
@@ -309,29 +301,6 @@ class Nodes:
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> NodeInfo: ...
     def __iter__(self) -> Iterator[NodeInfo]: ...
-
-@final
-class NodeSender:
-    """Serialises nodes for a ``NodeReceiver`` in another process of the same build.
-
-    A node is serialised completely once, and again when it has changed. The receiver must get the
-    bytes of every ``pack``, in order.
-    """
-
-    def __new__(cls) -> NodeSender: ...
-    def pack(self, nodes: Nodes) -> bytes:
-        """Serialise nodes, in order; a node that the receiver has already becomes a reference."""
-
-@final
-class NodeReceiver:
-    """Deserialises the nodes that one ``NodeSender`` serialised, and keeps them."""
-
-    def __new__(cls) -> NodeReceiver: ...
-    def unpack(self, packed: bytes) -> Nodes:
-        """Deserialise the nodes of the sender's next ``pack``.
-
-        Raises: ValueError: the bytes are not those of the sender's next ``pack``.
-        """
 
 @final
 class NodeStoreStats:

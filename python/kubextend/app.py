@@ -30,7 +30,6 @@ from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.framework.wrong_answer import wrong_answer
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginStarts, Profile, Profiles, WaitingPods
-from kubextend.profile.isolation import IsolatedPlugin
 from kubextend.queue_controller import QueueController
 from kubextend.server import (
     Access,
@@ -588,15 +587,13 @@ def _profile(
 def _made(
     plugin: RegisteredPlugin, args: BaseModel | None, resolved: ResolvedProfile, handle: Handle
 ) -> Any:
-    if plugin.name not in resolved.isolated:
-        try:
-            return plugin.make(args, handle)
-        except Exception as error:
-            what = " ".join(f"{type(error).__name__}: {error}".split())
-            profile = f'profile "{resolved.scheduler_name}"'
-            message = f'{profile}: plugin "{plugin.name}" cannot be made: {what}'
-            raise KubextendError(message) from error
-    return IsolatedPlugin.of(plugin, args, resolved.points_of(plugin.name), handle.configuration)
+    try:
+        return plugin.make(args, handle)
+    except Exception as error:
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        profile = f'profile "{resolved.scheduler_name}"'
+        message = f'{profile}: plugin "{plugin.name}" cannot be made: {what}'
+        raise KubextendError(message) from error
 
 
 def _waiting_pods(config: ExtenderConfiguration) -> WaitingPods:

@@ -1,7 +1,7 @@
 """Formats the log lines of the whole process, as text or as JSON.
 
 Modules log through ``logging.getLogger(__name__)`` and pass fields as ``extra``. Only the command
-line and the child processes of isolated plugins call ``configure``.
+line calls ``configure``.
 """
 
 import json
@@ -20,7 +20,6 @@ __all__ = [
     "Format",
     "Level",
     "configure",
-    "current",
     "printable",
 ]
 
@@ -48,16 +47,6 @@ def configure(level: Level = "info", fmt: Format = "text") -> None:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level.upper())
-
-
-def current() -> tuple[Level, Format]:
-    """Return this process's log level and format, to pass to ``configure`` in another process."""
-    root = logging.getLogger()
-    as_json = any(isinstance(handler.formatter, _JsonLines) for handler in root.handlers)
-    level = next(
-        (level for level in LEVELS if root.level <= logging.getLevelName(level.upper())), LEVELS[-1]
-    )
-    return level, "json" if as_json else "text"
 
 
 def printable(text: str) -> str:

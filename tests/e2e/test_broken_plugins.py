@@ -6,23 +6,17 @@ from collections.abc import Iterator
 import pytest
 
 from .controlplane import ControlPlane
-from .kubeapi import NodePool, Object
+from .kubeapi import NodePool
 from .stack import PLUGIN_FOLDER, Mode, Stack, profile
 from .workbench import until, within
 from .workload import NewWorkload
 
-TROUBLES = ("Raises", "Hangs", "HangsLater", "HangsInC")
+TROUBLES = ("Raises", "Hangs", "HangsLater")
 HANG_S = 20.0
 # Whoever waits for a plugin that hangs waits longer.
 HEALTH_WITHIN_S = 10.0
 PODS = 20
 PODS_THAT_FAIL = 3
-
-
-def isolated(of: Object) -> Object:
-    """The profile with its plugins in processes of their own."""
-    configs = [{**config, "isolation": "process"} for config in of["pluginConfig"]]
-    return {**of, "pluginConfig": configs}
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +30,6 @@ def stack(control_plane: ControlPlane) -> Iterator[Stack]:
             profile("trouble-raises", "Raises"),
             profile("trouble-hangs", Hangs={"seconds": HANG_S}),
             profile("trouble-hangslater", HangsLater={"seconds": HANG_S}),
-            isolated(profile("trouble-hangsinc", HangsInC={"seconds": HANG_S})),
         ],
         out_of_tree=[f"trouble:{plugin}" for plugin in (*TROUBLES, "CountsPods")],
         python_path=[PLUGIN_FOLDER],

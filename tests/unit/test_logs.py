@@ -100,13 +100,6 @@ def test_configuring_twice_writes_each_line_once(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().err.count("once") == 1
 
 
-@pytest.mark.parametrize("level", logs.LEVELS)
-@pytest.mark.parametrize("fmt", logs.FORMATS)
-def test_another_process_can_be_told_to_log_alike(level: logs.Level, fmt: logs.Format) -> None:
-    logs.configure(level, fmt)
-    assert logs.current() == (level, fmt)
-
-
 def test_a_flood_of_lines_is_bounded_and_the_next_line_says_how_many_are_missing() -> None:
     now_s = [0.0]
     at_most = logs.AtMost(3, clock=lambda: now_s[0])

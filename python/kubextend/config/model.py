@@ -97,7 +97,6 @@ class ResolvedProfile:
             kubextend must bind the pods, so that a pod counts on its node before its binding is
             known.
         ignored: names of the plugins with ``failurePolicy: Ignore``.
-        isolated: names of the plugins that run in a process of their own.
     """
 
     scheduler_name: str
@@ -106,18 +105,10 @@ class ResolvedProfile:
     needs_pods: bool = False
     counts_pods: bool = False
     ignored: frozenset[str] = frozenset()
-    isolated: frozenset[str] = frozenset()
 
     def at(self, point: str) -> tuple[EnabledPlugin, ...]:
         """Return the plugins that run at an extension point, in order; empty if none runs there."""
         return self.points.get(point, ())
-
-    def points_of(self, plugin: str) -> frozenset[str]:
-        """Return the names of the extension points at which the profile enables a plugin."""
-        points = self.points.items()
-        return frozenset(
-            point for point, enabled in points if any(each.name == plugin for each in enabled)
-        )
 
 
 class _Model(BaseModel):
@@ -424,8 +415,6 @@ class PluginConfig(_Model):
     """What kubextend does if the plugin fails at PreFilter, Filter or PostFilter: `Fail` answers an
     Error, `Ignore` goes on without the plugin.
     """
-    isolation: Literal["thread", "process"] = "thread"
-    """Where the code of the plugin runs: in a thread of kubextend, or in a process of its own."""
 
 
 class SchedulerProfile(_Model):

@@ -1,4 +1,4 @@
-"""Checks whether ``failurePolicy`` and ``isolation`` of a pluginConfig entry fit the plugin."""
+"""Checks whether ``failurePolicy`` of a pluginConfig entry fits the plugin."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -11,9 +11,6 @@ from kubextend.config.scheduler_plugins import PLUGIN_TYPES
 __all__ = ["check_policies"]
 
 _NEVER_IGNORED: Final = ("reserve", "permit", "preBind", "bind")
-_ISOLATED: Final = ("preFilter", "filter", "postFilter", "preScore", "score")
-_IN_A_THREAD: Final = "leave it out: the plugin runs in a thread"
-_FIELDS: Final = {"failure_policy": "failurePolicy", "isolation": "isolation"}
 
 
 def check_policies(
@@ -23,7 +20,7 @@ def check_policies(
     catalog: Catalog,
     findings: Findings,
 ) -> None:
-    """Check that ``failurePolicy`` and ``isolation`` of a pluginConfig entry fit the plugin.
+    """Check that ``failurePolicy`` of a pluginConfig entry fits the plugin.
 
     Args:
         at: the location of the entry in the file.
@@ -33,15 +30,13 @@ def check_policies(
         findings: gets the issues.
     """
     if catalog.of_scheduler:
-        for name in sorted(config.model_fields_set & _FIELDS.keys()):
+        if "failure_policy" in config.model_fields_set:
             message = "is known in an ExtenderConfiguration only"
             hint = "kube-scheduler would refuse this file"
-            findings.complain((*at, _FIELDS[name]), message, getattr(config, name), hint)
+            findings.complain((*at, "failurePolicy"), message, config.failure_policy, hint)
         return
     if config.failure_policy == "Ignore":
         _refuse_ignore(at, config.name, points, findings)
-    if config.isolation == "process":
-        _refuse_process(at, config.name, points, catalog, findings)
 
 
 def _refuse_ignore(
@@ -52,24 +47,6 @@ def _refuse_ignore(
         message = f"must be Fail: {name} is enabled at {', '.join(bound_at)}"
         hint = "a pod would be bound as if the plugin had agreed"
         findings.complain((*at, "failurePolicy"), message, "Ignore", hint)
-
-
-def _refuse_process(
-    at: Location,
-    name: str,
-    points: Mapping[str, Sequence[EnabledPlugin]],
-    catalog: Catalog,
-    findings: Findings,
-) -> None:
-    others = [point for point in PLUGIN_TYPES if point not in _ISOLATED]
-    info = catalog.find(name)
-    if enabled_at := _enabled_at(others, name, points):
-        message = f"cannot be process: {name} is enabled at {', '.join(enabled_at)}"
-        hint = f"only {', '.join(map(_type, _ISOLATED))} run in a process of their own"
-        findings.complain((*at, "isolation"), message, "process", hint)
-    elif info is not None and (why := info.why_not_isolated):
-        message = f"cannot be process: {name} {why}"
-        findings.complain((*at, "isolation"), message, "process", _IN_A_THREAD)
 
 
 def _enabled_at(

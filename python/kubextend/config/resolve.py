@@ -117,7 +117,6 @@ def _resolved(
         needs_pods=bool(needing),
         counts_pods=bool(counting),
         ignored=frozenset(each.name for each in configs if each.failure_policy == "Ignore"),
-        isolated=frozenset(each.name for each in configs if each.isolation == "process"),
     )
 
 

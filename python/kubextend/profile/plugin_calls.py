@@ -4,8 +4,7 @@ A ``Run`` is the record of a request, of a part of a request, or of a plugin's `
 """
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -70,7 +69,6 @@ class Run:
         self._spent_s: dict[PluginCall, float] = {}
         self._failed: set[PluginCall] = set()
         self._current: tuple[PluginCall, float] | None = None
-        self._end_call: Callable[[], object] | None = None
         self._abandoned = False
         self._token: Token[Run | None]
 
@@ -133,22 +131,6 @@ class Run:
             self._current = None
         self.check()
 
-    @contextmanager
-    def ended_by(self, end: Callable[[], object]) -> Iterator[None]:
-        """Return a context in which ``abandon`` calls ``end`` to end the current plugin call.
-
-        Args:
-            end: ends the plugin call; called on any thread, and must not block.
-
-        Raises: AbandonedError: the run is abandoned already.
-        """
-        self._end_call = end
-        try:
-            self.check()
-            yield
-        finally:
-            self._end_call = None
-
     def failed(self, plugin: str, extension_point: str, namespace: str) -> None:
         """Report to the plugin's breaker that the plugin raised or returned a wrong value.
 
@@ -208,19 +190,14 @@ class Run:
     def abandon(self) -> PluginCall | None:
         """Abandon the run, so that its thread ends its work at the end of the current plugin call.
 
-        Returns: the plugin call in which the thread is stuck; None if no plugin is called now, or
-        if the function given to ``ended_by`` ends the call.
+        Returns: the plugin call in which the thread is stuck; None if no plugin is called now.
         """
         self._abandoned = True
         for plugin, admission in list(self._admissions.items()):
             if admission is Admission.PROBE:
                 self._breakers.unprobed(plugin)
         self._admissions.clear()
-        current = self.current
-        if (end_call := self._end_call) is not None:
-            end_call()
-            return None
-        return current
+        return self.current
 
 
 _RUN: ContextVar[Run | None] = ContextVar("kubextend_run", default=None)

@@ -224,8 +224,7 @@ def _failed(
     elif run is not None:
         run.failed(plugin.name, point, "" if pod is None else pod.namespace)
     node = error.node if isinstance(error, AtNodeError | PluginError) else ""
-    # The runner raises PluginError for a wrong answer. Another process reports a plugin's failure
-    # by PluginError, maybe at an inner extension point.
+    # The runner raises PluginError for a wrong answer.
     if isinstance(cause, PluginError):
         failed = PluginError(plugin.name, cause.extension_point or point, cause.message)
     else:

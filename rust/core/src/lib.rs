@@ -9,7 +9,6 @@ pub mod labels;
 pub mod node;
 #[cfg(test)]
 mod oracle;
-mod packing;
 mod plain;
 pub mod plugins;
 pub mod pod;
@@ -18,5 +17,4 @@ mod published;
 mod rows;
 pub mod score;
 mod shared_map;
-pub mod transfer;
 pub mod wire;

@@ -1,8 +1,7 @@
 //! Converts the core's errors to Python exceptions.
 
-use kubextend_core::transfer::Unreceivable;
 use kubextend_core::wire::WireError;
-use pyo3::exceptions::{PyException, PyValueError};
+use pyo3::exceptions::PyException;
 use pyo3::{PyErr, create_exception};
 
 create_exception!(
@@ -45,20 +44,5 @@ impl From<WireError> for Unreadable {
 impl From<Unreadable> for PyErr {
     fn from(error: Unreadable) -> Self {
         PyWireError::new_err(error.0.to_string())
-    }
-}
-
-/// An [`Unreceivable`] of the core, to be converted to a Python `ValueError`.
-pub(crate) struct Foreign(Unreceivable);
-
-impl From<Unreceivable> for Foreign {
-    fn from(error: Unreceivable) -> Self {
-        Self(error)
-    }
-}
-
-impl From<Foreign> for PyErr {
-    fn from(error: Foreign) -> Self {
-        PyValueError::new_err(error.0.to_string())
     }
 }

@@ -21,7 +21,6 @@ mod preemption;
 mod score;
 mod selector;
 mod store;
-mod transfer;
 mod watch;
 
 /// The native core of kubextend.
@@ -55,8 +54,6 @@ mod native {
     use crate::selector::PySelector;
     #[pymodule_export]
     use crate::store::{PyNodeStore, PyNodeStoreStats};
-    #[pymodule_export]
-    use crate::transfer::{PyNodeReceiver, PyNodeSender};
     #[pymodule_export]
     use crate::watch::{PyListPage, PyPodEvent, PyPodRelist, PyRelist, PyWatchEvent};
 

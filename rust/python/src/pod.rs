@@ -5,9 +5,9 @@ use std::sync::Arc;
 use kubextend_core::labels::{NodeSelectorRequirement, NodeSelectorTerm};
 use kubextend_core::pod::{Amounts, Container, Pod};
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict, PyBytes, PyDict};
+use pyo3::types::{IntoPyDict, PyDict};
 
-use crate::error::{Foreign, TruncatedPodError};
+use crate::error::TruncatedPodError;
 use crate::selector;
 
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -214,15 +214,6 @@ impl PyPod {
     #[getter]
     fn held_bytes(&self) -> usize {
         self.0.held_bytes()
-    }
-
-    fn pack<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.0.packed())
-    }
-
-    #[staticmethod]
-    fn unpack(packed: &[u8]) -> Result<Self, Foreign> {
-        Ok(Self(Arc::new(Pod::unpacked(packed)?)))
     }
 
     fn __repr__(&self) -> String {

@@ -1,6 +1,5 @@
 """Filters that misbehave: they raise or hang."""
 
-import ctypes
 import time
 from typing import NoReturn
 
@@ -53,16 +52,6 @@ class HangsLater(Hangs):
     def __init__(self, args: HangsArgs) -> None:
         super().__init__(args)
         self._asked_about: set[str] = set()
-
-
-class HangsInC(Hangs):
-    """Hangs in C code that holds the interpreter's lock."""
-
-    name = "HangsInC"
-
-    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> None:
-        del state, pod, node
-        ctypes.PyDLL(None).sleep(int(self._seconds))
 
 
 class CountsPods:

@@ -16,7 +16,6 @@ class Info:
     extension_points: frozenset[str]
     args_model: type[BaseModel] | None = None
     needs_pods: bool = False
-    why_not_isolated: str = ""
 
 
 class Rule(BaseModel, extra="forbid"):
@@ -43,7 +42,7 @@ KNOWN = {
     "HighCommPodFilter": Info(frozenset({"filter"})),
     "RdmaAware": Info(frozenset({"filter"})),
     "LabelMatch": Info(frozenset({"filter", "score"}), LabelMatchArgs),
-    "Needy": Info(frozenset({"score"}), NeedyArgs, why_not_isolated="needs what is here"),
+    "Needy": Info(frozenset({"score"}), NeedyArgs),
     "Gang": Info(frozenset({"preFilter", "permit"})),
     "SortA": Info(frozenset({"queueSort"})),
     "SortB": Info(frozenset({"queueSort"})),

@@ -1,4 +1,4 @@
-"""failurePolicy and isolation of a pluginConfig entry."""
+"""failurePolicy of a pluginConfig entry."""
 
 from typing import Any
 
@@ -29,12 +29,6 @@ ACCEPTED: dict[str, tuple[dict[str, Any], frozenset[str]]] = {
         with_policy("test-plugin", "postBind", "filter", failurePolicy="Ignore"),
         frozenset({"test-plugin"}),
     ),
-    "in a thread": (with_policy("RdmaAware", "filter", isolation="thread"), frozenset()),
-    "in a process": (with_policy("RdmaAware", "filter", isolation="process"), frozenset()),
-    "both": (
-        with_policy("RdmaAware", "filter", isolation="process", failurePolicy="Ignore"),
-        frozenset({"RdmaAware"}),
-    ),
 }
 
 
@@ -44,29 +38,11 @@ def test_the_profile_knows_whose_failure_is_ignored(parse: Parse, case: str) -> 
     assert parse(tree).resolved[0].ignored == ignored
 
 
-@pytest.mark.parametrize(
-    ("plugin", "enabled", "points"),
-    [
-        ("test-plugin", ("filter",), {"filter"}),
-        ("test-plugin", ("postFilter", "preFilter"), {"postFilter", "preFilter"}),
-        ("score-plugin-1", ("multiPoint",), {"preScore", "score"}),
-    ],
-)
-def test_the_profile_knows_who_has_a_process_and_for_which_points(
-    parse: Parse, plugin: str, enabled: tuple[str, ...], points: set[str]
-) -> None:
-    (resolved,) = parse(with_policy(plugin, *enabled, isolation="process")).resolved
-    assert resolved.isolated == {plugin}
-    assert resolved.points_of(plugin) == points
-    assert not resolved.points_of("RdmaAware")
-
-
 def test_a_policy_for_a_plugin_that_is_not_enabled_is_not_used(parse: Parse) -> None:
-    tree = with_policy("RdmaAware", "filter", failurePolicy="Ignore", isolation="process")
+    tree = with_policy("RdmaAware", "filter", failurePolicy="Ignore")
     tree["profiles"][0]["pluginConfig"][0]["name"] = "LabelMatch"
     config = parse(tree)
     assert not config.resolved[0].ignored
-    assert not config.resolved[0].isolated
     assert any("LabelMatch is not enabled in this profile" in note for note in config.notes)
 
 
@@ -83,29 +59,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         with_policy("Gang", "multiPoint", failurePolicy="Ignore"),
         "failurePolicy",
         "must be Fail: Gang is enabled at Permit",
-    ),
-    **{
-        f"a process at {point}": (
-            with_policy("test-plugin", point, "filter", isolation="process"),
-            "isolation",
-            f"cannot be process: test-plugin is enabled at {point[0].upper()}{point[1:]}",
-        )
-        for point in ("reserve", "permit", "preBind", "bind", "postBind")
-    },
-    "a process at several, through multiPoint": (
-        with_policy("Gang", "multiPoint", isolation="process"),
-        "isolation",
-        "cannot be process: Gang is enabled at Permit",
-    ),
-    "a process for a plugin that says why not": (
-        with_policy("Needy", "score", isolation="process", args={"endpoint": "e"}),
-        "isolation",
-        "cannot be process: Needy needs what is here",
-    ),
-    "an isolation of another kind": (
-        with_policy("RdmaAware", "filter", isolation="container"),
-        "isolation",
-        "must be 'thread' or 'process'",
     ),
 }
 

@@ -1,9 +1,7 @@
 """One verb call that is given up: what its thread may still do when it comes back."""
 
-import pytest
-
 from kubextend.profile.breaker import Admission, Breakers
-from kubextend.profile.plugin_calls import AbandonedError, Run
+from kubextend.profile.plugin_calls import Run
 
 
 class Clock:
@@ -42,21 +40,3 @@ def test_what_a_plugin_raises_after_its_call_was_given_up_does_not_end_a_probe()
     with probe:
         probe.end_call()
     assert breakers.admit("P") is Admission.CALL
-
-
-def test_a_call_that_can_be_ended_does_not_begin_once_its_run_is_given_up() -> None:
-    ended: list[str] = []
-    late = abandoned(Breakers(Clock()))
-    with pytest.raises(AbandonedError), late.ended_by(lambda: ended.append("ended")):
-        pytest.fail("it has begun")
-    assert ended == []
-
-
-def test_a_call_that_can_be_ended_is_when_its_run_is_given_up() -> None:
-    ended: list[str] = []
-    run = Run(Breakers(Clock()))
-    run.begin_call("P", "Filter")
-    with run.ended_by(lambda: ended.append("ended")):
-        # Its thread comes back by itself soon.
-        assert run.abandon() is None
-    assert ended == ["ended"]

@@ -125,6 +125,17 @@ def test_an_idle_thread_keeps_nothing_of_its_last_work(threads: Threads) -> None
     assert threads.submit(threading.get_ident).future.result(SOON_S) == first
 
 
+def test_an_idle_thread_keeps_nothing_of_its_last_result(threads: Threads) -> None:
+    class Answer:
+        pass
+
+    gone = threading.Event()
+    answer = threads.submit(Answer).future.result(SOON_S)
+    weakref.finalize(answer, gone.set)
+    del answer
+    assert gone.wait(SOON_S)
+
+
 def test_what_work_held_is_let_go_of_before_its_result_is_told(threads: Threads) -> None:
     go, told = threading.Event(), threading.Event()
 

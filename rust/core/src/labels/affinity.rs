@@ -6,7 +6,6 @@ use super::LabelLookup;
 use super::fault::{FieldError, FieldErrors};
 use super::requirement::{Operator, Requirement};
 use super::selector::Selector;
-use crate::packing::packed;
 
 /// The only field of a node that Kubernetes lets a term select by.
 const NAME_FIELD: &str = "metadata.name";
@@ -14,28 +13,24 @@ const LABEL_OPERATORS: &str =
     r#"supported values: "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt""#;
 const FIELD_OPERATORS: &str = r#"supported values: "In", "NotIn""#;
 
-packed! {
-    /// One `matchExpressions` or `matchFields` entry as the pod spells it.
-    #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-    pub struct NodeSelectorRequirement {
-        /// A label's key, or a field's name.
-        pub key: String,
-        /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
-        pub operator: String,
-        /// Empty when absent.
-        pub values: Vec<String>,
-    }
+/// One `matchExpressions` or `matchFields` entry as the pod spells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NodeSelectorRequirement {
+    /// A label's key, or a field's name.
+    pub key: String,
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
+    pub operator: String,
+    /// Empty when absent.
+    pub values: Vec<String>,
 }
 
-packed! {
-    /// One term of a node selector; an empty term matches no node.
-    #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-    pub struct NodeSelectorTerm {
-        /// What the labels must meet, all of it.
-        pub match_expressions: Vec<NodeSelectorRequirement>,
-        /// What the fields must meet, all of it.
-        pub match_fields: Vec<NodeSelectorRequirement>,
-    }
+/// One term of a node selector; an empty term matches no node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NodeSelectorTerm {
+    /// What the labels must meet, all of it.
+    pub match_expressions: Vec<NodeSelectorRequirement>,
+    /// What the fields must meet, all of it.
+    pub match_fields: Vec<NodeSelectorRequirement>,
 }
 
 impl NodeSelectorTerm {
@@ -44,16 +39,14 @@ impl NodeSelectorTerm {
     }
 }
 
-packed! {
-    /// The `nodeSelector` and the required node affinity of a pod, as in its spec.
-    #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-    pub struct RequiredNodeAffinity {
-        /// `spec.nodeSelector`.
-        pub node_selector: Vec<(String, String)>,
-        /// `requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms`; `None` where the pod
-        /// has no such object. An empty list matches no node.
-        pub terms: Option<Vec<NodeSelectorTerm>>,
-    }
+/// The `nodeSelector` and the required node affinity of a pod, as in its spec.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RequiredNodeAffinity {
+    /// `spec.nodeSelector`.
+    pub node_selector: Vec<(String, String)>,
+    /// `requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms`; `None` where the pod
+    /// has no such object. An empty list matches no node.
+    pub terms: Option<Vec<NodeSelectorTerm>>,
 }
 
 /// A pod's `nodeSelector` and required node affinity, compiled to be compared with many nodes.
@@ -106,15 +99,13 @@ impl RequiredAffinity {
     }
 }
 
-packed! {
-    /// A weighted term of a pod's preferred node affinity, as in its spec.
-    #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-    pub struct PreferredTerm {
-        /// 1..100; a term of weight 0 is left out.
-        pub weight: i32,
-        /// The term.
-        pub preference: NodeSelectorTerm,
-    }
+/// A weighted term of a pod's preferred node affinity, as in its spec.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PreferredTerm {
+    /// 1..100; a term of weight 0 is left out.
+    pub weight: i32,
+    /// The term.
+    pub preference: NodeSelectorTerm,
 }
 
 /// The preferred node affinity of a pod, compiled to be compared with many nodes.

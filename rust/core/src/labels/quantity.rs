@@ -4,8 +4,6 @@
 
 use std::ops::Add;
 
-use crate::packing::packed;
-
 /// The largest amount; a larger one counts as this.
 const MAX_UNITS: u64 = i64::MAX as u64;
 /// Smallest part of a unit that counts; anything smaller is rounded up to it.
@@ -40,22 +38,20 @@ pub enum QuantityError {
     Suffix,
 }
 
-packed! {
-    /// A resource quantity between -(2^63-1) and 2^63-1, exact to 10^-9.
-    ///
-    /// ```
-    /// use kubextend_core::labels::Quantity;
-    ///
-    /// let cpu = Quantity::parse("1.5").unwrap();
-    /// assert_eq!((cpu.value(), cpu.milli_value()), (2, 1500));
-    /// assert!(cpu < Quantity::parse("2Ki").unwrap());
-    /// ```
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-    pub struct Quantity {
-        // Both have the sign of the amount, so the derived order is the order of amounts.
-        units: i64,
-        nanos: i32,
-    }
+/// A resource quantity between -(2^63-1) and 2^63-1, exact to 10^-9.
+///
+/// ```
+/// use kubextend_core::labels::Quantity;
+///
+/// let cpu = Quantity::parse("1.5").unwrap();
+/// assert_eq!((cpu.value(), cpu.milli_value()), (2, 1500));
+/// assert!(cpu < Quantity::parse("2Ki").unwrap());
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Quantity {
+    // Both have the sign of the amount, so the derived order is the order of amounts.
+    units: i64,
+    nanos: i32,
 }
 
 impl Quantity {

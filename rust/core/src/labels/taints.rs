@@ -4,26 +4,22 @@ use std::collections::HashSet;
 
 use ahash::RandomState;
 
-use crate::packing::packed;
-
-packed! {
-    /// A taint of a node: pods that do not tolerate it should not run on the node.
-    ///
-    /// ```
-    /// use kubextend_core::labels::Taint;
-    ///
-    /// let taint = Taint { key: "gpu".into(), effect: "NoSchedule".into(), ..Taint::default() };
-    /// assert!(taint.keeps_pods_away());
-    /// ```
-    #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-    pub struct Taint {
-        /// A qualified name.
-        pub key: String,
-        /// Empty when absent.
-        pub value: String,
-        /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
-        pub effect: String,
-    }
+/// A taint of a node: pods that do not tolerate it should not run on the node.
+///
+/// ```
+/// use kubextend_core::labels::Taint;
+///
+/// let taint = Taint { key: "gpu".into(), effect: "NoSchedule".into(), ..Taint::default() };
+/// assert!(taint.keeps_pods_away());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Taint {
+    /// A qualified name.
+    pub key: String,
+    /// Empty when absent.
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: String,
 }
 
 impl Taint {
@@ -35,27 +31,25 @@ impl Taint {
     }
 }
 
-packed! {
-    /// A toleration of a pod, by which the pod may run on nodes with certain taints. An absent
-    /// field is "".
-    ///
-    /// ```
-    /// use kubextend_core::labels::{Taint, Toleration, tolerates};
-    ///
-    /// let any = Toleration { operator: "Exists".into(), ..Toleration::default() };
-    /// assert!(tolerates(&any, &Taint::default()));
-    /// ```
-    #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-    pub struct Toleration {
-        /// The taint's key; empty: any key.
-        pub key: String,
-        /// `Exists`, `Equal`, or empty for `Equal`.
-        pub operator: String,
-        /// The taint's value, for `Equal`.
-        pub value: String,
-        /// The taint's effect; empty: any effect.
-        pub effect: String,
-    }
+/// A toleration of a pod, by which the pod may run on nodes with certain taints. An absent
+/// field is "".
+///
+/// ```
+/// use kubextend_core::labels::{Taint, Toleration, tolerates};
+///
+/// let any = Toleration { operator: "Exists".into(), ..Toleration::default() };
+/// assert!(tolerates(&any, &Taint::default()));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Toleration {
+    /// The taint's key; empty: any key.
+    pub key: String,
+    /// `Exists`, `Equal`, or empty for `Equal`.
+    pub operator: String,
+    /// The taint's value, for `Equal`.
+    pub value: String,
+    /// The taint's effect; empty: any effect.
+    pub effect: String,
 }
 
 /// Whether `toleration` covers `taint`.

@@ -3,27 +3,21 @@
 use std::sync::Arc;
 
 use crate::labels::{LabelLookup, Quantity, Taint};
-use crate::packing::packed;
-use crate::pool::Strings;
 
-packed! {
-    /// The fields of a v1.Node that plugins read.
-    #[derive(Debug, Clone, PartialEq)]
-    pub struct Node {
-        pub(crate) name: Arc<str>,
-        pub(crate) uid: Box<str>,
-        pub(crate) labels: Labels,
-        pub(crate) taints: Box<[Taint]>,
-        pub(crate) unschedulable: bool,
-        pub(crate) allocatable: Box<[(Arc<str>, Quantity)]>,
-    }
+/// The fields of a v1.Node that plugins read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    pub(crate) name: Arc<str>,
+    pub(crate) uid: Box<str>,
+    pub(crate) labels: Labels,
+    pub(crate) taints: Box<[Taint]>,
+    pub(crate) unschedulable: bool,
+    pub(crate) allocatable: Box<[(Arc<str>, Quantity)]>,
 }
 
-packed! {
-    /// `metadata.labels`, sorted by key.
-    #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct Labels(pub(crate) Box<[(Arc<str>, Arc<str>)]>);
-}
+/// `metadata.labels`, sorted by key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Labels(pub(crate) Box<[(Arc<str>, Arc<str>)]>);
 
 impl LabelLookup for Labels {
     fn value(&self, key: &str) -> Option<&str> {
@@ -59,17 +53,6 @@ impl Node {
     /// `metadata.uid`
     pub fn uid(&self) -> &str {
         &self.uid
-    }
-
-    /// Returns the node with its strings replaced by equal ones of the pool.
-    pub(crate) fn interned(mut self, strings: &mut Strings) -> Self {
-        for (key, value) in &mut self.labels.0 {
-            (*key, *value) = (strings.intern(key), strings.intern(value));
-        }
-        for (resource, _) in &mut self.allocatable {
-            *resource = strings.intern(resource);
-        }
-        self
     }
 
     /// Returns the strings of the node that come from the pool.

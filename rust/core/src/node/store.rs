@@ -210,21 +210,12 @@ impl NodeStore {
 
     /// Stores an added or modified node. True if any field changed that plugins read.
     pub(crate) fn applied(&self, node: Arc<Node>) -> bool {
-        self.taken(node).1
-    }
-
-    /// Stores an added or modified node, and returns its row, which it has until it is deleted.
-    pub(crate) fn placed(&self, node: Arc<Node>) -> u32 {
-        self.taken(node).0
-    }
-
-    fn taken(&self, node: Arc<Node>) -> (u32, bool) {
         let _turn = self.turn();
         let mut writer = self.lock();
         writer.become_watched();
-        let (row, changed) = writer.put_if_changed(node);
+        let changed = writer.put_if_changed(node);
         self.published.outdated(changed);
-        (row, changed)
+        changed
     }
 
     /// Removes the node with a name. True if it was stored.
@@ -325,13 +316,14 @@ impl Writer {
         (row, self.rows.set(row, Some(Arc::new(stored))))
     }
 
-    fn put_if_changed(&mut self, node: Arc<Node>) -> (u32, bool) {
-        let same = |&row: &u32| self.rows.get(row).is_some_and(|old| old.node == node);
-        if let Some(row) = self.by_name.get(node.name()).copied().filter(same) {
-            return (row, false);
+    fn put_if_changed(&mut self, node: Arc<Node>) -> bool {
+        let row = self.by_name.get(node.name());
+        if row.is_some_and(|&row| self.rows.get(row).is_some_and(|old| old.node == node)) {
+            return false;
         }
         // A watched store keeps no bytes, so there are none to release.
-        (self.put(node, None, 0).0, true)
+        self.put(node, None, 0);
+        true
     }
 
     fn row_for(&mut self, node: &Node) -> u32 {

@@ -8,7 +8,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::labels::Quantity;
-use crate::packing::{Received, Transfer, packed, put_text};
 
 /// A text that is often one of Kubernetes' own words, such as `cpu` or `Pending`; such a word, and
 /// a clone of any text, takes no memory.
@@ -90,16 +89,6 @@ impl Ord for Word {
 impl Hash for Word {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (**self).hash(state);
-    }
-}
-
-impl Transfer for Word {
-    fn put(&self, out: &mut Vec<u8>) {
-        put_text(self, out);
-    }
-
-    fn take(from: &mut Received<'_>) -> Option<Self> {
-        from.text().map(word)
     }
 }
 
@@ -207,11 +196,9 @@ impl ResourceList {
     }
 }
 
-packed! {
-    /// Amounts by resource: cpu in milli, the rest in units, rounded up.
-    #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-    pub struct Amounts(pub(super) Arc<[(Word, i64)]>);
-}
+/// Amounts by resource: cpu in milli, the rest in units, rounded up.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Amounts(pub(super) Arc<[(Word, i64)]>);
 
 impl Amounts {
     /// The amount of one resource; None if the list does not name it.

@@ -162,7 +162,7 @@ impl From<WirePod<'_>> for Pod {
     }
 }
 
-/// Returns the name of the pod's PodGroup; "" without one.
+/// Returns the name of the pod's `PodGroup`; "" without one.
 fn scheduling_group(group: Option<SchedulingGroup<'_>>) -> Word {
     word(
         &group
