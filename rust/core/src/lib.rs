@@ -1,7 +1,7 @@
 //! The core of kubextend: parses kube-scheduler's requests to an extender, keeps nodes and pods,
 //! filters nodes by label, scores nodes, and writes the responses.
 //!
-//! No Python, no I/O, no clock; every function can be called from any thread.
+//! The crate uses no Python, no I/O and no clock; every function can be called from any thread.
 
 #![forbid(unsafe_code)]
 

@@ -4,7 +4,8 @@ use wide::u8x16;
 
 const BLOCK: usize = 16;
 
-/// Counts the bytes from the start that are no quote, no backslash and no control character.
+/// Counts the bytes at the start of a JSON string that are no quote, backslash or control
+/// character.
 pub(crate) fn plain_prefix(bytes: &[u8]) -> usize {
     let mut len = 0;
     for block in bytes.chunks_exact(BLOCK) {
@@ -22,7 +23,8 @@ fn special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
-/// Returns one bit for each byte of a block: set if the byte is special.
+/// Returns one bit for each byte of a block: set if the byte is a quote, a backslash or a control
+/// character.
 fn special_in(block: [u8; BLOCK]) -> u32 {
     let block = u8x16::new(block);
     let control = block.min(u8x16::splat(0x1f)).simd_eq(block);

@@ -14,13 +14,13 @@ pub(crate) struct Pool<T: ?Sized> {
     purge_at: usize,
 }
 
-/// Label keys and values, names of resources.
+/// A pool of label keys, label values and names of resources.
 pub(crate) type Strings = Pool<str>;
 
 const SMALLEST_PURGE: usize = 4096;
 
-/// Bytes of the longest text that is pooled: the API server accepts no longer label key
-/// (253 + 1 + 63 bytes). A longer text is no label of a real node, and is freed with its node.
+/// The most bytes of a text that is pooled: kube-apiserver accepts no longer label key (253 + 1 +
+/// 63 bytes). A longer text is no label of a real node, and is freed with its node.
 const LONGEST: usize = 317;
 
 impl<T: ?Sized> Default for Pool<T> {
@@ -45,7 +45,7 @@ impl Strings {
 }
 
 impl<T: ?Sized + Hash + Eq> Pool<T> {
-    /// Replaces `value` by the equal value of the pool; true if the pool has one.
+    /// Replaces `value` by the equal value of the pool; returns true if the pool has one.
     pub(crate) fn share(&self, value: &mut Arc<T>) -> bool {
         let known = self.known.get(value);
         known.map(|known| *value = known.clone()).is_some()
@@ -61,10 +61,11 @@ impl<T: ?Sized + Hash + Eq> Pool<T> {
         self.known.iter().map(|value| &**value)
     }
 
-    /// Takes a value back from an object that is dropped, and drops the value if no other object
-    /// uses it.
+    /// Takes a value back from an object that is dropped; drops the value if no other object uses
+    /// it.
     pub(crate) fn give_up(&mut self, value: Arc<T>) {
-        // The pool's own, and this one. Nobody else can take it from the pool meanwhile.
+        // Two references: the pool's, and `value`. Nobody else can take the value from the pool
+        // meanwhile.
         if Arc::strong_count(&value) == 2 {
             self.known.remove(&value);
         }
@@ -80,8 +81,8 @@ impl<T: ?Sized + Hash + Eq> Pool<T> {
         new
     }
 
-    /// Drops the values that no object uses any more; the next purge is due when the pool has
-    /// doubled.
+    /// Drops the values of the pool that no object uses any more; the next purge is due when the
+    /// pool has doubled.
     pub(crate) fn purge(&mut self) {
         self.known.retain(|value| Arc::strong_count(value) > 1);
         self.purge_at = SMALLEST_PURGE.max(2 * self.known.len());

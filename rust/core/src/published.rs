@@ -1,4 +1,4 @@
-//! The snapshot of a store that readers get; a new one is made at the first read after a change.
+//! The snapshot of a store that readers get; the first read after a change makes a new snapshot.
 
 use std::ops::DerefMut;
 use std::sync::Arc;
@@ -31,7 +31,8 @@ impl<T> Published<T> {
             let mut writer = lock();
             if self.stale.load(Ordering::Acquire) {
                 self.snapshot.store(Arc::new(make(&mut writer)));
-                // Only now: whoever finds nothing stale must find this snapshot.
+                // Only now, after the new snapshot is stored: a reader that finds the mark cleared
+                // must find this snapshot.
                 self.stale.store(false, Ordering::Release);
             }
         }
@@ -76,7 +77,8 @@ mod tests {
         }
     }
 
-    /// A snapshot that tells, when another one has taken its place, whether it still counts as stale.
+    /// A snapshot for a test, which tells when another snapshot replaces it whether it still counts
+    /// as stale.
     #[derive(Default)]
     struct Replaced(Option<Arc<Published<Replaced>>>);
 

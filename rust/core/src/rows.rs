@@ -1,4 +1,5 @@
-//! A table with numbered rows of which a clone is cheap: clones share chunks until one changes.
+//! A table with numbered rows that is cheap to clone: clones share chunks of rows until one
+//! changes.
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ impl<T> Rows<T> {
         self.0.get(row / CHUNK)?[row % CHUNK].as_ref()
     }
 
-    /// Sets or clears a row, and returns its earlier content.
+    /// Sets or clears a row, and returns the row's earlier content.
     pub(crate) fn set(&mut self, row: u32, stored: Option<Arc<T>>) -> Option<Arc<T>> {
         std::mem::replace(self.place(row), stored)
     }
@@ -42,12 +43,12 @@ impl<T> Rows<T> {
         &mut Arc::make_mut(&mut self.0[row / CHUNK])[row % CHUNK]
     }
 
-    /// One more than the highest row that can be occupied.
+    /// Returns one more than the number of the highest row that can be occupied.
     pub(crate) fn end(&self) -> usize {
         self.0.len() * CHUNK
     }
 
-    /// The occupied rows, ascending.
+    /// Iterates over the occupied rows with their numbers, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Arc<T>)> {
         self.0.iter().enumerate().flat_map(|(chunk, rows)| {
             rows.iter().enumerate().filter_map(move |(at, stored)| {

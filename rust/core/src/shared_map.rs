@@ -1,4 +1,4 @@
-//! A hash map of which a clone is cheap: clones share buckets until one changes.
+//! A hash map that is cheap to clone: clones share buckets until one changes.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -7,18 +7,19 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 
-/// Up to so many entries stay in one bucket: copying them takes about as long as copying one.
+/// The most entries of a map with a single bucket: to copy so many takes about as long as to copy
+/// one.
 const FEW: usize = 32;
 
 type Bucket<K, V> = HashMap<K, V, RandomState>;
 
 /// A hash map. A clone copies one pointer a bucket; a change of a clone copies one bucket.
 ///
-/// There are about as many buckets as entries in each, so both grow as the square root of the map. Few
-/// entries have one bucket, because most maps are small.
+/// A map has about as many buckets as each bucket has entries, so both numbers grow as the square
+/// root of the map's size. A map with few entries has one bucket, because most maps are small.
 #[derive(Debug, Clone)]
 pub(crate) struct SharedMap<K, V> {
-    /// None before the first entry; then a power of two.
+    /// The buckets; their number is 0 before the first entry, and then a power of two.
     buckets: Vec<Arc<Bucket<K, V>>>,
     len: usize,
     hasher: RandomState,
@@ -46,7 +47,7 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
         self.get_entry(key).map(|(_, value)| value)
     }
 
-    /// Returns the key as it was inserted, and its value; None without such a key.
+    /// Returns the stored key that equals `key`, and its value; None if the map has no such key.
     pub(crate) fn get_entry<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<(&K, &V)>
     where
         K: Borrow<Q>,
@@ -61,7 +62,7 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
     {
         let place = self.place(key);
         let bucket = self.buckets.get_mut(place)?;
-        // A key that is not there copies nothing.
+        // A key that the map does not have copies no bucket.
         bucket
             .contains_key(key)
             .then(|| Arc::make_mut(bucket).get_mut(key))?
@@ -86,7 +87,7 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
         self.remove_entry(key).map(|(_, value)| value)
     }
 
-    /// Removes a key, and returns it as it was inserted, with its value.
+    /// Removes a key, and returns the stored key with its value.
     pub(crate) fn remove_entry<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<(K, V)>
     where
         K: Borrow<Q>,
@@ -95,7 +96,7 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
         let place = self.place(key);
         let old = Arc::make_mut(&mut self.buckets[place]).remove_entry(key);
         self.len -= usize::from(old.is_some());
-        // Far below the size at which there were half as many.
+        // The map is far below the size at which it had half as many buckets.
         if 16 * self.len < self.buckets.len() * self.buckets.len() {
             self.spread_over(self.buckets.len() / 2);
         }
@@ -108,7 +109,7 @@ impl<K: Hash + Eq + Clone, V: Clone> SharedMap<K, V> {
     }
 
     fn place<Q: Hash + ?Sized>(&self, key: &Q) -> usize {
-        // The buckets themselves take the lowest bits, and the highest.
+        // The hash maps in the buckets use the lowest bits of a hash, and the highest.
         let hash = self.hasher.hash_one(key) >> 32;
         hash as usize & self.buckets.len().saturating_sub(1)
     }

@@ -1,5 +1,5 @@
 //! The Python classes `BodyPool` and `BodyBuffer`: memory of large bodies, which is used again. All
-//! unsafe code of the crate is here.
+//! unsafe code of the crate is in this module.
 //!
 //! The first write to new memory costs more than copying the bytes, because the system provides the
 //! memory page by page. The pool keeps memory that was written before.
@@ -19,10 +19,12 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
-/// Responses of fewer bytes are bytes objects: allocators keep memory of that size themselves.
+/// The fewest bytes of a response in pooled memory. Smaller responses are bytes objects: allocators
+/// keep memory of that size themselves.
 const SMALLEST_POOLED: usize = 1 << 20;
 
-/// How many buffers are taken from a pool before memory that was not taken meanwhile is freed.
+/// How many buffers are taken from a pool before the pool frees memory that was not taken
+/// meanwhile.
 const IDLE_TAKES: u64 = 64;
 
 /// An allocated block of memory that is written through raw pointers.
@@ -34,7 +36,7 @@ struct Memory {
     layout: Layout,
 }
 
-// SAFETY: it owns what `start` points to, and hands out no access by itself.
+// SAFETY: a `Memory` owns what `start` points to, and hands out no access by itself.
 unsafe impl Send for Memory {}
 // SAFETY: as above; readers and writers are kept apart by `PyBodyBuffer`.
 unsafe impl Sync for Memory {}
@@ -42,7 +44,7 @@ unsafe impl Sync for Memory {}
 impl Memory {
     /// Allocates at least `size` bytes of zeros; None if the system does not have so much memory.
     fn zeroed(size: usize) -> Option<Self> {
-        // Somewhat more than asked for, so that the next body, a few bytes longer, fits as well.
+        // Somewhat more than `size`, so that the next body, a few bytes longer, fits as well.
         let roomy = size.checked_add(size / 16 + 1)?;
         let layout = Layout::array::<u8>(roomy.checked_next_multiple_of(4096)?).ok()?;
         // SAFETY: the layout is not empty.
@@ -54,7 +56,8 @@ impl Memory {
         self.layout.size()
     }
 
-    /// Whether a body of this size may use this memory: the body fits, and leaves little unused.
+    /// Whether a body of this size may use this memory: the body fits, and leaves little of it
+    /// unused.
     fn suits(&self, size: usize) -> bool {
         // As much below as new memory has above, so that bodies of nearly one size share it.
         let most = size.saturating_add(size / 8).saturating_add(2 * 4096);
@@ -149,8 +152,8 @@ impl Loan {
     /// Gives the pages behind the first `kept` bytes back to the system, which provides new pages
     /// at the next write.
     ///
-    /// # Safety
-    /// No reference to the bytes behind `kept` may exist: their content is lost.
+    /// # Safety No reference to the bytes behind `kept` may exist, because the content of these
+    /// bytes is lost.
     #[cfg(unix)]
     unsafe fn discard_behind(&self, kept: usize) {
         // SAFETY: no pointers are involved.
@@ -403,7 +406,7 @@ impl Sink<'_> {
         self.left -= bytes.len();
     }
 
-    /// Checks at the end that all of the memory was written.
+    /// Checks that all of the memory was written.
     fn finish(self) {
         assert_eq!(self.left, 0, "an answer shorter than it said");
     }

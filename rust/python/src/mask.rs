@@ -97,7 +97,7 @@ impl PyMask {
     }
 }
 
-/// Converts a Python index, which may be negative, to a position; None if outside of `len`.
+/// Converts a Python index, which may be negative, to a position; None if it is outside of `len`.
 pub(crate) fn position(index: isize, len: usize) -> Option<usize> {
     let at = if index < 0 {
         len.checked_add_signed(index)

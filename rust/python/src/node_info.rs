@@ -9,7 +9,8 @@ use crate::nodes::PyNodes;
 use crate::pod::PyPod;
 use crate::pod_store::PyPodSnapshot;
 
-/// A view of one node of a `Nodes`; each attribute is read from the `Nodes` when it is used.
+/// A view of one node of a `Nodes`; each attribute is read from the `Nodes` when Python uses the
+/// attribute.
 #[pyclass(name = "NodeInfo", module = "kubextend.core", frozen)]
 pub(crate) struct PyNodeInfo {
     nodes: Py<PyNodes>,

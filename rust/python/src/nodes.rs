@@ -17,7 +17,7 @@ use crate::{int64, selector};
 #[pyclass(name = "Nodes", module = "kubextend.core", frozen)]
 pub(crate) struct PyNodes {
     pub(crate) nodes: Arc<Nodes>,
-    /// The store in which the names were looked up.
+    /// The node store in which the names of the nodes were looked up.
     pub(crate) store: Option<Arc<NodeStore>>,
 }
 

@@ -19,14 +19,15 @@ type Requirement = (String, String, Vec<String>);
 type Term = (Vec<Requirement>, Vec<Requirement>);
 
 impl PyPod {
-    /// Returns the pod if its tolerations, node selector, node affinity and annotations are kept.
-    /// Read as empty, parts that are not kept would let the pod onto any node.
+    /// Returns the pod if the store keeps its tolerations, node selector, node affinity and
+    /// annotations, else a `TruncatedPodError`: if these parts were read as empty, the pod could go
+    /// onto any node.
     pub(crate) fn whole(&self) -> PyResult<&Pod> {
         let rare = "tolerations, node selector, node affinity and annotations";
         self.unless(self.0.missing.rare, rare)
     }
 
-    /// Returns the pod if all of its parts are kept, else a `TruncatedPodError`.
+    /// Returns the pod if the store keeps all of its parts, else a `TruncatedPodError`.
     pub(crate) fn complete(&self) -> PyResult<&Pod> {
         self.unless(self.0.missing.any(), "largest parts")
     }

@@ -42,7 +42,7 @@ impl PyPodStore {
         Ok(PyPodEvent(event))
     }
 
-    // Whatever may wait for the writer waits without the interpreter.
+    // A call that may wait for the store's writer releases the GIL.
 
     fn get(&self, py: Python<'_>, uid: &str) -> Option<PyPod> {
         py.detach(|| self.0.get(uid)).map(PyPod)

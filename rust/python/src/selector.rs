@@ -43,7 +43,7 @@ pub(crate) fn parse(text: &str) -> PyResult<Selector> {
     Selector::parse(text).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// A label selector that Python passes, parsed or as text.
+/// Returns the label selector that Python passes, as a `Selector` or as text.
 pub(crate) fn from_python(selector: &Bound<'_, PyAny>) -> PyResult<Selector> {
     match selector.cast::<PySelector>() {
         Ok(compiled) => Ok(compiled.get().0.clone()),

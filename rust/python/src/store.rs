@@ -36,7 +36,7 @@ impl PyNodeStore {
         Ok(PyWatchEvent(event))
     }
 
-    // Whatever may wait for the writer waits without the interpreter.
+    // A call that may wait for the store's writer releases the GIL.
 
     fn nodes(&self, py: Python<'_>) -> PyNodes {
         PyNodes {

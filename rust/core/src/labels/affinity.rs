@@ -13,23 +13,23 @@ const LABEL_OPERATORS: &str =
     r#"supported values: "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt""#;
 const FIELD_OPERATORS: &str = r#"supported values: "In", "NotIn""#;
 
-/// One `matchExpressions` or `matchFields` entry as the pod spells it.
+/// One `matchExpressions` or `matchFields` entry of a node selector term, as in the pod's spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeSelectorRequirement {
     /// A label's key, or a field's name.
     pub key: String,
     /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt` or `Lt`.
     pub operator: String,
-    /// Empty when absent.
+    /// The values to compare with; empty if the pod's spec has none.
     pub values: Vec<String>,
 }
 
 /// One term of a node selector; an empty term matches no node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeSelectorTerm {
-    /// What the labels must meet, all of it.
+    /// The conditions on labels of a node, all of which must hold.
     pub match_expressions: Vec<NodeSelectorRequirement>,
-    /// What the fields must meet, all of it.
+    /// The conditions on fields of a node, all of which must hold.
     pub match_fields: Vec<NodeSelectorRequirement>,
 }
 
@@ -44,8 +44,8 @@ impl NodeSelectorTerm {
 pub struct RequiredNodeAffinity {
     /// `spec.nodeSelector`.
     pub node_selector: Vec<(String, String)>,
-    /// `requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms`; `None` where the pod
-    /// has no such object. An empty list matches no node.
+    /// `requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms`; None if the pod has
+    /// no such object. An empty list matches no node.
     pub terms: Option<Vec<NodeSelectorTerm>>,
 }
 
@@ -69,7 +69,7 @@ pub struct RequiredAffinity {
 }
 
 impl RequiredAffinity {
-    /// Compiles the requirements; empty and invalid terms are left out, as they match no node.
+    /// Compiles the requirements; leaves out empty and invalid terms, because they match no node.
     pub fn compile(required: &RequiredNodeAffinity) -> Self {
         let exact = |(key, value): &(String, String)| {
             Requirement::unchecked(key.clone(), Operator::Equals, vec![value.clone()])
@@ -86,14 +86,14 @@ impl RequiredAffinity {
         }
     }
 
-    /// Whether the node may have the pod: it meets `nodeSelector` and at least one term, if the
-    /// pod has terms.
+    /// Whether the pod may run on the node: the node meets the pod's `nodeSelector` and, if the pod
+    /// has terms, at least one term.
     pub fn matches<L: LabelLookup + ?Sized>(&self, node_name: &str, labels: &L) -> bool {
         let any = |terms: &Vec<Term>| terms.iter().any(|term| term.matches(node_name, labels));
         self.node_selector.matches(labels) && self.terms.as_ref().is_none_or(any)
     }
 
-    /// Whether every node may have the pod.
+    /// Whether the pod may run on every node, because it requires nothing.
     pub fn is_unrestricted(&self) -> bool {
         self.terms.is_none() && self.node_selector.requirements().is_empty()
     }
@@ -102,9 +102,9 @@ impl RequiredAffinity {
 /// A weighted term of a pod's preferred node affinity, as in its spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PreferredTerm {
-    /// 1..100; a term of weight 0 is left out.
+    /// The weight of the term, 1..100; a term of weight 0 is left out.
     pub weight: i32,
-    /// The term.
+    /// The conditions under which the weight counts for a node.
     pub preference: NodeSelectorTerm,
 }
 
@@ -131,10 +131,10 @@ pub struct PreferredTerms {
 }
 
 impl PreferredTerms {
-    /// Compiles the terms; empty terms and those of weight 0 are left out.
+    /// Compiles the terms; leaves out empty terms and terms of weight 0.
     ///
-    /// # Errors
-    /// All invalid entries of the other terms; kube-scheduler does not schedule such a pod.
+    /// # Errors All invalid entries of the terms that are not left out; kube-scheduler does not
+    /// schedule a pod with an invalid entry.
     pub fn compile(preferred: &[PreferredTerm]) -> Result<Self, FieldErrors> {
         let (mut terms, mut errors) = (Vec::new(), Vec::new());
         for (i, term) in preferred.iter().enumerate() {
@@ -159,13 +159,13 @@ impl PreferredTerms {
         met.map(|(weight, _)| weight).sum()
     }
 
-    /// Whether every node scores 0.
+    /// Whether there is no term, so that every node scores 0.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 }
 
-/// A compiled term that is neither empty nor invalid.
+/// A compiled node selector term that is neither empty nor invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Term {
     expressions: Selector,
@@ -201,7 +201,7 @@ impl Term {
     }
 }
 
-/// Compiles every entry; errors are added to `errors`.
+/// Compiles every entry of a list, and adds the errors to `errors`.
 fn compile_all<T>(
     entries: &[NodeSelectorRequirement],
     path: &str,

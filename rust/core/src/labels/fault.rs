@@ -41,7 +41,7 @@ pub enum RequirementError {
         /// What would have been right.
         expected: &'static str,
     },
-    /// `in` or `notin` without its list.
+    /// The operator `in` or `notin` without a list of values.
     #[error("found '{found}' expected: '('")]
     NoValueList {
         /// The text of the offending token; empty at the end of the selector.
@@ -59,7 +59,7 @@ pub enum RequirementError {
 pub struct FieldError {
     /// The path of the value, such as `values[0][zone]`.
     pub field: String,
-    /// What is wrong and why, such as `Invalid value: "-": ...`.
+    /// What is wrong with the value and why, such as `Invalid value: "-": ...`.
     pub body: String,
 }
 
@@ -98,8 +98,8 @@ fn listed(values: &[String]) -> String {
     format!("[{}]", items.join(","))
 }
 
-/// The most different messages of one error. A pod may have hundreds of thousands of invalid
-/// values, and every log line would list them all.
+/// The most different messages in the text of one error. A pod may have hundreds of thousands of
+/// invalid values, and every log line would list them all.
 const MOST_SENTENCES: usize = 32;
 
 /// All invalid values in one requirement or one node affinity; never empty.
@@ -109,7 +109,7 @@ const MOST_SENTENCES: usize = 32;
 pub struct FieldErrors(Vec<FieldError>);
 
 impl FieldErrors {
-    /// Returns `Ok` if there are no errors, else all of them.
+    /// Returns `Ok` if there are no errors, else an error with all of `errors`.
     pub(super) fn none_in(errors: Vec<FieldError>) -> Result<(), Self> {
         if errors.is_empty() {
             Ok(())

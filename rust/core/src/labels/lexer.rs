@@ -2,7 +2,7 @@
 //!
 //! Source: apimachinery v0.36 pkg/labels/selector.go `Lexer`
 
-/// The kinds of token.
+/// The kinds of token in a label selector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     End,
@@ -20,14 +20,14 @@ pub(super) enum Token {
     Identifier,
 }
 
-/// A token and its text; the text of `End` is empty.
+/// A token of a label selector, and its text; the text of the token `End` is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scanned<'a> {
     pub(super) token: Token,
     pub(super) text: &'a str,
 }
 
-/// All tokens of `text`; the last one, and only that one, is `End`.
+/// Returns all tokens of `text`; only the last token is `End`.
 pub(super) fn scan(text: &str) -> Vec<Scanned<'_>> {
     let mut tokens = Vec::new();
     let mut rest = text;
@@ -44,7 +44,7 @@ pub(super) fn scan(text: &str) -> Vec<Scanned<'_>> {
     }
 }
 
-/// The token that `text`, which starts with no space, starts with.
+/// Returns the first token of `text`, which must not start with a space.
 fn first(text: &str) -> Scanned<'_> {
     let (token, length) = match text.as_bytes() {
         // A NUL where a token could start ends the text, whatever follows.

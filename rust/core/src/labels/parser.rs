@@ -8,7 +8,7 @@ use super::requirement::{Operator, Requirement, key_error};
 
 const OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
 
-/// The requirements of a selector, in the order of the text.
+/// Parses a label selector; returns its requirements in the order of the text.
 pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, SelectorError> {
     let mut parser = Parser {
         tokens: scan(text),
@@ -132,7 +132,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Takes the values up to the closing parenthesis; a value that is left out is "".
+    /// Takes the values of a list up to the closing parenthesis; a value that is left out is "".
     fn listed_values(&mut self) -> Result<Vec<&'a str>, RequirementError> {
         let mut values = Vec::new();
         loop {
@@ -174,7 +174,7 @@ impl<'a> Parser<'a> {
         self.tokens[self.position]
     }
 
-    /// Takes the next token, which may be `in` or `notin`; the token `End` is never used up.
+    /// Takes and returns the next token, which may be `in` or `notin`; `End` is never used up.
     fn next_raw(&mut self) -> Scanned<'a> {
         let next = self.peek_raw();
         self.position += usize::from(next.token != Token::End);

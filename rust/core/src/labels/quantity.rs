@@ -4,9 +4,9 @@
 
 use std::ops::Add;
 
-/// The largest amount; a larger one counts as this.
+/// The largest amount of a quantity in units; a larger amount counts as `MAX_UNITS`.
 const MAX_UNITS: u64 = i64::MAX as u64;
-/// Smallest part of a unit that counts; anything smaller is rounded up to it.
+/// The decimal places of a quantity that count; anything smaller is rounded up.
 const NANO_DIGITS: i64 = 9;
 const NANOS: u32 = 1_000_000_000;
 /// Decimal places that decide how a fraction times 2^60 rounds at nano: 60 + 9.
@@ -30,10 +30,10 @@ pub enum QuantityError {
          '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
     )]
     Format,
-    /// There is not one digit.
+    /// The text has no digit.
     #[error("unable to parse numeric part of quantity")]
     Numeric,
-    /// No such suffix.
+    /// Kubernetes has no suffix of this name.
     #[error("unable to parse quantity's suffix")]
     Suffix,
 }
@@ -57,10 +57,9 @@ pub struct Quantity {
 impl Quantity {
     /// Parses a quantity, rounded away from zero to a multiple of 10^-9.
     ///
-    /// Takes no white space; Go's JSON reader strips it beforehand.
+    /// White space is an error; Go's JSON reader strips white space before it parses a quantity.
     ///
-    /// # Errors
-    /// Those of Go's `ParseQuantity`, for the same texts.
+    /// # Errors The errors of Go's `ParseQuantity`, for the same texts.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         let parts = Parts::split(text.as_bytes())?;
         let (units, nanos) = match Scale::of_suffix(parts.suffix)? {
@@ -98,7 +97,7 @@ impl Quantity {
         }
     }
 
-    /// The amount nearest to that many units and nanos within the limits.
+    /// Returns the quantity of so many units and nanos, or the nearest one within 64 bits.
     fn signed(negative: bool, units: Option<u64>, nanos: u32) -> Self {
         let carried = units.and_then(|u| u.checked_add(u64::from(nanos / NANOS)));
         let (units, nanos) = match carried {
@@ -138,12 +137,12 @@ impl Add for Quantity {
     }
 }
 
-/// What a suffix multiplies with.
+/// The number with which a suffix of a quantity, such as `Ki`, multiplies.
 #[derive(Clone, Copy)]
 enum Scale {
-    /// 10 to this power.
+    /// A power of 10, by its exponent.
     Decimal(i64),
-    /// 2 to this power.
+    /// A power of 2, by its exponent.
     Binary(u32),
 }
 
@@ -179,7 +178,7 @@ fn decimal_exponent(digits: &[u8]) -> Result<i64, QuantityError> {
     Ok(i64::from(exponent as i32))
 }
 
-/// A text's parts; the digits have been checked.
+/// The parts of a quantity's text; the digits have been checked.
 struct Parts<'a> {
     negative: bool,
     whole: &'a [u8],
@@ -211,7 +210,8 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Units, `None` where there are too many to count, and nanos, which may be a whole unit.
+    /// Returns the amount times 10^`exponent`: units (None if too many for 64 bits) and nanos
+    /// (which may be a whole unit).
     fn decimal(&self, exponent: i64) -> Result<(Option<u64>, u32), QuantityError> {
         // Go reads a number without digits as 0, but only where it needs no big arithmetic.
         if self.is_blank() && exponent < -NANO_DIGITS {
@@ -223,7 +223,7 @@ impl<'a> Parts<'a> {
         Ok((self.units_before(point), nanos + u32::from(more)))
     }
 
-    /// As `decimal`, for a power of 2.
+    /// Returns the amount times 2^`exponent`: units (None if too many for 64 bits) and nanos.
     fn binary(&self, exponent: u32) -> Result<(Option<u64>, u32), QuantityError> {
         if self.is_blank() && exponent > 40 {
             return Err(QuantityError::Numeric);
@@ -238,7 +238,8 @@ impl<'a> Parts<'a> {
         self.whole.is_empty() && self.fraction.is_empty()
     }
 
-    /// The digit at `position`, counted from the first one of the whole part; 0 beyond both ends.
+    /// Returns the digit at `position`, counted from the first digit of the number; 0 beyond both
+    /// ends.
     fn digit(&self, position: i64) -> u32 {
         let Ok(position) = usize::try_from(position) else {
             return 0;
@@ -255,7 +256,7 @@ impl<'a> Parts<'a> {
         has_digits(&self.whole[in_whole..]) || has_digits(&self.fraction[in_fraction..])
     }
 
-    /// The number that the digits before `point` form; `None` above `MAX_UNITS`.
+    /// Returns the number that the digits before `point` form; None above `MAX_UNITS`.
     fn units_before(&self, point: i64) -> Option<u64> {
         let point = usize::try_from(point).unwrap_or(0);
         let in_whole = point.min(self.whole.len());
@@ -278,7 +279,7 @@ fn split_digits(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at(other.unwrap_or(text.len()))
 }
 
-/// `[eEinumkKMGTP]*[-+]?[0-9]*`
+/// Whether the bytes match `[eEinumkKMGTP]*[-+]?[0-9]*`, as every suffix of a quantity does.
 fn is_suffix_shaped(suffix: &[u8]) -> bool {
     let sign = suffix.iter().position(|b| !b"eEinumkKMGTP".contains(b));
     let (_, rest) = suffix.split_at(sign.unwrap_or(suffix.len()));
@@ -312,8 +313,9 @@ fn append_zeros(units: u64, zeros: usize) -> Option<u64> {
 
 /// The decimal fraction `digits` times 2^`exponent`: units, and nanos rounded up.
 ///
-/// The product of the digits kept is a multiple of the smallest share that the digits dropped
-/// can add, so these never carry into the next nano: that one of them is not 0 is all that counts.
+/// Only the first `FRACTION_DIGITS` digits are multiplied; of the others it counts only whether one
+/// is not 0. Their share never carries into the next nano, because the product of the kept digits
+/// is a multiple of the smallest share that the dropped digits can add.
 fn shifted_fraction(digits: &[u8], exponent: u32) -> (u64, u32) {
     if digits.is_empty() {
         return (0, 0);
@@ -331,7 +333,7 @@ fn shifted_fraction(digits: &[u8], exponent: u32) -> (u64, u32) {
     (units, nanos + u32::from(more))
 }
 
-/// Doubles a decimal fraction; returns what is carried over its point.
+/// Doubles a decimal fraction; returns the digit that is carried over the decimal point.
 fn double(places: &mut [u8]) -> u8 {
     places.iter_mut().rev().fold(0, |carry, place| {
         let doubled = *place * 2 + carry;

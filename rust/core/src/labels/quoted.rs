@@ -42,8 +42,8 @@ fn push_code_point(out: &mut String, code: u32) {
     written.expect("writing into a String does not fail");
 }
 
-/// Whether Go prints `c` as it is. Marks are printable in Go, but Rust escapes one that starts a
-/// text: hence the letter before it.
+/// Whether Go prints `c` without an escape. Combining marks are printable in Go, but Rust escapes a
+/// mark at the start of a text: hence the letter before the mark.
 fn is_printable(c: char) -> bool {
     c == '\'' || String::from_iter(['a', c]).escape_debug().nth(1) == Some(c)
 }

@@ -22,7 +22,7 @@ pub enum Operator {
     NotIn,
     /// `key=a`
     Equals,
-    /// `key==a`; kept apart from `Equals` because the text form is.
+    /// `key==a`; an operator of its own, because its text differs from that of `Equals`.
     DoubleEquals,
     /// `key!=a`
     NotEquals,
@@ -37,7 +37,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// Returns the error for a number of values that the operator does not take; `None` if it does.
+    /// Returns the error if the operator does not take `count` values; None if it does.
     fn count_fault(self, count: usize) -> Option<&'static str> {
         let (right, fault) = match self {
             Self::In | Self::NotIn => (
@@ -64,7 +64,7 @@ impl Operator {
         matches!(self, Self::GreaterThan | Self::LessThan)
     }
 
-    /// The text between the key and the values.
+    /// Returns the operator's text between the key and the values, such as ` in `.
     fn sign(self) -> &'static str {
         match self {
             Self::In => " in ",
@@ -79,7 +79,7 @@ impl Operator {
     }
 }
 
-/// One condition on one label.
+/// One condition of a label selector on one label.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -94,12 +94,12 @@ pub struct Requirement {
     key: String,
     operator: Operator,
     values: Vec<String>,
-    /// The value of `>` and `<`; 0 for every other operator.
+    /// The number to compare with for the operators `>` and `<`; 0 for every other operator.
     bound: i64,
 }
 
 impl Requirement {
-    /// A requirement whose key and values are valid.
+    /// Makes a requirement, and checks the key and the values.
     ///
     /// Source: apimachinery v0.36 pkg/labels/selector.go `NewRequirement`
     ///
@@ -150,12 +150,12 @@ impl Requirement {
         &self.key
     }
 
-    /// How the label is compared with the values.
+    /// How the requirement compares the label with the values.
     pub fn operator(&self) -> Operator {
         self.operator
     }
 
-    /// The values in ascending byte order, each once.
+    /// The values of the requirement in ascending byte order, each once.
     pub fn values(&self) -> &[String] {
         &self.values
     }
@@ -204,7 +204,7 @@ fn integer(value: Option<&str>) -> Option<i64> {
     value?.parse().ok()
 }
 
-/// What is wrong with `key`, as the error of `field`.
+/// Returns what is wrong with `key` as a label key, as the error of `field`; None if it is valid.
 pub(super) fn key_error(field: String, key: &str) -> Option<FieldError> {
     let faults = label_key_faults(key);
     (!faults.is_empty()).then(|| FieldError::invalid(field, key, &faults.join("; ")))

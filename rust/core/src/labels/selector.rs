@@ -33,18 +33,18 @@ impl Selector {
         Ok(Self::new(parser::parse(text)?))
     }
 
-    /// The selector of these requirements.
+    /// Makes a selector that consists of these requirements.
     pub fn new(mut requirements: Vec<Requirement>) -> Self {
         requirements.sort_by(|a, b| a.key().cmp(b.key()));
         Self { requirements }
     }
 
-    /// The requirements in ascending byte order of their keys.
+    /// The requirements of the selector, in ascending byte order of their keys.
     pub fn requirements(&self) -> &[Requirement] {
         &self.requirements
     }
 
-    /// Whether `labels` meet every requirement.
+    /// Whether `labels` meet every requirement of the selector.
     pub fn matches<L: LabelLookup + ?Sized>(&self, labels: &L) -> bool {
         self.requirements.iter().all(|r| r.matches(labels))
     }

@@ -14,9 +14,9 @@ use ahash::RandomState;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Taint {
-    /// A qualified name.
+    /// The key of the taint, a qualified name such as `example.com/gpu`.
     pub key: String,
-    /// Empty when absent.
+    /// The value of the taint; empty if absent.
     pub value: String,
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
@@ -42,13 +42,13 @@ impl Taint {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Toleration {
-    /// The taint's key; empty: any key.
+    /// The key of the tolerated taints; empty: any key.
     pub key: String,
     /// `Exists`, `Equal`, or empty for `Equal`.
     pub operator: String,
-    /// The taint's value, for `Equal`.
+    /// The value of the tolerated taints, for the operator `Equal`.
     pub value: String,
-    /// The taint's effect; empty: any effect.
+    /// The effect of the tolerated taints; empty: any effect.
     pub effect: String,
 }
 
@@ -79,7 +79,7 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
         }
 }
 
-/// Up to so many tolerations are compared one after the other, which is faster than a hash table.
+/// The most tolerations that are compared one after the other, which is faster than a hash table.
 const FEW: usize = 16;
 
 /// A pod's tolerations, prepared to be compared with the taints of many nodes.
@@ -98,16 +98,16 @@ pub struct Tolerations<'a>(Covering<'a>);
 enum Covering<'a> {
     /// Few tolerations, which are compared one after the other.
     Few(&'a [Toleration]),
-    /// Many tolerations, in a hash table: users choose how many a pod has, and each node is
-    /// compared with all of them.
+    /// Many tolerations, in a hash table: users choose how many tolerations a pod has, and each
+    /// taint of each node would be compared with all of them.
     Many(HashSet<Covered<'a>, RandomState>),
 }
 
-/// The key, the effect and, unless any will do, the value that a toleration covers.
+/// The key, the effect and the value that a toleration covers; no value: any value.
 type Covered<'a> = (&'a str, &'a str, Option<&'a str>);
 
 impl<'a> Tolerations<'a> {
-    /// Prepares a pod's tolerations.
+    /// Prepares a pod's tolerations for comparisons with the taints of many nodes.
     pub fn of(tolerations: &'a [Toleration]) -> Self {
         if tolerations.len() <= FEW {
             return Self(Covering::Few(tolerations));
@@ -124,7 +124,7 @@ impl<'a> Tolerations<'a> {
         Self(Covering::Many(covered))
     }
 
-    /// The first taint that forbids scheduling and that no toleration covers.
+    /// Returns the first taint that forbids scheduling and that no toleration covers.
     ///
     /// Source: component-helpers v0.36 scheduling/corev1/helpers.go `FindMatchingUntoleratedTaint`
     /// with the filter of the plugin `TaintToleration`

@@ -16,9 +16,9 @@ const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of low
     (e.g. 'example.com', regex used for validation is \
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/// Longest name part of a key, and longest value, in bytes.
+/// The most bytes of the name part of a label key, and of a label value.
 const NAME_BYTES: usize = 63;
-/// Longest prefix of a key, in bytes.
+/// The most bytes of the prefix of a label key.
 const PREFIX_BYTES: usize = 253;
 
 /// Returns the errors of `key` as a label key; empty if the key is valid.
@@ -80,13 +80,13 @@ fn too_long(bytes: usize) -> String {
     format!("must be no more than {bytes} bytes")
 }
 
-/// `([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]`
+/// Whether the text matches `([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]`.
 fn is_name(text: &str) -> bool {
     let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     is_framed(text, |b| b.is_ascii_alphanumeric(), inner)
 }
 
-/// `[a-z0-9]([-a-z0-9]*[a-z0-9])?`
+/// Whether the text matches `[a-z0-9]([-a-z0-9]*[a-z0-9])?`.
 fn is_dns_label(text: &str) -> bool {
     let edge = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     is_framed(text, edge, |b| edge(b) || b == b'-')

@@ -44,7 +44,7 @@ impl Mask {
         *word = if bit { *word | one } else { *word & !one };
     }
 
-    /// Clears the bits behind the end, so that whole words can be compared and counted.
+    /// Clears the bits behind the end of the mask, so that whole words can be compared and counted.
     fn trimmed(mut self) -> Self {
         if let (Some(last), used @ 1..) = (self.words.last_mut(), self.len % 64) {
             *last &= (1 << used) - 1;
@@ -62,14 +62,14 @@ impl Mask {
         self.len == 0
     }
 
-    /// The bit of a position; false behind the end.
+    /// Returns the bit of a position; false behind the end of the mask.
     pub fn get(&self, at: usize) -> bool {
         self.words
             .get(at / 64)
             .is_some_and(|word| word >> (at % 64) & 1 == 1)
     }
 
-    /// How many bits are set.
+    /// How many bits of the mask are set.
     pub fn count(&self) -> usize {
         self.words
             .iter()
@@ -77,12 +77,12 @@ impl Mask {
             .sum()
     }
 
-    /// Whether any bit is set.
+    /// Whether any bit of the mask is set.
     pub fn any(&self) -> bool {
         self.words.iter().any(|&word| word != 0)
     }
 
-    /// The positions of the set bits, ascending.
+    /// The positions of the mask's set bits, ascending.
     pub fn indices(&self) -> impl Iterator<Item = usize> + '_ {
         let set = |word: u64| (word != 0).then_some(word);
         self.words.iter().enumerate().flat_map(move |(at, &word)| {
@@ -98,7 +98,8 @@ impl Mask {
         bytes
     }
 
-    /// Deserialises a mask of `len` bits from the bytes of `packed`; None if they are no such mask.
+    /// Deserialises a mask of `len` bits from the bytes that `packed` returned; None for other
+    /// bytes.
     pub fn unpacked(bytes: &[u8], len: usize) -> Option<Self> {
         if bytes.len() != len.div_ceil(8) {
             return None;

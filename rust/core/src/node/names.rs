@@ -5,17 +5,19 @@ use ahash::RandomState;
 use super::snapshot::Rows;
 use crate::plain::plain_prefix;
 
-/// The names of all rows of a snapshot, with an index by name. Never changed, only rebuilt.
+/// The names of the nodes in all rows of a snapshot, with an index by name; never changes.
 ///
 /// All names lie in one piece of memory, in the order of rows: a request names thousands of nodes,
-/// and going from pointer to pointer for each of them costs more than comparing the name.
+/// and to follow a pointer for each name costs more than to compare the name.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    /// Each name, and behind it [`QUOTE`] or [`NOT_PLAIN`].
+    /// The name of each row, and behind each name [`QUOTE`] or [`NOT_PLAIN`].
     text: Vec<u8>,
-    /// Where the name of each row begins, and at last where the last one ends.
+    /// Where in `text` the name of each row begins, and as the last element where the last name
+    /// ends.
     starts: Vec<usize>,
-    /// Open addressing: part of a name's hash beside its row, in a power of two of places.
+    /// A hash table with open addressing: part of each name's hash beside the name's row; its
+    /// length is a power of two.
     places: Vec<Option<Place>>,
     hasher: RandomState,
     len: usize,
@@ -68,8 +70,8 @@ impl Names {
         self.len
     }
 
-    /// A row's name as it stands in JSON behind the opening quote, with the closing one. Where
-    /// there is no such row or JSON needs escapes for it, bytes that no body holds.
+    /// Returns a row's name as in JSON behind the opening quote, with the closing quote. If there
+    /// is no such row, or JSON needs escapes for the name, returns bytes that no body holds.
     pub(crate) fn in_json(&self, row: u32) -> &[u8] {
         match self.ended(row) {
             [] => &[NOT_PLAIN],
@@ -77,8 +79,8 @@ impl Names {
         }
     }
 
-    /// The row of a name. Lists come in the same order again and again, so the row after the
-    /// last one found is tried first.
+    /// Returns the row of a name. Tries the row behind `after`, the row found last, first, because
+    /// requests list nodes in one order.
     pub(crate) fn find(&self, name: &[u8], after: Option<u32>) -> Option<u32> {
         let next = after.map_or(0, |row| row + 1);
         if self.name(next) == Some(name) {
@@ -87,7 +89,7 @@ impl Names {
         self.row_of(name)
     }
 
-    /// The row of a name.
+    /// Returns the row of a name; None if no node has the name.
     pub(crate) fn row_of(&self, name: &[u8]) -> Option<u32> {
         let mask = self.places.len().checked_sub(1)?;
         let hash = self.hasher.hash_one(name);
@@ -105,7 +107,7 @@ impl Names {
         self.ended(row).split_last().map(|(_, name)| name)
     }
 
-    /// A row's name and the end byte behind the name; empty if the row is free.
+    /// Returns a row's name and the end byte behind the name; empty if the row is free.
     fn ended(&self, row: u32) -> &[u8] {
         let row = row as usize;
         match self.starts.get(row..row + 2) {
@@ -115,7 +117,7 @@ impl Names {
     }
 }
 
-/// The bits of a hash that do not choose the place.
+/// Returns the bits of a hash that do not choose the place in the hash table.
 fn high_half(hash: u64) -> u32 {
     (hash >> 32) as u32
 }

@@ -6,7 +6,8 @@ impl Snapshot {
     /// Returns the row of the stored node whose JSON equals the start of `bytes`, and the JSON's
     /// length. The row behind `after` is tried first.
     ///
-    /// Stored bytes are one whole object, so the bytes behind them are behind the object.
+    /// The stored bytes are one whole JSON object, so equal bytes of the request are one whole
+    /// object, too.
     pub(crate) fn recognise(&self, bytes: &[u8], after: Option<u32>) -> Option<(u32, usize)> {
         let row = self.names.find(leading_name(bytes)?, after)?;
         let stored = self.stored(row)?;

@@ -26,7 +26,7 @@ impl LabelLookup for Labels {
 }
 
 impl Labels {
-    /// Every label, sorted by key.
+    /// Iterates over every label of the node as key and value, sorted by key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }
@@ -69,7 +69,7 @@ impl Node {
         &self.labels
     }
 
-    /// The value of a label, in memory that all nodes with an equal value share.
+    /// The value of one label, in memory that all nodes with an equal value share; None if absent.
     pub fn label(&self, key: &str) -> Option<&Arc<str>> {
         self.labels.get(key)
     }
@@ -84,13 +84,13 @@ impl Node {
         self.unschedulable
     }
 
-    /// `status.allocatable` of one resource: cpu in milli, the rest in units; 0 where it is absent.
+    /// `status.allocatable` of one resource: cpu in milli-CPUs, others in units; 0 if absent.
     pub fn allocatable_amount(&self, resource: &str) -> i64 {
         self.allocatable(resource)
             .map_or(0, |quantity| quantity.amount_of(resource))
     }
 
-    /// `status.allocatable` of one resource.
+    /// `status.allocatable` of one resource; None if the node does not name the resource.
     pub fn allocatable(&self, resource: &str) -> Option<Quantity> {
         let found = self
             .allocatable

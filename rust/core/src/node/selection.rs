@@ -10,7 +10,8 @@ use crate::labels::{
     Toleration, Tolerations,
 };
 
-/// Where the node of a position is: in a row of the snapshot, in the request itself, or unknown.
+/// Where the node at one position of a request is: in a row of the snapshot, in the request itself,
+/// or unknown to both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot(u32);
 
@@ -68,7 +69,8 @@ impl Nodes {
         self.own.push(node);
     }
 
-    /// Appends the node of a name; a name that the snapshot does not have becomes an unknown node.
+    /// Appends the node with this name; if the snapshot has no such node, appends an unknown node,
+    /// which has only a name.
     pub(crate) fn push_name(&mut self, name: &str) {
         let last = match self.slots.last().map(|slot| slot.place()) {
             Some(Place::Row(row)) => Some(row),
@@ -81,13 +83,13 @@ impl Nodes {
         }
     }
 
-    /// Appends an unknown node, without looking its name up.
+    /// Appends an unknown node, which has only a name, without looking the name up.
     pub(crate) fn push_unknown(&mut self, name: Arc<str>) {
         self.slots.push(Slot(UNKNOWN | self.unknown.len() as u32));
         self.unknown.push(name);
     }
 
-    /// Returns the nodes of the same names in another snapshot; nodes that the request itself
+    /// Returns the nodes with these names in another snapshot; nodes that the request itself
     /// brought are unchanged.
     pub(crate) fn looked_up_in(&self, snapshot: Arc<Snapshot>) -> Self {
         let mut latest = Self::over(snapshot, self.len());
@@ -110,7 +112,7 @@ impl Nodes {
         self.slots.is_empty()
     }
 
-    /// The node at a position; None if the store does not have its name.
+    /// The node at a position of the request; None if the store has no node of this name.
     pub fn node(&self, at: usize) -> Option<&Node> {
         self.shared_node(at).map(|node| &**node)
     }
@@ -123,7 +125,7 @@ impl Nodes {
         }
     }
 
-    /// The name of the node at a position.
+    /// The name of the node at a position of the request.
     pub fn name(&self, at: usize) -> &str {
         match self.slots[at].place() {
             Place::Unknown(unknown) => &self.unknown[unknown],
@@ -136,17 +138,18 @@ impl Nodes {
         (0..self.len()).find(|&at| self.name(at) == name)
     }
 
-    /// How many of the nodes are known: the store has their names.
+    /// How many of the request's nodes the node store knows by name.
     pub fn known_count(&self) -> usize {
         self.slots.len() - self.unknown.len()
     }
 
-    /// Returns the mask of the nodes for which `test` is true; unknown nodes are not in it.
+    /// Returns the mask of the nodes for which `test` is true; nodes unknown to the store are left
+    /// out.
     pub fn mask_of(&self, test: impl Fn(&Node) -> bool) -> Mask {
         Mask::from_fn(self.len(), |at| self.node(at).is_some_and(&test))
     }
 
-    /// The mask of the nodes that the store knows.
+    /// Returns the mask of the nodes that the node store knows.
     pub fn known(&self) -> Mask {
         if self.unknown.is_empty() {
             return Mask::filled(self.len(), true);
@@ -156,7 +159,7 @@ impl Nodes {
         })
     }
 
-    /// The mask of the known nodes whose labels satisfy a selector.
+    /// Returns the mask of the known nodes whose labels satisfy a selector.
     pub fn matches(&self, selector: &Selector) -> Mask {
         let rows = self.snapshot.matching_rows(selector);
         Mask::from_fn(self.len(), |at| match self.slots[at].place() {
@@ -166,19 +169,21 @@ impl Nodes {
         })
     }
 
-    /// The mask of the nodes whose `NoSchedule` and `NoExecute` taints are all tolerated.
+    /// Returns the mask of the nodes whose `NoSchedule` and `NoExecute` taints are all tolerated.
     pub fn tolerated_by(&self, tolerations: &[Toleration]) -> Mask {
         let tolerations = Tolerations::of(tolerations);
         self.mask_of(|node| tolerations.first_untolerated(node.taints()).is_none())
     }
 
-    /// The mask of the nodes that satisfy a pod's `nodeSelector` and required node affinity.
+    /// Returns the mask of the nodes that satisfy a pod's `nodeSelector` and required node
+    /// affinity.
     pub fn affine_to(&self, required: &RequiredNodeAffinity) -> Mask {
         let required = RequiredAffinity::compile(required);
         self.mask_of(|node| required.matches(node.name(), node.labels()))
     }
 
-    /// Returns for each node the sum of the weights of the preferred terms that match the node.
+    /// Returns, for each node in order, the sum of the weights of the preferred terms that match
+    /// it.
     ///
     /// # Errors
     /// A term that cannot be parsed, as in kube-scheduler's `PreScore`.
@@ -187,7 +192,8 @@ impl Nodes {
         Ok(self.map_or(0, |node| preferred.score(node.name(), node.labels())))
     }
 
-    /// Returns one value for each node: `value` of the node, `absent` for an unknown node.
+    /// Returns one value for each node: `value` of the node, or `absent` for a node that the store
+    /// does not know.
     pub fn map_or<'a, T: Clone>(&'a self, absent: T, value: impl Fn(&'a Node) -> T) -> Vec<T> {
         (0..self.len())
             .map(|at| self.node(at).map_or_else(|| absent.clone(), &value))

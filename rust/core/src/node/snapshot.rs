@@ -12,11 +12,12 @@ use super::record::Node;
 use super::source::Source;
 use crate::labels::Selector;
 
-/// A node as the store keeps it, with its bytes and when a request had it last.
+/// A node as a node store keeps it, with the bytes of its JSON and the last request that had it.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) node: Arc<Node>,
-    /// The bytes of the node's JSON, in a request store, which recognises nodes by them.
+    /// The bytes of the node's JSON, by which a request store recognises the node; None in a
+    /// watched store.
     pub(crate) source: Option<Source>,
     /// The number of the last request that had the node.
     pub(crate) seen: AtomicU32,
@@ -41,13 +42,13 @@ impl Snapshot {
         self.stored(self.names.row_of(name.as_bytes())?)
     }
 
-    /// Returns the rows whose labels satisfy a selector; results are cached.
+    /// Returns the mask of the rows whose nodes' labels satisfy a selector; results are cached.
     pub(crate) fn matching_rows(&self, selector: &Selector) -> Arc<Mask> {
         self.masks.get(selector, &self.rows)
     }
 }
 
-/// How many selectors' results are cached; plugins use few, and a result is cheap to compute.
+/// The most selectors whose results are cached; plugins use few, and a result is cheap to compute.
 const MOST_SELECTORS: usize = 64;
 
 /// The cached results of selectors over all rows, shared by snapshots with equal labels.

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Body(Arc<dyn AsRef<[u8]> + Send + Sync>);
 
 impl Body {
-    /// Wraps the bytes of a request; they live as long as a node that was read from them is kept.
+    /// Wraps the bytes of a request; the bytes live as long as a node that was read from them is
+    /// kept.
     pub fn new(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
         Self(Arc::new(bytes))
     }
@@ -26,7 +27,7 @@ impl fmt::Debug for Body {
     }
 }
 
-/// A range of a body.
+/// A range of bytes in the body of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start: u32,
@@ -34,7 +35,8 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// `end` and so `start` fit: a body of more than 4 GiB is refused before it is read.
+    /// Makes the range from `start` to `end`, which fit into 32 bits: a body of more than 4 GiB is
+    /// refused before it is read.
     pub(crate) fn between(start: usize, end: usize) -> Self {
         Self {
             start: start as u32,
@@ -80,15 +82,16 @@ impl Segment {
         self.alive.fetch_add(u64::from(bytes), Ordering::Relaxed);
     }
 
-    /// Counts `bytes` less as alive. If that makes less than half of the segment alive, returns the
-    /// number of bytes that are.
+    /// Counts `bytes` of the segment as no longer alive (belonging to a stored node). If less than
+    /// half of the segment is alive then, returns the number of alive bytes.
     pub(crate) fn lose(&self, bytes: u32) -> Option<u64> {
         let before = self.alive.fetch_sub(u64::from(bytes), Ordering::Relaxed);
         let left = before - u64::from(bytes);
         (2 * before >= self.size() && self.is_given_up()).then_some(left)
     }
 
-    /// Whether less than half of the segment is alive, so that its nodes are to be copied out.
+    /// Whether less than half of the segment belongs to stored nodes, so that these are to be
+    /// copied out.
     pub(crate) fn is_given_up(&self) -> bool {
         2 * self.alive.load(Ordering::Relaxed) < self.size()
     }

@@ -13,22 +13,23 @@ use super::source::{Body, Segment, Source, Span};
 use crate::pool::Strings;
 use crate::published::Published;
 
-/// After so many requests, a request store drops nodes that no recent request had.
+/// How many requests come between two sweeps, in which a request store drops nodes that no recent
+/// request had.
 const SWEEP_EVERY: u32 = 256;
 
-/// A node that none of the last so many requests had is dropped from a request store.
+/// How many requests without a node it takes until a request store drops the node.
 const FORGOTTEN_AFTER: i32 = 4096;
 
 /// A store of parsed nodes, for one writer and any number of readers on immutable snapshots.
 ///
-/// A watched store is filled by list and watch (`replace`, `applied`, `deleted`), a request store
-/// by the requests with whole nodes that are read with it. After a watch has filled a store, no
-/// request changes it.
+/// A store has one of two uses. List and watch fill a watched store (`replace`, `applied`,
+/// `deleted`). Requests with whole nodes fill a request store. After a watch has filled a store, no
+/// request changes the store.
 #[derive(Debug)]
 pub struct NodeStore {
     /// Locked by the watch during a whole change. No verb waits for this lock.
     watch: Mutex<()>,
-    /// Locked for moments only.
+    /// The state that changes; locked for moments only.
     writer: Mutex<Writer>,
     strings: Mutex<Strings>,
     published: Published<Snapshot>,
@@ -38,7 +39,7 @@ pub struct NodeStore {
     max_bytes: u64,
 }
 
-/// Statistics of a node store: its size, and how many nodes of requests it knew.
+/// Statistics of a node store: its size, and how many nodes of requests the store knew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeStoreStats {
     /// The number of stored nodes.
@@ -83,7 +84,8 @@ impl NodeStore {
         nodes
     }
 
-    /// Returns the nodes of these names, in order; a name that is not stored gives an unknown node.
+    /// Returns the nodes of these names, in order; a name that is not stored gives a node that has
+    /// only a name.
     pub fn select<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Nodes {
         let mut nodes = Nodes::over(self.snapshot(), 0);
         for name in names {
@@ -92,15 +94,16 @@ impl NodeStore {
         nodes
     }
 
-    /// Returns the node of a name; None if it is not stored.
+    /// Returns the node with this name as a selection of one node; None if the store has no such
+    /// node.
     pub fn named(&self, name: &str) -> Option<Nodes> {
         let mut nodes = Nodes::over(self.snapshot(), 1);
         nodes.push_name(name);
         (nodes.known_count() == 1).then_some(nodes)
     }
 
-    /// Returns the nodes of the same names as the store has them now; nodes that a request itself
-    /// brought are unchanged.
+    /// Returns the given nodes as the store has them now; nodes that a request itself brought are
+    /// unchanged.
     pub fn latest(&self, nodes: &Nodes) -> Nodes {
         nodes.looked_up_in(self.snapshot())
     }
@@ -139,7 +142,8 @@ impl NodeStore {
         self.misses.fetch_add(misses as u64, Ordering::Relaxed);
     }
 
-    /// Stores the nodes of a request that were not recognised. The request's whole body is valid.
+    /// Stores those nodes of a request that the store did not recognise. Call this only after the
+    /// request's whole body proved valid.
     pub(crate) fn merge(&self, body: &Body, fresh: &[Fresh], generation: u32) {
         let size: u64 = fresh.iter().map(|fresh| u64::from(fresh.span.len)).sum();
         if fresh.is_empty() || size > self.max_bytes {
@@ -170,8 +174,8 @@ impl NodeStore {
         self.published.outdated(true);
     }
 
-    /// Replaces the content of the store by these nodes; of equal names the last counts. True if
-    /// any field changed that plugins read.
+    /// Replaces the content of the store by these nodes; of equal names the last counts. Returns
+    /// true if any field changed that plugins read.
     ///
     /// Unchanged nodes are found before the writer is locked.
     pub(crate) fn replace(&self, listed: &[Arc<Node>]) -> bool {
@@ -208,7 +212,7 @@ impl NodeStore {
         changed
     }
 
-    /// Stores an added or modified node. True if any field changed that plugins read.
+    /// Stores an added or modified node. Returns true if any field changed that plugins read.
     pub(crate) fn applied(&self, node: Arc<Node>) -> bool {
         let _turn = self.turn();
         let mut writer = self.lock();
@@ -218,7 +222,7 @@ impl NodeStore {
         changed
     }
 
-    /// Removes the node with a name. True if it was stored.
+    /// Removes the node with this name. Returns true if the node was stored.
     pub(crate) fn deleted(&self, name: &str) -> bool {
         let _turn = self.turn();
         let mut writer = self.lock();
@@ -237,7 +241,7 @@ impl NodeStore {
     }
 }
 
-/// The writer's state of the store; readers see it only in the next snapshot.
+/// The state of the store that the writer changes; readers see changes only in the next snapshot.
 #[derive(Debug, Default)]
 struct Writer {
     rows: Rows,
@@ -268,7 +272,8 @@ impl Writer {
         }
     }
 
-    /// Makes the store a watched one, and drops the nodes of requests. True if there were any.
+    /// Makes the store a watched store, and drops the nodes of requests. Returns true if there were
+    /// any.
     fn become_watched(&mut self) -> bool {
         if self.watched {
             return false;
@@ -356,8 +361,8 @@ impl Writer {
         self.release_all(&removed);
     }
 
-    /// Releases the bytes of nodes that are no longer stored, and copies nodes out of segments of
-    /// which less than half is alive then.
+    /// Releases the bytes of nodes that are no longer stored. Copies the other nodes out of blocks
+    /// of bytes of which less than half still belongs to stored nodes.
     fn release_all(&mut self, gone: &[Arc<Stored>]) {
         let mut left_behind = 0;
         for source in gone.iter().filter_map(|stored| stored.source.as_ref()) {
@@ -372,7 +377,7 @@ impl Writer {
         }
     }
 
-    /// Copies the bytes of nodes out of segments that are less than half alive.
+    /// Copies the bytes of nodes out of blocks of which less than half belongs to stored nodes.
     fn copy_out(&mut self) {
         let left_behind = |stored: &Stored| {
             let source = stored.source.as_ref();

@@ -5,29 +5,31 @@ use crate::labels::Selector;
 use crate::node::{Nodes, Rejection};
 use crate::pod::Pod;
 
-/// A pod that `pod` matches needs a node that `node` matches.
+/// A filter rule: a pod that the selector `pod` matches needs a node that the selector `node`
+/// matches.
 #[derive(Debug, Clone)]
 pub struct FilterRule {
-    /// Which pods.
+    /// Selects the pods that the rule is for.
     pub pod: Selector,
-    /// Which nodes they need.
+    /// Selects the nodes that a matching pod may run on.
     pub node: Selector,
-    /// The reason with which other nodes are rejected.
+    /// The reason with which the plugin rejects other nodes.
     pub reason: String,
 }
 
-/// For a pod that `pod` matches, `score` is added to the score of a node that `node` matches.
+/// A score rule: for a pod that the selector `pod` matches, the plugin adds `score` to the score of
+/// a node that the selector `node` matches.
 #[derive(Debug, Clone)]
 pub struct ScoreRule {
-    /// Which pods.
+    /// Selects the pods that the rule is for.
     pub pod: Selector,
-    /// Which nodes they prefer.
+    /// Selects the nodes that get the score.
     pub node: Selector,
     /// The number to add; the maker of the rules keeps the sum over all rules within 0 to 100.
     pub score: i64,
 }
 
-/// The rules of the plugin; the first filter rule that a node fails gives the reason.
+/// The plugin LabelMatch with its rules; the first filter rule that a node fails gives the reason.
 #[derive(Debug, Clone, Default)]
 pub struct LabelMatch {
     filters: Vec<FilterRule>,
@@ -35,7 +37,7 @@ pub struct LabelMatch {
 }
 
 impl LabelMatch {
-    /// Makes the plugin of its rules, in the order in which they are applied.
+    /// Makes the plugin from its rules, in the order in which the rules are applied.
     pub fn new(filters: Vec<FilterRule>, scores: Vec<ScoreRule>) -> Self {
         Self { filters, scores }
     }

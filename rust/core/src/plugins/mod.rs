@@ -1,4 +1,4 @@
-//! The native plugins, which run without Python: one file each, and one line in the table below.
+//! The native plugins, which run without Python: each has a file, and a line in `native_plugins!`.
 //!
 //! An enum with one variant for each plugin dispatches the calls.
 
@@ -16,13 +16,13 @@ use crate::pod::Pod;
 
 /// A plugin at the extension point Filter, for all nodes in one call.
 pub trait Filter: Send + Sync {
-    /// Returns the nodes that must not run the pod, with reasons; empty if every node passes.
+    /// Returns the nodes on which the pod must not run, with reasons; empty if every node passes.
     fn filter(&self, pod: &Pod, nodes: &Nodes) -> Vec<Rejection>;
 }
 
 /// A plugin at the extension point Score, for all nodes in one call.
 pub trait Score: Send + Sync {
-    /// Returns one score for each node, 0 to 100.
+    /// Returns one score, 0 to 100, for each node, in order.
     fn score(&self, pod: &Pod, nodes: &Nodes) -> Vec<i64>;
 }
 
@@ -39,7 +39,8 @@ macro_rules! native_plugins {
             /// The names of the native plugins that take no arguments.
             pub const NAMED: &[&str] = &[$($(named!($plugin, $make),)?)+];
 
-            /// Returns the native plugin with a name; None if no plugin without arguments has it.
+            /// Returns the native plugin with this name; None if no plugin without arguments has
+            /// the name.
             pub fn named(name: &str) -> Option<Self> {
                 match name {
                     $($(stringify!($plugin) => Some(Self::$plugin($make)),)?)+
@@ -77,7 +78,7 @@ macro_rules! named {
     };
 }
 
-/// The plugin under a trait if it lists that extension point.
+/// Expands to the plugin as a trait object, if the plugin's line lists the extension point.
 macro_rules! point {
     (Filter, $plugin:ident, Filter $($rest:ident)*) => { Some($plugin) };
     (Score, $plugin:ident, Score $($rest:ident)*) => { Some($plugin) };
@@ -91,20 +92,20 @@ macro_rules! point {
 }
 
 native_plugins! {
-    /// Chatty pods go to nodes with RDMA.
+    /// Pods with the label key `high-comm` go to nodes with RDMA.
     HighCommPodFilter { Filter } by HighCommPodFilter::default();
-    /// Only pods that say they are chatty, only on nodes with RDMA.
+    /// Only pods labelled `high-comm=true` run, and only on nodes with RDMA.
     RdmaAware { Filter } by RdmaAware::default();
-    /// Both ideas by configuration, and a score for each matching selector.
+    /// Filters and scores by the label selectors of a configuration.
     LabelMatch { Filter Score };
 }
 
-/// A selector of the core's own, known to be right.
+/// Returns a selector that is written in the core's source, and so known to be valid.
 fn built_in(text: &str) -> Selector {
     Selector::parse(text).expect("a selector written in this crate")
 }
 
-/// Rejects the nodes that `selector` does not match, whatever is evicted from them.
+/// Rejects the nodes that `selector` does not match, as unresolvable: no eviction would help.
 fn reject_unless(selector: &Selector, reason: &str, nodes: &Nodes) -> Option<Rejection> {
     let rejected = !&nodes.matches(selector);
     rejected.any().then(|| Rejection {

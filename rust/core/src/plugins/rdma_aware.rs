@@ -1,4 +1,4 @@
-//! Only pods that say they are chatty, only on nodes with RDMA.
+//! The plugin `RdmaAware`: only pods labelled `high-comm=true` run, and only on nodes with RDMA.
 
 use super::{Filter, built_in, reject_unless};
 use crate::labels::Selector;
@@ -8,8 +8,8 @@ use crate::pod::Pod;
 const POD_REASON: &str = "Pod does not have high-comm=true label";
 const NODE_REASON: &str = "Node does not support RDMA";
 
-/// A pod without the label `high-comm=true` is rejected everywhere; one that has it needs a node
-/// labelled `rdma=true`.
+/// Rejects a pod without the label `high-comm=true` on every node; a pod with that label needs a
+/// node labelled `rdma=true`.
 #[derive(Debug, Clone)]
 pub struct RdmaAware {
     high_comm: Selector,

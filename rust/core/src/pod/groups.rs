@@ -5,10 +5,11 @@ use std::sync::Arc;
 use super::record::Pod;
 use crate::shared_map::SharedMap;
 
-/// The pods of one group, by their memory address, so that each object is in the group once.
+/// The pods of one group by their memory addresses, so that each object is in the group once.
 type Group = SharedMap<usize, Arc<Pod>>;
 
-/// Groups of pods by a text; no group is empty. A clone is cheap, and no change walks over a group.
+/// Groups of pods by a text; no group is empty. To clone the groups is cheap, and no change walks
+/// over a group.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Groups(SharedMap<Box<str>, Arc<Group>>);
 
@@ -17,7 +18,7 @@ impl Groups {
         self.0.len() == 0
     }
 
-    /// The pods of one group, in no order.
+    /// Iterates over the pods of the group with this text, in no order.
     pub(crate) fn of(&self, text: &str) -> impl Iterator<Item = &Arc<Pod>> {
         let group = self.0.get(text).into_iter();
         group.flat_map(|group| group.iter().map(|(_, pod)| pod))
@@ -33,8 +34,8 @@ impl Groups {
         self.0.insert(text.into(), Arc::new(group));
     }
 
-    /// Removes a pod, the same object that was added, from a group; does nothing if the group does
-    /// not have it.
+    /// Removes a pod from a group, by the object that was added; does nothing if the group does not
+    /// have this object.
     pub(crate) fn remove(&mut self, text: &str, pod: &Arc<Pod>) {
         let Some(group) = self.0.get_mut(text) else {
             return;

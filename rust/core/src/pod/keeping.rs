@@ -1,8 +1,8 @@
-//! Limits on the parts of a watched pod that a store keeps, and its memory.
+//! Limits on the parts of a watched pod that a pod store keeps, and the memory that a pod takes.
 //!
 //! Users choose how large their pods are. Of a pod that waits or runs, plugins mostly read labels,
 //! requests and times. Tolerations, affinity and annotations decide where the pod itself may run,
-//! and each request about the pod has them again.
+//! and each request about the pod brings these parts again.
 
 use std::collections::BTreeSet;
 use std::mem::size_of;
@@ -12,20 +12,20 @@ use super::record::Pod;
 use super::resources::word;
 use super::size;
 
-/// Which parts of a pod a store keeps; by default all of them.
+/// Says which parts of a pod a pod store keeps; by default all parts.
 #[derive(Debug, Clone, Default)]
 pub struct Keeping {
-    /// The keys of the annotations that are kept; None keeps all.
+    /// The keys of the annotations that the store keeps; None: all.
     pub annotations: Option<BTreeSet<String>>,
     /// The most bytes of memory for tolerations, node selector, node affinity and annotations of
-    /// one pod together, and once more for resources, gates, labels and containers. A pod with more
-    /// is kept without some of these parts, which `Pod::missing` lists. Other long texts are cut so
-    /// that they equal no valid name. None: no limit.
+    /// one pod together, and also for resources, gates, labels and containers together. The store
+    /// keeps a larger pod without some of these parts; `Pod::missing` lists the parts. The store
+    /// cuts other long texts so that they equal no valid name. None: no limit.
     pub max_pod_bytes: Option<usize>,
 }
 
 impl Keeping {
-    /// Removes the parts of a pod that are not kept.
+    /// Removes the parts of a pod that the store does not keep.
     pub(super) fn trim(&self, pod: &mut Pod) {
         if let Some(keys) = &self.annotations {
             let kept = pod.annotations.iter().filter(|(key, _)| keys.contains(key));
@@ -49,8 +49,8 @@ fn trim_rare(pod: &mut Pod, most: usize) {
     }
 }
 
-/// Keeps each of resources, gates, labels and containers that fits into `most` bytes together with
-/// the parts kept before it; the most needed parts come first.
+/// Keeps those of a pod's resources, gates, labels and containers that fit into `most` bytes
+/// together; the most needed parts come first.
 fn trim_common(pod: &mut Pod, most: usize) {
     let mut left = most;
     let mut fits = |size: usize| {
@@ -60,12 +60,12 @@ fn trim_common(pod: &mut Pod, most: usize) {
     };
     let asked = |pod: &Pod| size::amounts(&pod.requests.0) + size::amounts(&pod.overhead.0);
     if asked(pod) > most {
-        // Who asks for nothing of a resource needs none of it.
+        // A request of zero needs nothing of a resource.
         pod.requests = pod.requests.without_zeros();
         pod.overhead = pod.overhead.without_zeros();
     }
     if asked(pod) > most {
-        // What else is measured here keeps half of the room.
+        // The other parts keep half of the room.
         pod.requests = pod.requests.within(most / 4, size::amounts);
         pod.overhead = pod.overhead.within(most / 4, size::amounts);
         pod.missing.resources = true;
@@ -77,7 +77,7 @@ fn trim_common(pod: &mut Pod, most: usize) {
             .map(|gate| size::gate(gate))
             .sum(),
     ) {
-        // Enough to see that there are more than any one gate.
+        // Enough gates to see that the pod has others than any one gate.
         pod.scheduling_gates = pod
             .scheduling_gates
             .iter()
@@ -97,11 +97,11 @@ fn trim_common(pod: &mut Pod, most: usize) {
     }
 }
 
-/// Bytes of the longest valid name of a node or a profile.
+/// The most bytes of a valid name of a node or a profile.
 const LONGEST_NAME: usize = 253;
 
-/// Cuts strings whose length Kubernetes does not limit. A string that is cut stays longer than any
-/// valid name, so that it equals no name.
+/// Cuts those strings of a pod whose length Kubernetes does not limit. A string that is cut stays
+/// longer than any valid name, so that it equals no name.
 fn trim_texts(pod: &mut Pod) {
     let words = [
         &mut pod.scheduler_name,
@@ -122,7 +122,7 @@ fn trim_texts(pod: &mut Pod) {
     }
 }
 
-/// Returns the part to keep of a text that is longer than any name; None for a shorter text.
+/// Returns the part to keep of a text that is longer than any valid name; None for a shorter text.
 fn beginning(text: &str) -> Option<&str> {
     let end = text.char_indices().map(|(at, _)| at);
     let end = end.chain([text.len()]).find(|at| *at > LONGEST_NAME)?;
@@ -132,7 +132,8 @@ fn beginning(text: &str) -> Option<&str> {
 /// How many scheduling gates are kept of a pod whose gates are too large.
 const FEW_GATES: usize = 16;
 
-/// The bytes of tolerations, node selector, node affinity and annotations of a pod.
+/// Returns the bytes of memory of a pod's tolerations, node selector, node affinity and
+/// annotations.
 fn rare_bytes(pod: &Pod) -> usize {
     size::pairs(&pod.annotations)
         + size::tolerations(&pod.tolerations)

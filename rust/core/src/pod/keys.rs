@@ -1,4 +1,5 @@
-//! Maps of pods by UID, and by namespace and name; the keys are in the pods, and take no memory.
+//! Maps of pods by UID, and by namespace and name; the keys are parts of the pods, and take no
+//! memory.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use super::record::Pod;
 use crate::shared_map::SharedMap;
 
-/// A map of pods by a key that is a part of the pod. A clone is cheap.
+/// A map of pods by a key that is a part of the pod. To clone the map is cheap.
 #[derive(Clone)]
 pub(super) struct PodMap<K>(SharedMap<K, ()>);
 
@@ -42,10 +43,10 @@ impl<K: Key> PodMap<K> {
         self.0.get_entry(key).map(|(key, ())| key.pod())
     }
 
-    /// Adds a pod; a pod with the same key is replaced.
+    /// Adds a pod; replaces a pod with an equal key.
     pub(super) fn add(&mut self, pod: &Arc<Pod>) {
         let key = K::of(pod.clone());
-        // A map keeps the key that it has.
+        // To insert would keep the key of the old pod.
         self.0.remove(&key);
         self.0.insert(key, ());
     }
@@ -57,13 +58,13 @@ impl<K: Key> PodMap<K> {
         self.0.remove_entry(key).map(|(key, ())| key.pod().clone())
     }
 
-    /// Every pod, in no order.
+    /// Iterates over every pod of the map, in no order.
     pub(super) fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
         self.0.iter().map(|(key, ())| key.pod())
     }
 }
 
-/// A map's key: a pod that is compared by one of its parts.
+/// The key of a map of pods: a pod that is compared by one of its parts.
 pub(super) trait Key: Hash + Eq + Clone {
     fn of(pod: Arc<Pod>) -> Self;
     fn pod(&self) -> &Arc<Pod>;
@@ -77,12 +78,12 @@ pub(super) struct Uid(Arc<Pod>);
 #[derive(Clone)]
 pub(super) struct Name(Arc<Pod>);
 
-/// A namespace and the name of a pod in it, of a pod or to look a pod up.
+/// A namespace and a name, either those of a pod or those by which to look a pod up.
 pub(super) trait Named {
     fn full_name(&self) -> (&str, &str);
 }
 
-/// Returns the key to look up in `ByName`.
+/// Returns the key by which to look up a pod in `ByName`.
 pub(super) fn named<'a>(named: &'a (dyn Named + 'a)) -> &'a (dyn Named + 'a) {
     named
 }

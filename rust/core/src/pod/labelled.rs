@@ -9,16 +9,16 @@ use crate::labels::LabelLookup;
 /// The most label keys that are indexed; plugins use few, and indexing a key walks over all pods.
 const MOST_KEYS: usize = 16;
 
-/// The pods of each namespace by their values of the indexed label keys.
+/// An index: the pods of each namespace by their values of the indexed label keys.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Labelled {
     by_key: Vec<(Arc<str>, Groups)>,
-    /// The pods that are kept without their labels, by namespace.
+    /// The pods whose labels are too large for the store to keep, by namespace.
     unlabelled: Groups,
 }
 
-/// The error for a namespace with a pod that is kept without its labels: whether the pod has the
-/// label is unknown.
+/// The error for a namespace with a pod whose labels are too large for the store to keep: nobody
+/// knows whether the pod has the label.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("pod {}/{} is kept without its labels", .0.namespace, .0.name)]
 pub struct Unlabelled(pub Arc<Pod>);
@@ -73,7 +73,8 @@ impl Labelled {
         }
     }
 
-    /// Removes a pod, the same object that was added; does nothing if the index does not have it.
+    /// Removes a pod from the index, by the object that was added; does nothing if the index does
+    /// not have this object.
     pub(crate) fn remove(&mut self, pod: &Arc<Pod>) {
         self.unlabelled.remove(&pod.namespace, pod);
         for (key, groups) in &mut self.by_key {
@@ -84,7 +85,8 @@ impl Labelled {
     }
 }
 
-/// A namespace has no slash.
+/// Returns the text of a group: namespace, slash, value. A namespace has no slash, so texts of
+/// different groups differ.
 fn group(namespace: &str, value: &str) -> String {
     [namespace, "/", value].concat()
 }

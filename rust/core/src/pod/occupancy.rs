@@ -10,34 +10,34 @@ use crate::shared_map::SharedMap;
 
 /// The pods of one node, and the sums of their requests.
 ///
-/// A user may create many pods for one node, with any resources. So a clone is cheap, and a change
-/// walks neither over the pods nor over the resources of other pods.
+/// A user may create many pods for one node, with any resources. Therefore to clone the value is
+/// cheap, and a change walks neither over all pods nor over the resources of other pods.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NodePods {
-    /// Each pod by its memory address, with the number of pods that came before it.
+    /// Each pod by its memory address, with the number of pods that came to the node before it.
     pods: SharedMap<usize, (u64, Arc<Pod>)>,
     came: u64,
-    /// The sums of the requests of the usual resources, which are few. With 128 bits the sums are
-    /// exact, so that a pod's requests can be subtracted again.
+    /// The sums of the pods' requests of the usual resources, which are few. With 128 bits the sums
+    /// are exact, so that a pod's requests can be subtracted again.
     requested: BTreeMap<&'static str, i128>,
-    /// The pods that request other resources, or whose requests are not all kept.
+    /// The pods that request unusual resources, or some of whose requests the store does not keep.
     others: SharedMap<usize, Others>,
 }
 
-/// A pod's requests of other than the usual resources.
+/// The requests of one pod for unusual resources.
 #[derive(Debug, Clone)]
 struct Others {
     requests: Amounts,
-    /// Whether the pod is kept without some of its requests.
+    /// Whether the store does not keep some of the pod's requests, because they are too large.
     more: bool,
 }
 
-/// The amount that stands for an unknown request: more than any node has, and small enough that
-/// sums over many nodes do not overflow.
+/// The amount that stands for an unknown request of a resource: more than any node has, and so
+/// small that sums over many nodes do not overflow.
 const MORE_THAN_ANY: i64 = 1 << 53;
 
 impl NodePods {
-    /// The pods, in no order.
+    /// Iterates over the pods of the node, in no order.
     pub(crate) fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
         let pods = self.pods.iter().map(|(_, (_, pod))| pod);
         #[cfg(test)]
@@ -45,12 +45,13 @@ impl NodePods {
         pods
     }
 
-    /// Whether the node has this pod, the same object.
+    /// Whether the node has this pod, by the object and not by its UID.
     pub(crate) fn has(&self, pod: &Arc<Pod>) -> bool {
         self.pods.get(&address(pod)).is_some()
     }
 
-    /// Returns the pods for which `some` is true, in the order in which they came to the node.
+    /// Returns the node's pods for which `some` is true, in the order in which they came to the
+    /// node.
     pub(crate) fn as_they_came(&self, some: impl Fn(&Pod) -> bool) -> Vec<Arc<Pod>> {
         let all = self.pods.iter().map(|(_, pod)| pod);
         let mut found: Vec<&(u64, Arc<Pod>)> = all.filter(|(_, pod)| some(pod)).collect();
@@ -58,10 +59,11 @@ impl NodePods {
         found.into_iter().map(|(_, pod)| pod.clone()).collect()
     }
 
-    /// The sum of the pods' requests of one resource; for the resource `pods` the number of pods.
+    /// Returns the sum of the pods' requests of one resource; for the resource `pods` the number of
+    /// pods.
     ///
-    /// The sum is `MORE_THAN_ANY` if a pod that is kept without some of its requests may request
-    /// the resource: a sum that is too small would let pods onto a full node.
+    /// The sum is `MORE_THAN_ANY` if a pod, some of whose requests the store does not keep, may
+    /// request the resource: a sum that is too small would let pods onto a full node.
     pub(crate) fn requested(&self, resource: &str) -> i64 {
         if resource == "pods" {
             return i64::try_from(self.pods.len()).unwrap_or(i64::MAX);
@@ -76,7 +78,8 @@ impl NodePods {
         sum.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 
-    /// The sum of the pods' requests of an unusual resource; None if some requests are not kept.
+    /// Returns the sum of the pods' requests of an unusual resource; None if the store does not
+    /// keep some requests.
     fn others_of(&self, resource: &str) -> Option<i128> {
         let mut sum = 0;
         for (_, others) in self.others.iter() {
@@ -101,7 +104,7 @@ impl NodePods {
         self.came += 1;
     }
 
-    /// Removes a pod, the same object that was added.
+    /// Removes a pod from the node, by the object that was added.
     fn remove(&mut self, pod: &Arc<Pod>) {
         if self.pods.remove(&address(pod)).is_some() {
             self.others.remove(&address(pod));
@@ -119,7 +122,7 @@ impl NodePods {
     }
 }
 
-/// The pods of every node that has pods, by the name of the node. A clone is cheap.
+/// The pods of every node that has pods, by the name of the node. To clone the value is cheap.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Occupancy {
     by_node: SharedMap<Arc<str>, Arc<NodePods>>,
@@ -147,7 +150,7 @@ impl Occupancy {
         self.by_node.insert(name, Arc::new(node));
     }
 
-    /// Removes a pod, the same object that was added, from its node.
+    /// Removes a pod from its node, by the object that was added.
     pub(crate) fn remove(&mut self, pod: &Arc<Pod>) {
         let Some(node) = self.by_node.get_mut(&*pod.node_name) else {
             return;
@@ -166,7 +169,7 @@ thread_local! {
     static WALKED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Over how many pods this thread has walked so far.
+/// Returns over how many pods this thread has walked so far, for tests.
 #[cfg(test)]
 pub(crate) fn walked() -> usize {
     WALKED.get()

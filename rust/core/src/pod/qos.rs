@@ -32,7 +32,7 @@ pub(crate) fn qos_class(pod: &PodResources) -> Word {
     })
 }
 
-/// What all of them name together; None where none names more than nothing.
+/// Returns the sum of one resource over the lists; None if no list has more than zero of it.
 fn sum(
     each: &[&ContainerResources],
     list: impl Fn(&ContainerResources) -> &ResourceList,

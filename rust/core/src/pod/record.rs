@@ -18,7 +18,7 @@ pub struct Pod {
     pub labels: Arc<[(String, String)]>,
     /// `metadata.annotations`, sorted by key.
     pub annotations: Arc<[(String, String)]>,
-    /// `spec.schedulerName`, as it came.
+    /// `spec.schedulerName`, as the API sent it.
     pub scheduler_name: Word,
     /// `spec.nodeName`
     pub node_name: Word,
@@ -40,14 +40,14 @@ pub struct Pod {
     pub requests: Amounts,
     /// The names of `spec.schedulingGates`.
     pub scheduling_gates: Box<[Box<str>]>,
-    /// `spec.schedulingGroup.podGroupName`; empty for a pod without a `PodGroup`.
+    /// `spec.schedulingGroup.podGroupName`; empty for a pod without a PodGroup.
     pub scheduling_group: Word,
-    /// `metadata.generation`: changes of the spec since its creation, and 1; 0 where the API does not
-    /// count them.
+    /// `metadata.generation`: 1 plus the number of changes of the spec since the pod's
+    /// creation; 0 if the API does not count changes.
     pub generation: i64,
-    /// `metadata.creationTimestamp`, as it came.
+    /// `metadata.creationTimestamp`, as the API sent it.
     pub creation_timestamp: Box<str>,
-    /// `metadata.deletionTimestamp`, as it came.
+    /// `metadata.deletionTimestamp`, as the API sent it.
     pub deletion_timestamp: Option<Box<str>>,
     /// `status.phase`
     pub phase: Word,
@@ -57,34 +57,36 @@ pub struct Pod {
     pub scheduled_reason: Word,
     /// `status.nominatedNodeName`
     pub nominated_node_name: Box<str>,
-    /// `status.startTime`, as it came.
+    /// `status.startTime`, as the API sent it.
     pub start_time: Option<Box<str>>,
-    /// The parts that the store does not keep, because they are too large.
+    /// The parts of the pod that the store does not keep, because they are too large.
     pub missing: Missing,
 }
 
-/// The parts of a pod that are not kept, because they are too large; they are empty in `Pod`.
+/// Says which parts of a pod the store does not keep, because they are too large. Such parts
+/// are empty in `Pod`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 // Each part of a pod is kept or missing by itself.
 #[allow(clippy::struct_excessive_bools)]
 pub struct Missing {
-    /// Tolerations, node selector, node affinity and annotations.
+    /// Whether tolerations, node selector, node affinity and annotations are not kept.
     pub rare: bool,
-    /// Labels.
+    /// Whether the labels are not kept.
     pub labels: bool,
-    /// Containers and init containers.
+    /// Whether the containers and init containers are not kept.
     pub containers: bool,
-    /// Requests or overhead of some resources; those of cpu, memory, storage, huge pages and the
-    /// usual GPUs are always kept.
+    /// Whether requests or overhead of some resources are not kept; those of cpu, memory,
+    /// storage, huge pages and the usual GPUs always are.
     pub resources: bool,
-    /// All scheduling gates but the first 16.
+    /// Whether only the first 16 scheduling gates are kept.
     pub gates: bool,
-    /// The ends of the scheduler's name, the `PodGroup`'s, the nominated node's, the phase or a reason.
+    /// Whether the end of a long text is not kept: the name of the scheduler, PodGroup or
+    /// nominated node, the phase or a reason.
     pub texts: bool,
 }
 
 impl Missing {
-    /// Whether any part is missing.
+    /// Whether the store does not keep some part of the pod.
     pub fn any(self) -> bool {
         self != Self::default()
     }
@@ -93,18 +95,18 @@ impl Missing {
 /// The fields of a container that plugins read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Container {
-    /// `name`
+    /// The field `name` of the container.
     pub name: Box<str>,
     /// `resources.requests`
     pub requests: Amounts,
     /// `resources.limits`
     pub limits: Amounts,
-    /// Whether it is an init container that keeps running: `restartPolicy: Always`.
+    /// Whether the container is an init container that keeps running: `restartPolicy: Always`.
     pub sidecar: bool,
 }
 
 impl Pod {
-    /// The pod's labels, as a selector reads them.
+    /// The pod's labels, in the form that a selector is compared with.
     pub fn label_lookup(&self) -> SortedLabels<'_, String, String> {
         SortedLabels(&self.labels)
     }

@@ -13,9 +13,9 @@ use super::resources::ResourceList;
 pub(crate) struct PodResources {
     pub(crate) containers: Vec<ContainerResources>,
     pub(crate) init_containers: Vec<ContainerResources>,
-    /// `spec.resources`, and the resources that the node has given the pod as a whole.
+    /// The resources of the pod as a whole: `spec.resources`, and what the node has given the pod.
     pub(crate) whole: ContainerResources,
-    /// Whether the pod has a `spec.resources`, be it empty.
+    /// Whether the pod has the field `spec.resources`, even an empty one.
     pub(crate) whole_is_given: bool,
     /// `spec.overhead`
     pub(crate) overhead: ResourceList,
@@ -27,9 +27,9 @@ pub(crate) struct PodResources {
 pub(crate) struct ContainerResources {
     pub(crate) requests: ResourceList,
     pub(crate) limits: ResourceList,
-    /// The resources that the node reports for it; None if the node reports none.
+    /// The resources that the node reports for the container or pod; None if the node reports none.
     pub(crate) held: Option<Arc<Held>>,
-    /// Whether it is a sidecar: an init container that keeps running.
+    /// Whether the container is a sidecar: an init container that keeps running.
     pub(crate) sidecar: bool,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Held {
 }
 
 impl PodResources {
-    /// Computes the pod's requests: of each resource the most that the pod needs at one time.
+    /// Computes the pod's requests: for each resource, the most that the pod needs at one time.
     pub(crate) fn requests(&self) -> ResourceList {
         let mut requests = self.of_containers();
         let effective = self
@@ -65,9 +65,10 @@ impl PodResources {
     /// Computes the sum over all containers and sidecars, or, if that is more, an init container's
     /// request with the sidecars before it.
     ///
-    /// A step raises the peak only in what its container names: of anything else the sidecars before
-    /// it need as much as at the step before. Walking over them again for each would cost the
-    /// product of two lists that a tenant writes.
+    /// The init containers run one after the other. Each raises the peak only of the resources that
+    /// it names, because of all other resources the sidecars before it need as much as at the step
+    /// before. To add up the sidecars again for each init container would cost the product of two
+    /// lists that a tenant writes.
     fn of_containers(&self) -> ResourceList {
         let mut running = ResourceList::default();
         for container in &self.containers {

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use crate::labels::Quantity;
 
-/// A text that is often one of Kubernetes' own words, such as `cpu` or `Pending`; such a word, and
-/// a clone of any text, takes no memory.
+/// A text that is often one of Kubernetes' own words, such as `cpu` or `Pending`. Kubernetes' own
+/// words, and clones of any text, take no memory.
 #[derive(Clone)]
 pub enum Word {
-    /// One of the usual words.
+    /// One of Kubernetes' own words.
     Usual(&'static str),
     /// Any other text.
     Other(Arc<str>),
@@ -97,7 +97,7 @@ pub(crate) fn word(text: &str) -> Word {
     usual(text).map_or_else(|| Word::Other(text.into()), Word::Usual)
 }
 
-/// Returns the usual word that equals `text`; None if there is none.
+/// Returns the word of Kubernetes that equals `text`; None if there is no such word.
 pub(crate) fn usual(text: &str) -> Option<&'static str> {
     Some(match text {
         "" => "",
@@ -126,8 +126,8 @@ pub(crate) fn usual(text: &str) -> Option<&'static str> {
 
 /// A `v1.ResourceList`: exact amounts by resource.
 ///
-/// Ordered, and no change of one amount costs more for having many: a tenant chooses how many
-/// resources a pod names.
+/// The map is ordered, and the number of resources hardly changes what a change of one amount
+/// costs, because a tenant chooses how many resources a pod names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ResourceList(BTreeMap<Word, Quantity>);
 
@@ -152,21 +152,21 @@ impl ResourceList {
         self.merge(resource, quantity, |_, new| new);
     }
 
-    /// Adds the amounts of `other` to those of this list.
+    /// Adds the amounts of `other` to the amounts of this list.
     pub(crate) fn add(&mut self, other: &Self) {
         for (resource, quantity) in other.iter() {
             self.merge(resource, quantity, |old, more| old + more);
         }
     }
 
-    /// Raises each amount to that of `other` if that is larger.
+    /// Raises each amount to the amount in `other`, if that is larger.
     pub(crate) fn raise_to(&mut self, other: &Self) {
         for (resource, quantity) in other.iter() {
             self.raise(resource, quantity);
         }
     }
 
-    /// Raises the amount of one resource to `quantity` if that is larger.
+    /// Raises the amount of one resource to `quantity`, if `quantity` is larger.
     pub(crate) fn raise(&mut self, resource: &Word, quantity: Quantity) {
         self.merge(resource, quantity, Ord::max);
     }
@@ -183,10 +183,11 @@ impl ResourceList {
         }
     }
 
-    /// The amounts in the units that kube-scheduler counts in.
+    /// Returns the amounts in kube-scheduler's units: cpu in milli-CPUs, others in whole units.
     pub(crate) fn amounts(&self) -> Amounts {
         if self.0.is_empty() {
-            // The empty list is one for all; a collected one would be memory of its own.
+            // All empty lists share one object; a collected empty list would take memory of its
+            // own.
             return Amounts::default();
         }
         let amount = |(resource, quantity): (&Word, Quantity)| {
@@ -196,7 +197,7 @@ impl ResourceList {
     }
 }
 
-/// Amounts by resource: cpu in milli, the rest in units, rounded up.
+/// Amounts by resource: cpu in milli-CPUs, other resources in units, rounded up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Amounts(pub(super) Arc<[(Word, i64)]>);
 
@@ -209,14 +210,14 @@ impl Amounts {
         found.ok().map(|at| self.0[at].1)
     }
 
-    /// The amounts that are not zero.
+    /// Returns the amounts that are not zero.
     pub(super) fn without_zeros(&self) -> Self {
         let asked = self.0.iter().filter(|(_, amount)| *amount != 0);
         Self(asked.cloned().collect())
     }
 
-    /// Returns the amounts of Kubernetes' own resources and the usual devices, and of other
-    /// resources as many as fit into `room` bytes, which `size` measures.
+    /// Returns the amounts of Kubernetes' own resources and the usual devices, and as many other
+    /// amounts as fit into `room` bytes, which `size` measures.
     pub(super) fn within(&self, room: usize, size: impl Fn(&[(Word, i64)]) -> usize) -> Self {
         let mut left = room;
         let mut stays = |asked: &&(Word, i64)| {
@@ -234,7 +235,7 @@ impl Amounts {
         )
     }
 
-    /// Every resource and its amount, sorted by resource.
+    /// Iterates over every resource and its amount, sorted by resource.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Word, i64)> {
         self.0.iter().map(|(resource, amount)| (resource, *amount))
     }

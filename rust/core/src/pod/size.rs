@@ -8,10 +8,10 @@ use crate::labels::{
     NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, RequiredNodeAffinity, Toleration,
 };
 
-/// Bytes that an allocation takes beside its content.
+/// Bytes that an allocation takes besides its content.
 const ALLOCATION: usize = 16;
 
-/// The bytes of labels or annotations.
+/// Returns the bytes of memory of labels or annotations.
 pub(super) fn pairs(pairs: &[(String, String)]) -> usize {
     let pairs = pairs.iter();
     pairs.map(|(key, value)| text(key) + text(value)).sum()
@@ -37,7 +37,7 @@ pub(super) fn containers(containers: &[Container]) -> usize {
     containers.iter().map(size).sum()
 }
 
-/// The bytes of a list of resources.
+/// Returns the bytes of memory of a list of resources.
 pub(super) fn amounts(amounts: &[(Word, i64)]) -> usize {
     size_of_val(amounts)
         + amounts
@@ -46,12 +46,13 @@ pub(super) fn amounts(amounts: &[(Word, i64)]) -> usize {
             .sum::<usize>()
 }
 
-/// The bytes of a scheduling gate, or of any text that is stored as a string of its own.
+/// Returns the bytes of memory of a scheduling gate, or of any text that has an allocation of its
+/// own.
 pub(super) fn gate(gate: &str) -> usize {
     size_of::<Box<str>>() + ALLOCATION + gate.len()
 }
 
-/// The bytes that a word takes beside the `Word` value.
+/// Returns the bytes of memory that a word takes besides the `Word` value.
 pub(super) fn word(word: &Word) -> usize {
     match word {
         Word::Usual(_) => 0,

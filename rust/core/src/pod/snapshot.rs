@@ -18,14 +18,15 @@ type ByUid<'a> = HashMap<&'a str, &'a Arc<Pod>, RandomState>;
 #[derive(Debug, Clone, Default)]
 pub struct PodSnapshot {
     occupancy: Occupancy,
-    /// Pods on no node, by the node that they are nominated to.
+    /// Pods on no node, by the node that each pod is nominated to.
     nominated: Groups,
-    /// The index of all pods by label. A snapshot that is made of another one shares its index.
+    /// The index of all pods by label. A snapshot that is made from another snapshot shares the
+    /// index.
     labelled: Labelled,
 }
 
 impl PodSnapshot {
-    /// How many pods there are on all nodes.
+    /// How many pods are on nodes.
     pub fn len(&self) -> usize {
         self.occupancy.pods()
     }
@@ -35,14 +36,14 @@ impl PodSnapshot {
         self.len() == 0
     }
 
-    /// The pods on a node, in the order in which they came to the node.
+    /// Returns the pods on a node, in the order in which they came to the node.
     pub fn pods_on(&self, node: &str) -> Vec<Arc<Pod>> {
         let node = self.occupancy.on(node);
         node.map_or_else(Vec::new, |node| node.as_they_came(|_| true))
     }
 
-    /// The sum of the requests of one resource by the pods on a node: cpu in milli, others in
-    /// units; for the resource `pods` the number of pods.
+    /// Returns the sum of the requests of one resource by the pods on a node: cpu in milli-CPUs,
+    /// others in units; for the resource `pods` the number of pods.
     pub fn requested_on(&self, node: &str, resource: &str) -> i64 {
         self.occupancy
             .on(node)
@@ -64,8 +65,8 @@ impl PodSnapshot {
         left
     }
 
-    /// The mask of the nodes to which pods of at least this pod's priority are nominated; None if
-    /// there is no such node.
+    /// Returns the mask of the nodes to which pods of at least this pod's priority are nominated;
+    /// None if there is no such node.
     ///
     /// Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go `addGENominatedPods`
     pub fn nominated(&self, pod: &Pod, nodes: &Nodes) -> Option<Mask> {
@@ -104,9 +105,10 @@ impl PodSnapshot {
         others.filter(|other| other.uid != pod.uid && other.priority() >= pod.priority())
     }
 
-    /// Returns pods of the same store as this snapshot has them. A pod with a node is left out if
-    /// this snapshot does not have it on that node; a pod without a node gets its nominated node if
-    /// this snapshot has it there. Walks over the pods of each node once at most.
+    /// Returns given pods of the snapshot's store as this snapshot has them. The result leaves out
+    /// a pod that has a node if this snapshot does not have the pod on that node. A pod without a
+    /// node gets its nominated node if this snapshot has the pod there. The function walks over the
+    /// pods of each node at most once.
     pub fn these(&self, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
         let mut walked = HashMap::default();
         let mut these = Vec::with_capacity(pods.len());
@@ -121,7 +123,7 @@ impl PodSnapshot {
         these
     }
 
-    /// Returns a pod as this snapshot has it on a node; `walked` caches the pods of nodes.
+    /// Returns a pod as this snapshot has the pod on a node; `walked` caches the pods of nodes.
     fn here<'a>(
         &'a self,
         node: &'a str,
@@ -145,7 +147,7 @@ impl PodSnapshot {
         &mut self.labelled
     }
 
-    /// Adds a pod; a pod with a node counts on that node.
+    /// Adds a pod to the snapshot; a pod with a node counts on that node.
     pub(super) fn add(&mut self, pod: &Arc<Pod>) {
         if pod.is_bound() {
             self.occupancy.add(pod.clone());
@@ -155,7 +157,7 @@ impl PodSnapshot {
         self.labelled.add(pod);
     }
 
-    /// Removes a pod, the same object that was added. A pod on no node may be removed already.
+    /// Removes a pod, by the object that was added. A pod on no node may be removed already.
     pub(super) fn remove(&mut self, pod: &Arc<Pod>) {
         if pod.is_bound() {
             self.occupancy.remove(pod);
@@ -165,8 +167,9 @@ impl PodSnapshot {
         self.labelled.remove(pod);
     }
 
-    /// Returns for each of these nodes with such pods its position, and the pods that started after
-    /// a time or have not started yet, in the order in which they came to the node.
+    /// Returns the pods that started after a time or have not started yet: for each node with such
+    /// pods the node's position in `nodes`, and the pods in the order in which they came to the
+    /// node.
     pub fn started_after(&self, nodes: &Nodes, time: &str) -> Vec<(usize, Vec<Arc<Pod>>)> {
         let is_late = |pod: &Pod| pod.start_time.as_deref().is_none_or(|start| start > time);
         let on = |at| {
@@ -176,7 +179,8 @@ impl PodSnapshot {
         (0..nodes.len()).filter_map(on).collect()
     }
 
-    /// Returns for each node the sum of its pods' requests of one resource, as `requested_on`.
+    /// Returns, for each node in order, the sum of its pods' requests of one resource, in the units
+    /// of `requested_on`.
     pub fn requested(&self, nodes: &Nodes, resource: &str) -> Vec<i64> {
         (0..nodes.len())
             .map(|at| self.requested_on(nodes.name(at), resource))

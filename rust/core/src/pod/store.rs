@@ -15,14 +15,14 @@ use crate::published::Published;
 
 /// A store of the pods of a cluster that have not ended, and of the assumed pods.
 ///
-/// A pod counts on the node to which the watch shows it bound. Before that it counts on the node
-/// for which it is assumed: from `assume` until the watch shows the pod bound to any node, ended or
-/// deleted, or until `forget`.
+/// A pod counts on the node to which the watch shows the pod bound. Before that the pod counts on
+/// the node for which it is assumed: from `assume` until the watch shows the pod bound to any node,
+/// ended or deleted, or until `forget`.
 #[derive(Debug, Default)]
 pub struct PodStore {
     /// Locked during each whole change of the watched pods. No verb waits for this lock.
     watch: Mutex<()>,
-    /// Locked for moments only.
+    /// The state that changes; locked for moments only.
     writer: Mutex<Writer>,
     keeping: Keeping,
     templates: Mutex<Templates>,
@@ -33,10 +33,10 @@ pub struct PodStore {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unassumable {
-    /// The pod has no UID, so that it cannot be recognised in the watch.
+    /// The pod has no UID, so that the store cannot recognise the pod in the watch.
     #[error("a pod without metadata.uid cannot be assumed")]
     NoUid,
-    /// The name of the node is empty.
+    /// The name of the node for which to assume the pod is empty.
     #[error("a pod cannot be assumed on a node without a name")]
     NoNode,
 }
@@ -55,7 +55,7 @@ impl PodStore {
         }
     }
 
-    /// How many pods the watch shows that have not ended.
+    /// How many pods that have not ended the watch shows.
     pub fn len(&self) -> usize {
         self.lock().by_name.len()
     }
@@ -65,28 +65,28 @@ impl PodStore {
         self.len() == 0
     }
 
-    /// The pod with a UID as the watch shows it; None if there is none.
+    /// Returns the pod with this UID as the watch shows it; None if there is no such pod.
     pub fn get(&self, uid: &str) -> Option<Arc<Pod>> {
         self.lock().by_uid.get(uid).cloned()
     }
 
-    /// The pod with a namespace and name as the watch shows it; None if there is none.
+    /// Returns the pod with this namespace and name as the watch shows it; None if there is no such
+    /// pod.
     pub fn by_name(&self, namespace: &str, name: &str) -> Option<Arc<Pod>> {
         self.lock().by_name.get(named(&(namespace, name))).cloned()
     }
 
-    /// All pods that the watch shows, in no order.
+    /// Returns all pods that the watch shows, in no order.
     pub fn pods(&self) -> Vec<Arc<Pod>> {
         self.watched().pods().cloned().collect()
     }
 
     /// Returns the pods of a namespace that have a label with a value, in no order; the `node_name`
-    /// of an assumed pod is its node.
+    /// of an assumed pod is the node for which it is assumed.
     ///
     /// The first call for a label key walks over all pods. No call waits for a writer.
     ///
-    /// # Errors
-    /// A pod of the namespace is kept without its labels.
+    /// # Errors The labels of a pod of the namespace are too large for the store to keep.
     pub fn with_label(
         &self,
         namespace: &str,
@@ -106,14 +106,15 @@ impl PodStore {
         if let Some(found) = known(self.snapshot().labelled()) {
             return found;
         }
-        // The watch takes a list in, or others ask for more labels than are followed.
+        // The watch is taking a list in, or more label keys are in use than are indexed.
         let mut copy = self.lock().clone();
         copy.follow(key);
         known(copy.shown.labelled()).unwrap_or_else(|| Ok(Vec::new()))
     }
 
     /// Counts a pod on a node as assumed, until the watch shows the pod bound. A pod that is
-    /// assumed on another node moves; a pod that the watch shows bound stays on its node.
+    /// already assumed on another node moves to this node; a pod that the watch shows bound stays
+    /// where it is.
     ///
     /// # Errors
     /// The pod has no UID, or the node no name.
@@ -130,12 +131,12 @@ impl PodStore {
         Ok(())
     }
 
-    /// Stops counting an assumed pod. False if the pod is bound or was not assumed.
+    /// Stops counting an assumed pod. Returns false if the pod is bound or was not assumed.
     pub fn forget(&self, uid: &str) -> bool {
         self.count(LedgerChange::Forgotten(uid.to_owned()))
     }
 
-    /// The assumed pods; the `node_name` of each is the node for which it is assumed.
+    /// Returns the assumed pods; the `node_name` of each pod is the node for which it is assumed.
     pub fn assumed(&self) -> Vec<Arc<Pod>> {
         self.lock().ledger.pods().cloned().collect()
     }
@@ -146,21 +147,22 @@ impl PodStore {
         self.published.latest(|| self.lock(), snapshot)
     }
 
-    /// The pods that the watch shows and that are kept without some of their parts, in no order.
+    /// Returns the watched pods of which the store does not keep some large parts, in no order.
     pub fn truncated(&self) -> Vec<Arc<Pod>> {
         let watched = self.watched();
         let truncated = watched.pods().filter(|pod| pod.missing.any());
         truncated.cloned().collect()
     }
 
-    /// Returns the pod as it is to be stored, with parts that other pods have too shared.
+    /// Returns a pod as it is to be stored: without parts that are too large, and with parts that
+    /// other pods have too in shared memory.
     pub(crate) fn shared(&self, mut pod: Pod) -> Arc<Pod> {
         self.keeping.trim(&mut pod);
         self.templates().share(&mut pod);
         Arc::new(pod)
     }
 
-    /// Replaces the watched pods by these. True if any field changed that plugins read.
+    /// Replaces the watched pods by `listed`. Returns true if any field changed that plugins read.
     ///
     /// Assumed pods stay assumed, except those that the list shows bound or ended, and those that
     /// the store had and the list does not have.
@@ -169,13 +171,13 @@ impl PodStore {
         self.beside(|writer| writer.replace(listed))
     }
 
-    /// Stores an added or modified pod. True if any field changed that plugins read.
+    /// Stores an added or modified pod. Returns true if any field changed that plugins read.
     pub(crate) fn applied(&self, pod: &Arc<Pod>) -> bool {
         let _turn = self.turn();
         self.write(|writer| writer.apply(pod))
     }
 
-    /// Removes a pod. True if it was stored.
+    /// Removes a pod from the store. Returns true if the pod was stored.
     pub(crate) fn deleted(&self, pod: &Pod) -> bool {
         let _turn = self.turn();
         self.write(|writer| writer.remove(pod))
@@ -201,11 +203,11 @@ impl PodStore {
         changed
     }
 
-    /// Does work that takes long on a copy of the writer, which then replaces the writer; returns
-    /// the result of the work. Verbs do not wait for the work: what they assume and forget
-    /// meanwhile counts in the writer, and afterwards in the copy.
+    /// Does work that takes long on a copy of the writer's state, which then replaces the writer's
+    /// state; returns the result of the work. Requests do not wait for the work: pods that requests
+    /// assume and forget meanwhile count in the writer's state, and afterwards in the copy.
     ///
-    /// The caller holds the lock of `turn`, so that no second copy is made meanwhile.
+    /// The caller holds the lock `watch`, so that no second copy is made meanwhile.
     fn beside(&self, work: impl FnOnce(&mut Writer) -> bool) -> bool {
         let mut copy = {
             let mut writer = self.lock();
@@ -223,8 +225,8 @@ impl PodStore {
             self.published.outdated(changed);
             (std::mem::replace(&mut *writer, copy), writer.by_name.len())
         };
-        // What is gone is freed here: not under the lock, nor by the next verb that looks. The pools
-        // drop what nobody names any more, so the old pods end before the pools are told.
+        // The old state is freed here: not under the lock, nor by the next request that reads. The
+        // pools drop what nobody names any more, so the old pods end before the pools are told.
         self.snapshot();
         let were = before.by_name.len();
         drop(before);
@@ -232,14 +234,14 @@ impl PodStore {
         changed
     }
 
-    /// Tells the pools of shared parts how many pods are gone.
+    /// Tells the pools of shared parts how many pods were removed.
     fn lost(&self, before: usize, left: usize) {
         if left < before {
             self.templates().lost(before - left, left);
         }
     }
 
-    /// The pods that the watch shows, as they are now.
+    /// Returns the map of the pods that the watch shows now.
     fn watched(&self) -> ByName {
         self.lock().by_name.clone()
     }
@@ -248,7 +250,7 @@ impl PodStore {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks `watch` if no other thread has it locked; None otherwise.
+    /// Locks `watch` if no other thread has locked it; returns None otherwise.
     fn turn_at_once(&self) -> Option<MutexGuard<'_, ()>> {
         match self.watch.try_lock() {
             Ok(turn) => Some(turn),
@@ -268,16 +270,18 @@ impl PodStore {
     }
 }
 
-/// A change of the ledger.
+/// A change of the ledger, the list of assumed pods.
 #[derive(Debug, Clone)]
 enum LedgerChange {
     Assumed { pod: Arc<Pod>, node: Word },
     Forgotten(String),
 }
 
-/// The writer's state of the store; readers see it only in the next snapshot. A clone is cheap.
+/// The state of the store that the writer changes; readers see changes only in the next snapshot.
+/// To clone the state is cheap.
 ///
-/// At most one pod of a UID counts on a node: the watched pod if it is bound, else the ledger's.
+/// Of each UID, at most one pod counts on a node: the watched pod if it is bound, else the assumed
+/// pod.
 #[derive(Debug, Clone, Default)]
 struct Writer {
     by_name: ByName,
@@ -286,7 +290,8 @@ struct Writer {
     ledger: ByUid,
     /// The snapshot of the watched and the assumed pods, each UID once.
     shown: PodSnapshot,
-    /// The changes of the ledger since a copy of the writer was made; None if there is no copy.
+    /// The changes of the list of assumed pods since a copy of this state was made; None if there
+    /// is no copy.
     missed: Option<Vec<LedgerChange>>,
 }
 
@@ -403,7 +408,7 @@ impl Writer {
         true
     }
 
-    /// Indexes a label key.
+    /// Indexes the pods by one more label key.
     fn follow(&mut self, key: &str) {
         let assumed = self.ledger.pods();
         let watched = self.by_name.pods();
@@ -423,7 +428,7 @@ mod tests {
 
     use super::*;
 
-    /// A thread that has not answered by then waits for ever.
+    /// After this time the test takes it that a thread waits for ever.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     #[derive(Debug, Clone)]
@@ -435,7 +440,7 @@ mod tests {
         Asked(&'static str),
     }
 
-    /// No two names ever have one UID.
+    /// Makes a pod for a test; no two names ever have one UID.
     fn pod(name: u8, uid: u8, node: &str, phase: &str, group: &str) -> Arc<Pod> {
         Arc::new(Pod {
             name: format!("p{name}"),
@@ -488,7 +493,7 @@ mod tests {
         }
     }
 
-    /// All that a store says, in an order of its own.
+    /// Returns everything that a store says about pods, sorted.
     fn said(store: &PodStore) -> Vec<Vec<(String, String, Word)>> {
         let snapshot = store.snapshot();
         let lists = [

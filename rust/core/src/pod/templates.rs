@@ -9,23 +9,23 @@ use super::size::{amounts, containers, pairs, preferred, required, tolerations};
 use crate::labels::{PreferredTerm, RequiredNodeAffinity, Toleration};
 use crate::pool::Pool;
 
-/// Bytes of the largest part that is shared: a pool keeps its parts longer than the pods live.
+/// The most bytes of a part that is shared: a pool keeps parts longer than the pods live.
 const LARGEST: usize = 4096;
 
-/// Bytes that a pool takes for a value beside the value itself.
+/// Bytes that a pool takes for a value besides the value itself.
 const ENTRY: usize = 32;
 
-/// The pools are purged after no fewer deleted pods than this.
+/// The least number of deleted pods after which the pools are purged.
 const FEW: usize = 256;
 
-/// The pools are purged after no fewer bytes than this that were put into them.
+/// The least bytes put into the pools after which the pools are purged.
 const LITTLE: usize = 8 << 20;
 
 /// Pools of labels, tolerations, containers and other parts of pods. Most pods come from few
 /// templates, so that most of the memory of 150,000 pods can be shared.
 ///
-/// A part enters a pool when it comes for the second time, so that no pool has what only one pod
-/// has.
+/// A part enters a pool when it comes for the second time, so that no pool has a part that only one
+/// pod has.
 #[derive(Debug, Default)]
 pub(crate) struct Templates {
     seen: Seen,
@@ -44,7 +44,7 @@ pub(crate) struct Templates {
 }
 
 impl Templates {
-    /// Replaces the parts of a pod by equal parts of the pools.
+    /// Replaces the parts of a pod by equal parts of the pools, where a pool has them.
     pub(crate) fn share(&mut self, pod: &mut Pod) {
         let seen = &mut self.seen;
         self.bytes += share(&mut self.pairs, seen, &mut pod.labels, pairs)
@@ -76,8 +76,8 @@ impl Templates {
         }
     }
 
-    /// Counts removed pods, and purges the pools once more pods are removed than left; otherwise
-    /// the parts of removed pods would take memory for ever.
+    /// Counts removed pods, and purges the pools when more pods were removed than are left;
+    /// otherwise the parts of removed pods would take memory for ever.
     pub(crate) fn lost(&mut self, pods: usize, left: usize) {
         self.lost += pods;
         if self.lost > left.max(FEW) {
@@ -91,7 +91,8 @@ impl Templates {
         self.bytes
     }
 
-    /// Drops the parts that no pod has any more; the next purge is due at a quarter more bytes.
+    /// Drops the parts that no pod has any more; the next purge is due when the pools have a
+    /// quarter more bytes.
     fn purge(&mut self) {
         self.bytes = purged(&mut self.words, str::len)
             + purged(&mut self.pairs, pairs)
@@ -121,14 +122,14 @@ fn share<T: ?Sized + Hash + Eq>(
     bytes + ENTRY
 }
 
-/// Drops the values that no pod has any more, and returns the bytes that the pool takes then.
+/// Drops the values of a pool that no pod has any more; returns the bytes that the pool then takes.
 fn purged<T: ?Sized + Hash + Eq>(pool: &mut Pool<T>, size: fn(&T) -> usize) -> usize {
     pool.purge();
     pool.iter().map(|value| size(value) + ENTRY).sum()
 }
 
-/// A table of fixed size with the hashes of values that came recently; a later value with the same
-/// place replaces an earlier one.
+/// A table of fixed size with the hashes of values that came recently; a later hash with the same
+/// place replaces the earlier hash.
 #[derive(Debug, Default)]
 struct Seen(Vec<u32>);
 
@@ -140,7 +141,7 @@ impl Seen {
     fn again(&mut self, hash: u64) -> bool {
         self.0.resize(PLACES, 0);
         let place = hash as usize % PLACES;
-        // Zero says that there was none.
+        // Zero marks a free place.
         let mark = (hash >> 32) as u32 | 1;
         std::mem::replace(&mut self.0[place], mark) == mark
     }

@@ -1,15 +1,15 @@
-//! Numbers of thirty bits in 64-bit lanes, whose products every x86-64 makes two at a time and most
-//! of them four.
+//! Arithmetic on numbers of at most thirty bits in 64-bit lanes: every x86-64 processor multiplies
+//! two at a time, and most multiply four.
 
 use multiversion::multiversion;
 
 /// The largest number that counts as narrow.
 pub(super) const LIMIT: u64 = 1 << 30;
 
-/// The highest of `scores`, at least 0; `None` where one is negative or not narrow.
+/// Returns the highest of `scores`, at least 0; None if a score is negative or above `LIMIT`.
 #[multiversion(targets("x86_64+avx2"))]
 pub(super) fn highest(scores: &[i64]) -> Option<u64> {
-    // A loop, not a fold: a closure would be called for each score here.
+    // A loop and not a fold, because the compiler would call a fold's closure for each score.
     let (mut bits, mut highest) = (0, 0);
     for &score in scores {
         bits |= score;
@@ -18,16 +18,18 @@ pub(super) fn highest(scores: &[i64]) -> Option<u64> {
     (u64::try_from(bits).ok()? < LIMIT).then_some(u64::from(highest.unsigned_abs()))
 }
 
-/// The product of two narrow numbers.
+/// Returns the product of two numbers up to `LIMIT`.
 #[inline]
 pub(super) fn product(one: u64, other: u64) -> u64 {
     u64::from(one as u32) * u64::from(other as u32)
 }
 
-/// Divides by one narrow number again and again, with a multiplication in place of the division.
+/// Divides by one number up to `LIMIT` again and again, with a multiplication in place of the
+/// division.
 ///
-/// Exact for narrow dividends: where d < 2^(l+1), and M = floor(2^(31+l) / d) + 1, M*d exceeds
-/// 2^(31+l) by at most d, so that x*M / 2^(31+l) exceeds x/d by less than 1/d.
+/// The quotient is exact for dividends x up to `LIMIT`: if the divisor d < 2^(l+1), and M =
+/// floor(2^(31+l) / d) + 1, then M*d exceeds 2^(31+l) by at most d, so that x*M / 2^(31+l) exceeds
+/// x/d by less than 1/d.
 #[derive(Clone, Copy)]
 pub(super) struct Divisor {
     reciprocal: u64,
@@ -35,7 +37,7 @@ pub(super) struct Divisor {
 }
 
 impl Divisor {
-    /// For a divisor between 1 and `LIMIT`; `None` for any other.
+    /// Prepares divisions by a divisor between 1 and `LIMIT`; None for any other divisor.
     pub(super) fn new(divisor: u64) -> Option<Self> {
         let shift = 31 + divisor.checked_ilog2()?;
         (divisor <= LIMIT).then(|| Self {
@@ -44,7 +46,7 @@ impl Divisor {
         })
     }
 
-    /// The quotient, rounded down, of a dividend up to `LIMIT`.
+    /// Returns the quotient, rounded down, of a dividend up to `LIMIT`.
     #[inline]
     pub(super) fn quotient(self, dividend: u64) -> u64 {
         product(dividend, self.reciprocal) >> self.shift

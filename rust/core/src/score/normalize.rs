@@ -6,8 +6,9 @@ use super::narrow::{self, Divisor};
 
 /// Scales `scores` so that the highest becomes `max`; `reverse` then makes it the lowest.
 ///
-/// Without a score above 0 nothing is scaled: `reverse` makes every score `max`. Arithmetic is
-/// Go's: 64 bits that wrap, division towards zero. `scaled` has a place for each score.
+/// Without a score above 0 no score is scaled, and `reverse` makes every score `max`. The
+/// arithmetic is Go's: 64 bits that wrap, division towards zero. `scaled` has a place for each
+/// score.
 ///
 /// Source: kubernetes v1.36 `pkg/scheduler/framework/plugins/helper/normalize_score.go`
 ///
@@ -24,7 +25,7 @@ use super::narrow::{self, Divisor};
 ///
 /// # Panics
 ///
-/// Where `scaled` is longer or shorter than `scores`.
+/// `scaled` is longer or shorter than `scores`.
 pub fn normalize(scores: &[i64], max: i64, reverse: bool, scaled: &mut [i64]) {
     assert_eq!(scores.len(), scaled.len(), "a place for each score");
     if let Some((max, divisor)) = narrow_scale(scores, max) {
@@ -37,7 +38,7 @@ pub fn normalize(scores: &[i64], max: i64, reverse: bool, scaled: &mut [i64]) {
     }
 }
 
-/// The maximum and the divisor, where every score and every product is narrow.
+/// Returns the maximum and the divisor if every score and every product is below 2^30; else None.
 fn narrow_scale(scores: &[i64], max: i64) -> Option<(u64, Divisor)> {
     let (highest, max) = (narrow::highest(scores)?, u64::try_from(max).ok()?);
     let divisor = Divisor::new(highest)?;
@@ -118,7 +119,7 @@ mod tests {
         scaled
     }
 
-    /// The rule of contract and Go, one score at a time; `as i64` wraps as Go does.
+    /// Normalises one score at a time, as Go does, for tests; `as i64` wraps as in Go.
     fn slow(scores: &[i64], max: i64, reverse: bool) -> Vec<i64> {
         let highest = scores.iter().copied().fold(0, i64::max);
         let one = |&score: &i64| match (highest, reverse) {

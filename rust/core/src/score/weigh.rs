@@ -1,4 +1,4 @@
-//! Adds the weighted scores of several plugins to the one score of an extender for each node.
+//! Adds up the weighted scores of several plugins to one extender score for each node.
 
 use multiversion::multiversion;
 
@@ -8,15 +8,17 @@ use super::narrow::{self, Divisor};
 const MAX_PLUGIN_SCORE: i64 = 100;
 /// The highest score that the extender protocol foresees.
 const MAX_EXTENDER_SCORE: i64 = 10;
-/// How many nodes' sums are computed in one pass, so that they stay in the CPU's cache.
+/// The number of nodes whose sums are computed in one pass, so that the sums stay in the CPU's
+/// cache.
 const BLOCK: usize = 512;
 
-/// Writes for each node the weighted sum of its scores, divided by 10 and rounded.
+/// Writes, for each node, the weighted sum of the node's scores, divided by 10 and rounded.
 ///
-/// kube-scheduler multiplies an extender's score by 10, so that weight 1 of the extender and
-/// these scores add what the plugins would have added. Rounds to the nearest, halves away from
-/// zero; a sum beyond 64 bits counts as the nearest that fits. Each part is `(scores, weight)`;
-/// `weighed` has a place for each node, and where a part is shorter, its missing scores are 0.
+/// kube-scheduler multiplies an extender's score by 10, so with an extender weight of 1 the written
+/// scores add what the plugins themselves would have added. The function rounds to the nearest
+/// integer, halves away from zero; a sum beyond 64 bits counts as the nearest that fits. Each part
+/// is `(scores, weight)`; `weighed` has a place for each node, and where a part is shorter, its
+/// missing scores are 0.
 ///
 /// Source: kubernetes v1.36 `pkg/scheduler/schedule_one.go`, prioritizing nodes
 ///
@@ -39,10 +41,10 @@ pub fn weigh_additive(parts: &[(&[i64], i64)], weighed: &mut [i64]) {
     }
 }
 
-/// Writes for each node the weighted mean of its scores, scaled to 0 to 10.
+/// Writes, for each node, the weighted mean of the node's scores, scaled to 0 to 10.
 ///
-/// Rounds to the nearest, halves up. Parts and places are as in `weigh_additive`; without a
-/// positive weight every score is 0.
+/// The function rounds to the nearest integer, halves up. Each part is `(scores, weight)`;
+/// `weighed` has a place for each node. Without a positive weight every score is 0.
 ///
 /// ```
 /// use kubextend_core::score::weigh_strict10;
@@ -77,7 +79,8 @@ fn narrow_points(point: i128, full: i128) -> Option<(u64, u64, Divisor)> {
     (full + point <= narrow::LIMIT).then_some((point, full, divisor))
 }
 
-/// What no sum exceeds, where no score and no weight is negative and every product is narrow.
+/// Returns a bound of at most `LIMIT` that no node's sum exceeds; None if a score or weight is
+/// negative, or if the bound would be above `LIMIT`.
 fn highest_sum(parts: &[(&[i64], i64)]) -> Option<u64> {
     let highest = parts.iter().try_fold(0_u64, |sum, (scores, weight)| {
         let weight = u64::try_from(*weight).ok()?;
@@ -120,7 +123,7 @@ mod tests {
 
     type Parts<'a> = &'a [(&'a [i64], i64)];
 
-    /// The answer, written over what was there.
+    /// Returns what `weigh` writes over other numbers, for tests.
     fn written(weigh: fn(Parts<'_>, &mut [i64]), parts: Parts<'_>) -> Vec<i64> {
         let nodes = parts.iter().map(|(scores, _)| scores.len()).max();
         let mut weighed = vec![-99; nodes.unwrap_or(0)];
@@ -219,7 +222,8 @@ mod tests {
             .collect()
     }
 
-    /// Each node's weighted sum; five products of two 63-bit numbers may not fit in 128 bits.
+    /// Returns each node's weighted sum, for tests; five products of two 63-bit numbers may not fit
+    /// in 128 bits.
     fn slow_sums(parts: &Owned) -> Vec<i128> {
         let length = parts.iter().map(|(scores, _)| scores.len()).max();
         let product = |(scores, weight): &(Vec<i64>, i64), node: usize| {
@@ -238,7 +242,8 @@ mod tests {
         (sum / 10 + away).clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 
-    /// The highest grade whose lower bound, half a grade below it, the sum reaches.
+    /// Returns, for tests, the highest grade 0 to 10 whose lower bound, half a grade below, the sum
+    /// reaches.
     fn slow_strict(sum: i128, weights: i128) -> i64 {
         let reached = |grade: &i128| sum >= (10 * grade - 5) * weights;
         (1..=10).rev().find(reached).map_or(0, |grade| grade as i64)

@@ -19,7 +19,7 @@ pub struct ExtenderArgs {
     body: Body,
     pod: Option<Arc<Pod>>,
     nodes: Option<Arc<Nodes>>,
-    /// The bytes of each node in the request's body, which the response repeats: a whole object, or
+    /// The range of each node in the request's body, which the response repeats: a whole object, or
     /// a name.
     spans: Vec<Span>,
     names_mode: bool,
@@ -41,8 +41,9 @@ impl ExtenderArgs {
         self.names_mode
     }
 
-    /// Prepares an `ExtenderFilterResult`. A node without a rejection is kept and written as in the
-    /// request; of several rejections of a node the first gives the reason.
+    /// Prepares an `ExtenderFilterResult`, the response to a filter request. A node without a
+    /// rejection is kept and written as in the request; of several rejections of a node the first
+    /// gives the reason.
     pub fn filter_result(&self, rejections: &[Rejection]) -> FilterResult<'_> {
         let nodes = match (&self.nodes, self.names_mode) {
             (None, _) => Answered::Neither,
@@ -57,7 +58,7 @@ impl ExtenderArgs {
         write::host_priorities(scores, self.hosts())
     }
 
-    /// The name of each node, as the response writes it.
+    /// Returns the names of the nodes in the form in which the response writes them.
     fn hosts(&self) -> Hosts<'_> {
         match &self.nodes {
             None => Hosts::None,
@@ -69,11 +70,10 @@ impl ExtenderArgs {
 
 /// Parses a filter or prioritize request.
 ///
-/// Whole nodes are recognised by their bytes in `store`, and new ones are added to it. Names are
-/// looked up in `watched`, or in `store` without `watched`.
+/// `store` recognises whole nodes by their bytes, and takes in new nodes. Names of nodes are looked
+/// up in `watched`, or in `store` if `watched` is None.
 ///
-/// # Errors
-/// The body is not one JSON value of the right shape; nothing of it is kept.
+/// # Errors The body is not one JSON value of the right shape; the store keeps nothing of the body.
 pub fn read_args(
     body: Body,
     store: Option<&NodeStore>,
@@ -90,7 +90,7 @@ pub fn read_args(
         }
     };
     let (nodes, spans, names_mode) = match (wire.nodes, wire.names) {
-        // kube-scheduler's own order: NodeNames decide only where there are no Nodes.
+        // As in kube-scheduler: NodeNames decide only if there are no Nodes.
         (Some(items), _) => {
             let (nodes, spans) = items.into_nodes(&body, store);
             (Some(nodes), spans, false)
@@ -125,7 +125,7 @@ struct Name {
     row: u32,
 }
 
-/// Bytes that an unknown name takes beside its text: a pointer, two counts, the allocator's part.
+/// Bytes that an unknown name takes besides its text: a pointer, two counts, the allocator's part.
 const UNKNOWN_NAME: usize = 48;
 
 /// The row number of a name that the store does not have.
@@ -320,8 +320,8 @@ impl<'s> Items<'s> {
         Ok(())
     }
 
-    /// Drops the nodes that were parsed so far, and removes their strings from the pool. This costs
-    /// no more than parsing them.
+    /// Drops the nodes that were parsed so far, and removes their strings from the pool. To drop
+    /// the nodes costs no more than to parse them.
     fn give_up(&mut self) {
         let fresh = self.found.drain(..).filter_map(|item| match item.node {
             ItemNode::Known(_) => None,
@@ -355,7 +355,8 @@ impl<'s> Items<'s> {
         })
     }
 
-    /// Returns the row of the stored node whose bytes come next, and their number.
+    /// Returns the row of the stored node whose bytes come next in the body, and the number of
+    /// these bytes.
     fn recognise(&self, rest: &[u8]) -> Option<(u32, usize)> {
         let last = self.found.last().and_then(|item| match item.node {
             ItemNode::Known(row) => Some(row),
@@ -371,7 +372,8 @@ impl<'s> Items<'s> {
         }
     }
 
-    /// Stores the new nodes, after the whole body has proved valid, and returns all nodes.
+    /// Stores the new nodes, once the whole body has proved valid; returns all nodes of the
+    /// request, and the range of each.
     fn into_nodes(self, body: &Body, store: Option<&NodeStore>) -> (Nodes, Vec<Span>) {
         let generation = store.map_or(0, NodeStore::next_generation);
         let mut nodes = Nodes::over(self.snapshot.clone(), self.found.len());

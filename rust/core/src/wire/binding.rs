@@ -27,7 +27,7 @@ object! {
     }
 }
 
-/// Bytes of the longest bind request; its four names of at most 253 bytes need far less.
+/// The most bytes of a bind request, whose four names of at most 253 bytes need far fewer.
 const MOST_BYTES: usize = 64 << 10;
 
 /// Parses a bind request.

@@ -36,8 +36,9 @@ object! {
 /// The container statuses of a pod by name; of equal names the last counts.
 pub(crate) struct Statuses<'a>(HashMap<Cow<'a, str>, (Arc<Held>, u32), RandomState>);
 
-/// How many containers of one name a status counts for. The API server lets no two have one name;
-/// of a body that does, reading must not cost the product of its containers and a status.
+/// The most containers of one name for which a status counts. kube-apiserver lets no two containers
+/// have one name; the time to read a body in which they do must not be the product of its
+/// containers and the size of a status.
 const MOST_OF_ONE_NAME: u32 = 16;
 
 impl<'a> Statuses<'a> {
@@ -62,7 +63,7 @@ impl<'a> Statuses<'a> {
         Some(held.clone())
     }
 
-    /// Joins the containers of the spec with their statuses.
+    /// Joins the containers of a pod's spec with the containers' statuses.
     pub(crate) fn joined_with(
         &mut self,
         containers: Slice<WireContainer<'a>>,
@@ -88,7 +89,8 @@ impl<'a> Statuses<'a> {
     }
 }
 
-/// Returns the resources that a status reports; None without `resources`, whatever was allocated.
+/// Returns the resources that a container's status reports; None if it has no `resources`, whatever
+/// was allocated.
 pub(crate) fn held(
     resources: Option<Resources<'_>>,
     allocated: Map<'_, WireQuantity>,

@@ -13,10 +13,11 @@ use crate::plain::plain_prefix;
 /// never comes near 128.
 pub const MAX_DEPTH: u32 = 128;
 
-/// The bytes of memory that every parsed body may take; a longer body may take more, by its length.
+/// The bytes of memory that any parsed body may take; a longer body may take more, by its length.
 ///
-/// Without a bound, three bytes, `{},` in a list, become hundreds. Requests of kube-scheduler take
-/// far less: names less than three times their length, pods and nodes less than twice.
+/// Without a limit, three bytes of a body, `{},` in a list, would become hundreds in memory.
+/// Requests of kube-scheduler take far less memory: names less than three times their length, pods
+/// and nodes less than twice.
 const FREE_BYTES: usize = 1 << 20;
 const BYTES_FOR_ONE: usize = 4;
 
@@ -33,7 +34,8 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Starts at the beginning of a request, whose memory is limited, as any client may send it.
+    /// Starts at the beginning of a request's body, and limits the memory that the parsed body may
+    /// take, because any client may send a request.
     ///
     /// # Errors
     /// The body is longer than positions can name.
@@ -42,9 +44,9 @@ impl<'a> Cursor<'a> {
         Self::with_budget(bytes, budget.saturating_add(FREE_BYTES))
     }
 
-    /// Starts at the beginning of a response of the API server, without a limit on memory: a user
-    /// could otherwise make the whole list unreadable by one object. The API server bounds each
-    /// object.
+    /// Starts at the beginning of a response of kube-apiserver, without a limit on memory: with a
+    /// limit, a user could make a whole list unreadable by one object. kube-apiserver limits the
+    /// size of each object.
     ///
     /// # Errors
     /// The body is longer than positions can name.
@@ -66,8 +68,7 @@ impl<'a> Cursor<'a> {
 
     /// Charges the memory of a text or an element to the budget, before the memory is allocated.
     ///
-    /// # Errors
-    /// All of them together take more than a body of this length may.
+    /// # Errors All texts and elements together take more memory than a body of this length may.
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
         match self.budget.checked_sub(bytes) {
             Some(left) => {
@@ -143,7 +144,7 @@ impl<'a> Cursor<'a> {
         Ok(false)
     }
 
-    /// Moves over bytes already known to be a whole, valid value.
+    /// Moves over `len` bytes that are known to be a whole, valid value.
     pub(crate) fn pass_known(&mut self, len: usize) -> Result<()> {
         self.check_utf8_up_to(self.pos)?;
         self.pos += len;
@@ -164,12 +165,13 @@ impl<'a> Cursor<'a> {
         stands_here
     }
 
-    /// Checks that the bytes that were moved over are UTF-8, while they are in the CPU's cache.
+    /// Checks that the bytes moved over since the last check are UTF-8, while they are in the CPU's
+    /// cache.
     pub(crate) fn check_passed_utf8(&mut self) -> Result<()> {
         self.check_utf8_up_to(self.pos)
     }
 
-    /// Checks that nothing but white space is left, and that all of the body is UTF-8.
+    /// Checks that only white space is left in the body, and that the whole body is UTF-8.
     pub(crate) fn finish(&mut self) -> Result<()> {
         if self.peek().is_some() {
             return self.fail(Problem::TrailingData);
@@ -309,7 +311,7 @@ impl<'a> Cursor<'a> {
         self.text(raw)
     }
 
-    /// Moves over a string; true if it holds an escape.
+    /// Moves over a string; returns true if the string has an escape.
     fn skip_string(&mut self) -> Result<bool> {
         self.pos += 1;
         let mut escaped = false;
@@ -423,7 +425,7 @@ impl<'a> Cursor<'a> {
     /// Moves over one value of any kind.
     pub(crate) fn skip_value(&mut self) -> Result<()> {
         let outside = self.depth;
-        // One bit a level, the innermost lowest: is it an object?
+        // One bit for each level of nesting, the innermost lowest: 1 for an object, 0 for a list.
         let mut objects: u128 = 0;
         loop {
             match self.peek() {
@@ -485,7 +487,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Refuses a body that is longer than `most`.
+/// Returns an error if a body is longer than `most` bytes.
 pub(crate) fn refuse_longer(bytes: &[u8], most: usize) -> Result<()> {
     if bytes.len() > most {
         return Err(WireError::new(most, Problem::LongerThan(most)));
@@ -493,10 +495,10 @@ pub(crate) fn refuse_longer(bytes: &[u8], most: usize) -> Result<()> {
     Ok(())
 }
 
-/// The place of a string in a body, with its escapes not decoded; the default is the empty string.
+/// The place of a string in a body, whose escapes are not decoded; the default is the empty string.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RawString {
-    /// What is between the quotes.
+    /// The range between the quotes of the string.
     pub(crate) span: Span,
     pub(crate) escaped: bool,
 }

@@ -18,7 +18,7 @@ impl<'a> Decode<'a> for Cow<'a, str> {
         cursor.peek();
         let start = cursor.pos();
         if let Some(text) = cursor.string()? {
-            // What is read becomes a text of its own.
+            // The decoded text takes memory of its own.
             cursor.charge(cursor.pos() - start)?;
             *self = text;
         }
@@ -53,7 +53,7 @@ impl<'a> Decode<'a> for i32 {
     }
 }
 
-/// A Go pointer.
+/// Decodes as into a Go pointer: `null` makes it None.
 impl<'a, T: Decode<'a> + Default> Decode<'a> for Option<T> {
     fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
         if cursor.null()? {
@@ -64,7 +64,8 @@ impl<'a, T: Decode<'a> + Default> Decode<'a> for Option<T> {
     }
 }
 
-/// A Go slice: shortening keeps the elements behind its end, and growing back shows them again.
+/// A list that behaves as a Go slice: when it is shortened, the elements behind its end stay, and
+/// are visible again when it grows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Slice<T> {
     elements: Vec<T>,
@@ -93,7 +94,7 @@ impl<T> Slice<T> {
 }
 
 impl<T: Default> Slice<T> {
-    /// Decodes a list over the elements, each as `element` says.
+    /// Decodes a list over the present elements of a vector, each element by a call of `element`.
     pub(crate) fn decode_each<'a>(
         &mut self,
         cursor: &mut Cursor<'a>,
@@ -134,7 +135,7 @@ fn make_room<T>(elements: &mut Vec<T>, cursor: &mut Cursor<'_>) -> Result<()> {
 #[cold]
 fn grow<T>(elements: &mut Vec<T>, cursor: &mut Cursor<'_>) -> Result<()> {
     let more = elements.len().max(4);
-    // What is read becomes something else of the same size, and both are there for a while.
+    // The decoded elements are converted to others of the same size, and both exist for a while.
     cursor.charge(2 * more * size_of::<T>())?;
     elements.reserve_exact(more);
     Ok(())
@@ -160,7 +161,7 @@ impl<T> Default for Map<'_, T> {
 }
 
 impl<'a, T> Map<'a, T> {
-    /// Each key once, with the value that came last, sorted by key.
+    /// Returns each key once, with the value that came last, sorted by key.
     pub(crate) fn into_sorted(mut self) -> Vec<(Cow<'a, str>, T)> {
         if !self.entries.is_sorted_by(|a, b| a.0 < b.0) {
             // The sort is stable, so the last of equal keys is the one to keep.
@@ -190,7 +191,8 @@ impl<'a, T: Decode<'a> + Default> Decode<'a> for Map<'a, T> {
     }
 }
 
-/// The Go field that a key names: exactly, or else by Unicode case folding.
+/// Returns the Go field that a JSON key names: exactly, or else by Unicode case folding; None if no
+/// field fits.
 pub(crate) fn field(key: &str, names: &[&'static str]) -> Option<&'static str> {
     names
         .iter()
@@ -199,7 +201,8 @@ pub(crate) fn field(key: &str, names: &[&'static str]) -> Option<&'static str> {
         .or_else(|| folded(key, names))
 }
 
-/// Two letters beyond ASCII fold to ASCII ones: the long s and the Kelvin sign.
+/// Returns the field whose name equals the key by Unicode case folding. Two letters beyond ASCII
+/// fold to ASCII letters: the long s and the Kelvin sign.
 fn folded(key: &str, names: &[&'static str]) -> Option<&'static str> {
     let mut names = names.iter().copied();
     if key.is_ascii() {
@@ -215,8 +218,8 @@ fn folded(key: &str, names: &[&'static str]) -> Option<&'static str> {
     names.find(|name| folded().eq(name.chars().map(|letter| letter.to_ascii_lowercase())))
 }
 
-/// Implements the decoding of a struct: the values of known keys go into its fields, others are
-/// skipped.
+/// Implements the decoding of a struct: values of known keys go into the struct's fields, other
+/// values are skipped.
 macro_rules! decode_struct {
     ($cursor:expr, { $($name:literal => $target:expr),+ $(,)? }) => {
         $cursor.object(|cursor, key| {
@@ -229,7 +232,7 @@ macro_rules! decode_struct {
 }
 pub(crate) use decode_struct;
 
-/// Declares a struct that is decoded from a JSON object: each field with its key.
+/// Declares a struct that is decoded from a JSON object: each field with its JSON key.
 macro_rules! object {
     ($(#[$about:meta])* $seen:vis struct $type:ident<$bytes:lifetime> {
         $($key:literal => $by:vis $field:ident: $kind:ty),* $(,)?

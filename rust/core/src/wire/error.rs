@@ -29,7 +29,7 @@ pub enum Problem {
         /// The value that was found.
         found: Found,
     },
-    /// A number that is not an integer, or not one of the field's width.
+    /// A number that is no integer, or does not fit into the field's number of bits.
     #[error("expected an integer of {0} bits")]
     NotAnInteger(u32),
     /// A string that is not a resource quantity.
@@ -47,16 +47,17 @@ pub enum Problem {
     /// Something other than white space behind the body's one value.
     #[error("unexpected data behind the end of the JSON value")]
     TrailingData,
-    /// Nodes given twice cannot be echoed byte for byte.
+    /// A second list of nodes in a request, because the response could not return nodes of two
+    /// lists byte for byte.
     #[error("given twice, so that the nodes could not be sent back as they came in")]
     GivenTwice,
-    /// More bytes than such a body may have.
+    /// The body has more bytes than a body of this kind may have.
     #[error("longer than {0} bytes")]
     LongerThan(usize),
-    /// The body has more elements than its length pays for in memory.
+    /// The body has so many elements that it would take more memory than a body of its length may.
     #[error("more elements than a body of this length may have")]
     TooDense,
-    /// A list or an event of a watch that lacks what makes it usable.
+    /// A list or watch event that lacks a field without which the store cannot use it.
     #[error("{0}")]
     Unusable(&'static str),
 }
@@ -64,7 +65,7 @@ pub enum Problem {
 /// What was found where something else was expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// A byte that begins no value, or that stands where none may stand.
+    /// A byte that begins no value, or that JSON does not allow at its place.
     Byte(u8),
     /// The end of the body.
     End,

@@ -47,7 +47,7 @@ object! {
 }
 
 impl WireNode<'_> {
-    /// Converts to a `Node`, with its strings replaced by equal ones of the pool.
+    /// Converts to a `Node` whose strings are replaced by equal strings of the pool.
     pub(crate) fn into_node(self, strings: &mut Strings) -> Node {
         let labels = self.metadata.labels.into_sorted();
         let allocatable = self.status.allocatable.into_sorted();

@@ -171,7 +171,8 @@ fn scheduling_group(group: Option<SchedulingGroup<'_>>) -> Word {
     )
 }
 
-/// Whether the first condition about a pending resize says that the node cannot do it.
+/// Whether the pod's first condition about a pending resize says that the node cannot resize the
+/// pod.
 fn resize_refused(conditions: &[Condition<'_>]) -> bool {
     reason_of("PodResizePending", conditions) == Some("Infeasible")
 }
@@ -211,8 +212,8 @@ impl From<WireToleration<'_>> for Toleration {
     }
 }
 
-/// The most node affinity conditions of a request's pod. Each is compared with each node, as in
-/// kube-scheduler; usual pods have a few.
+/// The most node affinity conditions of a pod in a request. Each condition is compared with each
+/// node, as in kube-scheduler; usual pods have a few.
 const MOST_CONDITIONS: usize = 1000;
 
 /// Converts the pod of a request, and checks the size of its node affinity.

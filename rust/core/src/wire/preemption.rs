@@ -21,8 +21,8 @@ pub struct PreemptionArgs {
 /// The pods that would be evicted from one candidate node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Victims {
-    /// The UIDs of the victims in the request's order: to kube-scheduler the first is the most
-    /// important.
+    /// The UIDs of the victims in the request's order: kube-scheduler puts the most important pod
+    /// first.
     pub uids: Vec<String>,
     /// How many violations of disruption budgets the eviction of the victims causes.
     pub pdb_violations: i64,
@@ -34,24 +34,26 @@ impl PreemptionArgs {
         self.pod.as_ref()
     }
 
-    /// The candidate nodes, ordered by name as Go writes them.
+    /// The candidate nodes (on which kube-scheduler would evict pods), ordered by name as Go writes
+    /// them.
     pub fn nodes(&self) -> &Arc<Nodes> {
         &self.nodes
     }
 
-    /// The victims of each candidate node.
+    /// The victims (pods to evict) of each candidate node, in the order of `nodes`.
     pub fn victims(&self) -> &[Victims] {
         &self.victims
     }
 
-    /// Returns a snapshot without the victims of each candidate node on that node.
+    /// Returns a snapshot in which each candidate node lacks its victims.
     pub fn pods_left(&self, pods: &PodSnapshot) -> PodSnapshot {
         let victims = self.victims.iter().enumerate();
         pods.without(victims.map(|(at, of_node)| (self.nodes.name(at), &*of_node.uids)))
     }
 
-    /// Writes an `ExtenderPreemptionResult` with the kept candidates and their victims, in the form
-    /// that every kube-scheduler reads; a null would crash kube-scheduler, so none is written.
+    /// Writes an `ExtenderPreemptionResult` with the candidate nodes of the mask and their victims,
+    /// in the form that every kube-scheduler reads. The response has no null, because a null would
+    /// crash kube-scheduler.
     pub fn result(&self, kept: &Mask) -> Vec<u8> {
         let mut out = br#"{"NodeNameToMetaVictims":{"#.to_vec();
         for (i, at) in kept.indices().enumerate() {
@@ -157,7 +159,7 @@ impl<P: Victim> From<WireVictims<P>> for Victims {
     }
 }
 
-/// Converts the candidates of a request; a candidate whose victims are null is left out.
+/// Converts the candidate nodes of a request; leaves out a candidate whose victims are null.
 fn candidates<P: Victim>(
     map: Map<'_, Option<WireVictims<P>>>,
 ) -> impl Iterator<Item = (Cow<'_, str>, Victims)> {
@@ -166,7 +168,8 @@ fn candidates<P: Victim>(
         .filter_map(|(name, victims)| Some((name, victims?.into())))
 }
 
-/// Parses a preempt request; the candidates are looked up in `watched`, or in `store` without it.
+/// Parses a preempt request; looks up the candidate nodes in `watched`, or in `store` if `watched`
+/// is None.
 ///
 /// # Errors
 /// The body is not one JSON value of the right shape.

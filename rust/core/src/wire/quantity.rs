@@ -9,8 +9,8 @@ use crate::pod::{ResourceList, word};
 #[derive(Debug, Default)]
 pub(crate) struct WireQuantity(pub(crate) Quantity);
 
-/// Reads the raw text of any value, as the Go type's own unmarshaller does: a bare number is fine,
-/// an escape inside a string is not.
+/// Reads the raw text of any value, as Go's `Quantity.UnmarshalJSON` does: a number without quotes
+/// is valid, an escape inside a string is not.
 impl<'a> Decode<'a> for WireQuantity {
     fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
         cursor.peek();

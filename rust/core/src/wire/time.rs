@@ -6,7 +6,7 @@ use super::cursor::{Cursor, Result};
 use super::decode::Decode;
 use super::error::{Problem, WireError};
 
-/// A time as Go's `time.RFC3339` takes it; empty where it is absent or null.
+/// A time in a format that Go's `time.RFC3339` accepts; empty if absent or null.
 #[derive(Debug, Default)]
 pub(crate) struct WireTime<'a>(pub(crate) Cow<'a, str>);
 
@@ -14,7 +14,7 @@ impl<'a> Decode<'a> for WireTime<'a> {
     fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
         cursor.peek();
         let start = cursor.pos();
-        // Unlike a string, a null resets a time.
+        // Unlike with a string, a null makes an earlier time empty.
         self.0 = cursor.string()?.unwrap_or_default();
         if cursor.bytes()[start] == b'"' && !is_rfc3339(self.0.as_bytes()) {
             return Err(WireError::new(start, Problem::NotATime));
@@ -29,7 +29,7 @@ fn is_rfc3339(text: &[u8]) -> bool {
     shape(text).is_some_and(<[u8]>::is_empty)
 }
 
-/// Returns the bytes behind the time at the start of `text`; None if no time is there.
+/// Returns the bytes behind the time at the start of `text`; None if `text` starts with no time.
 fn shape(text: &[u8]) -> Option<&[u8]> {
     let (century, rest) = two_digits(text)?;
     let (year, rest) = two_digits(rest)?;
@@ -81,7 +81,7 @@ fn two_digits(text: &[u8]) -> Option<(u32, &[u8])> {
     Some((tens * 10 + ones, rest))
 }
 
-/// How many days a month has; 0 where there is no such month.
+/// Returns how many days a month has; 0 if there is no such month.
 fn days(year: u32, month: u32) -> u32 {
     let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     match month {

@@ -25,19 +25,19 @@ pub trait Watched {
     #[doc(hidden)]
     fn read(&self, place: Place<'_, '_>) -> Result<Option<Read<Self::Object>>>;
 
-    /// The object's name.
+    /// Returns the name of an object.
     fn name(object: &Self::Object) -> &str;
 
-    /// Stores an added or modified object. True if any field changed that plugins read.
+    /// Stores an added or modified object. Returns true if any field changed that plugins read.
     #[doc(hidden)]
     fn take(&self, object: &Arc<Self::Object>) -> bool;
 
-    /// Removes an object. True if it was stored.
+    /// Removes an object. Returns true if the object was stored.
     #[doc(hidden)]
     fn drop_one(&self, object: &Self::Object) -> bool;
 
-    /// Replaces the content of the store by these objects. True if any field changed that plugins
-    /// read.
+    /// Replaces the content of the store by these objects. Returns true if any field changed that
+    /// plugins read.
     #[doc(hidden)]
     fn take_all(&self, listed: &[Arc<Self::Object>]) -> bool;
 }
@@ -192,9 +192,8 @@ impl<S: Watched> Relist<S> {
 
 /// Replaces the content of a store by one list; returns the list's resourceVersion.
 ///
-/// # Errors
-/// The bytes are no list of named objects of the store's kind, or only one page of it: a part of a
-/// list would drop the objects of the other pages. The store is unchanged.
+/// # Errors The bytes are no list of named objects of the store's kind, or only one page of a list:
+/// to store one page would drop the objects of the other pages. The store is unchanged.
 pub fn replace<S: Watched>(store: &Arc<S>, bytes: &[u8]) -> Result<String> {
     let mut relist = Relist::begin(store.clone());
     let page = relist.page(bytes)?;
@@ -254,7 +253,8 @@ pub fn apply<S: Watched>(store: &S, bytes: &[u8]) -> Result<WatchEvent<S::Object
         Some("type") => decode_field(cursor, "type", &mut kind),
         Some("object") => {
             let start = cursor.pos();
-            // The API writes the type first. What comes before it is passed over and read later.
+            // The API writes the type first. An object that comes before the type is passed over
+            // and read later.
             read = match &*kind {
                 "ADDED" | "MODIFIED" | "DELETED" => Some(named(store, cursor)?),
                 _ => cursor.skip_value().map(|()| None)?,

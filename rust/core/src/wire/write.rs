@@ -43,7 +43,7 @@ pub(crate) fn integer(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Writes the response of prioritize, such as `[{"Host":"n1","Score":7}]`.
+/// Writes the response to a prioritize request, such as `[{"Host":"n1","Score":7}]`.
 pub(crate) fn host_priorities(scores: &[i64], hosts: Hosts<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(2 + 96 * scores.len());
     out.push(b'[');
@@ -78,7 +78,7 @@ fn verdicts(len: usize, rejections: &[Rejection]) -> Vec<u16> {
 
 const KEPT: u16 = u16::MAX;
 
-/// An `ExtenderFilterResult` that is ready to be written. Its length is known before, so that every
+/// An `ExtenderFilterResult` that is ready to be written. The length is known before, so that every
 /// byte is copied once, to memory of the right size.
 #[derive(Debug)]
 pub struct FilterResult<'a> {
@@ -95,7 +95,7 @@ pub struct FilterResult<'a> {
 #[derive(Debug)]
 struct Reason {
     unresolvable: bool,
-    /// `:"the reason"`
+    /// The reason as JSON with the colon before it: `:"the reason"`.
     written: Vec<u8>,
 }
 
@@ -128,7 +128,7 @@ impl<'a> FilterResult<'a> {
         size
     }
 
-    /// Writes the response's [`size`](Self::size) bytes by calls of `put`, piece by piece.
+    /// Writes the response, [`size`](Self::size) bytes, by calls of `put`, piece by piece.
     pub fn write_to(&self, mut put: impl FnMut(&[u8])) {
         let (open, close): (&[u8], &[u8]) = match self.nodes {
             Answered::Neither => (br#"{"Nodes":null,"NodeNames":null"#, b""),
@@ -221,7 +221,7 @@ impl Hosts<'_> {
     }
 }
 
-/// Returns the range of a name with its quotes; `span` is without them.
+/// Returns the range of a name with its quotes; `span` is the range without the quotes.
 fn quoted(span: Span) -> Range<usize> {
     if span == Span::default() {
         return EMPTY_NAME;
