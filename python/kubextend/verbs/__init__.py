@@ -1,7 +1,7 @@
-"""The extender's verbs: each turns the bytes of a request into the bytes of its answer.
+"""The extender's verbs: each verb turns the bytes of a request into the bytes of its answer.
 
-The core reads the arguments, a profile decides, the core writes the answer. No module here may know
-HTTP.
+The Rust core reads a request, a profile's plugins decide, and the core writes the answer. No module
+of this package may know HTTP.
 """
 
 from kubextend.verbs.context import Context, ExtenderSettings

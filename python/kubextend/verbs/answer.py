@@ -25,9 +25,9 @@ class Answer(NamedTuple):
     """An answer for kube-scheduler, and how metrics count the call.
 
     Attributes:
-        body: the JSON.
-        result: ``ok``; ``error`` where the verb could not do its work; ``unknown_scheduler`` where
-            no profile is for the pod.
+        body: the body of the answer, as JSON.
+        result: ``ok``; ``error`` if the verb could not do its work; ``unknown_scheduler`` if no
+            profile is for the pod.
     """
 
     body: Body
@@ -40,8 +40,8 @@ NO_SCORES = Answer(b"[]", "error")
 # An empty map ends the preemption; any other answer would evict pods.
 NO_VICTIMS = Answer(b'{"NodeNameToMetaVictims":{}}', "error")
 
-# Where Nodes and NodeNames are both null, kube-scheduler reads that no node is left. kubextend
-# rejects unknown nodes this way where kube-scheduler would ignore an Error.
+# If Nodes and NodeNames are both null, kube-scheduler reads that no node is left. kubextend rejects
+# unknown nodes this way where kube-scheduler would ignore an Error.
 REJECTS_ALL = Answer(
     b'{"Nodes":null,"NodeNames":null,"FailedNodes":null,'
     b'"FailedAndUnresolvableNodes":null,"Error":""}',
@@ -50,7 +50,7 @@ REJECTS_ALL = Answer(
 
 
 def filter_error(text: str) -> Answer:
-    """Build an ExtenderFilterResult that fails the attempt, with every field under its Go name."""
+    """Build an ExtenderFilterResult with an Error, by which the pod's scheduling attempt fails."""
     result = {
         "Nodes": None,
         "NodeNames": None,

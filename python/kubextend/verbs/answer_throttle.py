@@ -1,4 +1,4 @@
-"""Spreads the answers about pods of one namespace that Permit held and rejected over time.
+"""Spreads over time the answers about pods of one namespace that Permit held and rejected.
 
 kube-scheduler tries a pod again at once whose bind failed. When a large gang fails, the attempts
 for its pods would keep the pods of every other namespace waiting for seconds.
@@ -12,19 +12,19 @@ from typing import Final
 __all__ = ["AnswerThrottle"]
 
 INTERVAL_S: Final = 0.025
-"""A quarter of the attempts that kube-scheduler makes in a second."""
+"""Seconds between two answers: a quarter of kube-scheduler's attempts at pods in that time."""
 AT_ONCE: Final = 20
 LONGEST_S: Final = 25.0
-"""Bounds how long kube-scheduler counts a rejected pod on its node: enough for a thousand pods."""
+"""The most seconds that an answer waits, in which kube-scheduler counts the pod on its node."""
 MOST_WAITING: Final = 1000
-"""Each answer that waits keeps a connection, and so does each pod that Permit holds."""
+"""The most answers that wait at a time: each keeps a connection, as a pod in Permit does."""
 
 
 class AnswerThrottle:
-    """For each namespace: 20 answers at once, then one each 25 ms. For one event loop.
+    """Lets 20 answers about pods of a namespace leave at once, and then one each 25 ms.
 
     An answer that would have to wait longer than 25 s leaves at once, and so does every answer
-    while 1,000 answers wait.
+    while 1,000 answers wait. Use an instance on one event loop only.
 
     Args:
         clock: returns monotonic seconds.
@@ -32,7 +32,7 @@ class AnswerThrottle:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        # By namespace: when as many may be answered at once as at the beginning.
+        # Namespace -> when 20 answers may leave at once again, in monotonic seconds.
         self._rested_s: dict[str, float] = {}
         self._pruned_s = clock()
         self._waiting: set[asyncio.Future[None]] = set()
@@ -50,7 +50,7 @@ class AnswerThrottle:
         return delay_s
 
     async def wait(self, seconds: float) -> None:
-        """Wait for so many seconds, or until ``close``."""
+        """Wait for so many seconds, or until ``close`` is called."""
         if seconds <= 0 or self._is_closed:
             return
         loop = asyncio.get_running_loop()
@@ -64,7 +64,7 @@ class AnswerThrottle:
             self._waiting.discard(over)
 
     def close(self) -> None:
-        """End the wait of all answers, and let no later answer wait; any thread may call."""
+        """End the wait of all answers, and let no later answer wait. Any thread may call."""
         self._is_closed = True
         for over in list(self._waiting):
             over.get_loop().call_soon_threadsafe(_end, over)
@@ -74,7 +74,7 @@ class AnswerThrottle:
         return len(self._waiting)
 
     def _prune(self, now_s: float) -> None:
-        """Forget, each second, the namespaces that have rested."""
+        """Forget, once a second, the namespaces that again may get 20 answers at once."""
         if now_s >= self._pruned_s + 1.0:
             self._pruned_s = now_s
             resting = self._rested_s.items()

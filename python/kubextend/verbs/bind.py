@@ -1,4 +1,4 @@
-"""bind: run the binding cycle for the node that kube-scheduler chose."""
+"""The bind verb: runs the binding cycle of a pod for the node that kube-scheduler chose."""
 
 import asyncio
 import logging
@@ -36,7 +36,7 @@ _REPLACED = "a newer bind request for this pod took its place"
 
 @dataclass(slots=True, eq=False)
 class _UnderWay:
-    """The binding cycle of one request.
+    """The binding cycle that one bind request runs, and the request's task.
 
     Attributes:
         cycle: the binding cycle.
@@ -51,14 +51,14 @@ class _UnderWay:
     given_up: asyncio.Future[None] | None = None
 
     async def replace(self) -> None:
-        """Cancel the binding cycle; wait until it has called Unreserve or bound its pod."""
+        """Cancel the binding cycle; wait until the cycle has called Unreserve or bound its pod."""
         if self.given_up is None:
             self.given_up = asyncio.get_running_loop().create_future()
             self.task.cancel()
         await asyncio.wait([self.given_up])
 
     def end(self) -> None:
-        """Let the newer request for the same pod go on, which waits in ``replace``."""
+        """Let a newer bind request for the pod, which waits in ``replace``, go on."""
         if self.given_up is not None:
             self.task.uncancel()
             self.given_up.set_result(None)
@@ -67,7 +67,7 @@ class _UnderWay:
 class BindVerb:
     """The bind verb: runs the binding cycle of the pod's profile.
 
-    A request without the pod's name, namespace or UID, or without the node's name, gets an Error.
+    A request that lacks the pod's name, namespace or UID, or the node's name, gets an Error.
 
     Args:
         context: what all verbs share.
@@ -87,14 +87,14 @@ class BindVerb:
         self._room = asyncio.Lock()
 
     async def __call__(self, body: Body) -> Body:
-        """Bind the pod, however long that takes.
+        """Bind the pod of a request, however long that takes, and return the body of the answer.
 
         Raises: WireError: the body cannot be read.
         """
         return (await self.answer(body, time.monotonic())).body
 
     def at_once(self, body: Body) -> None:
-        """Return None: no bind is answered without a wait."""
+        """Return None, because no bind request is answered without a wait."""
 
     async def answer(self, body: Body, arrived_s: float, on_job: OnJob = lambda _: None) -> Answer:
         """Return an ExtenderBindingResult once the pod is bound or cannot be bound.
@@ -102,7 +102,7 @@ class BindVerb:
         Args:
             body: the body of the request.
             arrived_s: when the request came, on the clock of ``time.monotonic``.
-            on_job: not called: no thread uses the body.
+            on_job: never called, because no thread uses the body.
 
         Raises: WireError: the body cannot be read.
         """
@@ -171,9 +171,9 @@ class BindVerb:
     async def _bound_without_plugins(
         self, pod: core.Pod, node: str, default_bind: Callable[[], Coroutine[None, None, None]]
     ) -> Answer:
-        """Bind a pod that has no profile, or a profile without plugins that bind calls.
+        """Bind a pod that has no profile, or whose profile has no plugin at a point of bind.
 
-        If pods are watched, filters count the pod on its node from before the API call on.
+        If kubextend watches pods, filters count the pod on its node from before the API call on.
         """
         if self._cluster.pods is None:
             await default_bind()
@@ -206,13 +206,14 @@ class BindVerb:
         return status
 
     def _is_gone(self, pod: core.Pod) -> bool:
-        """Return whether pods are watched and the pod is not among them: it was deleted."""
+        """Return whether kubextend watches pods and the watch does not show the pod any more."""
         return self._cluster.pods is not None and self._cluster.pods.store.get(pod.uid) is None
 
     def _delay_s(self, cycle: BindingCycle) -> float:
-        """Return for how many seconds the answer waits that Permit rejected the pod.
+        """Return the seconds for which the answer that Permit rejected the pod has to wait.
 
-        The queue waits for a pod that was not held, so that pod's answer leaves at once.
+        kubextend's scheduling queue waits for a pod that was not held, so the answer about such a
+        pod leaves at once.
         """
         if not cycle.was_held:
             return 0.0
@@ -221,7 +222,7 @@ class BindVerb:
         return delay_s if left_s is None else max(0.0, min(delay_s, left_s))
 
     async def _post(self, args: core.BindingArgs, binder: Binder, bind_time: BindTime) -> None:
-        """Post the Binding of the pod.
+        """Post the Binding of a pod to the Kubernetes API, and wait until the API has answered.
 
         Raises:
             ClusterError: the API refused, so the pod is not bound.
@@ -248,7 +249,7 @@ class BindVerb:
         return sorted(self._bindings)
 
     def node_deleted(self, name: str) -> None:
-        """Fail each bind to the deleted node, even if Permit holds it; any thread may call."""
+        """Fail each bind to a deleted node, also of pods that Permit holds; any thread may call."""
         for under_way in list(self._under_way.values()):
             if under_way.cycle.node_name == name:
                 under_way.cycle.lose_node(DELETED)
@@ -266,10 +267,11 @@ class BindVerb:
         return why_not_on(self._context.stores.watched_node(node), pod, chosen_uid)
 
     async def _pod_of(self, args: core.BindingArgs, attempt: Attempt | None) -> core.Pod | None:
-        """Return the pod to bind; None if no profile has plugins that bind calls.
+        """Return the pod to bind; None if no profile has a plugin at a point of bind.
 
         A bind request names its pod and no more. The pod itself comes from the attempt that chose
-        the node, or else from the watched pods if they hold it whole, or else from the API.
+        the node, or else from the watched pods if the pod is kept whole there, or else from the
+        API.
 
         Raises: ClusterError: the pod could not be read.
         """
@@ -333,9 +335,10 @@ class BindVerb:
             mine.end()
 
     async def _assumed(self, profile: Profile, cycle: BindingCycle) -> Status:
-        """Run the binding cycle, with the pod assumed on its node from before Reserve on.
+        """Run the binding cycle, with the pod counted on its node from before Reserve on.
 
-        Filters that read the pods on nodes first have to accept the node once more.
+        Before Reserve, filters that read the pods on nodes have to accept the node once more.
+        Returns the status of the binding cycle, or the rejection by the filters.
         """
         if self._cluster.pods is None:
             return await cycle.run()
@@ -372,8 +375,8 @@ class BindVerb:
     def _fits(self, profile: Profile, cycle: BindingCycle) -> Status:
         """Return Success if the filters accept the node for the pod, counting assumed pods too.
 
-        kube-scheduler does not filter at bind, so nominated pods do not count here: two pods
-        nominated to one node would block each other for ever. The first bind request wins.
+        kube-scheduler does not filter at bind, so this method counts no nominated pods: two pods
+        that are nominated to one node would block each other for ever. The first bind request wins.
         """
         nodes = self._context.stores.nodes_named(cycle.node_name)
         state, left_out = CycleState(), self._context.failures.left_out

@@ -1,6 +1,7 @@
 """Checks whether the node that kube-scheduler chose may still take the pod when bind begins.
 
-Permit may hold a pod for minutes, and the API would bind the pod to a node that no longer exists.
+Permit may hold a pod for minutes, and kube-apiserver would bind the pod to a node that no longer
+exists.
 """
 
 from typing import Final
@@ -12,17 +13,17 @@ __all__ = ["DELETED", "GONE", "why_not_on"]
 DELETED: Final = "the node was deleted"
 _NOT_KNOWN: Final = "the node is not among those that kubextend watches"
 GONE: Final = frozenset({DELETED, _NOT_KNOWN})
-"""The answers of ``why_not_on`` which, after a whole list, mean that the node was deleted."""
+"""The results of ``why_not_on`` that, after a complete list, mean that the node was deleted."""
 
 _CORDONED: Final = "the node is cordoned, and the pod does not tolerate that"
 _TAINT: Final = "node.kubernetes.io/unschedulable"
 
 
 def why_not_on(node: core.NodeInfo | None, pod: core.Pod, chosen_uid: str | None = None) -> str:
-    """Return why the pod must not be bound to the node as it is now; empty where it may be.
+    """Return why the pod must not be bound to the node as it is now; empty: it may be bound.
 
     Args:
-        node: the node as the watch shows it; None where the watch shows none.
+        node: the node as the watch shows it; None if the watch shows no node of this name.
         pod: the pod to bind.
         chosen_uid: the UID of the node when the bind began; None: the UID was not known then.
 

@@ -24,7 +24,7 @@ class ExtenderSettings:
     """The settings of kube-scheduler's entry for this extender, and how scores are scaled.
 
     Attributes:
-        served: the names of the verbs that kube-scheduler calls.
+        served: the names of the verbs, such as ``filter``, that kube-scheduler calls.
         ignorable: whether kube-scheduler ignores Errors of this extender, so that a failing plugin
             has to reject nodes instead.
         score_scale: how ``core.weigh`` scales the sum of the scores.
@@ -61,17 +61,17 @@ class Context:
 
     @cached_property
     def stores(self) -> Stores:
-        """The stores in which verbs look up the nodes of a request."""
+        """The stores of nodes in which verbs look up the nodes of a request."""
         return Stores(self.memory.request_store, self.cluster.nodes)
 
     @cached_property
     def readiness(self) -> Readiness:
-        """Decides whether a verb may call its plugins now."""
+        """The object that decides whether a verb may call plugins now."""
         return Readiness(self.cluster.nodes, self.cluster.pods, self.not_started)
 
     @cached_property
     def failures(self) -> Failures:
-        """Counts and logs the failures of plugins."""
+        """The object that counts and logs the failures of plugins."""
         return Failures(self.metrics)
 
     def half_time(self) -> GoesOn:
@@ -80,5 +80,5 @@ class Context:
 
     @cached_property
     def unknown_schedulers(self) -> UnknownSchedulers:
-        """Counts and logs pods whose schedulerName has no profile."""
+        """The object that counts and logs pods whose schedulerName has no profile."""
         return UnknownSchedulers(self.profiles)

@@ -1,8 +1,9 @@
 """Makes verbs answer before kube-scheduler's timeout, however long plugins take.
 
 A verb runs on a thread. kubextend waits until 80 % of the timeout are over, counted from the
-arrival of the request's head. Where a verb can answer without its slowest plugin, kubextend gives
-up that plugin at 60 % and runs the verb again without the plugin in the time that is left.
+arrival of the request's head. If the verb can answer without its slowest plugin, kubextend abandons
+the verb's run at 60 % of the timeout, and runs the verb again without that plugin in the time that
+is left.
 """
 
 import asyncio
@@ -43,7 +44,7 @@ class _Asked(Generic[_Args]):
     wanted: bool = True
 
     def withdraw(self) -> None:
-        """Note that the client is gone; a running call is still watched, since it may hang."""
+        """Record that the client is gone; a running call is still watched, because it may hang."""
         self.wanted = False
         if self.call is not None:
             self.call.withdraw()
@@ -52,7 +53,7 @@ class _Asked(Generic[_Args]):
 class Deadline(Generic[_Args]):
     """Runs a verb on threads, and answers in place of a verb that takes too long.
 
-    The answer in place of filter, for example, is an Error.
+    In place of the filter verb, for example, ``Deadline`` answers with an Error.
 
     Args:
         verb: the verb to run.
@@ -87,7 +88,7 @@ class Deadline(Generic[_Args]):
         return self._now(body) if brief else None
 
     async def answer(self, body: Body, arrived_s: float, on_job: OnJob) -> Answer:
-        """Return the verb's answer, or one for a failure after 80 % of kube-scheduler's timeout.
+        """Return the verb's answer, or a substitute after 80 % of kube-scheduler's timeout.
 
         Args:
             body: the body of the request.
@@ -160,7 +161,7 @@ class Deadline(Generic[_Args]):
         return asked.call
 
     def _can_go_on(self, asked: _Asked[_Args], run: Run) -> bool:
-        """Return whether the verb can answer without the plugin that takes the longest."""
+        """Return whether the verb can answer without the plugin that has taken the longest."""
         slowest = run.slowest()
         if slowest is None or asked.args is None:
             return False
@@ -170,7 +171,7 @@ class Deadline(Generic[_Args]):
         return asked.arrived_s + self._timeout_s * share - self._clock()
 
     def _give_up(self, call: LimitedCall[Answer], consequence: str) -> str:
-        """Abandon the call and return the reason for kube-scheduler."""
+        """Abandon a call that takes too long; return the reason to tell kube-scheduler."""
         error = call.given_up()
         if not isinstance(error, PluginError):
             return _TOO_LATE

@@ -12,7 +12,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Failures:
-    """Counts and logs every failure of a plugin once.
+    """Counts and logs each failure of a plugin once.
 
     Args:
         metrics: where failures are counted.
@@ -22,7 +22,7 @@ class Failures:
         self._metrics = metrics
 
     def note(self, error: PluginError, consequence: str) -> None:
-        """Count and log a plugin's failure, together with its consequence for the verb.
+        """Count and log a plugin's failure, with the failure's consequence for the request.
 
         A call that the plugin's open circuit breaker refused has a metric of its own, and is logged
         at level DEBUG.
@@ -36,7 +36,7 @@ class Failures:
         _LOGGER.error("%s: %s", consequence, error, exc_info=error, extra=error.facts)
 
     def left_out(self, error: PluginError) -> None:
-        """Count and log a failure of a plugin that the verb goes on without."""
+        """Count and log the failure of a plugin without which a request is still answered."""
         self.note(error, "left out")
 
 

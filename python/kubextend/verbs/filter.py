@@ -1,4 +1,4 @@
-"""filter: which nodes a pod may run on, and why it may not run on the others."""
+"""The filter verb: which nodes a pod may run on, and why it may not run on other nodes."""
 
 import logging
 from typing import ClassVar, NamedTuple
@@ -24,7 +24,7 @@ _NOT_PERMITTED = "a Permit plugin rejected the pod"
 
 
 class FilterRequest(NamedTuple):
-    """ExtenderArgs, and how often watched nodes had changed before the request was read."""
+    """A parsed filter request, and how often watched nodes had changed before it was parsed."""
 
     args: core.ExtenderArgs
     changes: int
@@ -34,7 +34,7 @@ class FilterVerb:
     """The filter verb: runs the filters of the pod's profile over the nodes of the request.
 
     Args:
-        context: what every verb decides with.
+        context: what all verbs share.
     """
 
     name: ClassVar[VerbName] = "filter"
@@ -57,18 +57,18 @@ class FilterVerb:
         return FilterRequest(self._context.stores.read_args(body), changes)
 
     def dispensable(self, request: FilterRequest) -> frozenset[str]:
-        """Return the plugins whose failurePolicy is Ignore."""
+        """Return the names of the plugins whose failurePolicy is Ignore in the pod's profile."""
         profile = self._context.profiles.for_pod(request.args.pod)
         return frozenset() if profile is None else profile.ignored
 
     def instead(self, why: str, request: FilterRequest | None = None) -> Answer:
-        """Return an Error; reject every node instead if kube-scheduler ignores Errors."""
+        """Return an Error, or, if kube-scheduler ignores Errors, a rejection of every node."""
         if request is not None and request.args.nodes is not None:
             return self._failed(why, request.args, request.args.nodes)
         return REJECTS_ALL if self._context.settings.ignorable else filter_error(why)
 
     def answer(self, request: FilterRequest) -> Answer:
-        """Return an ExtenderFilterResult: kept nodes as they came in, others with a reason."""
+        """Return an ExtenderFilterResult: kept nodes as in the request, others with a reason."""
         args = request.args
         if args.nodes is None or args.pod is None:
             return filter_error(_NO_NODES if args.nodes is None else _NO_POD)
@@ -107,7 +107,7 @@ class FilterVerb:
         nodes: core.Nodes,
         outcome: FilterOutcome,
     ) -> Answer:
-        """Return the answer for what the filters decided, and remember it for the next calls."""
+        """Return the answer for the filters' outcome; remember the outcome for later requests."""
         args = request.args
         passing = outcome.passing(nodes)
         unknown = ~nodes.known
@@ -129,7 +129,7 @@ class FilterVerb:
         return Answer(args.filter_answer(entries, self._context.memory.pool))
 
     def _noted(self, error: BaseException) -> str:
-        """Log why filter failed, and return the reason for kube-scheduler."""
+        """Log why a filter request failed, and return the reason to tell kube-scheduler."""
         if isinstance(error, PluginError):
             self._context.failures.note(error, "filter fails")
             return sentence(error)
@@ -138,7 +138,7 @@ class FilterVerb:
         return "kubextend failed internally"
 
     def _post_filter(self, profile: Profile, attempt: Attempt, outcome: FilterOutcome) -> None:
-        """Call PostFilter; if PostFilter fails the pod stays unschedulable, as in kube-scheduler.
+        """Call the PostFilter plugins; a failure changes no answer, as in kube-scheduler.
 
         Source: kubernetes v1.36 pkg/scheduler/schedule_one.go schedulingCycle
         """

@@ -1,6 +1,6 @@
-"""Keeps one value for each pod UID, within a bound of bytes.
+"""Keeps one value for each pod by its UID, within a limit on the bytes of all values.
 
-The bound is needed since users who may create pods choose the number and the size of the pods.
+The limit is needed because users who may create pods choose the number and the size of the pods.
 """
 
 from collections import Counter
@@ -20,17 +20,17 @@ class _OfPod(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """The bytes of memory that the value takes, with its pod."""
+        """The bytes of memory that the value takes, together with its pod."""
 
 
 _V = TypeVar("_V", bound=_OfPod)
 
 
 class KeptPods(Generic[_V]):
-    """Values by pod UID, in the order in which they were put; not safe to use from many threads.
+    """Values by pod UID, in the order in which they were put. Only one thread at a time may use it.
 
-    Beyond the bound, the namespace that holds the most bytes loses its oldest value. Many or large
-    pods of one namespace therefore do not push out those of another namespace.
+    Beyond ``most_bytes``, the namespace whose values take the most bytes loses its oldest value.
+    Many or large pods of one namespace therefore do not push out pods of another namespace.
 
     Args:
         most_bytes: bound on the memory of all values together.
@@ -44,7 +44,7 @@ class KeptPods(Generic[_V]):
         self._bytes = 0
 
     def put(self, value: _V) -> list[_V]:
-        """Keep a value as the latest, in place of its pod's old one; return the values dropped."""
+        """Keep a value as the latest, in place of its pod's old value; return dropped values."""
         uid, namespace, size = value.pod.uid, value.pod.namespace, value.held_bytes
         self.pop(uid)
         self._kept[uid] = value
@@ -59,11 +59,11 @@ class KeptPods(Generic[_V]):
         return gone
 
     def get(self, uid: str) -> _V | None:
-        """Return the value of the pod with this UID; None: there is none."""
+        """Return the value of the pod with this UID; None: no value is kept for the pod."""
         return self._kept.get(uid)
 
     def pop(self, uid: str) -> None:
-        """Forget the value of the pod with this UID, if there is one."""
+        """Forget the value of the pod with this UID, if a value is kept."""
         if self._kept.pop(uid, None) is not None:
             namespace, size = self._sizes.pop(uid)
             self._count(namespace, -size)

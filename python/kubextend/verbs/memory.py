@@ -22,13 +22,14 @@ class Memory:
     """What the verbs remember between calls.
 
     Attributes:
-        request_store: the nodes that requests brought whole (``nodeCacheCapable: false``).
-        limits: the threads of the plugins, and their circuit breakers.
-        unplaced: the pods that are on no node yet; makes kube-scheduler try a pod again where a
-            plugin asks for that.
+        request_store: the nodes that came as whole objects in requests (``nodeCacheCapable:
+            false``).
+        limits: the threads on which plugins run, and the circuit breakers of plugins.
+        unplaced: the pods that are on no node yet; makes kube-scheduler try a pod again if a plugin
+            asks for that.
         unknown: when each unknown node name was first seen.
         waiting_pods: the pods that Permit holds.
-        clock: returns monotonic seconds, and runs as fast as the clock of the event loop.
+        clock: returns monotonic seconds, at the speed of the event loop's clock.
         pool: reusable buffers for large answers; None: each answer is a new ``bytes``.
         throttle: spreads the answers about pods that Permit held and rejected over time.
     """
@@ -56,12 +57,12 @@ class Memory:
         """Return a ``Memory`` that holds nothing yet.
 
         Args:
-            cluster: its activator makes kube-scheduler try pods again.
+            cluster: has the activator, which makes kube-scheduler try pods again.
             metrics: counts the pods that kube-scheduler is made to try again.
             look_again_s: for how many seconds filters may run for one pod outside of a request.
             limits: threads and circuit breakers of the plugins; None: new ones.
-            waiting_pods: the pods that Permit holds; None: none, and no bound on them.
-            clock: returns monotonic seconds, as fast as the clock of the event loop.
+            waiting_pods: the pods that Permit holds; None: a new, empty object without a limit.
+            clock: returns monotonic seconds, at the speed of the event loop's clock.
         """
         limits = PluginLimits() if limits is None else limits
         look_again = looking_again(limits, look_again_s)

@@ -29,19 +29,19 @@ class Stores:
         return core.read_args(body, self.request, watched=self._watched_store)
 
     def read_preemption_args(self, body: Body) -> core.PreemptionArgs:
-        """Read the body of a preempt request, which names nodes whatever ``nodeCacheCapable`` is.
+        """Read the body of a preempt request, which always has names of nodes, not whole nodes.
 
         Raises: WireError: the body cannot be read.
         """
         return core.read_preemption_args(body, self.request, watched=self._watched_store)
 
     def nodes_named(self, *names: str) -> core.Nodes:
-        """Select nodes by name: watched nodes or, without a watch, nodes that requests brought."""
+        """Return nodes by name: watched nodes or, without a watch, nodes that requests brought."""
         store = self.request if self._watched_store is None else self._watched_store
         return store.select(names)
 
     def watched_node(self, name: str) -> core.NodeInfo | None:
-        """Return a node as the watch shows the node now; None: the watch shows no such name."""
+        """Return a node as the watch shows it now; None: the watch shows no node of this name."""
         store = self._watched_store
         return None if store is None else store.get(name)
 

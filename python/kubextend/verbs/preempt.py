@@ -1,7 +1,8 @@
 """The preempt verb: keeps those of kube-scheduler's candidates that kubextend's filters accept.
 
 kube-scheduler runs only its in-tree filters to choose candidate nodes, and victims to evict there.
-On a candidate that kubextend's filters reject, pods would be evicted for nothing, again and again.
+On a candidate that kubextend's filters reject, kube-scheduler would evict pods for nothing, again
+and again.
 """
 
 from collections.abc import Iterator
@@ -27,8 +28,8 @@ class PreemptVerb:
     kube-scheduler evicts the pods of one node only. While filters read no node but the one that
     they check, the victims of other candidates change nothing, and one attempt checks all
     candidates. Otherwise each candidate has an attempt of its own. kubextend leaves out candidates
-    whose attempt does not begin within half of the timeout: kube-scheduler needs one candidate, not
-    all of them.
+    whose attempt does not begin within half of the timeout: kube-scheduler needs only one
+    candidate.
 
     Args:
         context: what all verbs share.
@@ -57,7 +58,7 @@ class PreemptVerb:
         return frozenset()
 
     def instead(self, why: str, args: core.PreemptionArgs | None = None) -> Answer:
-        """Return an answer without candidates, which has no field for the reason."""
+        """Return an answer without candidates, so that no pod is evicted; ``why`` is not told."""
         del why, args
         return NO_VICTIMS
 
@@ -113,7 +114,7 @@ def _judged(
 
 
 def _one_by_one(args: core.PreemptionArgs) -> Iterator[bytes]:
-    """Yield the body of a preempt request for each candidate alone, in the candidates' order."""
+    """Yield, for each candidate, the body of a preempt request with that candidate alone."""
     for name, (uids, _) in zip(args.nodes.names, args.victims, strict=True):
         victims = {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0}
         yield orjson.dumps({"NodeNameToMetaVictims": {name: victims}})

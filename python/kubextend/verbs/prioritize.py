@@ -41,17 +41,17 @@ class PrioritizeVerb:
         return self._context.stores.read_args(body)
 
     def dispensable(self, args: core.ExtenderArgs) -> frozenset[str]:
-        """Return the names of all plugins: without one, the scores of the others still count."""
+        """Return the names of all plugins: without one plugin, the scores of the others count."""
         profile = self._context.profiles.for_pod(args.pod)
         return frozenset() if profile is None else profile.plugin_names
 
     def instead(self, why: str, args: core.ExtenderArgs | None = None) -> Answer:
-        """Return an empty HostPriorityList, which has no field for the reason."""
+        """Return an empty HostPriorityList, which gives no scores; ``why`` is not told."""
         del why, args
         return NO_SCORES
 
     def answer(self, args: core.ExtenderArgs) -> Answer:
-        """Return a HostPriorityList, which is empty on an error: the list has no field for one."""
+        """Return a HostPriorityList with a score for each node; the list is empty on an error."""
         if args.nodes is None or args.pod is None:
             return NO_SCORES
         self._context.metrics.nodes(self.name).observe(len(args.nodes))
@@ -71,7 +71,7 @@ class PrioritizeVerb:
     def _pre_scored(
         self, profile: Profile, state: CycleState, pod: core.Pod, nodes: core.Nodes
     ) -> frozenset[str]:
-        """Run PreScore and return the plugins that failed, by name: their Score is left out too."""
+        """Run PreScore; return the names of plugins that failed, whose Score is left out too."""
         state.skip_score_plugins = frozenset()
         failed = set()
         for plugin in profile.pre_score:
@@ -106,10 +106,10 @@ class PrioritizeVerb:
         return scored, failed
 
     def _state_for(self, profile: Profile, pod: core.Pod, nodes: core.Nodes) -> CycleState:
-        """Return the CycleState that filter left for the verbs that follow.
+        """Return the CycleState that the pod's filter request left for this request.
 
-        Where the profile has no filter, each call begins an attempt. Where the attempt is lost, as
-        after a restart, PreFilter makes its state anew.
+        If the profile has no filter, each prioritize request begins an attempt. If the attempt is
+        lost, as after a restart, PreFilter fills a new CycleState.
         """
         attempt = self._unplaced.find(pod.uid)
         if attempt is not None and profile.rejects:

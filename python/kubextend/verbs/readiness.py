@@ -1,6 +1,6 @@
-"""Decides whether a verb may ask its plugins now, by the same conditions for each verb.
+"""Decides whether a verb may call plugins now: nodes and pods are listed, plugins started.
 
-``/readyz?verbose`` lists the conditions under the names that are used here.
+The probe ``/readyz?verbose`` lists the conditions under the names that this module uses.
 """
 
 import logging
@@ -31,8 +31,8 @@ class Readiness:
 
     Args:
         watched: the watched nodes; None without access to an API.
-        pods: the watched pods; None where kubextend watches none.
-        not_started: names of the plugins whose ``start`` has not succeeded yet.
+        pods: the watched pods; None if kubextend watches no pods.
+        not_started: returns the names of the plugins whose ``start`` has not succeeded yet.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Readiness:
 
     @property
     def conditions(self) -> Mapping[str, Callable[[], str]]:
-        """By condition name, a function that returns what is missing; empty: nothing."""
+        """Condition's name -> function that returns what is missing; empty if it holds."""
         conditions = {PLUGINS_STARTED: lambda: _not_started(sorted(self._not_started()))}
         if self._watched is not None:
             conditions[NODES_LISTED] = self._why_no_nodes
@@ -61,8 +61,8 @@ class Readiness:
 
         Args:
             verb: the verb.
-            profile: the profile whose plugins would be asked.
-            names_mode: whether the request brought names of nodes in place of nodes.
+            profile: the profile whose plugins the verb would call.
+            names_mode: whether the request has names of nodes in place of whole nodes.
         """
         if names_mode and self._watched is None:
             return _NO_CACHE

@@ -1,12 +1,12 @@
-"""Keeps the reasons of rejected nodes stable for a while, so that kube-scheduler does not retry.
+"""Keeps reasons of rejected nodes stable for a while, so that kube-scheduler does not retry.
 
 kube-scheduler writes the reasons of a rejection, and how many nodes gave each, into a condition of
-the pod. A changed condition is an update of the pod, and an update makes kube-scheduler ask again:
-a plugin whose reasons vary would be asked about one pod for ever.
+the pod. A changed condition is an update of the pod, and an update makes kube-scheduler try the pod
+again: a plugin whose reasons vary would keep kube-scheduler busy with one pod for ever.
 
 kubextend therefore repeats the last reasons for a while when a pod fits nowhere, whatever the
-plugins say meanwhile. A node may then have another node's text. Whether a node is rejected, and
-whether evicting pods may help there, is always true.
+plugins say meanwhile. A node may then have another node's reason. Whether a node is rejected, and
+whether evicting pods may help there, is never changed.
 """
 
 import math
@@ -42,10 +42,10 @@ Counts: TypeAlias = Mapping[str, int]
 
 
 def entries_of(unknown: core.Mask, rejections: Sequence[Rejection]) -> list[Entry]:
-    """Return the rejected nodes with their reasons, which have at most 8 different texts.
+    """Return the rejected nodes with their reasons, of at most 8 different texts.
 
-    A node that several filters rejected has the reason of its first rejection alone. ``unknown``
-    holds the nodes that are not in the node cache.
+    A node that several filters rejected has only the reason of its first rejection. ``unknown`` has
+    the nodes whose names kubextend's watch has not brought.
     """
     left = ~unknown
     reason_for = _at_most(MOST_REASONS)
@@ -62,7 +62,7 @@ def entries_of(unknown: core.Mask, rejections: Sequence[Rejection]) -> list[Entr
 
 @dataclass(slots=True)
 class Reasons:
-    """The reasons that kube-scheduler was told for one pod, and newer ones that it was not told.
+    """The reasons for one pod's rejection: those told to kube-scheduler, and newer ones.
 
     kubextend repeats the reasons in ``told`` for 30 s or, while they keep changing, for up to
     5 min. New reasons that stay the same for 30 s are in the pod's next answer anyway.
@@ -71,7 +71,7 @@ class Reasons:
         told: how many nodes gave each text that was told; empty: nothing was told so far.
         told_s: since when kube-scheduler has the reasons in ``told``, in monotonic seconds.
         hold_s: for how many seconds the reasons in ``told`` are repeated.
-        newer: the current reasons where they differ from ``told``; None: they do not.
+        newer: the current reasons if they differ from ``told``; None: they do not differ.
         since_s: since when the reasons in ``newer`` hold, in monotonic seconds.
         due_s: when to run the filters again, to see whether the reasons in ``newer`` still hold.
     """
@@ -84,9 +84,9 @@ class Reasons:
     due_s: float = math.inf
 
     def steady(self, entries: Sequence[Entry], now_s: float) -> list[Entry]:
-        """Return the entries with the reasons to answer now: those in ``told``, or the new ones.
+        """Return rejected nodes with the reasons to answer now: those in ``told``, or new ones.
 
-        Which nodes are rejected, and where preemption may help, does not change.
+        The method changes neither which nodes are rejected nor where preemption may help.
         """
         counts = _counted(entries)
         last = _fitted(self.told, sum(counts.values()))
@@ -104,15 +104,15 @@ class Reasons:
         return _dealt(entries, last)
 
     def settle(self) -> None:
-        """Forget the newer reasons, so that nothing runs the filters again for them."""
+        """Forget the newer reasons, so that the filters do not run again because of them."""
         self.newer = None
         self.due_s = math.inf
 
     def stayed(self, entries: Sequence[Entry], now_s: float) -> bool:
-        """Return whether kube-scheduler has to retry the pod, since the newer reasons still hold.
+        """Return whether kube-scheduler has to retry the pod because the newer reasons still hold.
 
-        The entries are those of filters that ran outside of a request. Where the reasons have
-        changed once more, the filters run again later.
+        The entries are those of filters that ran outside of a request. If the reasons have changed
+        once more, the filters run again later.
         """
         counts = _counted(entries)
         self.due_s = math.inf
@@ -128,7 +128,7 @@ class Reasons:
 
 
 def _counted(entries: Sequence[Entry]) -> Counts:
-    """Count how many nodes give each text."""
+    """Return how many nodes have each text as their reason."""
     counts: dict[str, int] = {}
     for nodes, text, _ in entries:
         counts[text] = counts.get(text, 0) + nodes.count()
@@ -136,7 +136,7 @@ def _counted(entries: Sequence[Entry]) -> Counts:
 
 
 def _fitted(counts: Counts, total: int) -> Counts:
-    """Fit the counts to another number of nodes; the most frequent text takes the difference."""
+    """Return the counts for ``total`` nodes; the most frequent text takes the difference."""
     missing = total - sum(counts.values())
     if not missing:
         return counts
@@ -148,7 +148,10 @@ def _fitted(counts: Counts, total: int) -> Counts:
 
 
 def _dealt(entries: Sequence[Entry], counts: Counts) -> list[Entry]:
-    """Give each text to as many nodes as ``counts`` says; as many as possible keep their text."""
+    """Return entries in which as many nodes have each text as ``counts`` says.
+
+    As many nodes as possible keep their text.
+    """
     quota = dict(counts)
     texts: dict[int, str] = {}
     others: list[int] = []
@@ -165,7 +168,7 @@ def _dealt(entries: Sequence[Entry], counts: Counts) -> list[Entry]:
 
 
 def _retold(entries: Sequence[Entry], texts: Mapping[int, str], told: list[str]) -> list[Entry]:
-    """Return the entries with other reasons: one for each reason and for whether preemption helps.
+    """Return the entries with other reasons: one entry for each text and whether eviction may help.
 
     Args:
         entries: nodes with their reasons, as the plugins gave them.

@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 GoesOn: TypeAlias = Callable[[], bool]
-"""Returns whether there is time for one more attempt."""
+"""A function that returns whether there is time for one more run of the filters."""
 
 Verdict: TypeAlias = tuple[core.Mask, FilterOutcome]
 """The known nodes that pass the filters of a profile, and the whole outcome of the filters."""
@@ -44,20 +44,20 @@ def half_of(timeout_s: float, clock: Callable[[], float]) -> GoesOn:
 def filter_anew(
     profile: Profile, pod: core.Pod, nodes: core.Nodes, goes_on: GoesOn = lambda: True
 ) -> Verdict:
-    """Run a profile's filters in a new attempt for the pod, on this thread and without time limit.
+    """Run a profile's filters for a pod in a new attempt, on this thread, without a time limit.
 
-    Plugins with ``failurePolicy: Ignore`` may be left out, as in a call of filter.
+    If a plugin with ``failurePolicy: Ignore`` fails, the filters go on without it.
     """
     outcome = profile.find_nodes_that_fit(CycleState(), pod, nodes, _untold, goes_on)
     return outcome.passing(nodes), outcome
 
 
 def looking_again(limits: PluginLimits, seconds: float) -> LookAgain:
-    """Return a function that runs the filters again for a pod, without a request.
+    """Return a function that runs a profile's filters for a pod again, without a request.
 
     Args:
         limits: gives the filters a thread, and abandons it if a filter hangs.
-        seconds: how long one pod may take.
+        seconds: how long the filters may run for one pod.
     """
 
     def look_again(profile: Profile, pod: core.Pod, nodes: core.Nodes) -> Verdict:

@@ -1,4 +1,4 @@
-"""Remembers since when node names that kube-scheduler sends are unknown to the node cache."""
+"""Remembers since when kubextend does not know names of nodes that kube-scheduler sends."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ _LIMIT = 100_000
 
 
 class UnknownNames:
-    """Remembers when each unknown node name was first seen, bounded in number and in time.
+    """Remembers when each node name unknown to kubextend was first seen, within limits.
 
     kubextend forgets a name that no request has brought for ten minutes. kube-scheduler retries
     unschedulable pods after five minutes, so a name that a pod waits for never counts as new twice.
@@ -38,7 +38,7 @@ class UnknownNames:
         self._sightings: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def any_new(self, names: Iterable[str]) -> bool:
-        """Note these unknown names; return whether one was first seen within ``window_s``."""
+        """Record unknown node names; return whether one was first seen within ``window_s``."""
         now = self._clock()
         with self._lock:
             self._forget_unasked(now)

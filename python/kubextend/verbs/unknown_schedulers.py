@@ -1,7 +1,7 @@
-"""Pods whose schedulerName has no profile: kubextend rejects no node, and logs the name once.
+"""Handles pods whose schedulerName has no profile: rejects no node, and logs the name once.
 
-kube-scheduler asks an extender about the pods of all its profiles. A profile may be missing here on
-purpose, or because its name was changed on one side alone.
+kube-scheduler sends an extender requests about the pods of all its profiles. A profile may be
+missing in kubextend on purpose, or because its name was changed in one configuration only.
 """
 
 import logging
@@ -23,7 +23,7 @@ _LONGEST_NAME = 253
 class UnknownSchedulers:
     """Logs a warning for each scheduler name without a profile, once while the name is remembered.
 
-    Safe to use from many threads.
+    Any number of threads may use one instance.
 
     Args:
         profiles: the configured profiles.

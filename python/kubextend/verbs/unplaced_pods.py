@@ -1,4 +1,4 @@
-"""What kubextend remembers of each pod that is on no node yet: one record a pod.
+"""What kubextend remembers of each pod that is on no node yet: one record for each pod.
 
 A pod's record begins with kube-scheduler's first call about the pod. The record ends when the pod
 is bound or deleted, when kube-scheduler has not asked about the pod for an hour, or when the
@@ -18,7 +18,7 @@ record holds:
   kube-scheduler retries a pod with an Error after a few seconds, again and again. The pod's next
   filter call therefore rejects every node with Permit's reason, and the pod becomes unschedulable.
   The Permit plugin may activate the pod; kubextend activates the pod after a while in any case,
-  since not every plugin does.
+  because not every plugin does so.
 
 A restarted kubextend has no records, and a replica that answers bind but not filter lacks some.
 kube-scheduler then simply tries the pods again.
@@ -86,10 +86,10 @@ class _Rejection:
     Attributes:
         profile: the profile whose filters rejected the pod.
         pod: the pod as the filter request brought it.
-        nodes: the nodes that the request asked about.
+        nodes: the nodes in the filter request.
         at_s: when the pod was rejected.
-        looked_s: when the filters were last asked about the pod.
-        seen: the value of ``UnplacedPods.changes`` when the filters were last asked.
+        looked_s: when the filters last ran for the pod.
+        seen: the value of ``UnplacedPods.changes`` when the filters last ran.
     """
 
     profile: Profile
@@ -100,9 +100,9 @@ class _Rejection:
     seen: int
 
     def entries_now(self, look_again: LookAgain) -> list[Entry] | None:
-        """Ask the filters about the same nodes as they are now; return each node with its reason.
+        """Run the filters over the rejected nodes as they are now; return each with its reason.
 
-        Returns: None where the pod passes on some node.
+        Returns: None if the pod passes on some node.
 
         Raises PluginError: a filter failed; TimeoutError: the filters took too long.
         """
@@ -118,14 +118,14 @@ class _Record:
     Attributes:
         pod: the pod as kube-scheduler's last request brought it.
         asked_s: when that request came.
-        attempt: the last attempt; None where it left no node, failed, or is being bound.
+        attempt: the last attempt; None if it left no node, failed, or is being bound.
         left_nominated: the pod's nominated node, if the last filter request named that node alone
             and filters rejected it; else empty.
         rejection: the last rejection by filters on every node.
         reasons: the reasons that kube-scheduler was told.
         untold: a later rejection, with reasons that kube-scheduler was not told.
-        permit: the Status with which Permit rejected the pod; None where kube-scheduler may try
-            the pod again.
+        permit: the Status with which Permit rejected the pod; None if kube-scheduler may try the
+            pod again.
         permit_hold_s: how many seconds filter rejects the pod because Permit rejected it.
         permit_until_s: until when filter rejects the pod because Permit rejected it.
     """
@@ -147,23 +147,23 @@ class _Record:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the record holds nothing that a new record of the pod would not."""
+        """Whether the record has nothing that a new record of the pod would lack."""
         now = self.attempt is not None or self.rejection is not None
         return not (now or self.left_nominated or self.permit_hold_s or self.reasons.told)
 
 
 class UnplacedPods:
-    """The records of all pods that are on no node; safe to use from many threads.
+    """The records of all pods that are on no node; any number of threads may use them.
 
-    Makes kube-scheduler try a pod again where the pod may succeed. Plugins ask for that through
-    ``activate``, which also ends a rejection by Permit.
+    The class makes kube-scheduler try a pod again if the pod may succeed. Plugins ask for that
+    through ``activate``, which also ends a rejection by Permit.
 
     Args:
-        activator: makes kube-scheduler try a pod again; None: nothing does.
+        activator: makes kube-scheduler try a pod again; None: no pod is tried again.
         metrics: counts the pods that are woken.
-        look_again: asks the filters of a profile about a pod outside of a request.
-        clock: monotonic seconds.
-        most_bytes: bound on the memory of all records; None: the usual one.
+        look_again: runs the filters of a profile for a pod outside of a request.
+        clock: returns the present time in monotonic seconds.
+        most_bytes: the most bytes of memory of all records; None: the usual limit.
     """
 
     def __init__(
@@ -192,15 +192,15 @@ class UnplacedPods:
         self._behind = False
 
     def begin(self, pod: core.Pod, nodes: core.Nodes | None = None) -> Attempt:
-        """Begin and return an attempt, which replaces the pod's last attempt.
+        """Begin and return a scheduling attempt, which replaces the pod's last attempt.
 
-        Where in-tree filters left no other node, kube-scheduler's call for the nominated node and
-        its call for all nodes are equal. The second of two such calls is for all nodes.
+        If kube-scheduler's own filters left only the pod's nominated node, kube-scheduler's request
+        about that node and its request about all nodes are equal. The second of two such requests
+        is about all nodes.
 
         Args:
             pod: the pod.
-            nodes: the nodes that kube-scheduler asks filter about; None: the call is no filter
-                call.
+            nodes: the nodes in the filter request; None: the attempt begins without one.
         """
         only = nodes.names[0] if nodes is not None and len(nodes) == 1 else ""
         nominated_alone = bool(only) and only == pod.nominated_node_name
@@ -214,12 +214,12 @@ class UnplacedPods:
         return attempt
 
     def find(self, uid: str) -> Attempt | None:
-        """Return the pod's last attempt, if it is still known."""
+        """Return the last attempt of the pod with this UID; None if it is not remembered."""
         record = self._records.get(uid)
         return None if record is None else record.attempt
 
     def take(self, uid: str) -> Attempt | None:
-        """Return the pod's last attempt and forget it: a bind keeps the attempt it began with."""
+        """Return and forget the pod's last attempt: a bind keeps the attempt it began with."""
         with self._lock:
             record = self._records.get(uid)
             if record is None:
@@ -241,7 +241,7 @@ class UnplacedPods:
 
     @property
     def changes(self) -> int:
-        """How often the watched nodes changed; read before the nodes of a request are looked up."""
+        """How often the watched nodes changed; read this before looking up a request's nodes."""
         return self._changes
 
     def reject(
@@ -288,9 +288,9 @@ class UnplacedPods:
         return entries
 
     def passed(self, attempt: Attempt) -> None:
-        """Forget the rejection of a pod whose attempt found a node.
+        """Forget the rejection by filters of a pod whose attempt found a node.
 
-        The rejection of a newer attempt stays.
+        A rejection that belongs to a newer attempt at the pod stays.
         """
         with self._lock:
             record = self._records.get(attempt.pod.uid)
@@ -298,7 +298,7 @@ class UnplacedPods:
                 self._let_nodes_go(record)
 
     def reject_permit(self, pod: core.Pod, status: Status, told_in_s: float = 0.0) -> None:
-        """Have filter reject a pod that Permit rejected, for 10 s at first and up to 5 minutes.
+        """Remember a pod that Permit rejected; filter rejects it for 10 s, later up to 5 min.
 
         Args:
             pod: the pod.
@@ -316,7 +316,7 @@ class UnplacedPods:
             self._keep(record)
 
     def why_not_tried(self, uid: str) -> Status | None:
-        """Return Permit's rejection, which filter still has to repeat; None: the filters decide."""
+        """Return Permit's rejection of a pod, which filter has to repeat; None: filters decide."""
         record = self._records.get(uid)
         if record is None or record.permit_until_s <= self._clock():
             return None
@@ -332,22 +332,23 @@ class UnplacedPods:
         self._activate(pods)
 
     def forget(self, uid: str) -> None:
-        """Forget a pod that is bound or gone; any thread may call, never waits."""
+        """Forget a pod that is bound or deleted. Any thread may call; the call never waits."""
         with self._lock:
             self._drop(uid)
 
     def nodes_changed(self) -> None:
-        """Make kube-scheduler retry rejected pods that may pass since nodes changed.
+        """Make kube-scheduler retry rejected pods that may pass because nodes changed.
 
-        Any thread may call. The call runs the filters of one pod after the other until 0.2 s are
-        over, so gather node events before. Later calls of ``wake_due`` check the remaining pods.
+        Any thread may call. The call runs the filters for one pod after the other until 0.2 s are
+        over, so gather node events before the call. Later calls of ``wake_due`` check the remaining
+        pods.
         """
         self._note_change()
         if not self._behind:
             self._look()
 
     def expect_change(self) -> None:
-        """Note that pods may pass now though no node changed; any thread may call, never waits."""
+        """Record that pods may pass now though no node changed. Any thread may call; no wait."""
         self._expected = True
 
     def wake_due(self) -> None:
@@ -392,7 +393,7 @@ class UnplacedPods:
         self._rejected.pop(uid, None)
 
     def _drop_if_empty(self, uid: str, record: _Record) -> None:
-        # Permit may hold thousands of pods, and nothing else is known of most of them.
+        # Permit may hold thousands of pods, and kubextend knows nothing else of most of these pods.
         if record.is_empty:
             self._records.pop(uid)
 
@@ -401,7 +402,7 @@ class UnplacedPods:
         self._unlist_without_nodes(record)
 
     def _end_untold(self, record: _Record) -> None:
-        """Forget the record's reasons that kube-scheduler was not told."""
+        """Forget the reasons in a record that kube-scheduler was not told."""
         record.reasons.settle()
         record.untold = None
         self._unlist_without_nodes(record)
@@ -432,7 +433,8 @@ class UnplacedPods:
     def _look(self) -> None:
         """Run filters again for pods rejected before nodes changed; activate them if they may pass.
 
-        Begins with the pod whose filters ran the longest ago, and begins no other after 0.2 s.
+        The method begins with the pod whose filters ran the longest ago, and begins no further pod
+        after 0.2 s.
         """
         with self._looking:
             until_s = self._clock() + _LOOK_S
@@ -449,7 +451,7 @@ class UnplacedPods:
                     break
             self._wake(awake)
             with self._lock:
-                # Pods that were rejected while the filters looked are among them.
+                # The records include pods that were rejected while the filters ran.
                 self._behind = bool(self._unseen())
 
     def _unseen(self) -> list[_Rejection]:
@@ -457,14 +459,14 @@ class UnplacedPods:
         return [each for each in rejections if each and each.seen != self._changes]
 
     def _is_worth_asking(self, rejection: _Rejection) -> bool:
-        """Return whether kube-scheduler should try the pod: it passes, or its filters fail."""
+        """Return whether kube-scheduler should retry a rejected pod: it passes, or filters fail."""
         try:
             return rejection.entries_now(self._look_again) is None
         except (PluginError, TimeoutError):
             return True
 
     def _wake(self, rejections: Iterable[_Rejection]) -> None:
-        """Activate the pods of these rejections, except pods that were rejected once more."""
+        """Make kube-scheduler retry the pods of these rejections, if not rejected once more."""
         with self._lock:
             pods = []
             for rejection in rejections:
@@ -494,7 +496,7 @@ class UnplacedPods:
                 self._metrics.pods_woken.inc()
 
     def _due_after_permit(self) -> list[core.Pod]:
-        """Return each pod whose time after a rejection by Permit is over, and return it once."""
+        """Return the pods, each once, whose time after a rejection by Permit is over."""
         now_s = self._clock()
         with self._lock:
             due, self._forgotten = self._forgotten, []
@@ -537,7 +539,8 @@ class UnplacedPods:
 def unschedulable_before(pods: PodSource, profiles: Profiles) -> list[core.Pod]:
     """Return unschedulable pods that an earlier process of kubextend may have rejected.
 
-    What that process remembered of the pods is lost, so kubextend activates each of them once.
+    What the earlier process remembered of the pods is lost, so kubextend makes kube-scheduler try
+    each of these pods again once.
     """
     return [
         pod

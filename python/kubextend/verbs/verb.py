@@ -12,28 +12,28 @@ __all__ = ["OnJob", "QuickVerb", "Verb"]
 _Args = TypeVar("_Args")
 
 OnJob: TypeAlias = Callable[[Future[Any]], object]
-"""Called with a future that is done once a thread no longer uses the request's memory."""
+"""A function that gets a future, which is done once a thread no longer uses the request."""
 
 
 class Verb(Protocol):
-    """A verb as the server calls it."""
+    """A verb (filter, prioritize, preempt or bind) as the HTTP server calls it."""
 
     @property
     def name(self) -> VerbName:
-        """The last part of the verb's path."""
+        """The name of the verb, which is the last part of the verb's path."""
 
     @property
     def holds_body(self) -> bool:
-        """Whether the verb uses the request's body until the answer is there."""
+        """Whether the verb uses the request's body until the answer is ready."""
 
     def at_once(self, body: Body) -> Answer | None:
-        """Answer on the calling thread if another thread would cost more time; else return None.
+        """Answer on the calling thread if another thread would cost time; else return None.
 
         Raises: WireError: the body cannot be read.
         """
 
     async def answer(self, body: Body, arrived_s: float, on_job: OnJob) -> Answer:
-        """Return the answer before kube-scheduler's timeout, however long plugins take.
+        """Return the answer to a request before kube-scheduler's timeout, whatever plugins do.
 
         Args:
             body: the body of the request.
@@ -52,7 +52,7 @@ class Verb(Protocol):
 
 
 class QuickVerb(Protocol[_Args]):
-    """A verb that waits for nothing but its plugins, and may be called on any thread.
+    """A verb that waits only for its plugins, so that any thread may call it: all but bind.
 
     Attributes:
         name: the name of the verb.
@@ -62,10 +62,10 @@ class QuickVerb(Protocol[_Args]):
 
     @property
     def in_python(self) -> bool:
-        """Whether plugins run Python code in this verb, which may take any time."""
+        """Whether plugins run Python code, which may take any time, to answer this verb."""
 
     def read(self, body: Body) -> _Args:
-        """Read the body of a request.
+        """Parse the body of a request of this verb.
 
         Raises: WireError: the body cannot be read.
         """
@@ -81,5 +81,5 @@ class QuickVerb(Protocol[_Args]):
 
         Args:
             why: the reason for kube-scheduler; not every verb's answer has a field for it.
-            args: the request; None where it has not been read.
+            args: the request; None if the request has not been read.
         """

@@ -16,8 +16,8 @@ __all__ = ["Verbs"]
 class Verbs:
     """The four verbs filter, prioritize, preempt and bind; safe to use from many threads.
 
-    Each verb may be called with the body of a request and returns the body of the answer, without a
-    time limit; ``bind`` is to be awaited.
+    Call a verb with the body of a request, and it returns the body of the answer, without a time
+    limit; ``await`` the call of ``bind``.
 
     Args:
         context: what all verbs share.
@@ -55,23 +55,24 @@ class Verbs:
         return any(profile.plugins_in_python for profile in profiles)
 
     def nodes_changed(self) -> None:
-        """Activate rejected pods that may fit since watched nodes changed; any thread may call.
+        """Make kube-scheduler retry rejected pods that may pass because watched nodes changed.
 
-        The call runs the filters for these pods, so gather events before the call.
+        The call runs the filters for these pods, so gather events before the call. Any thread may
+        call this method.
         """
         self.unplaced.nodes_changed()
 
     def wake_due(self) -> None:
-        """Activate pods that are due for a retry; call this about once a second, from a thread.
+        """Make kube-scheduler retry pods that are due; call this once a second, on a thread.
 
         The call runs filters. The first call after all nodes and pods are listed and all plugins
-        are started also activates pods that an earlier process left unschedulable.
+        are started also makes kube-scheduler retry pods that an earlier process left unschedulable.
         """
         self.unplaced.wake_due()
         self.unplaced.activate(self._unschedulable_before())
 
     def node_deleted(self, name: str) -> None:
-        """Stop the binds to a deleted node; any thread may call, never blocks."""
+        """Fail the binds to a deleted node. Any thread may call; the call never blocks."""
         self.bind.node_deleted(name)
 
     def bindings_under_way(self) -> list[str]:
@@ -79,11 +80,11 @@ class Verbs:
         return self.bind.bindings_under_way()
 
     def nodes_listed(self) -> None:
-        """Stop binds to nodes that the last full list lacks; any thread may call, never blocks."""
+        """Fail binds to nodes that the last list lacks. Any thread may call; it never blocks."""
         self.bind.nodes_listed()
 
     def _unschedulable_before(self) -> list[core.Pod]:
-        """Return pods that an earlier process left unschedulable, on the first call when ready.
+        """Return pods that an earlier process left unschedulable, at the first call when ready.
 
         Ready means that all nodes and pods are listed and all plugins are started. Other calls
         return an empty list.
