@@ -1,4 +1,4 @@
-"""Profiles: run the plugins of each extension point in order, with time limits and breakers."""
+"""Runs the plugins of a profile at each extension point, with time limits and breakers."""
 
 from kubextend.framework.plugin import Scores
 from kubextend.profile.binding import BindingCycle, BindingPlugins, BindTime

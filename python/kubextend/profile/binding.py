@@ -1,7 +1,7 @@
 """The binding cycle: Reserve, Permit, PreBind, Bind, PostBind, and Unreserve on any failure.
 
-The plugins' methods may be ``async``. Methods that are not are called on threads, so that they do
-not delay other requests. An ``async`` method that blocks delays every request.
+The plugins' methods may be ``async``. kubextend calls other methods on threads, so that these
+methods do not delay other requests. An ``async`` method that blocks delays every request.
 
 Source: kubernetes v1.36 pkg/scheduler/schedule_one.go, pkg/scheduler/framework/runtime/framework.go
 """
@@ -66,7 +66,7 @@ class BindingPlugins:
 
     @classmethod
     def of(cls, at: Callable[[str], Sequence[Any]]) -> Self:
-        """Make a BindingPlugins.
+        """Make a BindingPlugins from the plugins of a profile.
 
         Args:
             at: returns the plugins at the point with this name in the configuration, in order.
@@ -95,7 +95,7 @@ class BindTime:
 
     Attributes:
         arrived_s: the time at which the request arrived.
-        timeout_s: seconds after which kube-scheduler gives up the request; None: never.
+        timeout_s: seconds after which kube-scheduler's request times out; None: never.
     """
 
     arrived_s: float = field(default_factory=time.monotonic)
@@ -105,25 +105,26 @@ class BindTime:
     def plugins_until_s(self) -> float | None:
         """The time by which each call of a plugin must return; None: no limit.
 
-        Unreserve and PostBind have the later limit ``cleanup_until_s``.
+        The time is in monotonic seconds. Unreserve and PostBind have the later limit
+        ``cleanup_until_s``.
         """
         return self._until(_AFTER_PLUGINS)
 
     @property
     def all_until_s(self) -> float | None:
-        """The time by which the cycle must end, with Permit's wait and Bind; None: no limit."""
+        """The time by which the binding cycle, Permit's wait included, must end; None: no limit."""
         return self._until(_AFTER_ALL)
 
     @property
     def cleanup_until_s(self) -> float | None:
         """The time by which Unreserve and PostBind must return; None: no limit.
 
-        kubextend sends the answer to the bind request after that time.
+        kubextend sends the answer to the bind request after Unreserve or PostBind has run.
         """
         return self._until(_AFTER_CLEANUP)
 
     def plugins_left_s(self) -> float | None:
-        """Return the seconds left for a call of a plugin; None: no limit."""
+        """Return the seconds left for a call of a plugin's method; None: no limit."""
         return _seconds_to(self.plugins_until_s)
 
     def all_left_s(self) -> float | None:
@@ -147,7 +148,7 @@ def _seconds_to(until_s: float | None) -> float | None:
 
 @dataclass(slots=True)
 class BindingCycle:
-    """The binding cycle of one pod and the node that kube-scheduler chose for it.
+    """The binding cycle of one pod and the node that kube-scheduler chose for the pod.
 
     Attributes:
         plugins: the plugins of the pod's profile.
@@ -181,7 +182,7 @@ class BindingCycle:
     _lost: str = field(default="", init=False)
 
     async def run(self) -> Status:
-        """Run the binding cycle; return Success if the pod is bound, else another Status.
+        """Run the binding cycle; return Success if the pod is bound, else a rejecting Status.
 
         If the pod is not bound, Unreserve of every Reserve plugin has run when this method returns
         or raises.
@@ -205,7 +206,7 @@ class BindingCycle:
         return status
 
     def lose_node(self, why: str) -> None:
-        """Make the cycle fail before it binds the pod, and end a wait in Permit.
+        """Make the binding cycle fail before it binds the pod, and end a wait in Permit.
 
         Any thread may call this method.
 
@@ -293,7 +294,7 @@ class BindingCycle:
     async def _unreserve(self) -> None:
         """Call Unreserve of every Reserve plugin in reverse order, if Reserve has begun at all.
 
-        Plugins whose Reserve was not called are included.
+        The method also calls plugins whose Reserve was not called.
         """
         if not self._reserved:
             return
@@ -325,7 +326,7 @@ class BindingCycle:
         return status
 
     def _rejected(self, plugin: Plugin, point: str, status: Status) -> Status:
-        """Check that a plugin's Status is a rejection, and return it.
+        """Check that a plugin's Status is a rejection, and return the Status.
 
         Raises: PluginError: the Status is no rejection, which is the plugin's failure.
         """
@@ -355,7 +356,7 @@ class BindingCycle:
 
 
 async def _awaited(call: Callable[[], Awaitable[Any]]) -> Any:
-    """Await a plugin's call, and also its result if that is awaitable.
+    """Await a plugin's call, and also the call's result if the result is awaitable.
 
     The result is awaitable if a decorator hides that the plugin's method is ``async``.
     """
@@ -364,7 +365,7 @@ async def _awaited(call: Callable[[], Awaitable[Any]]) -> Any:
 
 
 async def _to_the_end(work: Coroutine[None, None, None]) -> None:
-    """Await the work to its end; raise a cancellation of this task only afterwards.
+    """Await some work to its end; raise a cancellation of this task only afterwards.
 
     A newer request for the pod, or a client that disconnects, may cancel the cycle during Unreserve
     or PostBind. Without this function the remaining plugins would not be called, and would keep
@@ -383,7 +384,7 @@ async def _to_the_end(work: Coroutine[None, None, None]) -> None:
 
 
 def _permitted(answer: object) -> tuple[object, float]:
-    """Split the result of a Permit plugin into its status and the seconds to hold the pod.
+    """Split the result of a Permit plugin into a status and the seconds to hold the pod.
 
     Raises:
         TypeError: the result is neither None, nor a Status, nor a Status with seconds.

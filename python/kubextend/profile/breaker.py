@@ -1,6 +1,6 @@
 """Breakers: keep a plugin that hung or keeps failing from being called for 30 s.
 
-There is one breaker for each plugin's name, whatever profiles the plugin is in, since a plugin
+There is one breaker for each plugin's name, whatever profiles the plugin is in, because a plugin
 usually hangs for the same reason in all profiles.
 """
 
@@ -66,10 +66,10 @@ class _Breaker:
 
 
 class Breakers:
-    """The breakers of all plugins, by the plugins' names; safe to use from many threads.
+    """The breakers of all plugins, by the plugins' names. Any number of threads may use it.
 
     Args:
-        clock: monotonic seconds.
+        clock: returns the present time in monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -104,7 +104,7 @@ class Breakers:
             return Admission.PROBE
 
     def failed(self, plugin: str, extension_point: str, namespace: str) -> None:
-        """Note that a call failed for a pod; open the breaker at the third namespace in 10 s.
+        """Count a call that failed for a pod; open the breaker at the third namespace in 10 s.
 
         One tenant may create any number of pods that make a plugin fail, and must not stop the
         plugin for other tenants. For the same reason a failed probe does not open the breaker for
@@ -127,7 +127,7 @@ class Breakers:
                 self._open(plugin, breaker, "it keeps failing")
 
     def succeeded(self, plugin: str, extension_point: str) -> None:
-        """Note that a call succeeded, and forget the plugin's earlier failures at this point."""
+        """Record a call that succeeded; forget the plugin's earlier failures at this point."""
         breaker = self._breakers.get(plugin)
         if breaker is not None and breaker.failing:
             with self._lock:
@@ -149,17 +149,17 @@ class Breakers:
                 _LOGGER.info('plugin "%s" has recovered and is called again', plugin)
 
     def unprobed(self, plugin: str) -> None:
-        """End a probe without a result; the next call of the plugin is a new probe."""
+        """End a probe of a plugin without a result; the next call of the plugin is a new probe."""
         with self._lock:
             self._breakers.setdefault(plugin, _Breaker()).probing = False
 
     def stuck(self, plugin: str) -> None:
-        """Count one more thread that hangs in a call of the plugin that was given up."""
+        """Count one more thread that hangs in an abandoned call of the plugin."""
         with self._lock:
             self._breakers.setdefault(plugin, _Breaker()).stuck_threads += 1
 
     def came_back(self, plugin: str) -> None:
-        """Count one thread less that hangs in a call of the plugin: the call has returned."""
+        """Count one thread less that hangs in a call of the plugin, because the call returned."""
         with self._lock:
             self._breakers.setdefault(plugin, _Breaker()).stuck_threads -= 1
 
@@ -172,9 +172,10 @@ class Breakers:
             }
 
     def why_not_alive(self) -> str:
-        """Return which plugins have two or more stuck threads, as one text; "" if none has.
+        """Return as text which plugins have two or more stuck threads; "" if none has.
 
-        kubextend's liveness check then fails, so that Kubernetes restarts the container.
+        While the text is not empty, kubextend's liveness probe fails, so that the kubelet restarts
+        the container.
         """
         stuck = [
             f'{health.stuck_threads} threads are stuck in plugin "{plugin}"'

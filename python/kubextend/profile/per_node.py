@@ -30,8 +30,8 @@ _TOO_LARGE: Final = Status.unschedulable("node(s) have a pod that is too large t
 _PODS_NOT_KNOWN: Final = "pods are not known here"
 Pods = Callable[[], core.PodSnapshot | None]
 FilterNodes = Callable[[CycleState, core.Pod, core.Nodes, core.Mask], Sequence[Rejection]]
-"""A function that filters all nodes in one call. The mask has the nodes that no earlier plugin
-rejected; rejections of other nodes do not count."""
+"""A function that filters all nodes in one call and returns rejections. The mask has the nodes that
+no earlier plugin rejected; rejections of other nodes do not count."""
 
 
 class Scored(NamedTuple):
@@ -46,10 +46,11 @@ class Scored(NamedTuple):
     """The indices of nodes that the plugin could not score; each has the lowest score, 0."""
 
     def normalized(self, normalize: Callable[[Scores], Scores]) -> Scores:
-        """Return all scores after NormalizeScore; nodes that could not be scored have 0.
+        """Return all scores after NormalizeScore; nodes that the plugin could not score have 0.
 
         Args:
-            normalize: the plugin's NormalizeScore; gets the scores of the other nodes only.
+            normalize: the plugin's NormalizeScore; gets only the scores of nodes that the plugin
+                could score.
         """
         if not self.unknown:
             return normalize(self.scores)
@@ -135,10 +136,10 @@ def _judged(
     infos: Sequence[core.NodeInfo],
     too_large: _Answer,
 ) -> tuple[list[_Answer], frozenset[int]]:
-    """Call a plugin's method for each node; return the results and the indices of skipped nodes.
+    """Call a plugin's method for each node; return the results, and indices of skipped nodes.
 
     A node is skipped, with the result ``too_large``, if the plugin reads a field that kubextend
-    dropped from a very large pod on the node. So an oversized pod affects its own node only.
+    dropped from a very large pod on the node. An oversized pod therefore affects only its own node.
 
     Args:
         plugin: the plugin.
@@ -147,7 +148,8 @@ def _judged(
         infos: the nodes.
         too_large: the result for a node with an oversized pod.
 
-    Raises: AtNodeError: the plugin raised any other error; has the name of the node.
+    Raises: AtNodeError: the plugin raised any other error; the AtNodeError has the name of the
+        node.
     """
     left = iter(infos)
     try:
@@ -171,10 +173,10 @@ def _judged(
 
 
 def _cause(plugin: Plugin, error: Exception) -> Exception:
-    """Return the error that a plugin raised.
+    """Return the error that a plugin raised, or a clearer error in its place.
 
-    If the plugin read ``node.pods`` though its class lacks ``needs_pods = True``, return an error
-    that says so.
+    The clearer error says that the plugin read ``node.pods`` though its class lacks ``needs_pods =
+    True``.
     """
     if isinstance(error, RuntimeError) and str(error).startswith(_PODS_NOT_KNOWN):
         return needs_pods_undeclared(plugin.name)
@@ -188,7 +190,8 @@ def _gathered(statuses: Sequence[Status | None], infos: Sequence[core.NodeInfo])
         statuses: the plugin's result for each node; None is a success.
         infos: the nodes.
 
-    Raises: AtNodeError: a result is neither a Status nor None; has the name of the node.
+    Raises: AtNodeError: a result is neither a Status nor None; the AtNodeError has the name of the
+        node.
     """
     if statuses.count(None) == len(statuses):
         return []

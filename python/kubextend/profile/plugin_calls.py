@@ -21,9 +21,9 @@ _T = TypeVar("_T")
 
 
 class AbandonedError(BaseException):
-    """Ends a thread's work on a request that no caller waits for any more.
+    """Raised to end a thread's work on a request for which no caller waits any more.
 
-    For example, the request took longer than its time limit.
+    A caller stops waiting if, for example, the request takes longer than its time limit.
     """
 
 
@@ -48,12 +48,12 @@ class PluginCall:
 
 
 class Run:
-    """Records which plugin a request runs now and how long each took; asks the circuit breakers.
+    """Records which plugin a request calls now and how long each call took; asks the breakers.
 
     One thread or task does the work of the run. Any other thread may read the run and abandon it.
 
     Args:
-        breakers: asked once for each plugin of the run, and told how the plugin's calls ended.
+        breakers: say whether a plugin may be called, and get the results of the plugin's calls.
         clock: returns the present time in monotonic seconds.
 
     Attributes:
@@ -73,7 +73,7 @@ class Run:
         self._token: Token[Run | None]
 
     def enter(self, work: Callable[[], _T]) -> _T:
-        """Do the work as part of this run, and return its result.
+        """Call ``work`` as part of this run, and return the result.
 
         Raises: AbandonedError: the run was abandoned.
         """
@@ -87,13 +87,13 @@ class Run:
         self._token = _RUN.set(self)
 
     def __exit__(self, *_: object) -> None:
-        """End the run; report each called plugin that did not fail as working to its breaker."""
+        """End the run; tell the breakers which of the called plugins did not fail."""
         _RUN.reset(self._token)
         self.went_well()
         self._admissions.clear()
 
     def went_well(self) -> None:
-        """Report this run's plugins that did not fail as working, and end their probes."""
+        """Tell the breakers which plugins of this run did not fail; end their probes."""
         if self._abandoned:
             return
         for call in self._spent_s.keys() - self._failed:
@@ -109,7 +109,8 @@ class Run:
         Args:
             plugin: the name of the plugin.
             extension_point: the framework's name of the point, such as ``Filter``.
-            cleanup: True for a call that gives up reservations: an open breaker does not stop it.
+            cleanup: True for a call that gives up reservations: an open breaker does not stop such
+                a call.
 
         Raises: UncalledError: the plugin's breaker is open.
         """
@@ -121,7 +122,7 @@ class Run:
         self._current = (PluginCall(plugin, extension_point), self._clock())
 
     def end_call(self) -> None:
-        """Record that the current plugin call has returned, and the time that it took.
+        """Record that the current plugin call has returned, and how long the call took.
 
         Raises: AbandonedError: the run was abandoned meanwhile.
         """
@@ -146,7 +147,7 @@ class Run:
         self._breakers.failed(plugin, extension_point, namespace)
 
     def met_truncated_pod(self, plugin: str, extension_point: str) -> None:
-        """Note that the plugin failed because it read a field that a large pod is kept without.
+        """Record that a plugin failed because it read a field that a large pod is kept without.
 
         The plugin's breaker does not count this failure; a probe ends without a result.
         """
@@ -173,7 +174,7 @@ class Run:
         return None if current is None else current[0]
 
     def slowest(self) -> PluginCall | None:
-        """Return the plugin and point that took at least half of the run's time; None if none did.
+        """Return the plugin call that took at least half of the run's time; None if none did.
 
         The time of a call that is under way counts as well.
         """

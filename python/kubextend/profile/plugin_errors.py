@@ -54,7 +54,7 @@ class AnsweredError(PluginError):
 
 
 class guarded:  # noqa: N801  read as a verb: with guarded(plugin, "Filter", pod)
-    """A context that calls a plugin, and turns whatever the plugin raises into PluginError.
+    """A context in which to call a plugin; turns whatever the plugin raises into PluginError.
 
     A panic of Rust code is turned into PluginError as well. A context adds no frame to the plugin's
     call.
@@ -106,8 +106,8 @@ async def guarded_async(
 ) -> _Answer:
     """Await a plugin's call and return its result; turn what the plugin raises into PluginError.
 
-    If this task is cancelled, CancelledError is raised unchanged. A CancelledError without a
-    cancellation of this task is the plugin's failure.
+    If this task is cancelled, the function raises CancelledError unchanged. A CancelledError
+    without a cancellation of this task is the plugin's failure.
 
     Args:
         plugin: the plugin that is called.
@@ -147,9 +147,9 @@ async def guarded_async(
 def status_of(plugin: Plugin, point: str, answer: object, pod: core.Pod | None = None) -> Status:
     """Check the result of a plugin's method that must be a Status or None; return the Status.
 
-    None becomes a Status with the code SUCCESS.
+    The result None becomes a Status with the code SUCCESS.
 
-    Raises: PluginError: the result is something else, or an invalid Status.
+    Raises: PluginError: the result is neither a Status nor None, or is an invalid Status.
     """
     if answer is None:
         return Status.success()
@@ -191,12 +191,12 @@ def error_of(
 
 
 def about(error: PluginError, pod: core.Pod | None, node: str = "") -> PluginError:
-    """Set the pod and the node that a plugin's error is about, and return the same error.
+    """Set the pod and the node that a plugin's error is about, and return the error.
 
     Args:
         error: the error.
         pod: the pod; None leaves the error's pod as it is.
-        node: the name of the node; a node that the error has already stays.
+        node: the name of the node; has no effect if the error has a node already.
     """
     if pod is not None:
         error.pod, error.uid = f"{pod.namespace}/{pod.name}", pod.uid
@@ -206,7 +206,7 @@ def about(error: PluginError, pod: core.Pod | None, node: str = "") -> PluginErr
 
 
 def seconds_until(deadline_s: float | None) -> asyncio.Timeout:
-    """Return an async context that raises TimeoutError at a deadline.
+    """Return an async context whose body is ended by TimeoutError at a deadline.
 
     Args:
         deadline_s: the time on the clock of ``time.monotonic``; None: never.

@@ -1,6 +1,7 @@
 """Runs a profile's plugins at PreFilter, Filter, PostFilter, PreScore and Score.
 
-The order of the plugins and the meaning of their results are those of kube-scheduler's framework.
+The order of the plugins and the meaning of plugins' results are those of kube-scheduler's
+framework.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -63,7 +64,7 @@ _PRE_FILTER_CODES = frozenset(
 )
 
 LeftOut = Callable[[PluginError], object]
-"""A callback for the failure of a plugin that is left out, because its failurePolicy is Ignore."""
+"""A callback for the failure of a plugin without which the run goes on: failurePolicy Ignore."""
 
 GoesOn = Callable[[], bool]
 """A function that returns whether there is time to filter one more node alone."""
@@ -82,9 +83,10 @@ class FilterOutcome:
     rejections: list[Rejection]
 
     def passing(self, nodes: core.Nodes) -> core.Mask:
-        """Return the nodes that no plugin rejected, without nodes that kubextend has no data about.
+        """Return the nodes that no plugin rejected, without nodes of which kubextend has no data.
 
-        A plugin sees a node without data as one without labels, so its result there means nothing.
+        A plugin sees a node without data as a node without labels, so the plugin's result for that
+        node means nothing.
 
         Args:
             nodes: the nodes of the request.
@@ -99,7 +101,7 @@ class PreFilterOutcome:
     Attributes:
         result: the nodes that Filter has to look at.
         status: success, or the rejection of the pod on every node.
-        narrowed_by: names of the plugins that returned a set of nodes.
+        narrowed_by: names of the plugins that limited the nodes to a set.
         some: the nodes that the caller wants filtered; None: all nodes.
     """
 
@@ -195,7 +197,7 @@ class Profile:
     def scores_in_python(self) -> bool:
         """Whether a plugin at PreFilter, PreScore or Score runs Python code, which may hang.
 
-        PreFilter is run again before scoring if the CycleState of the filter call is lost.
+        PreFilter is run again before scoring if the CycleState of the pod's filter request is lost.
         """
         methods = ("score_nodes", "score", "normalize_score")
         return not (
@@ -208,8 +210,8 @@ class Profile:
     def binds_with_plugins(self) -> bool:
         """Whether the bind verb calls plugins of this profile.
 
-        True with a plugin of the binding cycle, or with a Filter plugin that reads the pods on
-        nodes: such a filter runs again before the pod is bound.
+        The bind verb does so if the profile has a plugin of the binding cycle, or a Filter plugin
+        that reads the pods on nodes: such a filter runs again before the pod is bound.
         """
         return bool(self.binding) or self.counts_pods
 
@@ -257,17 +259,18 @@ class Profile:
         left_out: LeftOut | None = None,
         goes_on: GoesOn = _always,
     ) -> FilterOutcome:
-        """Run PreFilter and Filter for a pod, with nominated pods taken into account.
+        """Run PreFilter and Filter for a pod, and take nominated pods into account.
 
         The caller runs PostFilter if no node is left. If other pods of at least the pod's priority
         are nominated to a node, the node must pass the filters both without these pods and with
         them.
 
-        All nodes with nominated pods are filtered in one run with all nominated pods. A node that
-        passes this run is kept. If a plugin read the pods of other nodes in this run, up to 16
-        nodes that did not pass are filtered one by one, each with its own nominated pods only.
+        One run filters all nodes with nominated pods, with all nominated pods on their nodes. A
+        node that passes this run is kept. If a plugin read the pods of other nodes in this run, up
+        to 16 nodes that did not pass are filtered one by one, each with only the pods nominated to
+        it.
 
-        The outcome is kube-scheduler's if no node passes because of pods on other nodes, and if
+        The outcome equals kube-scheduler's if no node passes because of pods on other nodes, and if
         every rejected node is filtered alone. A filter that wants other pods near, as affinity and
         topology spread do, may keep a node that kube-scheduler would reject. A node that is not
         filtered alone may be rejected though kube-scheduler would keep it.
@@ -276,8 +279,8 @@ class Profile:
             state: the CycleState of this attempt.
             pod: the pod.
             nodes: the nodes to filter.
-            left_out: called for each plugin that failed and whose failurePolicy is Ignore; the
-                plugin is left out. None: any failure is raised.
+            left_out: called for each plugin that failed and whose failurePolicy is Ignore; the run
+                goes on without the plugin. None: any failure is raised.
             goes_on: called before each node is filtered alone; after False, the result with all
                 nominated pods counts for the remaining nodes.
 
@@ -310,9 +313,10 @@ class Profile:
         *,
         left_out: LeftOut | None,
     ) -> tuple[list[Rejection], bool]:
-        """Filter some nodes as if their nominated pods were on them; return the rejections.
+        """Filter some nodes as if the pods nominated to these nodes were on them.
 
-        The plugins get a new CycleState, which is dropped afterwards; kube-scheduler uses a copy.
+        The plugins get a new CycleState, which is dropped afterwards; kube-scheduler uses a copy of
+        the attempt's.
 
         Returns: the rejections, and whether a plugin read the pods of all nodes.
 
@@ -331,10 +335,10 @@ class Profile:
         nodes: core.Nodes,
         left_out: LeftOut | None = None,
     ) -> PreFilterOutcome:
-        """Run the PreFilter plugins, and return the intersection of their sets of nodes.
+        """Run the PreFilter plugins; return the nodes that all of them leave, or a rejection.
 
-        The names of plugins that return Skip are put into ``state.skip_filter_plugins``. A plugin
-        that fails and may be left out counts as if it had returned Skip.
+        The method puts the names of plugins that return Skip into ``state.skip_filter_plugins``. A
+        plugin that fails and may be left out counts as if it had returned Skip.
 
         Raises: PluginError: a plugin raised, or returned a wrong value.
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunPreFilterPlugins
@@ -430,10 +434,11 @@ class Profile:
         rejections: Sequence[Rejection],
         left_out: LeftOut | None = None,
     ) -> Status:
-        """Run the PostFilter plugins in order, and return the status of the last one.
+        """Run the PostFilter plugins in order, and return the joint status.
 
-        The first Success or UnschedulableAndUnresolvable ends the run. Without either, the status
-        is Unschedulable with the reasons of all plugins. The details of statuses are logged.
+        The first plugin that returns Success or UnschedulableAndUnresolvable ends the run with its
+        status. Otherwise the status is Unschedulable with the reasons of all plugins. The method
+        logs the details of statuses.
 
         Raises: PluginError: a plugin failed.
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunPostFilterPlugins
@@ -456,7 +461,7 @@ class Profile:
     def run_pre_score_plugin(
         self, plugin: PreScorePlugin, state: CycleState, pod: core.Pod, nodes: core.Nodes
     ) -> None:
-        """Run one plugin's PreScore; Skip leaves out the plugin's Score in this attempt.
+        """Run one plugin's PreScore; after Skip, this attempt leaves out the plugin's Score.
 
         Raises: PluginError: the plugin raised, or returned neither Success nor Skip.
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunPreScorePlugins
@@ -500,7 +505,7 @@ class Profile:
             raise
 
     def _is_left_out(self, error: PluginError, left_out: LeftOut | None) -> bool:
-        """Return whether the failed plugin's failurePolicy is Ignore; if so, call ``left_out``.
+        """Return whether a failed plugin's failurePolicy is Ignore; if so, call ``left_out``.
 
         Without ``left_out`` the result is False. Raising the error in this method would make a
         reference cycle of the error and the frame, and keep the request until the garbage
@@ -524,7 +529,7 @@ class Profiles:
 
     @classmethod
     def of(cls, profiles: Iterable[Profile]) -> "Profiles":
-        """Make a Profiles; of two profiles with one scheduler name the later counts."""
+        """Make a Profiles of several profiles; of two with one scheduler name the later counts."""
         return cls({profile.scheduler_name: profile for profile in profiles})
 
     @property
@@ -555,7 +560,7 @@ class Profiles:
 def pre_filtered(
     plugin: PreFilterPlugin, state: CycleState, pod: core.Pod, nodes: core.Nodes
 ) -> tuple[PreFilterResult, Status]:
-    """Run one plugin's PreFilter; return its set of nodes, and Success, Skip or a rejection.
+    """Run one plugin's PreFilter; return a set of nodes, and Success, Skip or a rejection.
 
     Raises: PluginError: the plugin raised, or returned a wrong value.
     """
@@ -569,9 +574,9 @@ def pre_filtered(
 
 
 def _result_and_status(answer: object) -> tuple[PreFilterResult, object]:
-    """Split the answer of a PreFilter plugin into its set of nodes and its Status or None.
+    """Split the answer of a PreFilter plugin into a set of nodes and a Status or None.
 
-    Raises: TypeError: the answer is something else.
+    Raises: TypeError: a PreFilter plugin must not give this answer.
     """
     match answer:
         case PreFilterResult():
@@ -617,7 +622,7 @@ def post_filtered(
 
 
 def _nothing_left(plugins: Sequence[str]) -> str:
-    """Return kube-scheduler's reason for a pod that PreFilter plugins left no node.
+    """Return kube-scheduler's reason for a pod for which PreFilter plugins left no node.
 
     Args:
         plugins: names of the plugins that limited the nodes.
@@ -644,7 +649,7 @@ def _judged_alone(
 ) -> list[Rejection]:
     """Filter up to 16 of the rejected nodes again, each alone, and return all rejections.
 
-    A node that passes alone is in no returned rejection. A node that is not filtered again keeps
+    The result has no rejection of a node that passes alone. A node that is not filtered again keeps
     its rejection.
 
     Args:
@@ -682,10 +687,10 @@ def _checked_rejections(
 ) -> list[Rejection]:
     """Check what one Filter plugin returned; return its rejections of the nodes in ``kept``.
 
-    Each node is in one rejection at most.
+    The result has each node in one rejection at most.
 
     Raises:
-        TypeError: the plugin returned something else than rejections.
+        TypeError: the plugin returned a value that is no sequence of rejections.
         PluginError: a status is no rejection.
     """
     rejections = []
@@ -726,7 +731,7 @@ def _check_types(scores: object, nodes: core.Nodes) -> None:
 
     Raises:
         TypeError: ``scores`` is no sequence.
-        AtNodeError: a score is no int; has the name of the node.
+        AtNodeError: a score is no int; the AtNodeError has the name of the node.
     """
     if not isinstance(scores, Sequence) or isinstance(scores, str | bytes):
         raise wrong_answer(scores, "a sequence of int")

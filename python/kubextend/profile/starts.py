@@ -1,7 +1,7 @@
 """Calls ``start`` of plugins that work in the background, and repeats starts that fail.
 
-The pause between two starts of a plugin doubles, from 5 s to 30 s. Verbs ask which plugins have not
-started yet.
+The pause between two starts of a plugin doubles, from 5 s to 30 s. Before kubextend calls a plugin,
+it checks here whether the plugin has started.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class _Start:
 
     Attributes:
         plugin: the plugin.
-        why: the reason, as a phrase after the plugin's name.
+        why: why the plugin has not started, as a phrase after the plugin's name.
     """
 
     plugin: Any
@@ -76,7 +76,7 @@ class PluginStarts:
         return "; ".join(map(str, self._missing))
 
     async def run(self) -> None:
-        """Start every plugin, repeat failed starts, and return once all have started."""
+        """Start every plugin, repeat failed starts, and return once all plugins have started."""
         async with asyncio.TaskGroup() as group:
             for start in self._missing:
                 group.create_task(self._until_started(start))
@@ -102,9 +102,9 @@ class PluginStarts:
 
 
 def _call_start(plugin: Any) -> None:
-    """Call the plugin's ``start``.
+    """Call a plugin's method ``start``, which must not be async.
 
-    Raises: PluginError: ``start`` raised, or is async: kubextend does not await what it returned.
+    Raises: PluginError: ``start`` raised, or is async: kubextend does not await the result.
     """
     with guarded(plugin, _POINT):
         answer = plugin.start()

@@ -1,8 +1,8 @@
-"""A pool of threads for calls that may never return.
+"""A pool of threads for calls that may never return, such as calls of plugins.
 
 A thread of ``concurrent.futures`` that hangs takes a place in its pool for ever, and keeps the
-interpreter from ending. The threads of this pool are daemons, and a new thread takes the place of a
-thread that is given up.
+interpreter from ending. The threads of this pool are daemons, and a new thread takes the place of
+an abandoned thread.
 """
 
 import threading
@@ -30,7 +30,7 @@ class Job(Generic[_T]):
     """One call that a thread of the pool runs.
 
     Attributes:
-        future: the result of the call; set when the call ends, even after the job was given up.
+        future: gets the result of the call when the call ends, even after the thread was abandoned.
     """
 
     def __init__(self, work: Callable[[], _T]) -> None:
@@ -43,7 +43,7 @@ class Job(Generic[_T]):
     def withdraw(self) -> None:
         """Cancel the call if it has not begun, and free what the call refers to.
 
-        A call that has begun goes on.
+        If the call has begun, it goes on.
         """
         if self.future.cancel():
             self._work = _nothing  # type: ignore[assignment]
@@ -68,8 +68,7 @@ class Threads:
     """A pool of daemon threads, which are started when they are needed.
 
     Args:
-        most: the most threads that run at a time, without those that were given up; further calls
-            wait.
+        most: the most threads that run at a time, without abandoned threads; further calls wait.
         name: the end of the threads' names, after ``kubextend-``.
     """
 
@@ -103,13 +102,13 @@ class Threads:
         return job
 
     def give_up(self, job: Job[_T], on_return: Callable[[], object] | None = None) -> bool:
-        """Give up a job: cancel its call, or let a new thread take the place of its thread.
+        """Cancel a job's call, or, if the call has begun, abandon the thread that runs it.
 
         Args:
             job: a job of this pool.
-            on_return: called on the job's thread if a running call returns after all.
+            on_return: called on the abandoned thread if its call returns after all.
 
-        Returns: whether the call was running, so that its thread was given up.
+        Returns: whether the call was running, so that its thread was abandoned and replaced.
         """
         with self._lock:
             if job._phase is _Phase.QUEUED:  # noqa: SLF001  of the same file
@@ -148,7 +147,7 @@ class Threads:
             del job, tell
 
     def _begins(self, job: Job[object]) -> bool:
-        """Note that the job's call begins; return False if the job was withdrawn or given up."""
+        """Record that a job's call begins; return False if the job was withdrawn or given up."""
         with self._lock:
             wanted = job._phase is _Phase.QUEUED  # noqa: SLF001
             if not (wanted and job.future.set_running_or_notify_cancel()):
@@ -157,7 +156,7 @@ class Threads:
             return True
 
     def _ends(self, job: Job[object]) -> bool:
-        """Note that the thread is done with the job; return whether it takes another one."""
+        """Record that this thread is done with a job; return whether it takes another job."""
         with self._lock:
             given_up = job._phase is _Phase.GIVEN_UP  # noqa: SLF001
             job._phase = _Phase.DONE  # noqa: SLF001

@@ -1,7 +1,7 @@
 """Runs calls of plugins on threads with a time limit; opens the breaker of a plugin that hangs.
 
-Python cannot end a thread. kubextend abandons a thread that hangs, lets another thread take its
-place, and drops the late result.
+Python cannot end a thread. kubextend abandons a thread that hangs in a plugin: another thread takes
+its place, and kubextend drops the late result.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _LOOK_AGAIN_S: Final = 1.0
 
 
 class HungError(PluginError):
-    """A call of a plugin did not return in time."""
+    """A plugin's method did not return in time."""
 
     def __init__(self, call: PluginCall) -> None:
         super().__init__(call.plugin, call.extension_point, "has not answered in time")
@@ -56,15 +56,15 @@ class PluginLimits:
         self._binding_threads = Threads(_BINDING_THREADS, "binding")
 
     def start(self, work: Callable[[Run], _T]) -> "LimitedCall[_T]":
-        """Begin a verb's work on a thread.
+        """Begin the work for a request on a thread, and return the call, which may be abandoned.
 
         Args:
-            work: enters the ``Run`` that it is called with, which records its plugin calls.
+            work: gets a ``Run``, enters it, and calls plugins, whose calls the ``Run`` records.
         """
         return LimitedCall(work, Run(self.breakers, self.clock), self._verb_threads, self.breakers)
 
     def within(self, seconds: float | None, work: Callable[[], _T]) -> _T:
-        """Run the work on a thread, block until it ends, and return its result.
+        """Call ``work`` on a thread, block until it ends, and return its result.
 
         Args:
             seconds: the most seconds to wait; None: wait until the work ends.
@@ -81,7 +81,7 @@ class PluginLimits:
         return call.job.future.result()
 
     async def within_async(self, seconds: float | None, work: Callable[[], _T]) -> _T:
-        """Run the work on a thread, await its end, and return its result.
+        """Call ``work`` on a thread, await its end, and return its result.
 
         Args:
             seconds: the most seconds to wait; None: wait until the work ends.
@@ -158,7 +158,7 @@ class PluginLimits:
 
 
 class LimitedCall(Generic[_T]):
-    """A verb's work on a thread, which the caller can give up.
+    """The work for a request on a thread, which the caller can abandon.
 
     Attributes:
         run: records the plugin calls of the work.
@@ -175,7 +175,7 @@ class LimitedCall(Generic[_T]):
         self._done: asyncio.Future[None] | None = None
 
     async def done_within(self, seconds: float | None) -> bool:
-        """Wait for the end of the work; return False if it has not ended within the seconds.
+        """Wait for the end of the work; return False if the work has not ended in time.
 
         Args:
             seconds: the most seconds to wait; None: wait until the work ends.
@@ -187,9 +187,10 @@ class LimitedCall(Generic[_T]):
         return self.job.future.done()
 
     def watch_on(self, seconds: float | None) -> None:
-        """Drop the result of the work, and give the work up if it runs longer than the seconds.
+        """Drop the result of the work; abandon the work if it runs longer than ``seconds``.
 
-        For a caller that no longer waits. Work that has not begun is cancelled.
+        Call this method if nobody waits for the work any more. Work that has not begun is
+        cancelled.
         """
         self.withdraw()
 
@@ -205,10 +206,10 @@ class LimitedCall(Generic[_T]):
         self.job.withdraw()
 
     def given_up(self) -> HungError | TimeoutError:
-        """Abandon the work, and return the error to raise.
+        """Abandon the work, which took too long, and return the error to raise.
 
-        The breaker of the plugin that took most of the time is opened. Without such a plugin the
-        error is a TimeoutError.
+        The method opens the breaker of the plugin that took most of the time. Without such a plugin
+        the error is a TimeoutError.
         """
         slowest = self.run.slowest()
         current = self.run.abandon()

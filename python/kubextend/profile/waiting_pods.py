@@ -28,7 +28,7 @@ MAX_PERMIT_WAIT_S: Final = 15 * 60.0
 
 
 class WaitingPod:
-    """One pod that Permit plugins hold; its methods may be called from any thread.
+    """One pod that Permit plugins hold. Any thread may call the methods.
 
     Args:
         pod: the pod.
@@ -66,13 +66,13 @@ class WaitingPod:
 
     @property
     def pending_plugins(self) -> tuple[str, ...]:
-        """The plugins that still hold the pod."""
+        """The names of the Permit plugins that still hold the pod."""
         with self._lock:
             return tuple(self._pending)
 
     @property
     def rejected(self) -> bool:
-        """Whether the pod was rejected or failed, or its binding cycle stopped waiting."""
+        """Whether the pod was rejected or failed, or its binding cycle waits no more."""
         return self._rejected or self._answer.cancelled()
 
     @property
@@ -96,12 +96,12 @@ class WaitingPod:
         return timer is not None
 
     def reject(self, plugin: str, reason: str) -> bool:
-        """End the wait with Unschedulable; return False if the wait was decided before."""
+        """End the pod's wait with Unschedulable; return False if the wait was decided before."""
         del plugin
         return self._decide(Status.unschedulable(reason))
 
     def send_back(self, reason: str) -> bool:
-        """End the wait with the status Error; return False if the wait was decided before."""
+        """End the pod's wait with an Error; return False if the wait was decided before."""
         return self._decide(Status.error(reason))
 
     def wait(self) -> Awaitable[Status]:
@@ -109,7 +109,7 @@ class WaitingPod:
         return self._answer
 
     def end(self) -> None:
-        """Reject the pod where it is undecided, because nobody waits for it any more."""
+        """Reject the pod if it is undecided, because nobody waits for the decision any more."""
         self._decide(Status.unschedulable("the wait has ended"))
 
     def _timed_out(self, plugin: str, wait_s: float) -> None:
@@ -141,8 +141,8 @@ class WaitingPod:
 class WaitingPods:
     """The pods that Permit plugins hold now, by UID.
 
-    Each waiting pod costs a connection. A pod beyond either limit is rejected and not held: if no
-    file descriptor were left, no pod could be bound.
+    Each waiting pod costs a connection. A pod beyond one of the two limits is rejected and not
+    held: if held pods took all file descriptors, no pod could be bound.
 
     Args:
         max_wait_s: the most seconds for which a plugin may hold a pod, because kube-scheduler's
@@ -181,7 +181,7 @@ class WaitingPods:
         self._on_end.append(on_end)
 
     def add(self, waiting: WaitingPod) -> None:
-        """Hold the pod; reject it if a limit is reached; end its wait in Error after ``close``."""
+        """Hold a pod; reject it if a limit is reached, or end its wait at once after ``close``."""
         pod = waiting.pod
         if pod.uid not in self._pods:
             if full := self._full(pod.namespace):
@@ -197,16 +197,17 @@ class WaitingPods:
             on_hold(waiting)
 
     def close(self, reason: str) -> None:
-        """End the waits of all held pods, now and later, with an Error; any thread may call.
+        """End the waits of all held pods, now and later, with an Error. Any thread may call.
 
-        A process that ends has little time in which its pods must give up their reservations.
+        A process that ends has little time, in which plugins must give up the reservations of held
+        pods.
         """
         self._closed = reason
         for waiting in self:
             waiting.send_back(reason)
 
     def remove(self, waiting: WaitingPod) -> None:
-        """Forget a pod's wait that has ended; a newer wait of the same pod stays."""
+        """Forget a pod's wait that has ended; a newer wait of the pod stays."""
         pod = waiting.pod
         if self._pods.get(pod.uid) is not waiting:
             return
@@ -223,18 +224,18 @@ class WaitingPods:
         return self._pods.get(uid)
 
     def send_back(self, uid: str, reason: str) -> bool:
-        """End the pod's wait with an Error status; return False if no undecided wait was there."""
+        """End the wait of the pod with this UID with an Error; return False if it has none."""
         waiting = self.get(uid)
         return waiting is not None and waiting.send_back(reason)
 
     def reject(self, uid: str, plugin: str, reason: str) -> bool:
-        """End the pod's wait with Unschedulable; return False if no undecided wait was there."""
+        """End the wait of the pod with this UID as Unschedulable; return False if it has none."""
         waiting = self.get(uid)
         return waiting is not None and waiting.reject(plugin, reason)
 
     @contextmanager
     def unreserving(self, uid: str) -> Iterator[None]:
-        """Return a context that marks the pod: its binding cycle failed, and Unreserve runs."""
+        """Return a context during which a pod counts as failed, with Unreserve still running."""
         self._unreserving.add(uid)
         try:
             yield
@@ -242,7 +243,7 @@ class WaitingPods:
             self._unreserving.discard(uid)
 
     def gives_up(self, uid: str) -> bool:
-        """Return whether the pod's binding cycle failed and an Unreserve still has to run."""
+        """Return whether a pod's binding cycle failed and an Unreserve still has to run."""
         held = self._pods.get(uid)
         return uid in self._unreserving or (held is not None and held.rejected)
 
@@ -255,7 +256,7 @@ class WaitingPods:
         return len(self._pods)
 
     def _full(self, namespace: str) -> str:
-        """Return why no further pod of the namespace may be held; empty if one may."""
+        """Return why no further pod of the namespace may be held; empty if another may."""
         if len(self._pods) >= self._max_pods:
             return f"{self._max_pods} pods wait already, as extender.maxHeldPods allows"
         if self._by_namespace[namespace] >= self._max_pods_per_namespace:

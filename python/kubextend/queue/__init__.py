@@ -1,8 +1,8 @@
 """The scheduling queue: holds pods by a scheduling gate, and decides which pods to release next.
 
 To release a pod is to remove this gate. kube-scheduler sorts released pods by its own order, so the
-queue releases only a few at a time. The queue does not call the Kubernetes API: callers report
-pods to the queue, and remove the gates of the pods that the queue names.
+queue releases only a few pods at a time. The package does not call the Kubernetes API: callers
+report pods to the queue, and remove the gates of the pods that the queue names.
 """
 
 from kubextend.queue.entry import QueueEntry, State, info_of

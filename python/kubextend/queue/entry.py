@@ -1,4 +1,4 @@
-"""An entry of the queue: a pod, and what it waits for."""
+"""An entry of the scheduling queue: a pod, and what the pod waits for."""
 
 import math
 from dataclasses import dataclass
@@ -12,27 +12,28 @@ __all__ = ["Entry", "QueueEntry", "State", "info_of"]
 
 
 class State(Enum):
-    """Where a pod is on its way through the queue."""
+    """The stage of a pod on its way through the scheduling queue."""
 
     READY = "ready"
     """The pod waits for its turn."""
     HELD = "held"
     """The pod may not be released yet; other pods go before it."""
     SET_ASIDE = "set_aside"
-    """The gate could not be removed; other pods go first until the queue tries again."""
+    """The pod's gate could not be removed; other pods go first until the queue tries again."""
     RELEASING = "releasing"
-    """The gate is being removed."""
+    """The removal of the pod's scheduling gate is under way."""
     RELEASED = "released"
     """kube-scheduler has the pod, and the queue waits for it."""
     PASSED = "passed"
-    """kube-scheduler has the pod, which takes no place any more, or never was in the queue."""
+    """kube-scheduler has the pod, and the queue does not wait for it, or never had it."""
 
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """The queue's own record of a pod, which changes as the pod goes through the queue.
+    """The record of a pod, which changes as the pod goes through the scheduling queue.
 
-    The window: the pods whose gate is being removed, and released pods that the queue waits for.
+    The window is the set of pods whose gate is being removed, and of released pods that the queue
+    waits for.
 
     Attributes:
         info: the pod as plugins see it.
@@ -42,8 +43,9 @@ class Entry:
         again_at_s: when the queue looks at a held pod again; infinite: when the pod changes.
         held_times: how often the pod was found to be held back since it last changed.
         refused_times: how often the gate could not be removed.
-        tried: whether this replica ever tried to remove the gate.
-        beside: whether only the pod's namespace waits for it; it takes no place in the window.
+        tried: whether this replica has ever tried to remove the pod's gate.
+        beside: whether only the pod's namespace waits for the pod, which then takes no place in the
+            window.
         in_permit: whether Permit holds the pod on the node that kube-scheduler found for it.
         unschedulable: whether the pod counts as one that kube-scheduler cannot place.
         entered_at_s: when the removal of the gate began, or later when the pod was released.
@@ -71,7 +73,7 @@ class Entry:
 
     @property
     def scheduler_order(self) -> tuple[int, float, int]:
-        """Sorts entries as kube-scheduler sorts pods: by priority, then by time."""
+        """A sort key that orders entries as kube-scheduler orders pods: by priority, then time."""
         return -(self.pod.priority or 0), self.info.timestamp, self.sequence
 
 
@@ -94,7 +96,7 @@ class QueueEntry:
 
 
 def info_of(pod: core.Pod) -> QueuedPodInfo:
-    """Return the pod with its creation time, the time since which it waits; 0 if not set."""
+    """Return the pod with its creation time, since which it waits; 0 if the API set no time."""
     try:
         timestamp = datetime.fromisoformat(pod.creation_timestamp).timestamp()
     except ValueError:

@@ -1,12 +1,12 @@
 """Sorts pods into flows that take turns, so that no flow waits for all pods of another.
 
 A flow has the pods of one namespace, or every pod. A flow uses time mainly while the queue waits
-for its released pods; next is the flow that has used the least time. A flow that had no pod for a
-while begins at what the flow of the last release had used, so no flow saves up turns. While a flow
-is paused, its pods wait, and the pods of other flows go on.
+for the flow's released pods; next is the flow that has used the least time. A flow that had no pod
+for a while begins with the used time of the flow of the last release, so no flow saves up turns.
+While a flow is paused, its pods wait, and the pods of other flows go on.
 
 Source: Goyal, Vin and Cheng, Start-time Fair Queuing (SIGCOMM 1996); kube-apiserver's priority and
-fairness does the same with requests: k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing
+fairness orders requests in this way: k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing
 """
 
 from collections.abc import Callable, Iterator
@@ -32,8 +32,8 @@ class _Flow:
         name: the name of the flow.
         pods: the pods, in the order of the QueueSort plugin.
         used_s: the seconds that the flow's pods have used.
-        taken: how many pods of the flow are in the queue's window: ``begin`` was called for them,
-            and ``end`` not yet.
+        taken: how many pods of the flow are in the queue's window: those for which ``begin`` was
+            called, and ``end`` not yet.
     """
 
     name: str
@@ -50,7 +50,7 @@ class FairQueue:
 
     Args:
         order: the order of the pods of a flow.
-        flow_of: returns the name of a pod's flow, always the same one for a pod.
+        flow_of: returns the name of a pod's flow, which never changes for a pod.
     """
 
     def __init__(self, order: Before[Entry], flow_of: Callable[[Entry], str]) -> None:
@@ -60,7 +60,8 @@ class FairQueue:
         self._flows: dict[str, _Flow] = {}
         # The flows with ready pods whose turn may come.
         self._turns = Heap(_Turns(order))
-        # The flows that have only used more than a flow that begins now; the least first.
+        # The flows without pods that have used more than a flow that begins now; the least used
+        # first.
         self._idle = Heap(_ByUsed())
         self._paused: set[str] = set()
         # The seconds that a flow that begins now counts as used.
@@ -68,11 +69,11 @@ class FairQueue:
         self._size = 0
 
     def __len__(self) -> int:
-        """Return the number of pods, with those of paused flows; any thread may call."""
+        """Return the number of pods, paused flows included. Any thread may call this method."""
         return self._size
 
     def __iter__(self) -> Iterator[Entry]:
-        """Iterate over all pods in no particular order, with those of paused flows."""
+        """Iterate over all pods, paused flows included, in no particular order."""
         return (entry for flow in self._flows.values() for entry in flow.pods)
 
     @property
@@ -128,7 +129,7 @@ class FairQueue:
             del self._flows[idle.name]
 
     def begin(self, entry: Entry) -> None:
-        """Note that a pod enters the queue's window; the pod's flow is kept until ``end``.
+        """Record that a pod enters the queue's window, so that its flow is kept until ``end``.
 
         The window has the pods whose gate is being removed, and the released pods that the queue
         waits for. A flow has the pods of one namespace, or all pods.
@@ -138,7 +139,7 @@ class FairQueue:
         self._moved(flow)
 
     def end(self, entry: Entry, seconds: float) -> None:
-        """Note that a pod leaves the queue's window, and charge the pod's flow for its time there.
+        """Record that a pod leaves the queue's window; charge the pod's flow for the time there.
 
         A flow has the pods of one namespace, or all pods; the flow that was charged least is next.
 
@@ -153,7 +154,7 @@ class FairQueue:
     def charge(self, entry: Entry, seconds: float) -> None:
         """Charge the flow of a pod for time, such as the time of PreEnqueue plugins for the pod.
 
-        The queue need not have the pod any more.
+        The pod need not be in the queue any more.
 
         Args:
             entry: the pod.
@@ -170,7 +171,7 @@ class FairQueue:
                 self._turns.remove(flow)
 
     def resume(self, name: str) -> None:
-        """End the pause of the flow ``name``, which has not saved up turns meanwhile."""
+        """End the pause of the flow ``name``; the flow has not saved up turns meanwhile."""
         if name in self._paused:
             self._paused.remove(name)
             flow = self._flows.get(name)
@@ -201,7 +202,7 @@ class FairQueue:
         return [entry for _, entry in sorted(turns, key=cmp_to_key(compared))]
 
     def paused(self) -> list[Entry]:
-        """Return the pods of paused flows, each flow in its order."""
+        """Return the pods of paused flows, flow by flow, each flow's pods in order."""
         flows = [flow for name, flow in self._flows.items() if name in self._paused]
         return [entry for flow in flows for entry in flow.pods.ordered()]
 
@@ -217,7 +218,7 @@ class FairQueue:
         self._moved(flow)
 
     def _moved(self, flow: _Flow) -> None:
-        """Move a changed flow to its new place; if no pod is left, make all used times equal."""
+        """Move a changed flow to its new place; if no flow has a pod, make all used times equal."""
         if flow.pods and flow.name not in self._paused:
             self._turns.push(flow)
         else:

@@ -1,7 +1,7 @@
 """A binary heap: returns the first entry quickly, and removes any entry.
 
-The heap moves entries by exchanging two at a time, and asks for the order between exchanges. Every
-entry is therefore in the heap exactly once, whatever the order answers.
+The heap moves entries by exchanging two at a time, and compares entries between exchanges. Every
+entry is therefore in the heap exactly once, whatever the comparisons say.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ class Heap(Generic[T]):
         return len(self._entries)
 
     def __iter__(self) -> Iterator[T]:
-        """Iterate over the entries in no order."""
+        """Iterate over the entries of the heap, in no order."""
         return iter(self._entries)
 
     def push(self, entry: T) -> None:
@@ -55,9 +55,9 @@ class Heap(Generic[T]):
         return self._entries[0]
 
     def first_where(self, is_wanted: Callable[[T], bool]) -> T | None:
-        """Return the first of the wanted entries, in time that grows as the number of entries.
+        """Return the first entry for which ``is_wanted`` is true, after looking at every entry.
 
-        Returns: None: no entry is wanted.
+        Returns: the entry; None: ``is_wanted`` is true for no entry.
         """
         first = None
         for entry in filter(is_wanted, self._entries):
@@ -66,7 +66,7 @@ class Heap(Generic[T]):
         return first
 
     def remove(self, entry: T) -> None:
-        """Remove the entry; do nothing if it is not in the heap."""
+        """Remove an entry; do nothing if the entry is not in the heap."""
         at = self._at.get(entry)
         if at is None:
             return
@@ -78,7 +78,7 @@ class Heap(Generic[T]):
             self._settle(at)
 
     def ordered(self) -> list[T]:
-        """Return every entry in queue order."""
+        """Return every entry of the heap, sorted by the heap's order."""
 
         def compared(a: T, b: T) -> int:
             return -1 if self._order.before(a, b) else 1

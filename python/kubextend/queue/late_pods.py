@@ -1,9 +1,9 @@
 """Keeps released pods from being overtaken without end in kube-scheduler's own queue.
 
-A late pod has been released, and kube-scheduler has not tried it soon. kube-scheduler tries pods of
-a higher priority first, and among equals those that were created first, however late their gate was
-removed. Two namespaces with many such pods could therefore keep a slow kube-scheduler from all
-other pods.
+A late pod is a released pod that kube-scheduler has not tried soon. kube-scheduler tries pods of a
+higher priority first, and among pods of equal priority those that were created first, however late
+their gate was removed. Two namespaces with many waiting pods could therefore keep a slow
+kube-scheduler from all other pods.
 """
 
 import math
@@ -15,28 +15,30 @@ from kubextend.queue.entry import Entry
 __all__ = ["LatePods"]
 
 MOST_OVERTAKERS: Final = 2
-"""With a window of 1, how many pods may become late after a late pod and be tried before it, until
-it delays all others that would. With 8 instead of 2, other namespaces took nearly all attempts of a
-slow kube-scheduler in simulations."""
+"""How many pods that became late after a late pod kube-scheduler may try before the late pod; then
+the late pod delays all further pods that would be tried before it. The number holds with a window
+of 1. With 8 instead of 2, other namespaces took nearly all attempts of a slow kube-scheduler in
+simulations."""
 DELAY_S: Final = 1.5
-"""For how many seconds a late pod delays others, from its release or from the last attempt at a
-late pod before it: kube-scheduler may never try it, or may report on it only after minutes, when
-its volume is made. With 3 s instead, thirty namespaces with such pods delayed pods of a higher
-priority for a minute in simulations."""
+"""For how many seconds a late pod delays other pods, from its release or from the last attempt at
+an earlier late pod. The time is limited because kube-scheduler may never try the late pod, or may
+report on it only after minutes, when its volume is made. With 3 s instead, thirty namespaces with
+late pods delayed pods of a higher priority for a minute in simulations."""
 LONGEST_DELAY_S: Final = 30.0
-"""For how many seconds after its release a late pod may delay others in all: who deletes late pods
-one after the other could make one that is never tried delay others for as long as there are any."""
+"""For how many seconds after its release a late pod may delay other pods in all. Without this
+limit, a user who deletes late pods one after the other could make a late pod that is never tried
+delay other pods for as long as there are late pods."""
 
 
 @dataclass(slots=True)
 class _Delay:
-    """A late pod's place in kube-scheduler's queue, and whether it may delay others.
+    """A late pod's place in kube-scheduler's queue, and until when it may delay other pods.
 
     Attributes:
-        order: where kube-scheduler sorts the pod.
-        until_s: until when the pod may delay others.
-        ends_at_s: no later time is set as ``until_s``.
-        overtakers: how many pods became late after this one, and go before it.
+        order: the sort key of the pod in kube-scheduler's queue.
+        until_s: until when the pod may delay other pods, in monotonic seconds.
+        ends_at_s: the latest time to which ``until_s`` may be set.
+        overtakers: how many pods became late after this pod, and go before this pod.
     """
 
     order: tuple[int, float, int]
@@ -46,10 +48,10 @@ class _Delay:
 
 
 class LatePods:
-    """The late pods, and which of them no further pod may overtake.
+    """The late pods (released, not soon tried), and which of them no further pod may overtake.
 
     Args:
-        window: the number of places in the window.
+        window: the number of places in the queue's window, for released pods.
     """
 
     def __init__(self, window: int) -> None:
@@ -61,17 +63,18 @@ class LatePods:
         return entry in self._delays
 
     def add(self, entry: Entry) -> None:
-        """Add a released pod, not added before, that kube-scheduler has not tried soon."""
+        """Add a late pod: released, not added before, and not soon tried by kube-scheduler."""
         order, since_s = entry.scheduler_order, entry.entered_at_s
         for delay in self._delays.values():
             delay.overtakers += order < delay.order
         self._delays[entry] = _Delay(order, since_s + DELAY_S, since_s + LONGEST_DELAY_S)
 
     def remove(self, entry: Entry, now_s: float) -> None:
-        """Note that kube-scheduler has tried a released pod, late or not, or that the pod is gone.
+        """Record that kube-scheduler has tried a released pod, late or not, or the pod is gone.
 
-        The late pods behind a late one may be next, so they may delay others for a while. Those
-        whose time was over may not, unless kube-scheduler has tried no pod at all for as long.
+        The late pods behind the removed pod may be next, so each may delay other pods for a while
+        longer. A late pod whose time was over may not, unless kube-scheduler has tried no pod at
+        all for as long.
         """
         has_paused = now_s > self._tried_at_s + DELAY_S
         self._tried_at_s = now_s
@@ -83,14 +86,14 @@ class LatePods:
                 delay.until_s = min(now_s + DELAY_S, delay.ends_at_s)
 
     def drop(self, entry: Entry) -> None:
-        """Forget a pod for which the queue waits no longer though it is not tried."""
+        """Forget a late pod for which the queue waits no longer though it has not been tried."""
         self._delays.pop(entry, None)
 
     def delaying(self, now_s: float) -> Entry | None:
-        """Return the late pod that no pod may overtake now; None: there is none.
+        """Return the late pod that no pod may overtake now; None: there is no such pod.
 
-        If there are several, the one that kube-scheduler tries last: who overtakes another of them
-        overtakes this one too.
+        If there are several such pods, the result is the one that kube-scheduler tries last,
+        because a pod that overtakes another of them overtakes the last one too.
         """
         delaying = [
             entry

@@ -10,7 +10,7 @@ from kubextend.queue.entry import Entry
 __all__ = ["Failed", "Order"]
 
 Failed = Callable[[str, str, str, str], object]
-"""Called when a plugin fails: the plugin, the extension point, what happened, and which pods."""
+"""A function of a failed plugin's name, the extension point, what happened, and the pods."""
 
 
 class Order:

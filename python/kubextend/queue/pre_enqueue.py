@@ -1,4 +1,4 @@
-"""Asks PreEnqueue plugins whether a pod may be released."""
+"""Calls PreEnqueue plugins to find out whether the queue may release a pod."""
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -13,13 +13,13 @@ __all__ = ["PreEnqueue"]
 
 
 class PreEnqueue:
-    """Asks the PreEnqueue plugins of a pod's profile whether to release the pod; never raises.
+    """Calls the PreEnqueue plugins of a pod's profile to decide on a release; never raises.
 
     Args:
-        plugins: plugins by scheduler name, in order.
+        plugins: the PreEnqueue plugins by scheduler name, in order.
         ignored: by scheduler name, the plugins whose failurePolicy is Ignore: such a plugin lets
-            the pod pass when it fails. Any other failing plugin holds the pod back, and is asked
-            again.
+            the pod pass when it fails. Any other plugin that fails holds the pod back, and is
+            called again later.
         failed: called when a plugin raises, or returns a wrong value.
     """
 

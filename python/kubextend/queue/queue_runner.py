@@ -1,4 +1,4 @@
-"""Runs a queue on its own thread: passes events to the queue, and releases the pods it returns.
+"""Runs a scheduling queue on a thread: passes events to the queue, and releases its pods.
 
 No other module of ``kubextend.queue`` has a thread. The runner calls plugins on its thread, so a
 plugin that hangs stops the queue and nothing else.
@@ -23,21 +23,21 @@ _LOGGER = logging.getLogger(__name__)
 JOIN_S: Final = 2.0
 FAULT_PAUSE_S: Final = 1.0
 FOLLOWER_LOOKS_S: Final = 1.0
-"""How late the queue may notice that this replica leads, if nobody tells the queue."""
+"""Seconds between two checks whether this replica leads, while it does not lead."""
 STUCK_S: Final = 60.0
 """Seconds after which a turn of the queue counts as stuck: much longer than it takes to sort a
 hundred thousand pods."""
 
 
 class QueueRunner:
-    """Runs a SchedulingQueue on a thread of its own. Safe to use from any thread.
+    """Runs a SchedulingQueue on a thread of its own. Any thread may call the methods.
 
     Args:
         queue: the queue, which nobody else may use.
         release: begins to remove a pod's gate; must not wait, and reports the result by
             ``released``, ``gone``, ``refused``, ``refused_once`` or ``returned``.
-        leads: whether this replica releases pods.
-        clock: monotonic seconds.
+        leads: returns whether this replica is the one that releases pods.
+        clock: returns the present time in monotonic seconds.
     """
 
     def __init__(
@@ -57,26 +57,26 @@ class QueueRunner:
         self._thread = threading.Thread(target=self._run, name="kubextend-queue", daemon=True)
 
     def start(self) -> None:
-        """Begin to release pods."""
+        """Start the queue's thread, which releases pods while this replica leads."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Release no further pod."""
+        """End the queue's thread, so that no further pod is released."""
         self._stopped.set()
         self.wake()
         if self._thread.is_alive():
             self._thread.join(JOIN_S)
 
     def replace(self, pods: Iterable[core.Pod]) -> None:
-        """Tell the queue all pods that are on no node, as a list of the API shows them."""
+        """Give the queue a complete list of the pods that are on no node."""
         self._inbox.put(partial(self._queue.replace, list(pods)))
 
     def observe(self, pod: core.Pod) -> None:
-        """Tell the queue a pod as the API shows it now."""
+        """Give the queue a pod as the Kubernetes API shows the pod now."""
         self._inbox.put(partial(self._queue.observe, pod))
 
     def forget(self, uid: str) -> None:
-        """Tell the queue that a pod is on a node, or gone."""
+        """Tell the queue that the pod with this UID is on a node, or deleted."""
         self._inbox.put(partial(self._queue.forget, uid))
 
     def released(self, pod: core.Pod) -> None:
@@ -92,15 +92,15 @@ class QueueRunner:
         self._inbox.put(partial(self._queue.refused, pod.uid, why))
 
     def refused_once(self, pod: core.Pod) -> None:
-        """Tell the queue that the API refused a pod's first patch, and that further ones follow."""
+        """Tell the queue that the API refused a pod's first patch, and the patch is repeated."""
         self._inbox.put(partial(self._queue.refused_once, pod.uid))
 
     def held_in_permit(self, pod: core.Pod) -> None:
-        """Tell the queue that a Permit plugin holds the pod on the node that was found for it."""
+        """Tell the queue that a Permit plugin holds a pod for which kube-scheduler chose a node."""
         self._inbox.put(partial(self._queue.held_in_permit, pod.uid))
 
     def left_permit(self, pod: core.Pod) -> None:
-        """Tell the queue that Permit no longer holds the pod."""
+        """Tell the queue that Permit plugins no longer hold a pod."""
         self._inbox.put(partial(self._queue.left_permit, pod.uid))
 
     def returned(self, pod: core.Pod) -> None:
@@ -112,11 +112,11 @@ class QueueRunner:
         self._inbox.put(_nothing)
 
     def counts(self) -> dict[State, int]:
-        """Return how many pods are in each state; any thread may call."""
+        """Return how many pods of the queue are in each state. Any thread may call."""
         return self._queue.counts()
 
     def why_not_alive(self) -> str:
-        """Return why the queue is stuck, for the probe of `/livez`; empty where it is not."""
+        """Return why the queue is stuck, for the probe `/livez`; empty if it is not stuck."""
         since_s = self._busy_since_s
         stuck_s = 0.0 if since_s is None else self._clock() - since_s
         if stuck_s < STUCK_S:
@@ -126,7 +126,7 @@ class QueueRunner:
     def turn(self, wait_s: float | None) -> float | None:
         """Wait at most ``wait_s`` for an event, process all events, and release pods that are due.
 
-        For the runner's own thread, and for tests.
+        Only the runner's own thread and tests call this method.
 
         Returns: the seconds until the next turn if no event comes; None: for ever.
         """
@@ -148,14 +148,14 @@ class QueueRunner:
             wait_s = self.turn(wait_s)
 
     def _told(self, wait_s: float | None) -> Callable[[], object]:
-        """Wait at most ``wait_s`` for the next event, and return it."""
+        """Wait at most ``wait_s`` seconds for the next event, and return the event."""
         try:
             return self._inbox.get(timeout=wait_s)
         except Empty:
             return _nothing
 
     def _take_in(self) -> None:
-        """Process all events in the inbox."""
+        """Pass all events that have come to the queue."""
         try:
             while True:
                 self._inbox.get_nowait()()

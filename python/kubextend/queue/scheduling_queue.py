@@ -1,9 +1,10 @@
-"""Decides which pods are released, and when; keeps the state of each pod until it is on a node.
+"""Decides which pods are released, and when; keeps each pod's state until the pod is on a node.
 
-To release a pod is to remove the queue's scheduling gate. The window: the pods whose gate is being
-removed, and the released pods that the queue waits for. The state follows from what the watch shows
-and from nothing else, so every replica has the same state and a new replica continues where the
-last one ended. Not safe to use from several threads; has no thread and no clock of its own.
+To release a pod is to remove the queue's scheduling gate. The window is the set of pods whose gate
+is being removed, and of released pods that the queue waits for. The state follows only from the
+pods that the watch shows, so every replica has the same state, and a new replica continues where
+the last replica ended. Only one thread at a time may use the queue, which has no thread and no
+clock of its own.
 """
 
 import heapq
@@ -38,11 +39,11 @@ FIRST_LARGE_S: Final = 60.0
 """The first pause after a refused patch of a large pod: kube-apiserver may still be busy with the
 patch when the patch has timed out."""
 LATE_S: Final = 1 / 8
-"""If namespaces take turns: the seconds for which other namespaces wait until kube-scheduler has
-tried a released pod. In that time kube-scheduler makes several attempts."""
+"""The most seconds for which other namespaces wait for kube-scheduler's attempt at a released pod,
+if namespaces take turns. In that time kube-scheduler makes several attempts."""
 LONGEST_LOOK_S: Final = 1.0
-"""Seconds after which ``due`` asks PreEnqueue plugins about no further pod: the pods that may be
-released do not wait until the plugins have judged all other pods."""
+"""Seconds after which ``due`` calls PreEnqueue plugins for no further pod, so that pods that may be
+released do not wait until the plugins have decided about all other pods."""
 MOST_WHY_CHARS: Final = 300
 """The most characters that are kept of the API's reason for a refused patch."""
 UNANSWERED: Final = "its gate could not be removed within maxHold"
@@ -50,10 +51,10 @@ ONE_LARGE: Final = "another pod of more than 64 KiB goes first"
 
 
 class Strategy(StrEnum):
-    """What the queue does while a released pod finds no node."""
+    """What the queue does while kube-scheduler finds no node for a released pod."""
 
     STRICT_FIFO = "StrictFIFO"
-    """The queue waits for that pod; where namespaces take turns, the pod's namespace waits."""
+    """The queue, or with turns of namespaces only the pod's namespace, waits for the pod."""
     BEST_EFFORT_FIFO = "BestEffortFIFO"
     """The queue goes on with the next pod."""
 
@@ -62,14 +63,14 @@ class FairQueuing(StrEnum):
     """Whether the pods of different namespaces take turns."""
 
     NONE = "None"
-    """The order of the plugin holds among all pods."""
+    """The order of the QueueSort plugin holds among all pods."""
     BY_NAMESPACE = "ByNamespace"
-    """Namespaces take turns, and the order of the plugin holds among the pods of each."""
+    """Namespaces take turns, and the QueueSort plugin's order holds within a namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of a queue.
+    """The settings of a scheduling queue.
 
     Attributes:
         gate: the name of the scheduling gate that the queue removes.
@@ -77,13 +78,14 @@ class Settings:
             ``spec.schedulerName``.
         strategy: whether a released pod that finds no node holds up the pods behind it.
         window: the most released pods, at a time, that kube-scheduler has not tried yet. If
-            namespaces take turns and kube-scheduler is slow: the most of each namespace.
+            namespaces take turns and kube-scheduler is slow, this limit holds for each namespace.
         max_hold_s: the most seconds for which a pod takes a place in the window: once while its
             gate is being removed, and again after its release.
         fair_queuing: whether namespaces take turns.
-        most_unschedulable: used where namespaces take turns. While kube-scheduler has as many
-            unschedulable pods of a namespace, the queue pauses before it releases another one. An
-            event may make kube-scheduler try all of them, at some hundred attempts a second.
+        most_unschedulable: used if namespaces take turns. While a namespace has so many pods that
+            kube-scheduler cannot place, the queue pauses before it releases another pod of the
+            namespace. An event may make kube-scheduler try all these pods, at some hundred attempts
+            a second.
     """
 
     gate: str
@@ -96,14 +98,14 @@ class Settings:
 
 
 class SchedulingQueue:
-    """The queue of the pods of all profiles.
+    """The scheduling queue of the pods of all profiles.
 
     Args:
         settings: how the queue runs.
         order: compares two pods as the profiles' QueueSort plugin does.
-        why_held: returns why a pod may not be released; empty where it may.
+        why_held: returns why a pod may not be released; empty if it may be.
         clock: returns monotonic seconds.
-        leads: whether this replica releases pods now.
+        leads: returns whether this replica is the one that releases pods now.
     """
 
     def __init__(
@@ -127,8 +129,7 @@ class SchedulingQueue:
         )
         # Pods that are held or set aside.
         self._held: set[Entry] = set()
-        # When held pods are due again; an entry that has changed since is skipped when its time
-        # comes.
+        # When held pods are due again; a pod that has changed since is skipped when its time comes.
         self._again: list[tuple[float, int, Entry]] = []
         self._window = Window(settings.window)
         # While large pods are refused: when the next one is tried, and how many were refused in a
@@ -147,7 +148,7 @@ class SchedulingQueue:
             self.observe(pod)
 
     def observe(self, pod: core.Pod) -> None:
-        """Take in a pod as the API shows it now."""
+        """Process a pod as the Kubernetes API shows it now: a new pod, or a change."""
         gated = self._settings.gate in pod.scheduling_gates
         others = pod.scheduler_name not in self._settings.scheduler_names
         if pod.node_name or pod.deletion_timestamp is not None or (others and not gated):
@@ -162,7 +163,7 @@ class SchedulingQueue:
         self._count(self._known[pod.uid])
 
     def forget(self, uid: str) -> None:
-        """Forget a pod that is on a node, or gone."""
+        """Forget the pod with this UID, which is on a node or deleted."""
         entry = self._known.pop(uid, None)
         if entry is not None:
             self._leave(entry)
@@ -194,7 +195,7 @@ class SchedulingQueue:
         return released
 
     def expire(self) -> None:
-        """Stop waiting for pods whose time is over; a replica calls this while it does not lead."""
+        """Stop waiting for pods whose time is over; called while this replica does not lead."""
         now = self._clock()
         for entry in self._window.released():
             if now >= entry.entered_at_s + LATE_S:
@@ -208,7 +209,7 @@ class SchedulingQueue:
             self._pass(entry)
 
     def released(self, uid: str) -> None:
-        """Note that a pod's gate is removed, however late the answer of the API comes."""
+        """Record that a pod's gate is removed, however late the answer of the API comes."""
         entry = self._in_state(uid, State.RELEASING, *_WAITING)
         if entry is not None:
             if entry.pod.truncated:
@@ -216,7 +217,7 @@ class SchedulingQueue:
             self._release(entry)
 
     def refused(self, uid: str, why: str) -> None:
-        """Set a pod aside whose gate cannot be removed now; the queue tries again after a pause."""
+        """Go on without a pod whose gate cannot be removed; the queue tries again after a pause."""
         entry = self._in_state(uid, State.RELEASING, State.READY)
         if entry is not None:
             if entry.pod.truncated:
@@ -224,9 +225,9 @@ class SchedulingQueue:
             self._set_aside(entry, why)
 
     def refused_once(self, uid: str) -> None:
-        """Note that the API refused the first patch of a pod, and that further patches follow.
+        """Record that the API refused a pod's first patch, and that the patch is repeated.
 
-        If namespaces take turns, only the pod's own namespace waits for these patches.
+        If namespaces take turns, only the pod's own namespace waits for the repeated patches.
         """
         entry = self._in_state(uid, State.RELEASING)
         if entry is not None:
@@ -239,14 +240,14 @@ class SchedulingQueue:
             self._queue(entry)
 
     def held_in_permit(self, uid: str) -> None:
-        """Stop waiting for a released pod, because Permit holds the pod for its node."""
+        """Stop waiting for a released pod, because Permit plugins hold the pod for a node."""
         entry = self._in_state(uid, State.RELEASING, State.RELEASED, State.PASSED)
         if entry is not None:
             entry.in_permit = True
             self._pass(entry)
 
     def left_permit(self, uid: str) -> None:
-        """Note that Permit no longer holds a pod, which may count as unschedulable again."""
+        """Record that Permit no longer holds a pod, which may count as unschedulable again."""
         entry = self._known.get(uid)
         if entry is not None:
             entry.in_permit = False
@@ -287,7 +288,7 @@ class SchedulingQueue:
         }
 
     def look_ahead(self) -> None:
-        """Ask PreEnqueue plugins about every ready pod, for display; release nothing."""
+        """Call PreEnqueue plugins for every ready pod, for display; release no pod."""
         for entry in list(self._ready):
             why = self._why_held(entry.pod)
             if why:
@@ -311,23 +312,23 @@ class SchedulingQueue:
             yield QueueEntry(None, entry.info, entry.state, entry.why)
 
     def _why_not_now(self, entry: Entry) -> str:
-        """Return why the pod whose turn it is may not be released; empty where it may."""
+        """Return why the pod whose turn it is may not be released; empty if it may be."""
         too_early = self._clock() < self._large_again_at_s
         if entry.pod.truncated and (too_early or self._window.has_large()):
             return ONE_LARGE
         return self._why_held(entry.pod)
 
     def _pause_large_pods(self) -> None:
-        """Release no large pods, which the queue knows without some fields, for 60 to 300 s.
+        """Release no pod that the queue knows without its large fields, for 60 to 300 s.
 
-        Each patch of such a pod may keep kube-apiserver busy.
+        Each patch of such a large pod may keep kube-apiserver busy.
         """
         pause_s = min(FIRST_LARGE_S * 2.0 ** min(self._large_refused, 10), LONGEST_ASIDE_S)
         self._large_refused += 1
         self._large_again_at_s = self._clock() + pause_s
 
     def _next(self, now_s: float) -> Entry | None:
-        """Return the pod to release now; None: there is none."""
+        """Return the pod to release now; None: no pod may be released now."""
         if not self._window.has_room():
             return None
         return self._ready.next(behind=self._window.delaying(now_s))
@@ -357,7 +358,8 @@ class SchedulingQueue:
     def _pause_or_resume(self, namespace: str) -> None:
         """Pause or resume a namespace's releases, as its released pods require.
 
-        The namespace pauses a while for many unschedulable pods, or to wait for a pod of its own.
+        The namespace pauses if it has many unschedulable pods, or to wait for a released pod of its
+        own.
         """
         if not self._fair:
             return
@@ -389,7 +391,7 @@ class SchedulingQueue:
         return f"waits because kube-scheduler cannot place {number} pods of its namespace"
 
     def _meet(self, pod: core.Pod) -> None:
-        """Take in a pod that is seen for the first time."""
+        """Add a pod that the queue sees for the first time."""
         entry = Entry(info_of(pod), next(self._sequence), State.PASSED)
         self._known[pod.uid] = entry
         if self._settings.gate in pod.scheduling_gates:
@@ -409,7 +411,7 @@ class SchedulingQueue:
             self._judge(entry)
 
     def _update_waiting(self, entry: Entry) -> None:
-        """Take in a change of a waiting pod, or that somebody has removed its gate.
+        """Process a change of a waiting pod, such as that somebody else removed its gate.
 
         A change does not end the pause of a pod that is set aside: otherwise whoever may change a
         pod could make the queue retry it without end.
@@ -430,7 +432,7 @@ class SchedulingQueue:
             self._adopt(entry)
 
     def _queue(self, entry: Entry) -> None:
-        """Make a pod with our gate ready, or hold it where the queue may not release it."""
+        """Make a pod that has the queue's gate ready, or hold it if it may not be released."""
         scheduler = entry.pod.scheduler_name
         others = [gate for gate in entry.pod.scheduling_gates if gate != self._settings.gate]
         if scheduler not in self._settings.scheduler_names:
@@ -467,10 +469,12 @@ class SchedulingQueue:
     def _adopt(self, entry: Entry) -> None:
         """Count a pod without a gate as released by another replica, or by an earlier process.
 
-        Each release took a free place in the window. If more pods were released than the window has
-        places, the oldest pods had left the window, and the queue does not wait for them. If
-        namespaces take turns, that holds within a namespace only: if the pods of several namespaces
-        are too many, the oldest step aside, because kube-scheduler may not have tried them yet.
+        Each release took a free place in the window, the limited number of released pods that the
+        queue waits for. If more pods were released than the window has places, the oldest pods had
+        left the window, and the queue does not wait for these. If namespaces take turns, that holds
+        only within a namespace: if the pods of several namespaces are too many, the oldest pods
+        keep only their own namespaces waiting, because kube-scheduler may not have tried these pods
+        yet.
         """
         self._release(entry)
         if not self._fair:
@@ -483,7 +487,7 @@ class SchedulingQueue:
             self._step_aside(oldest)
 
     def _surplus(self, taking: list[Entry]) -> list[Entry]:
-        """Return the oldest released pods, of these, that are too many for the window."""
+        """Return those of the given released pods, the oldest, that are too many for the window."""
         released = [entry for entry in taking if entry.state is State.RELEASED]
         released.sort(key=lambda entry: (entry.entered_at_s, entry.sequence))
         return released[: max(len(taking) - self._settings.window, 0)]
@@ -501,8 +505,8 @@ class SchedulingQueue:
         """Stop or shorten the wait for a released pod if kube-scheduler could not place the pod.
 
         With the strategy BestEffortFIFO, the queue goes on with the next pod. With StrictFIFO, the
-        queue waits on for the pod; if namespaces take turns, only the pod's namespace does. Earlier
-        waits for pods of the namespace that ended without a node shorten the wait. Before
+        queue goes on waiting for the pod; if namespaces take turns, only the pod's namespace waits.
+        Earlier waits for pods of the namespace that ended without a node shorten the wait. Before
         kube-scheduler has tried the pod, nothing shortens the wait: kube-scheduler could get more
         pods than it can try.
         """
@@ -516,7 +520,7 @@ class SchedulingQueue:
             self._step_aside(entry)
 
     def _step_aside(self, entry: Entry) -> None:
-        """Let only the pod's own namespace wait for the pod, if namespaces take turns."""
+        """Let only a released pod's own namespace wait for the pod, if namespaces take turns."""
         if not self._fair:
             return
         if not entry.beside:
@@ -527,8 +531,8 @@ class SchedulingQueue:
     def _used_s(self, entry: Entry) -> float:
         """Return for how many seconds the pod took a place in the window.
 
-        A released pod counts for 1/8 s at most, because it gives up its place then: a replica that
-        does not lead looks once a second, and may notice that late.
+        A released pod counts for 1/8 s at most, because it gives up its place after that time,
+        which a replica that does not lead may notice up to a second late.
         """
         used_s = self._clock() - entry.entered_at_s
         return min(used_s, LATE_S) if entry.state is State.RELEASED else used_s
@@ -537,7 +541,7 @@ class SchedulingQueue:
         self._move(entry, State.PASSED)
 
     def _bring_back(self) -> None:
-        """Make held pods ready whose pause is over."""
+        """Make those held pods ready whose pause is over."""
         now = self._clock()
         while self._again and self._window.has_room():
             again_at_s, _, entry = self._again[0]
@@ -599,7 +603,7 @@ def _namespace(entry: Entry) -> str:
 
 
 def _one_flow(entry: Entry) -> str:
-    """Return the same name for every pod."""
+    """Return the name of the flow of all pods, the same for every pod."""
     del entry
     return ""
 

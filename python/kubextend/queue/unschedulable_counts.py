@@ -2,8 +2,8 @@
 
 kube-scheduler tries an unschedulable pod again and again, and a removed gate cannot be put back. A
 pod that an extender rejected is tried after every event of the cluster, such as the binding of any
-pod. Without delays a user could make kube-scheduler try thousands of pods, and all other released
-pods would wait behind them.
+pod. Without delays, a user could make kube-scheduler try thousands of pods, and all other released
+pods would wait behind these.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ class UnschedulableCounts:
     """Counts unschedulable pods by namespace, and pauses the releases of a namespace with many.
 
     Args:
-        most: a namespace with fewer unschedulable pods than this has no pause.
+        most: the number of unschedulable pods from which on a namespace has pauses.
         pause_s: how many seconds a namespace with ``most`` unschedulable pods waits for its next
             release; with twice as many pods the namespace waits twice as long.
         clock: returns monotonic seconds.
@@ -27,7 +27,7 @@ class UnschedulableCounts:
         self._pause_s = pause_s
         self._clock = clock
         self._counts: Counter[str] = Counter()
-        # By namespace with at least ``most`` pods: since when, or the time of its last release.
+        # Namespace with at least ``most`` pods -> since when, or the time of its last release.
         self._since_s: dict[str, float] = {}
 
     def add(self, namespace: str) -> None:

@@ -1,8 +1,9 @@
 """The window: the pods whose gate is being removed, and the released pods that the queue waits for.
 
-Where namespaces take turns, a pod may step aside: it then stands beside the window, takes no place
-in it, and its own namespace waits for it. A late pod has been released and has stepped aside before
-kube-scheduler tried it; pods that kube-scheduler would try before it may have to wait for it too.
+If namespaces take turns, a pod may step aside: the pod then takes no place in the window, and only
+the pod's own namespace waits for it. A late pod is a released pod that has stepped aside before
+kube-scheduler tried it; pods that kube-scheduler would try before a late pod may have to wait for
+the late pod too.
 """
 
 from collections.abc import Iterator
@@ -18,9 +19,10 @@ VERDICTS: Final = frozenset({"Unschedulable", "SchedulerError"})
 
 
 class Window:
-    """Limits how many pods are being released, or are waited for after their release, at a time.
+    """Limits how many pods the queue releases, or waits for after their release, at a time.
 
-    A pod that steps aside frees its place in the window; no other namespace waits for the place.
+    A pod that steps aside frees its place in the window; then only the pod's namespace waits for
+    the pod.
 
     Args:
         size: the number of places in the window.
@@ -28,10 +30,11 @@ class Window:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        # Each is a set in the order of arrival.
+        # Each of these dicts is a set in order of arrival.
         self._entries: dict[Entry, None] = {}
         self._places: dict[Entry, None] = {}
-        # By namespace: the pods that take a place, and those that have stepped aside.
+        # Namespace -> the pods that take a place in the window, and the pods that have stepped
+        # aside.
         self._in_window: dict[str, dict[Entry, None]] = {}
         self._beside: dict[str, dict[Entry, None]] = {}
         self._late = LatePods(size)
@@ -39,19 +42,20 @@ class Window:
         self._large: dict[Entry, None] = {}
 
     def __iter__(self) -> Iterator[Entry]:
-        """Iterate over all pods, with those that stepped aside, in the order of their coming."""
+        """Iterate over all pods, including those that stepped aside, in order of arrival."""
         return iter(tuple(self._entries))
 
     def __contains__(self, entry: Entry) -> bool:
-        """Return whether the queue waits for the pod, even if only the pod's namespace waits."""
+        """Return whether the queue, or only the pod's namespace, waits for a pod."""
         return entry in self._entries
 
     def enter(self, entry: Entry) -> None:
         """Give a pod a place in the window; a large pod gets none while its gate is being removed.
 
-        kube-apiserver compares each toleration with each other one. The patch that removes the gate
-        of a pod with 14,000 tolerations takes longer than a patch may take. If such pods took
-        places, whoever may create pods could have the queue wait for one of them after the other.
+        kube-apiserver compares each toleration of a patched pod with each other toleration. The
+        patch that removes the gate of a pod with 14,000 tolerations takes longer than a patch may
+        take. If such large pods took places, a user who may create pods could make the queue wait
+        for one large pod after the other.
         """
         self._entries[entry] = None
         if entry.state is State.RELEASING and entry.pod.truncated:
@@ -61,7 +65,7 @@ class Window:
         self._in_window.setdefault(entry.pod.namespace, {})[entry] = None
 
     def leave(self, entry: Entry, now_s: float) -> None:
-        """Forget a pod for which the queue no longer waits."""
+        """Remove a pod for which the queue no longer waits."""
         del self._entries[entry]
         if entry.state is State.RELEASED and now_s < entry.leaves_at_s:
             self._late.remove(entry, now_s)
@@ -73,7 +77,7 @@ class Window:
         entry.beside = False
 
     def step_aside(self, entry: Entry, now_s: float) -> None:
-        """Take away the pod's place in the window; the pod's own namespace still waits for it.
+        """Take away a pod's place in the window; only the pod's own namespace still waits for it.
 
         Call this method again once kube-scheduler has tried the pod.
         """
@@ -88,18 +92,19 @@ class Window:
             self._late.add(entry)
 
     def delaying(self, now_s: float) -> Entry | None:
-        """Return the late pod that no pod may overtake in kube-scheduler now; None: there is none.
+        """Return the late pod that no pod may overtake in kube-scheduler now, or None.
 
-        No pod is released that kube-scheduler would try before that pod.
+        A late pod is a released pod that kube-scheduler has not tried soon. While there is a
+        result, the queue releases no pod that kube-scheduler would try before it.
         """
         return self._late.delaying(now_s)
 
     def delays_until_s(self, late: Entry) -> float:
-        """Return the time until which no pod may overtake a late pod, if none is tried."""
+        """Return the time until which no pod may overtake a late pod, if no pod is tried."""
         return self._late.delays_until_s(late)
 
     def has_large(self) -> bool:
-        """Return whether the gate of a pod is being removed that is too large to be kept whole."""
+        """Return whether the gate of a large pod, which is not kept whole, is being removed."""
         return bool(self._large)
 
     def taking_places(self) -> list[Entry]:
@@ -115,15 +120,15 @@ class Window:
         return len(self._places) < self._size
 
     def of(self, namespace: str) -> list[Entry]:
-        """Return the pods of a namespace for which the queue, or the namespace alone, waits."""
+        """Return those pods of a namespace for which the queue, or only the namespace, waits."""
         return [*self._beside.get(namespace, ()), *self._in_window.get(namespace, ())]
 
     def awaited(self, namespace: str) -> Entry | None:
-        """Return the pod for which its namespace waits; None: the namespace need not wait.
+        """Return the pod for which a namespace waits; None: the namespace need not wait.
 
-        A namespace waits for each pod whose first patch was refused. It waits for the other pods
-        that stepped aside while it has as many pods in the window and beside it as there are
-        places.
+        A namespace waits for each pod whose first patch was refused. The namespace waits for its
+        other pods that stepped aside while it has as many pods, in the window or stepped aside, as
+        the window has places.
         """
         beside = self._beside.get(namespace)
         if not beside:
@@ -139,7 +144,7 @@ class Window:
 
 
 def _remove(by_namespace: dict[str, dict[Entry, None]], entry: Entry) -> None:
-    """Remove a pod from the pods of its namespace, if it is among them."""
+    """Remove a pod from the pods of its namespace, if the pod is among these."""
     pods = by_namespace.get(entry.pod.namespace, {})
     pods.pop(entry, None)
     if not pods:

@@ -2,8 +2,8 @@
 
 With the strategy StrictFIFO, the queue waits for a released pod that found no node, for
 ``queue.maxHold`` at most (60 s by default), and other pods wait meanwhile. A user could create one
-such pod after the other. Each wait that ends before the pod has a node therefore halves the next
-such wait for a pod of the same namespace, down to one second.
+pod that fits no node after the other. Each wait that ends before the pod has a node therefore
+halves the next wait for a pod without a node of the same namespace, down to one second.
 """
 
 from collections.abc import Callable
@@ -14,8 +14,8 @@ __all__ = ["WindowWaits"]
 
 LEAST_S: Final = 1.0
 FORGOTTEN_AFTER: Final = 10
-"""A namespace that had waits in vain gets the whole ``max_hold_s`` again when this many times
-``max_hold_s`` have passed since the last of these waits."""
+"""A namespace that had waits in vain gets the whole ``max_hold_s`` again when ``FORGOTTEN_AFTER``
+times ``max_hold_s`` have passed since the last wait in vain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class WindowWaits:
         return max(self._max_hold_s / 2.0 ** min(times, 64), min(self._max_hold_s, LEAST_S))
 
     def ran_out(self, namespace: str) -> None:
-        """Note that the wait for a pod of this namespace ended before the pod found a node."""
+        """Record that the wait for a pod of this namespace ended before the pod had a node."""
         now_s = self._clock()
         streak = _Streak(self._times(namespace) + 1, now_s)
         self._streaks = {

@@ -152,8 +152,9 @@ impl Loan {
     /// Gives the pages behind the first `kept` bytes back to the system, which provides new pages
     /// at the next write.
     ///
-    /// # Safety No reference to the bytes behind `kept` may exist, because the content of these
-    /// bytes is lost.
+    /// # Safety
+    /// No reference to the bytes behind `kept` may exist, because the content of these bytes is
+    /// lost.
     #[cfg(unix)]
     unsafe fn discard_behind(&self, kept: usize) {
         // SAFETY: no pointers are involved.

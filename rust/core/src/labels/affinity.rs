@@ -133,8 +133,9 @@ pub struct PreferredTerms {
 impl PreferredTerms {
     /// Compiles the terms; leaves out empty terms and terms of weight 0.
     ///
-    /// # Errors All invalid entries of the terms that are not left out; kube-scheduler does not
-    /// schedule a pod with an invalid entry.
+    /// # Errors
+    /// All invalid entries of the terms that are not left out; kube-scheduler does not schedule a
+    /// pod with an invalid entry.
     pub fn compile(preferred: &[PreferredTerm]) -> Result<Self, FieldErrors> {
         let (mut terms, mut errors) = (Vec::new(), Vec::new());
         for (i, term) in preferred.iter().enumerate() {

@@ -59,7 +59,8 @@ impl Quantity {
     ///
     /// White space is an error; Go's JSON reader strips white space before it parses a quantity.
     ///
-    /// # Errors The errors of Go's `ParseQuantity`, for the same texts.
+    /// # Errors
+    /// The errors of Go's `ParseQuantity`, for the same texts.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         let parts = Parts::split(text.as_bytes())?;
         let (units, nanos) = match Scale::of_suffix(parts.suffix)? {

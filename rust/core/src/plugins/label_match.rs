@@ -29,7 +29,7 @@ pub struct ScoreRule {
     pub score: i64,
 }
 
-/// The plugin LabelMatch with its rules; the first filter rule that a node fails gives the reason.
+/// The plugin `LabelMatch` with its rules; the first filter rule that a node fails gives the reason.
 #[derive(Debug, Clone, Default)]
 pub struct LabelMatch {
     filters: Vec<FilterRule>,

@@ -40,7 +40,7 @@ pub struct Pod {
     pub requests: Amounts,
     /// The names of `spec.schedulingGates`.
     pub scheduling_gates: Box<[Box<str>]>,
-    /// `spec.schedulingGroup.podGroupName`; empty for a pod without a PodGroup.
+    /// `spec.schedulingGroup.podGroupName`; empty for a pod without a `PodGroup`.
     pub scheduling_group: Word,
     /// `metadata.generation`: 1 plus the number of changes of the spec since the pod's
     /// creation; 0 if the API does not count changes.
@@ -80,7 +80,7 @@ pub struct Missing {
     pub resources: bool,
     /// Whether only the first 16 scheduling gates are kept.
     pub gates: bool,
-    /// Whether the end of a long text is not kept: the name of the scheduler, PodGroup or
+    /// Whether the end of a long text is not kept: the name of the scheduler, `PodGroup` or
     /// nominated node, the phase or a reason.
     pub texts: bool,
 }

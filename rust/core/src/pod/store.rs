@@ -86,7 +86,8 @@ impl PodStore {
     ///
     /// The first call for a label key walks over all pods. No call waits for a writer.
     ///
-    /// # Errors The labels of a pod of the namespace are too large for the store to keep.
+    /// # Errors
+    /// The labels of a pod of the namespace are too large for the store to keep.
     pub fn with_label(
         &self,
         namespace: &str,

@@ -73,7 +73,8 @@ impl ExtenderArgs {
 /// `store` recognises whole nodes by their bytes, and takes in new nodes. Names of nodes are looked
 /// up in `watched`, or in `store` if `watched` is None.
 ///
-/// # Errors The body is not one JSON value of the right shape; the store keeps nothing of the body.
+/// # Errors
+/// The body is not one JSON value of the right shape; the store keeps nothing of the body.
 pub fn read_args(
     body: Body,
     store: Option<&NodeStore>,

@@ -68,7 +68,8 @@ impl<'a> Cursor<'a> {
 
     /// Charges the memory of a text or an element to the budget, before the memory is allocated.
     ///
-    /// # Errors All texts and elements together take more memory than a body of this length may.
+    /// # Errors
+    /// All texts and elements together take more memory than a body of this length may.
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
         match self.budget.checked_sub(bytes) {
             Some(left) => {

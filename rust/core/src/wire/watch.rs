@@ -192,8 +192,9 @@ impl<S: Watched> Relist<S> {
 
 /// Replaces the content of a store by one list; returns the list's resourceVersion.
 ///
-/// # Errors The bytes are no list of named objects of the store's kind, or only one page of a list:
-/// to store one page would drop the objects of the other pages. The store is unchanged.
+/// # Errors
+/// The bytes are no list of named objects of the store's kind, or only one page of a list: to store
+/// one page would drop the objects of the other pages. The store is unchanged.
 pub fn replace<S: Watched>(store: &Arc<S>, bytes: &[u8]) -> Result<String> {
     let mut relist = Relist::begin(store.clone());
     let page = relist.page(bytes)?;
