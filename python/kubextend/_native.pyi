@@ -353,7 +353,7 @@ class Relist:
     """A list of nodes that is read page by page, until ``commit`` puts it into a NodeStore."""
 
     def page(self, list_bytes: bytes) -> ListPage:
-        """Parse one page of a NodeList, and add its nodes to the list.
+        """Parse one page of a NodeList, and add the page's nodes to the list.
 
         Raises: WireError: the bytes are no NodeList; nothing of the page is kept.
         """
@@ -436,7 +436,7 @@ class PodRelist:
     """A list of pods that is read page by page; ``commit`` replaces a PodStore's content by it."""
 
     def page(self, list_bytes: bytes) -> ListPage:
-        """Parse one page of a PodList, and add its pods to the list.
+        """Parse one page of a PodList, and add the page's pods to the list.
 
         Raises: WireError: the bytes are no PodList; nothing of the page is kept.
         """

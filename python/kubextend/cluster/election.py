@@ -56,7 +56,7 @@ class LeaseName:
 
     @property
     def collection(self) -> str:
-        """The API path of all Leases of the namespace."""
+        """The API path of all Leases in the namespace of this Lease."""
         return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
 
 

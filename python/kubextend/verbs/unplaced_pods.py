@@ -482,7 +482,7 @@ class UnplacedPods:
             self._activator.activate(pods)
 
     def _end_old_rejections(self) -> None:
-        """Forget rejections older than ten seconds; activate their pods if nodes changed since."""
+        """Forget rejections by filters after 10 s; activate the pods if nodes changed since."""
         oldest_s = self._clock() - _REJECTION_S
         for record in list(self._rejected.values()):
             rejection = record.rejection

@@ -402,7 +402,7 @@ class HttpConnection(asyncio.Protocol):
             self._body_receiver = None
 
     def _body_is_received(self) -> None:
-        """Parse the next request with a new parser, since the old parser never saw the body."""
+        """Parse the next request with a new parser; the old one has not seen the last body."""
         self._parser = httptools.HttpRequestParser(self)
         self._transport.set_protocol(self)
         self.on_message_complete()
