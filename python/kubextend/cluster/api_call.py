@@ -70,7 +70,7 @@ class UnreachableError(ClusterError):
 
 
 class TooLongError(ClusterError):
-    """The body of the API's response is longer than the call's ``most_bytes``."""
+    """The body of a response of the Kubernetes API is longer than the call's ``most_bytes``."""
 
     def __init__(self, call: Call, most_bytes: int) -> None:
         super().__init__(f"{call}: the answer is longer than {most_bytes} bytes")

@@ -119,7 +119,7 @@ class BindTime:
     def cleanup_until_s(self) -> float | None:
         """The time by which Unreserve and PostBind must return; None: no limit.
 
-        kubextend sends the answer to the bind request after Unreserve or PostBind has run.
+        The time after this limit is left for sending the answer to the bind request.
         """
         return self._until(_AFTER_CLEANUP)
 

@@ -529,7 +529,7 @@ class Profiles:
 
     @classmethod
     def of(cls, profiles: Iterable[Profile]) -> "Profiles":
-        """Make a Profiles of several profiles; of two with one scheduler name the later counts."""
+        """Make a Profiles; if two profiles have one scheduler name, the later profile counts."""
         return cls({profile.scheduler_name: profile for profile in profiles})
 
     @property

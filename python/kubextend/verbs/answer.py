@@ -67,5 +67,5 @@ def binding(error: str = "") -> Answer:
 
 
 def _encodable(text: str) -> str:
-    """Replace lone surrogates in a text, because no JSON writer takes them."""
+    """Replace lone surrogates in a text, because JSON in UTF-8 cannot contain them."""
     return text.encode(errors="replace").decode()
