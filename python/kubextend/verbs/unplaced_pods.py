@@ -348,7 +348,7 @@ class UnplacedPods:
             self._look()
 
     def expect_change(self) -> None:
-        """Record that pods may pass now though no node changed. Any thread may call; no wait."""
+        """Record that pods may pass now though no node changed; never waits, on any thread."""
         self._expected = True
 
     def wake_due(self) -> None:

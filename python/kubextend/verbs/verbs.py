@@ -80,7 +80,7 @@ class Verbs:
         return self.bind.bindings_under_way()
 
     def nodes_listed(self) -> None:
-        """Fail binds to nodes that the last list lacks. Any thread may call; it never blocks."""
+        """Fail binds to nodes missing in the last list; never blocks, on any thread."""
         self.bind.nodes_listed()
 
     def _unschedulable_before(self) -> list[core.Pod]:
