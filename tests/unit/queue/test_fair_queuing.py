@@ -733,6 +733,14 @@ def test_a_pod_that_overtakes_nobody_goes_before_one_that_would() -> None:
     assert queue.release() == ["e0"]
 
 
+def test_a_pod_behind_one_that_may_not_overtake_a_late_pod_is_not_shown_as_next() -> None:
+    queue = overtaken()
+    queue.observe(*some("d", 1, priority=9), pod("d1", namespace="d", second=1))
+    assert queue.entry("d0").why == "waits for a/a0"
+    assert queue.entry("d1").why == "waits for a/a0"
+    assert queue.due() == []
+
+
 def test_a_tried_pod_behind_a_late_one_does_not_prolong_its_delay() -> None:
     queue = overtaken()
     queue.observe(*some("e", 1, second=1))
