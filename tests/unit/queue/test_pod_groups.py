@@ -4,6 +4,7 @@ Source: kube-scheduler 1.37 tries no member of a group while one member has a sc
 """
 
 import pytest
+from queue_simulation import NEIGHBOUR, OTHER_TENANT, TENANT, Makers, Outcome, Simulation
 from queue_world import GATE, Queue, pod, released
 
 from kubextend import core
@@ -339,6 +340,27 @@ def test_a_group_is_one_late_pod() -> None:
     # One late group overtook b0, not five pods.
     queue.observe(pod("c0", namespace="c", priority=9))
     assert queue.due() == ["c0"]
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+@pytest.mark.parametrize("priority", [0, 9])
+@pytest.mark.parametrize("outcome", [Outcome.GANG, Outcome.INCOMPLETE_GANG])
+def test_gangs_of_two_tenants_do_not_stop_a_neighbour(
+    outcome: Outcome, priority: int, strategy: Strategy
+) -> None:
+    gangs = [(1.0, tenant, outcome, priority) for tenant in (TENANT, OTHER_TENANT)]
+    alone: Makers = [(0.3, TENANT, Outcome.BOUND, 9), (1.0, NEIGHBOUR, Outcome.BOUND, 0)]
+    simulation = Simulation(strategy, FairQueuing.BY_NAMESPACE, seconds=120.0)
+    assert simulation.run([*gangs, *alone])[-1] <= 2.0
+
+
+def test_a_gang_of_ten_thousand_does_not_stop_a_neighbour() -> None:
+    simulation = Simulation(
+        Strategy.BEST_EFFORT_FIFO, FairQueuing.BY_NAMESPACE, seconds=150.0, gang=10_000
+    )
+    gang: Makers = [(70.0, TENANT, Outcome.INCOMPLETE_GANG, 9)]
+    waited_s = simulation.run([*gang, (1.0, NEIGHBOUR, Outcome.BOUND, 0)])
+    assert waited_s[-1] <= 1.0
 
 
 def test_while_a_refused_first_member_is_tried_again_other_namespaces_go_on() -> None:
