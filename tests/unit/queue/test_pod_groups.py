@@ -3,6 +3,8 @@
 Source: kube-scheduler 1.37 tries no member of a group while one member has a scheduling gate.
 """
 
+import json
+
 import pytest
 from queue_simulation import NEIGHBOUR, OTHER_TENANT, TENANT, Makers, Outcome, Simulation
 from queue_world import GATE, Queue, pod, released
@@ -10,6 +12,7 @@ from queue_world import GATE, Queue, pod, released
 from kubextend import core
 from kubextend.plugins import PrioritySort
 from kubextend.queue import FairQueuing, State, Strategy
+from kubextend.testing import pod_manifest
 
 LATE_S = 1 / 8
 RELEASE_S = 1 / 128
@@ -30,6 +33,26 @@ def turns(window: int = 1) -> Queue:
     return Queue(
         window=window, plugin=PrioritySort(), fair_queuing=FairQueuing.BY_NAMESPACE
     )
+
+
+def large(name: str, group: str, **metadata: object) -> core.Pod:
+    """A member that is kept without some of its parts."""
+    manifest = pod_manifest(
+        name,
+        uid=f"uid-{name}",
+        creation_timestamp="2030-01-01T00:00:00Z",
+        annotations={"a": "x" * 1000},
+        schedulingGates=[{"name": GATE}],
+        schedulingGroup={"podGroupName": group},
+        **metadata,
+    )
+    store = core.PodStore(max_pod_bytes=100)
+    listed = {"metadata": {"resourceVersion": "1"}, "items": [manifest]}
+    store.replace(json.dumps(listed).encode())
+    (made,) = store.pods()
+    assert made.truncated
+    assert made.scheduling_group == group
+    return made
 
 
 def all_released(queue: Queue) -> list[str]:
@@ -389,6 +412,56 @@ def test_a_refused_member_of_a_late_group_keeps_its_group_late() -> None:
     assert queue.due() == []
     queue.queue.refused_once("uid-g1")
     assert queue.due() == []
+
+
+@BOTH
+def test_nobody_waits_while_the_gate_of_a_large_member_is_removed(
+    fair_queuing: FairQueuing,
+) -> None:
+    queue = Queue(plugin=PrioritySort(), fair_queuing=fair_queuing)
+    queue.observe(large("huge", "g"), *members(2, second=1), pod("lone", second=2))
+    assert queue.due() == ["huge", "g0"]
+    queue.queue.released("uid-g0")
+    assert queue.release() == ["g1"]
+    bind(queue, "g0", "g1")
+    assert queue.due() == ["lone"]
+    bind(queue, "lone")
+    # Once its gate is gone, the queue waits for it.
+    queue.queue.released("uid-huge")
+    queue.observe(pod("next", second=3))
+    assert queue.due() == []
+    bind(queue, "huge")
+    assert queue.due() == ["next"]
+
+
+def test_a_large_member_does_not_join_its_group_until_another_large_pod_has_no_gate() -> None:
+    queue = one_order()
+    queue.observe(large("huge", "other"), *members(1, second=1))
+    assert queue.due() == ["huge", "g0"]
+    queue.observe(large("g1", "g"))
+    queue.queue.released("uid-g0")
+    assert queue.due() == []
+    assert queue.entry("g1").why == "another pod of more than 64 KiB goes first"
+    bind(queue, "huge")
+    queue.clock.pass_s(1.0)
+    assert queue.due() == ["g1"]
+    bind(queue, "g0")
+    queue.observe(pod("lone", second=2))
+    assert queue.due() == ["lone"]
+
+
+def test_a_member_that_grows_while_its_gate_is_removed_has_one_place() -> None:
+    queue = one_order()
+    queue.observe(*members(2), pod("lone", second=1))
+    assert queue.due() == ["g0"]
+    queue.observe(large("g0", "g"))
+    queue.queue.released("uid-g0")
+    assert queue.queue.counts()[State.RELEASED] == 1
+    assert queue.due() == []
+    bind(queue, "g0")
+    assert queue.release() == ["g1"]
+    bind(queue, "g1")
+    assert queue.due() == ["lone"]
 
 
 def test_the_queue_shows_the_members_of_a_group_together() -> None:
