@@ -63,7 +63,10 @@ def test_the_queue_is_shown_in_order_with_the_reasons(
     released = "released; kube-scheduler has not placed it yet"
     assert done.output.splitlines() == [
         "POSITION  POD            POD GROUP  PRIORITY  QOS         WAITING SINCE         WHY",
-        f"-         default/stuck  -          7         BestEffort  2030-01-01T00:00:03Z  {released}",
+        (
+            "-         default/stuck  -          7         BestEffort  2030-01-01T00:00:03Z  "
+            f"{released}"
+        ),
         (
             "1         default/rich   -          1000      BestEffort  2030-01-01T00:00:02Z  "
             "waits for default/stuck"

@@ -1340,7 +1340,11 @@ class TurnsMachine(RuleBasedStateMachine):
         ahead = []
         while waiting:
             first = waiting[0]
-            together = [fact for fact in waiting if fact is first or first.group == fact.group != ""]
+            together = [
+                fact
+                for fact in waiting
+                if fact is first or (fact.group and fact.group == first.group)
+            ]
             waiting = [fact for fact in waiting if fact not in together]
             turn = turns.get(first.namespace, 0)
             turns[first.namespace] = turn + len(together)

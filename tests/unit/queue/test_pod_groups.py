@@ -30,9 +30,7 @@ def one_order(window: int = 1, strategy: Strategy = Strategy.BEST_EFFORT_FIFO) -
 
 
 def turns(window: int = 1) -> Queue:
-    return Queue(
-        window=window, plugin=PrioritySort(), fair_queuing=FairQueuing.BY_NAMESPACE
-    )
+    return Queue(window=window, plugin=PrioritySort(), fair_queuing=FairQueuing.BY_NAMESPACE)
 
 
 def large(name: str, group: str, **metadata: object) -> core.Pod:
@@ -373,7 +371,7 @@ def test_gangs_of_two_tenants_do_not_stop_a_neighbour(
 ) -> None:
     gangs = [(1.0, tenant, outcome, priority) for tenant in (TENANT, OTHER_TENANT)]
     alone: Makers = [(0.3, TENANT, Outcome.BOUND, 9), (1.0, NEIGHBOUR, Outcome.BOUND, 0)]
-    simulation = Simulation(strategy, FairQueuing.BY_NAMESPACE, seconds=120.0)
+    simulation = Simulation(strategy, FairQueuing.BY_NAMESPACE, seconds=60.0)
     assert simulation.run([*gangs, *alone])[-1] <= 2.0
 
 

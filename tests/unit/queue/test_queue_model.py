@@ -228,8 +228,7 @@ class QueueMachine(RuleBasedStateMachine):
         qos=st.sampled_from(CLASSES),
         second=st.integers(0, 3),
         group=GROUPS,
-        other_gate=st.booleans(),
-        held=st.booleans(),
+        kept_back=st.tuples(st.booleans(), st.booleans()),
     )
     def create(
         self,
@@ -238,13 +237,12 @@ class QueueMachine(RuleBasedStateMachine):
         qos: str,
         second: int,
         group: str,
-        other_gate: bool,
-        held: bool,
+        kept_back: tuple[bool, bool],
     ) -> None:
         if name not in self.facts:
             self.arrivals += 1
             fact = Fact(name, self.arrivals, priority, qos, second, group)
-            fact.other_gate, fact.held = other_gate, held
+            fact.other_gate, fact.held = kept_back
             self.facts[name] = fact
             self.show(fact)
 
