@@ -82,6 +82,28 @@ def test_a_member_that_comes_late_completes_its_gang(
         groups.workload.until_placed([*names, *alone])
 
 
+@pytest.mark.parametrize("min_count", [5, 3])
+def test_a_gang_that_fits_nowhere_holds_up_nobody_with_best_effort_fifo(
+    min_count: int, group_plane: ControlPlane, groups: PodGroups
+) -> None:
+    groups.declare("gang", min_count)
+    with queue(group_plane, strategy="BestEffortFIFO", window=1):
+        groups.join("gang", 5, QUEUED, cpu="100")
+        until(lambda: not gated(group_plane, groups), "the members are released")
+        groups.workload.until_placed(groups.workload.create("alone", 3, QUEUED))
+
+
+def test_the_members_that_do_not_fit_hold_up_nobody_with_best_effort_fifo(
+    group_plane: ControlPlane, groups: PodGroups
+) -> None:
+    groups.declare("gang", 3)
+    names = groups.join("gang", 3, QUEUED)
+    groups.join("gang", 2, QUEUED, first=3, cpu="100")
+    with queue(group_plane, strategy="BestEffortFIFO", window=1):
+        groups.workload.until_placed(names)
+        groups.workload.until_placed(groups.workload.create("alone", 3, QUEUED))
+
+
 def test_a_gang_that_lacks_a_member_delays_no_other_namespace(
     group_plane: ControlPlane, groups: PodGroups, pool: NodePool
 ) -> None:
