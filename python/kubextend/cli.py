@@ -272,7 +272,7 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
     if output == "json":
         click.echo(json.dumps(rows, indent=2))
         return
-    head = ("POSITION", "POD", "PRIORITY", "QOS", "WAITING SINCE", "WHY")
+    head = ("POSITION", "POD", "POD GROUP", "PRIORITY", "QOS", "WAITING SINCE", "WHY")
     _print_table(
         head, [["-" if cell is None else str(cell) for cell in row.values()] for row in rows]
     )
@@ -314,6 +314,7 @@ def _queue_row(entry: "QueueEntry") -> dict[str, Any]:
     return {
         "position": entry.position,
         "pod": f"{pod.namespace}/{pod.name}",
+        "podGroup": pod.scheduling_group or None,
         "priority": pod.priority or 0,
         "qosClass": pod.qos_class,
         "waitingSince": pod.creation_timestamp,

@@ -3,15 +3,17 @@
 import itertools
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
-from .controlplane import ControlPlane, build_binaries
+from . import pod_groups
+from .controlplane import ControlPlane, NewControlPlane, build_binaries
 from .door import Door
 from .kubeapi import Api, NodePool
 from .manifests import HELLO_WORLD, QUEUE_SORT, grant_kubextend
+from .pod_groups import NewPodGroups, PodGroups
 from .stack import Mode, Stack
 from .workbench import Workbench
 from .workload import NewWorkload, Workload, create_priority_classes
@@ -50,15 +52,15 @@ def binaries() -> Path:
 @pytest.fixture(scope="session")
 def new_control_plane(
     binaries: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[Callable[[], ControlPlane]]:
+) -> Iterator[NewControlPlane]:
     """Start control planes; all are ended at the end of the session."""
     started: list[tuple[Workbench, ControlPlane]] = []
     benches = request.config.stash[_BENCHES]
 
-    def start() -> ControlPlane:
+    def start(gates: str = "", apis: str = "") -> ControlPlane:
         bench = Workbench(tmp_path_factory.mktemp("control-plane"))
         benches.append(bench)
-        plane = ControlPlane(bench.__enter__(), binaries)
+        plane = ControlPlane(bench.__enter__(), binaries, gates, apis)
         started.append((bench, plane))
         create_priority_classes(plane.api)
         grant_kubextend(plane.api, "kubextend")
@@ -72,7 +74,7 @@ def new_control_plane(
 
 
 @pytest.fixture(scope="session")
-def control_plane(new_control_plane: Callable[[], ControlPlane]) -> ControlPlane:
+def control_plane(new_control_plane: NewControlPlane) -> ControlPlane:
     return new_control_plane()
 
 
@@ -105,9 +107,15 @@ def full_stack(control_plane: ControlPlane) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="session")
-def breakable_plane(new_control_plane: Callable[[], ControlPlane]) -> ControlPlane:
+def breakable_plane(new_control_plane: NewControlPlane) -> ControlPlane:
     """Start a control plane whose kube-apiserver tests may kill, and start again at their end."""
     return new_control_plane()
+
+
+@pytest.fixture(scope="session")
+def group_plane(new_control_plane: NewControlPlane) -> ControlPlane:
+    """Start a control plane that serves pod groups."""
+    return new_control_plane(pod_groups.GATES, pod_groups.APIS)
 
 
 @pytest.fixture(scope="session")
@@ -153,3 +161,19 @@ def new_workload(api: Api) -> Iterator[NewWorkload]:
     yield make
     for workload in made:
         workload.close()
+
+
+@pytest.fixture
+def new_groups(group_plane: ControlPlane) -> Iterator[NewPodGroups]:
+    """Return a function that makes groups, whose members are deleted after the test."""
+    made: list[PodGroups] = []
+
+    def make(stack: Stack, pool: NodePool) -> PodGroups:
+        name = f"groups-{next(_namespaces)}"
+        workload = Workload(group_plane.api, name, stack.scheduler_name, pool)
+        made.append(PodGroups(group_plane.api, workload, pool))
+        return made[-1]
+
+    yield make
+    for groups in made:
+        groups.workload.close()

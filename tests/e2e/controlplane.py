@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from .certificates import Authority, write_signing_key
 from .kubeapi import Api, Object
@@ -100,11 +101,20 @@ class Server:
 
 
 class ControlPlane:
-    """etcd and one kube-apiserver that keeps its address when it is started again."""
+    """etcd and one kube-apiserver that keeps its address when it is started again.
 
-    def __init__(self, bench: Workbench, binaries: Path) -> None:
+    Attributes:
+        gates: the feature gates of kube-apiserver and of each kube-scheduler, as
+            ``--feature-gates`` takes them; empty: the defaults.
+        apis: the APIs that kube-apiserver serves besides its defaults, as ``--runtime-config``
+            takes them.
+    """
+
+    def __init__(self, bench: Workbench, binaries: Path, gates: str = "", apis: str = "") -> None:
         self.bench = bench
         self.binaries = binaries
+        self.gates = gates
+        self.apis = apis
         self._folder = bench.folder
         self.authority = Authority(bench.folder / "pki")
         self._serving = self.authority.issue("kube-apiserver")
@@ -190,6 +200,8 @@ class ControlPlane:
             f"--audit-policy-file={self._audit_policy}",
             f"--audit-log-path={self._audited}",
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+            f"--feature-gates={self.gates}",
+            f"--runtime-config={self.apis}",
         ]
         program = self.bench.start(f"kube-apiserver-{port}", *command)
         url = f"https://127.0.0.1:{port}"
@@ -211,6 +223,12 @@ class ControlPlane:
             "--unsafe-no-fsync",
             "--log-level=warn",
         )
+
+
+class NewControlPlane(Protocol):
+    """Starts a control plane that runs until the end of the session."""
+
+    def __call__(self, gates: str = "", apis: str = "") -> ControlPlane: ...
 
 
 if __name__ == "__main__":

@@ -116,6 +116,7 @@ class Scheduler:
             "--bind-address=127.0.0.1",
             f"--secure-port={httpx.URL(self._url).port}",
             "--authorization-always-allow-paths=/readyz,/metrics",
+            f"--feature-gates={control_plane.gates}",
             "-v=2",
         )
         until(self._is_ready, "kube-scheduler is ready", START_TIMEOUT_S, program=self._program)

@@ -1,14 +1,14 @@
 """Everything in deploy/ is what a real kube-apiserver and kubextend itself accept."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 from .certificates import Authority
-from .controlplane import ControlPlane
+from .controlplane import ControlPlane, NewControlPlane
 from .kubeapi import Api, Object, placed_on
 from .manifests import (
     DEPLOY,
@@ -155,7 +155,7 @@ LANDS_ON = {
 
 
 @pytest.fixture(scope="module")
-def example_plane(new_control_plane: Callable[[], ControlPlane]) -> ControlPlane:
+def example_plane(new_control_plane: NewControlPlane) -> ControlPlane:
     """A control plane with the example's nodes and no other."""
     plane = new_control_plane()
     for path, node in objects():

@@ -3,14 +3,13 @@
 import json
 import re
 import shlex
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
 
-from .controlplane import ROOT, ControlPlane
+from .controlplane import ROOT, ControlPlane, NewControlPlane
 from .kubeapi import Api, Object, condition, node, placed_on
 from .stack import KUBEXTEND
 from .workbench import until
@@ -59,7 +58,7 @@ class Tutorial:
 
 
 @pytest.fixture(scope="module")
-def plane(new_control_plane: Callable[[], ControlPlane]) -> ControlPlane:
+def plane(new_control_plane: NewControlPlane) -> ControlPlane:
     """A cluster with one node, as kind makes it, whose own scheduler holds its lease."""
     plane = new_control_plane()
     plane.api.create_nodes([node(NODE)])

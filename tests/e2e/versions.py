@@ -13,15 +13,17 @@ KUBE = os.environ.get("KUBE") or VERSIONS[-1]
 if KUBE not in VERSIONS:
     sys.exit(f"KUBE={KUBE}: the e2e tests know no such version; they know {', '.join(VERSIONS)}")
 
-# Kinds in deploy/ that not every version serves, with the first version that serves them.
+# Kinds that not every version serves, with the first version that serves them.
 SERVED_SINCE = {
     "MutatingAdmissionPolicy": "1.36",
     "MutatingAdmissionPolicyBinding": "1.36",
+    # As v1beta1, where a feature gate is on; 1.36 had the kind as v1alpha2 only.
+    "PodGroup": "1.37",
 }
 
 
 def is_served(kind: str) -> bool:
-    """Return whether the version under test serves a kind in deploy/."""
+    """Return whether the version under test serves a kind, some kinds behind a feature gate."""
     return SERVED_SINCE.get(kind, KUBE) <= KUBE
 
 

@@ -206,7 +206,7 @@ class Ungater:
                 if isinstance(error, RefusedError) and _is_gone(error):
                     return Fate.GONE, ""
                 if not self._may_try_again(pod, attempts, error):
-                    return _refused(error)
+                    return _refused(pod, error)
                 self._say(error)
                 if _is_about_the_pod(error) and attempts.refusals == 1:
                     return Fate.REFUSED_ONCE, ""
@@ -319,9 +319,15 @@ def _asked_s(error: ClusterError) -> float:
     return (error.retry_after_s or 0.0) if isinstance(error, RefusedError) else 0.0
 
 
-def _refused(error: RefusedError | UnreachableError) -> tuple[Fate, str]:
+def _refused(pod: Pod, error: RefusedError | UnreachableError) -> tuple[Fate, str]:
     hint = "; grant patch on pods" if error.status == FORBIDDEN else ""
-    log.warning("a pod is set aside: %s%s", error, hint)
+    name, gate = f"{pod.namespace}/{pod.name}", "its gate"
+    facts = {"pod": name}
+    if pod.scheduling_group:
+        facts["pod_group"] = f"{pod.namespace}/{pod.scheduling_group}"
+        name += f" of pod group {pod.scheduling_group}"
+        gate += f", for which its pod group {pod.scheduling_group} waits"
+    log.warning("pod %s is set aside: %s%s", name, error, hint, extra=facts)
     if isinstance(error, UnreachableError):
-        return Fate.REFUSED, f"the API does not answer a request to remove its gate: {error}"
-    return Fate.REFUSED, f"the API refuses to remove its gate: {error.reason}{hint}"
+        return Fate.REFUSED, f"the API does not answer a request to remove {gate}: {error}"
+    return Fate.REFUSED, f"the API refuses to remove {gate}: {error.reason}{hint}"

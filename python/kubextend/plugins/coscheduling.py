@@ -2,12 +2,15 @@
 
 Each pod names its group and the least number of pods of the group that have to run together. The
 plugin's Permit holds a pod, for which kube-scheduler chose a node, until that many pods of the
-group are held or run. kube-scheduler keeps the resources of held pods reserved.
+group are held or run. kube-scheduler keeps the resources of held pods reserved. A pod that names a
+PodGroup in ``spec.schedulingGroup`` belongs to kube-scheduler's own gang scheduling, and to no
+group of this plugin.
 
 Source: kubernetes-sigs/scheduler-plugins pkg/coscheduling; here labels of the pods define the group
 """
 
 import asyncio
+import logging
 import re
 import threading
 import time
@@ -27,6 +30,8 @@ from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 
 __all__ = ["Coscheduling", "CoschedulingArgs"]
+
+_LOGGER = logging.getLogger(__name__)
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
 # PostFilter does not give up a group that lacks at most this share of its minimum.
@@ -188,6 +193,7 @@ class Coscheduling:
         # The pods of each group as PreEnqueue listed them; only the thread of the queue reads this.
         self._gathering: OrderedDict[_Key, _Roster] = OrderedDict()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._left_one = False
         config = handle.configuration
         # kubextend's queue removes its own gate; when another gate is removed is unknown.
         self._own_gates = {config.queue.gate} if config is not None and config.queues else set()
@@ -329,6 +335,9 @@ class Coscheduling:
         return Status.wait(_WAITING, detail), float(self._args.permit_waiting_time_seconds)
 
     def _gang_of(self, pod: core.Pod) -> _Gang | None:
+        if pod.scheduling_group:
+            self._leave(pod)
+            return None
         labels = pod.labels
         name = labels.get(self._args.pod_group_label)
         if not name:
@@ -337,6 +346,24 @@ class Coscheduling:
         text = labels.get(key) or pod.annotations.get(key) or ""
         number = int(text) if _NUMBER.fullmatch(text) else None
         return _Gang((pod.scheduler_name, pod.namespace, name), number)
+
+    def _leave(self, pod: core.Pod) -> None:
+        """Log once that pods with a PodGroup are left to kube-scheduler.
+
+        kube-scheduler places the members of a PodGroup together, and binds each only after all have
+        a node. A member that Permit holds back as well would only delay the others.
+        """
+        if self._left_one:
+            return
+        self._left_one = True
+        name = f"{pod.namespace}/{pod.name}"
+        _LOGGER.warning(
+            'plugin "%s" leaves pods that name a PodGroup in spec.schedulingGroup to'
+            " kube-scheduler; the first one is %s",
+            self.name,
+            name,
+            extra={"plugin": self.name, "pod": name, "profile": pod.scheduler_name},
+        )
 
     def _group(self, key: _Key) -> _Group:
         with self._lock:
@@ -356,7 +383,8 @@ class Coscheduling:
 
         A running pod counts, whichever scheduler placed it. A pod without a node may never get one
         if it names another scheduler, or has a scheduling gate other than that of kubextend's
-        queue.
+        queue. If the pod names a PodGroup, kube-scheduler places it with other pods than this
+        plugin would.
         """
         scheduler_name, namespace, name = key
         pods = self._handle.labelled_pods(namespace, self._args.pod_group_label, name)
@@ -368,6 +396,8 @@ class Coscheduling:
         ]
 
     def _may_be_placed(self, pod: core.Pod, scheduler_name: str) -> bool:
+        if pod.scheduling_group:
+            return False
         return pod.scheduler_name == scheduler_name and self._own_gates.issuperset(
             pod.scheduling_gates
         )

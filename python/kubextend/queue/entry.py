@@ -1,14 +1,14 @@
 """An entry of the scheduling queue: a pod, and what the pod waits for."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
 from kubextend import core
 from kubextend.framework.plugin import QueuedPodInfo
 
-__all__ = ["Entry", "QueueEntry", "State", "info_of"]
+__all__ = ["Entry", "GroupEntry", "QueueEntry", "State", "info_of"]
 
 
 class State(Enum):
@@ -50,6 +50,8 @@ class Entry:
         unschedulable: whether the pod counts as one that kube-scheduler cannot place.
         entered_at_s: when the removal of the gate began, or later when the pod was released.
         leaves_at_s: when the queue stops waiting for the pod.
+        group: namespace and name of the pod group that the pod names in ``spec.schedulingGroup``,
+            which never changes; "" for a pod without a group.
     """
 
     info: QueuedPodInfo
@@ -65,6 +67,21 @@ class Entry:
     unschedulable: bool = False
     entered_at_s: float = math.inf
     leaves_at_s: float = math.inf
+    group: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        name = self.pod.scheduling_group
+        self.group = f"{self.pod.namespace}/{name}" if name else ""
+
+    @property
+    def name(self) -> str:
+        """Namespace and name of the pod, for people."""
+        return f"{self.pod.namespace}/{self.pod.name}"
+
+    @property
+    def waited_for(self) -> "tuple[Entry, ...]":
+        """The pods for which the queue waits while this entry is in the window."""
+        return (self,)
 
     @property
     def pod(self) -> core.Pod:
@@ -77,13 +94,49 @@ class Entry:
         return -(self.pod.priority or 0), self.info.timestamp, self.sequence
 
 
+@dataclass(slots=True, eq=False)
+class GroupEntry(Entry):
+    """The one place in the window that the released members of a pod group have together.
+
+    The members have entries of their own, and none of these is in the window. ``info`` is that of
+    the member that was released first, or of one that kube-scheduler could not place. The state is
+    RELEASING until the gate of a first member is gone.
+
+    Attributes:
+        releasing: the members whose gate is being removed.
+        released: the released members for which the queue waits.
+    """
+
+    releasing: dict[Entry, None] = field(default_factory=dict)
+    released: dict[Entry, None] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Namespace and name of the pod group, for people."""
+        return f"pod group {self.group}"
+
+    @property
+    def waited_for(self) -> tuple[Entry, ...]:
+        """The members of the group for which the queue waits."""
+        return (*self.releasing, *self.released)
+
+    def __contains__(self, entry: Entry) -> bool:
+        """Return whether the queue waits for the pod as for a member of the group."""
+        return entry in self.releasing or entry in self.released
+
+    def discard(self, entry: Entry) -> None:
+        """Remove a member, if the queue waits for it."""
+        self.releasing.pop(entry, None)
+        self.released.pop(entry, None)
+
+
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
     """A pod of the queue at one moment, as ``kubextend queue`` lists it.
 
     Attributes:
         position: the pod's place in line, from 1; None: the pod is being released, released, held
-            or set aside, or its namespace is paused.
+            or set aside, or its namespace is paused, or it follows a released pod of its pod group.
         info: the pod and since when the pod waits.
         state: the stage of the pod.
         why: what the pod waits for, as a phrase.

@@ -16,6 +16,7 @@ from typing import Final
 
 from kubextend.queue.entry import Entry
 from kubextend.queue.heap import Before, Heap
+from kubextend.queue.line import Line
 
 __all__ = ["FairQueue"]
 
@@ -30,14 +31,14 @@ class _Flow:
 
     Attributes:
         name: the name of the flow.
-        pods: the pods, in the order of the QueueSort plugin.
+        pods: the pods, in the order of the QueueSort plugin; a pod group stands as one.
         used_s: the seconds that the flow's pods have used.
         taken: how many pods of the flow are in the queue's window: those for which ``begin`` was
             called, and ``end`` not yet.
     """
 
     name: str
-    pods: Heap[Entry]
+    pods: Line
     used_s: float
     taken: int = 0
 
@@ -64,6 +65,8 @@ class FairQueue:
         # first.
         self._idle = Heap(_ByUsed())
         self._paused: set[str] = set()
+        # The pod groups of which a member was released, and for which the queue waits.
+        self._begun: set[str] = set()
         # The seconds that a flow that begins now counts as used.
         self._begins_s = 0.0
         self._size = 0
@@ -128,6 +131,27 @@ class FairQueue:
             self._idle.remove(idle)
             del self._flows[idle.name]
 
+    def follow(self, entry: Entry) -> None:
+        """Charge the flow of a pod that is released without a turn, with its pod group."""
+        self._charge(self._flow(entry), RELEASE_S)
+
+    def begin_group(self, entry: Entry) -> None:
+        """Note that a member of the entry's pod group is released: the others need no turn."""
+        flow = self._flow(entry)
+        flow.pods.begin(entry.group)
+        self._moved(flow)
+
+    def end_group(self, entry: Entry) -> None:
+        """Note that the queue waits for the entry's pod group no more: its pods need a turn."""
+        flow = self._flow(entry)
+        flow.pods.end(entry.group)
+        self._moved(flow)
+
+    def member(self, entry: Entry) -> Entry | None:
+        """Return the first ready pod of the entry's pod group; None: none is ready."""
+        flow = self._flows.get(self._flow_of(entry))
+        return None if flow is None else flow.pods.member(entry.group)
+
     def begin(self, entry: Entry) -> None:
         """Record that a pod enters the queue's window, so that its flow is kept until ``end``.
 
@@ -177,7 +201,7 @@ class FairQueue:
             flow = self._flows.get(name)
             if flow is not None and flow.pods:
                 flow.used_s = max(flow.used_s, self._begins_s)
-                self._turns.push(flow)
+                self._moved(flow)
 
     def is_paused(self, name: str) -> bool:
         """Return whether the pods of the flow ``name`` wait until ``resume``."""
@@ -186,31 +210,31 @@ class FairQueue:
     def ordered(self) -> list[Entry]:
         """Return the ready pods in the order in which the queue will release them.
 
-        The order assumes that the queue waits equally long for each released pod. Pods of paused
-        flows are left out.
+        The order assumes that the queue waits equally long for each released pod. Pods that no turn
+        decides about are left out: those of paused flows, and of groups that ``begin_group`` named.
         """
-        turns = [
-            (flow.used_s + turn * RELEASE_S, entry)
-            for flow in self._turns
-            for turn, entry in enumerate(flow.pods.ordered())
-        ]
+        turns = [turn for flow in self._turns for turn in _turns_of(flow)]
 
-        def compared(a: tuple[float, Entry], b: tuple[float, Entry]) -> int:
-            before = a[0] < b[0] if a[0] != b[0] else self._order.before(a[1], b[1])
+        def compared(a: tuple[float, list[Entry]], b: tuple[float, list[Entry]]) -> int:
+            before = a[0] < b[0] if a[0] != b[0] else self._order.before(a[1][0], b[1][0])
             return -1 if before else 1
 
-        return [entry for _, entry in sorted(turns, key=cmp_to_key(compared))]
+        return [entry for _, pods in sorted(turns, key=cmp_to_key(compared)) for entry in pods]
 
     def paused(self) -> list[Entry]:
         """Return the pods of paused flows, flow by flow, each flow's pods in order."""
         flows = [flow for name, flow in self._flows.items() if name in self._paused]
-        return [entry for flow in flows for entry in flow.pods.ordered()]
+        return [entry for flow in flows for pods in flow.pods.ordered() for entry in pods]
+
+    def following(self) -> list[Entry]:
+        """Return the ready members of the groups that ``begin_group`` named, group by group."""
+        return [entry for flow in self._flows.values() for entry in flow.pods.begun()]
 
     def _flow(self, entry: Entry) -> _Flow:
         name = self._flow_of(entry)
         flow = self._flows.get(name)
         if flow is None:
-            flow = self._flows[name] = _Flow(name, Heap(self._order), self._begins_s)
+            flow = self._flows[name] = _Flow(name, Line(self._order, self._begun), self._begins_s)
         return flow
 
     def _charge(self, flow: _Flow, seconds: float) -> None:
@@ -219,7 +243,7 @@ class FairQueue:
 
     def _moved(self, flow: _Flow) -> None:
         """Move a changed flow to its new place; if no flow has a pod, make all used times equal."""
-        if flow.pods and flow.name not in self._paused:
+        if flow.pods.has_first and flow.name not in self._paused:
             self._turns.push(flow)
         else:
             self._turns.remove(flow)
@@ -235,6 +259,14 @@ class FairQueue:
         self._begins_s = max([self._begins_s, *(flow.used_s for flow in self._flows.values())])
         for flow in self._flows.values():
             flow.used_s = self._begins_s
+
+
+def _turns_of(flow: _Flow) -> Iterator[tuple[float, list[Entry]]]:
+    """Yield what stands in line in a flow, with the time that the flow will have used before."""
+    used_s = flow.used_s
+    for pods in flow.pods.ordered():
+        yield used_s, pods
+        used_s += len(pods) * RELEASE_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,12 +39,17 @@ class Heap(Generic[T]):
         """Iterate over the entries of the heap, in no order."""
         return iter(self._entries)
 
-    def push(self, entry: T) -> None:
-        """Add an entry, or move an entry of the heap that has changed to its new place."""
-        if entry not in self._at:
+    def push(self, entry: T) -> bool:
+        """Add an entry, or move an entry of the heap that has changed to its new place.
+
+        Returns: whether the heap did not have the entry.
+        """
+        is_new = entry not in self._at
+        if is_new:
             self._at[entry] = len(self._entries)
             self._entries.append(entry)
         self._settle(self._at[entry])
+        return is_new
 
     @property
     def first(self) -> T:
@@ -65,17 +70,18 @@ class Heap(Generic[T]):
                 first = entry
         return first
 
-    def remove(self, entry: T) -> None:
-        """Remove an entry; do nothing if the entry is not in the heap."""
+    def remove(self, entry: T) -> bool:
+        """Remove an entry; return whether the heap had the entry."""
         at = self._at.get(entry)
         if at is None:
-            return
+            return False
         last = len(self._entries) - 1
         self._swap(at, last)
         self._entries.pop()
         del self._at[entry]
         if at < last:
             self._settle(at)
+        return True
 
     def ordered(self) -> list[T]:
         """Return every entry of the heap, sorted by the heap's order."""

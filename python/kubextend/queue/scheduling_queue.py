@@ -1,10 +1,10 @@
 """Decides which pods are released, and when; keeps each pod's state until the pod is on a node.
 
 To release a pod is to remove the queue's scheduling gate. The window is the set of pods whose gate
-is being removed, and of released pods that the queue waits for. The state follows only from the
-pods that the watch shows, so every replica has the same state, and a new replica continues where
-the last replica ended. Only one thread at a time may use the queue, which has no thread and no
-clock of its own.
+is being removed, and of released pods that the queue waits for. The members of a pod group have one
+place in the window together. The state follows only from the pods that the watch shows, so every
+replica has the same state, and a new replica continues where the last replica ended. Only one
+thread at a time may use the queue, which has no thread and no clock of its own.
 """
 
 import heapq
@@ -18,7 +18,7 @@ from typing import Final
 
 from kubextend import core
 from kubextend.framework.plugin import QueuedPodInfo
-from kubextend.queue.entry import Entry, QueueEntry, State, info_of
+from kubextend.queue.entry import Entry, GroupEntry, QueueEntry, State, info_of
 from kubextend.queue.fair_queue import FairQueue
 from kubextend.queue.heap import Before
 from kubextend.queue.unschedulable_counts import UnschedulableCounts
@@ -77,10 +77,12 @@ class Settings:
         scheduler_names: the queue releases the pods with one of these values of
             ``spec.schedulerName``.
         strategy: whether a released pod that finds no node holds up the pods behind it.
-        window: the most released pods, at a time, that kube-scheduler has not tried yet. If
-            namespaces take turns and kube-scheduler is slow, this limit holds for each namespace.
-        max_hold_s: the most seconds for which a pod takes a place in the window: once while its
-            gate is being removed, and again after its release.
+        window: the most released pods, at a time, that kube-scheduler has not tried yet; the
+            members of a pod group count as one. If namespaces take turns and kube-scheduler is
+            slow, this limit holds for each namespace. The queue removes the gates of at most as
+            many members of one group at a time.
+        max_hold_s: the most seconds for which a pod or pod group takes a place in the window: once
+            before its first gate is gone, and again after that.
         fair_queuing: whether namespaces take turns.
         most_unschedulable: used if namespaces take turns. While a namespace has so many pods that
             kube-scheduler cannot place, the queue pauses before it releases another pod of the
@@ -132,6 +134,8 @@ class SchedulingQueue:
         # When held pods are due again; a pod that has changed since is skipped when its time comes.
         self._again: list[tuple[float, int, Entry]] = []
         self._window = Window(settings.window)
+        # The place of each pod group that has released members for which the queue waits.
+        self._groups: dict[str, GroupEntry] = {}
         # While large pods are refused: when the next one is tried, and how many were refused in a
         # row.
         self._large_again_at_s = -math.inf
@@ -201,12 +205,9 @@ class SchedulingQueue:
             if now >= entry.entered_at_s + LATE_S:
                 self._step_aside(entry)
         for entry in [entry for entry in self._window if now >= entry.leaves_at_s]:
-            if entry.state is State.RELEASING:
-                self._set_aside(entry, UNANSWERED)
-                continue
             if entry.pod.scheduled_reason in VERDICTS:
                 self._window_waits.ran_out(entry.pod.namespace)
-            self._pass(entry)
+            self._end_wait(entry)
 
     def released(self, uid: str) -> None:
         """Record that a pod's gate is removed, however late the answer of the API comes."""
@@ -214,7 +215,10 @@ class SchedulingQueue:
         if entry is not None:
             if entry.pod.truncated:
                 self._large_refused = 0
-            self._release(entry)
+            if entry.state is State.RELEASING:
+                self._release(entry)
+            else:
+                self._release_late(entry)
 
     def refused(self, uid: str, why: str) -> None:
         """Go on without a pod whose gate cannot be removed; the queue tries again after a pause."""
@@ -231,7 +235,9 @@ class SchedulingQueue:
         """
         entry = self._in_state(uid, State.RELEASING)
         if entry is not None:
-            self._step_aside(entry)
+            place = self._place_of(entry)
+            if not place.beside:
+                self._step_aside(place)
 
     def returned(self, uid: str) -> None:
         """Queue a pod again that ``due`` returned and whose gate nobody tried to remove."""
@@ -256,14 +262,16 @@ class SchedulingQueue:
     def next_look_s(self) -> float | None:
         """Return the seconds until ``due`` or ``expire`` has work without an event; None: never.
 
-        While the window has no free place, the end of the pause of a pod or namespace is no work.
+        While the window has no free place, the end of the pause of a namespace is no work, nor that
+        of a pod unless the pod may follow a pod group in the window.
         """
         now_s = self._clock()
         if self._next(now_s) is not None:
             return 0.0
         times = [entry.leaves_at_s for entry in self._window]
-        if self._window.has_room():
+        if self._window.has_room() or self._groups:
             times += [again_at_s for again_at_s, *_ in self._again[:1]]
+        if self._window.has_room():
             times += self._ends_of_pauses()
             late = self._window.delaying(now_s)
             if late is not None and self._ready.has_next:
@@ -277,6 +285,7 @@ class SchedulingQueue:
         """Return how many pods are in each state, without pods in the state PASSED."""
         # Another thread than the queue's may call this while the window changes.
         in_window, held_back = tuple(self._window), tuple(self._held)
+        in_window = tuple(pod for entry in in_window for pod in entry.waited_for)
         releasing = sum(entry.state is State.RELEASING for entry in in_window)
         held = sum(entry.state is State.HELD for entry in held_back)
         return {
@@ -296,20 +305,33 @@ class SchedulingQueue:
 
     def entries(self) -> Iterator[QueueEntry]:
         """Yield pods as `kubextend queue` shows them: released, ready, held or set aside."""
-        first = sorted(self._window, key=_by_arrival)
-        for entry in first:
+        in_window = [entry for place in self._window for entry in place.waited_for]
+        for entry in sorted(in_window, key=_by_arrival):
             yield QueueEntry(None, entry.info, entry.state, _why_in_window(entry.pod))
+        for entry in self._ready.following():
+            why = f"follows released pods of {self._groups[entry.group].name}"
+            yield QueueEntry(None, entry.info, entry.state, why)
         full = None if self._window.has_room() else self._window.taking_places()[0]
-        late = self._window.delaying(self._clock())
-        for position, entry in enumerate(self._ready.ordered(), start=1):
-            overtakes = late is not None and entry.scheduler_order < late.scheduler_order
-            ahead = full or (late if overtakes else None)
-            why = "is next" if ahead is None else f"waits for {_name(ahead.pod)}"
+        for position, (entry, late) in enumerate(self._behind_late_pods(), start=1):
+            ahead = full or late
+            why = "is next" if ahead is None else f"waits for {ahead.name}"
             yield QueueEntry(position, entry.info, entry.state, why)
         for entry in self._ready.paused():
             yield QueueEntry(None, entry.info, entry.state, self._why_paused(entry.pod.namespace))
         for entry in sorted(self._held, key=_by_arrival):
             yield QueueEntry(None, entry.info, entry.state, entry.why)
+
+    def _behind_late_pods(self) -> Iterator[tuple[Entry, Entry | None]]:
+        """Yield each ready pod that waits for its turn, with the late pod that it may not overtake.
+
+        If the first pod of a namespace may not overtake a late pod, all of its pods wait.
+        """
+        late = self._window.delaying(self._clock())
+        may_overtake: dict[str, bool] = {}
+        for entry in self._ready.ordered():
+            is_behind = late is None or entry.scheduler_order > late.scheduler_order
+            may_go = may_overtake.setdefault(entry.pod.namespace, is_behind)
+            yield entry, None if may_go else late
 
     def _why_not_now(self, entry: Entry) -> str:
         """Return why the pod whose turn it is may not be released; empty if it may be."""
@@ -329,9 +351,24 @@ class SchedulingQueue:
 
     def _next(self, now_s: float) -> Entry | None:
         """Return the pod to release now; None: no pod may be released now."""
-        if not self._window.has_room():
-            return None
-        return self._ready.next(behind=self._window.delaying(now_s))
+        if self._window.has_room():
+            entry = self._ready.next(behind=self._window.delaying(now_s))
+            if entry is not None:
+                return entry
+        return self._next_member()
+
+    def _next_member(self) -> Entry | None:
+        """Return a pod that follows a released pod of its pod group; None: there is none.
+
+        The queue removes as many gates of one group at a time as the window has places, so that the
+        pods of others do not wait for all patches of a large group.
+        """
+        for group in self._groups.values():
+            if len(group.releasing) < self._settings.window:
+                member = self._ready.member(group)
+                if member is not None:
+                    return member
+        return None
 
     def _count(self, entry: Entry) -> None:
         """Update whether the pod counts as unschedulable: tried by kube-scheduler, but not placed.
@@ -386,7 +423,7 @@ class SchedulingQueue:
     def _why_paused(self, namespace: str) -> str:
         awaited = self._window.awaited(namespace)
         if awaited is not None:
-            return f"waits for {_name(awaited.pod)}"
+            return f"waits for {awaited.name}"
         number = self._unschedulable.count(namespace)
         return f"waits because kube-scheduler cannot place {number} pods of its namespace"
 
@@ -424,7 +461,7 @@ class SchedulingQueue:
         elif pod.scheduling_gates:
             self._pass(entry)
         elif entry.tried:
-            self._release(entry)
+            self._release_late(entry)
         elif self._leads():
             # The leader alone removes gates for the queue.
             self._pass(entry)
@@ -466,6 +503,17 @@ class SchedulingQueue:
         self._enter_window(entry, State.RELEASED, self._settings.max_hold_s)
         self._judge(entry)
 
+    def _release_late(self, entry: Entry) -> None:
+        """Note that a gate is gone, after the queue has given up the attempt to remove it.
+
+        The queue waits for such a pod, but for a member of a pod group only with its group: one
+        member after the other could else give the group a new place each time its time is over.
+        """
+        if entry.group and entry.group not in self._groups:
+            self._pass(entry)
+        else:
+            self._release(entry)
+
     def _adopt(self, entry: Entry) -> None:
         """Count a pod without a gate as released by another replica, or by an earlier process.
 
@@ -479,10 +527,10 @@ class SchedulingQueue:
         self._release(entry)
         if not self._fair:
             for oldest in self._surplus(self._window.taking_places()):
-                self._pass(oldest)
+                self._end_wait(oldest)
             return
         for oldest in self._surplus(self._window.of(entry.pod.namespace)):
-            self._pass(oldest)
+            self._end_wait(oldest)
         for oldest in self._surplus(self._window.taking_places()):
             self._step_aside(oldest)
 
@@ -493,13 +541,52 @@ class SchedulingQueue:
         return released[: max(len(taking) - self._settings.window, 0)]
 
     def _enter_window(self, entry: Entry, state: State, hold_s: float) -> None:
+        """Wait for a pod: in a place of its own, or in the place of its pod group.
+
+        A large pod has a place of its own even so: no pod waits while its gate is being removed.
+        """
+        if not entry.group or entry.pod.truncated:
+            self._take_place(entry, state, hold_s)
+            return
+        group = self._groups.get(entry.group)
+        if group is None:
+            group = GroupEntry(entry.info, entry.sequence)
+            self._groups[entry.group] = group
+            self._ready.begin_group(group)
+            self._take_place(group, state, hold_s)
+        elif state is State.RELEASED and group.state is State.RELEASING:
+            self._take_place(group, state, hold_s)
+        elif state is State.RELEASING:
+            self._ready.follow(entry)
+        # Before the move: a group without members would end.
+        group.releasing.pop(entry, None)
+        self._move(entry, state)
+        members = group.releasing if state is State.RELEASING else group.released
+        members[entry] = None
+
+    def _take_place(self, entry: Entry, state: State, hold_s: float) -> None:
+        """Give a pod, or a pod group, a place in the window."""
         if entry not in self._window:
             self._ready.release(entry)
             self._unschedulable.released(entry.pod.namespace)
         self._move(entry, state)
+        self._window.enter(entry)
+        self._ready.begin(entry)
         self._pause_or_resume(entry.pod.namespace)
         entry.entered_at_s = self._clock()
         entry.leaves_at_s = entry.entered_at_s + hold_s
+
+    def _place_of(self, entry: Entry) -> Entry:
+        """Return what is in the window for a pod that the queue waits for: its group, or itself."""
+        return entry if entry in self._window else self._groups[entry.group]
+
+    def _end_wait(self, place: Entry) -> None:
+        """Stop waiting for what is in the window, and set aside what still has its gate."""
+        for entry in place.waited_for:
+            if entry.state is State.RELEASING:
+                self._set_aside(entry, UNANSWERED)
+            else:
+                self._pass(entry)
 
     def _judge(self, entry: Entry) -> None:
         """Stop or shorten the wait for a released pod if kube-scheduler could not place the pod.
@@ -516,8 +603,10 @@ class SchedulingQueue:
             self._pass(entry)
         else:
             hold_s = self._window_waits.hold_s(entry.pod.namespace)
-            entry.leaves_at_s = min(entry.leaves_at_s, entry.entered_at_s + hold_s)
-            self._step_aside(entry)
+            place = self._place_of(entry)
+            place.info = entry.info
+            place.leaves_at_s = min(place.leaves_at_s, place.entered_at_s + hold_s)
+            self._step_aside(place)
 
     def _step_aside(self, entry: Entry) -> None:
         """Let only a released pod's own namespace wait for the pod, if namespaces take turns."""
@@ -543,7 +632,7 @@ class SchedulingQueue:
     def _bring_back(self) -> None:
         """Make those held pods ready whose pause is over."""
         now = self._clock()
-        while self._again and self._window.has_room():
+        while self._again and (self._groups or self._window.has_room()):
             again_at_s, _, entry = self._again[0]
             current = entry in self._held and entry.again_at_s == again_at_s
             if current and again_at_s > now:
@@ -578,20 +667,28 @@ class SchedulingQueue:
             self._ready.push(entry)
         elif state in {State.HELD, State.SET_ASIDE}:
             self._held.add(entry)
-        elif state is not State.PASSED:
-            self._window.enter(entry)
-            self._ready.begin(entry)
         self._count(entry)
 
     def _leave(self, entry: Entry) -> None:
         self._set_counted(entry, counts=False)
         self._ready.remove(entry)
         self._held.discard(entry)
+        group = self._groups.get(entry.group)
+        if group is not None and entry in group:
+            self._leave_group(entry, group)
         if entry in self._window:
             if not entry.beside:
                 self._ready.end(entry, self._used_s(entry))
             self._window.leave(entry, self._clock())
             self._pause_or_resume(entry.pod.namespace)
+
+    def _leave_group(self, entry: Entry, group: GroupEntry) -> None:
+        """Stop waiting for a member of a pod group, and for the group after its last member."""
+        group.discard(entry)
+        if not (group.releasing or group.released):
+            del self._groups[group.group]
+            self._ready.end_group(group)
+            self._leave(group)
 
 
 def _by_arrival(entry: Entry) -> int:
@@ -610,10 +707,6 @@ def _one_flow(entry: Entry) -> str:
 
 def _as_listed(pod: core.Pod) -> tuple[float, str, str]:
     return info_of(pod).timestamp, pod.namespace, pod.name
-
-
-def _name(pod: core.Pod) -> str:
-    return f"{pod.namespace}/{pod.name}"
 
 
 def _why_in_window(pod: core.Pod) -> str:

@@ -27,6 +27,7 @@ class Waiting:
     name: str
     namespace: str = "default"
     truncated: bool = False
+    scheduling_group: str = ""
 
     @property
     def uid(self) -> str:
@@ -175,6 +176,22 @@ def test_a_refusal_that_stays_says_why(
     eventually(lambda: "web" in ungating.fates)
     assert ungating.fates["web"] == (Fate.REFUSED, why)
     assert api.counts["patch"] == 6
+
+
+def test_a_refusal_of_a_member_names_its_pod_group(
+    api: ScriptedApi,
+    ungating: Ungating,
+    eventually: Callable[..., None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    api.fail("patch", *[refusing(422, "Invalid", "spec: Forbidden")] * 9)
+    ungating.ungater.release(Waiting("web", scheduling_group="training"))  # type: ignore[arg-type]
+    eventually(lambda: "web" in ungating.fates)
+    why = "the API refuses to remove its gate, for which its pod group training waits:"
+    assert ungating.fates["web"] == (Fate.REFUSED, f"{why} spec: Forbidden")
+    (record,) = (each for each in caplog.records if "is set aside" in each.message)
+    assert record.message.startswith("pod default/web of pod group training is set aside: ")
+    assert (record.pod, record.pod_group) == ("default/web", "default/training")  # type: ignore[attr-defined]
 
 
 def test_what_an_api_forbids_while_it_starts_is_tried_again(

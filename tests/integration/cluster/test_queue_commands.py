@@ -62,22 +62,25 @@ def test_the_queue_is_shown_in_order_with_the_reasons(
     assert done.exit_code == 0, done.output
     released = "released; kube-scheduler has not placed it yet"
     assert done.output.splitlines() == [
-        "POSITION  POD            PRIORITY  QOS         WAITING SINCE         WHY",
-        f"-         default/stuck  7         BestEffort  2030-01-01T00:00:03Z  {released}",
+        "POSITION  POD            POD GROUP  PRIORITY  QOS         WAITING SINCE         WHY",
         (
-            "1         default/rich   1000      BestEffort  2030-01-01T00:00:02Z  "
+            "-         default/stuck  -          7         BestEffort  2030-01-01T00:00:03Z  "
+            f"{released}"
+        ),
+        (
+            "1         default/rich   -          1000      BestEffort  2030-01-01T00:00:02Z  "
             "waits for default/stuck"
         ),
         (
-            "2         default/sure   0         Guaranteed  2030-01-01T00:00:01Z  "
+            "2         default/sure   -          0         Guaranteed  2030-01-01T00:00:01Z  "
             "waits for default/stuck"
         ),
         (
-            "3         default/poor   0         BestEffort  2030-01-01T00:00:00Z  "
+            "3         default/poor   -          0         BestEffort  2030-01-01T00:00:00Z  "
             "waits for default/stuck"
         ),
         (
-            "-         default/other  0         BestEffort  2030-01-01T00:00:04Z  "
+            "-         default/other  -          0         BestEffort  2030-01-01T00:00:04Z  "
             "has other scheduling gates: example.com/quota"
         ),
         (
@@ -98,12 +101,41 @@ def test_the_queue_is_shown_to_machines(
     assert entries[1] == {
         "position": 1,
         "pod": "default/rich",
+        "podGroup": None,
         "priority": 1000,
         "qosClass": "BestEffort",
         "waitingSince": "2030-01-01T00:00:02Z",
         "why": "waits for default/stuck",
     }
     assert [entry["position"] for entry in entries] == [None, 1, 2, 3, None]
+
+
+def test_the_members_of_a_pod_group_are_shown_together_with_the_name_of_the_group(
+    api: ScriptedApi, kubeconfig: Path, config: Path
+) -> None:
+    api.put_gated_pod("alone", [GATE])
+    group = {"podGroupName": "training"}
+    for name in ("part-a", "part-b"):
+        api.put_gated_pod(name, [GATE], priority=1, schedulingGroup=group)
+    api.put_gated_pod("between", [GATE], priority=1)
+    api.put_gated_pod("part-c", [], schedulingGroup=group)
+    api.put_gated_pod("part-d", [GATE], schedulingGroup=group)
+    done = run("queue", "--config", config, "--kubeconfig", kubeconfig, "--output", "json")
+    follows = "follows released pods of pod group default/training"
+    waits = "waits for pod group default/training"
+    released = "released; kube-scheduler has not placed it yet"
+    shown = [
+        (entry["position"], entry["pod"], entry["podGroup"], entry["why"])
+        for entry in json.loads(done.output)
+    ]
+    assert shown == [
+        (None, "default/part-c", "training", released),
+        (None, "default/part-a", "training", follows),
+        (None, "default/part-b", "training", follows),
+        (None, "default/part-d", "training", follows),
+        (1, "default/between", None, waits),
+        (2, "default/alone", None, waits),
+    ]
 
 
 def test_gangs_are_held_back_where_too_few_of_their_pods_exist(

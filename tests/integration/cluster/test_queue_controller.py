@@ -309,6 +309,24 @@ def test_other_namespaces_do_not_wait_while_a_refused_pod_is_tried_again(
         eventually(lambda: metric(built, "kubextend_queue_pods", state="released") == 1)
 
 
+def test_the_members_of_a_pod_group_are_released_though_none_is_bound(
+    api: ScriptedApi, kubeconfig: Path, eventually: Callable[..., None]
+) -> None:
+    names = [f"part-{number:02}" for number in range(20)]
+    api.put_gated_pod("alone", [GATE], priority=-1)
+    for name in names:
+        api.put_gated_pod(name, [GATE], schedulingGroup={"podGroupName": "training"})
+    notes = noting(api)
+    with running(kubeconfig, maxHold="1h") as built:
+        eventually(lambda: api.released_pods() == names)
+        eventually(lambda: metric(built, "kubextend_queue_pods", state="released") == 20)
+        # One patch was under way at a time, in order.
+        assert notes == [(name, names[:number]) for number, name in enumerate(names)]
+        for name in names:
+            api.bind_pod(name)
+        eventually(lambda: api.released_pods() == ["alone"])
+
+
 @pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
 def test_a_pod_that_etcd_finds_too_large_to_patch_does_not_stop_the_queue(
     api: ScriptedApi,

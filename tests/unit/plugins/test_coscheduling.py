@@ -290,6 +290,37 @@ def test_a_large_pod_stops_the_gangs_of_its_namespace_until_it_is_gone() -> None
         assert asks(ABC[0]).is_success
 
 
+def of_pod_group(name: str, **more: Any) -> Json:
+    """A pod that names a PodGroup beside the labels of a gang."""
+    shown = pod(name, **more)
+    shown["spec"]["schedulingGroup"] = {"podGroupName": "theirs"}
+    return shown
+
+
+def test_a_pod_with_a_pod_group_is_left_to_kube_scheduler_which_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def is_bound() -> None:
+        world = World()
+        assert world.pre_enqueue(of_pod_group("a")).is_success
+        assert world.pre_filter(of_pod_group("a")).is_success
+        assert world.plugin.post_filter(CycleState(), read(of_pod_group("a")), []).is_rejected
+        assert (await world.binding(of_pod_group("a"))).is_success
+        assert world.bound == ["a"]
+
+    run(is_bound())
+    (record,) = (each for each in caplog.records if "spec.schedulingGroup" in each.message)
+    facts = {name: getattr(record, name) for name in ("plugin", "pod", "profile")}
+    assert facts == {"plugin": "Coscheduling", "pod": "ml/a", "profile": "default-scheduler"}
+
+
+def test_pods_with_a_pod_group_count_for_a_gang_of_labels_once_they_run() -> None:
+    pods = [of_pod_group("a"), of_pod_group("b")]
+    assert World(*pods).pre_filter(pod("c")).reason == TOO_FEW
+    running = [of_pod_group("a", node="n1"), of_pod_group("b", node="n1")]
+    assert World(*running).pre_filter(pod("c")).is_success
+
+
 def test_other_names_for_label_and_minimum() -> None:
     world = World(podGroupLabel="example.com/gang", minAvailableKey="example.com/min")
     labels = {"example.com/gang": "g", "example.com/min": "2"}

@@ -2,8 +2,9 @@
 
 The simulated kube-scheduler works on one pod at a time, in its own order, and kube-apiserver on one
 patch. kube-scheduler retries a pod that it cannot place, as it does when an extender rejected the
-pod and anything happens in the cluster. The tenant creates more pods than kube-scheduler can place.
-The simulation is deterministic and takes no real time.
+pod and anything happens in the cluster. It tries no member of a pod group while one has a gate, and
+then all of them at once. The tenant creates more pods than kube-scheduler can place. The simulation
+is deterministic and takes no real time.
 """
 
 import heapq
@@ -43,6 +44,13 @@ class Outcome(Enum):
     UNSCHEDULABLE = auto()
     UNPATCHABLE = auto()
     SLOW_VOLUME = auto()
+    GANG = auto()
+    """The pod and others are a pod group, which is placed."""
+    INCOMPLETE_GANG = auto()
+    """The pod and others are a pod group that lacks a member, so that none is ever tried."""
+
+
+GANGS = {Outcome.GANG, Outcome.INCOMPLETE_GANG}
 
 
 @dataclass
@@ -55,6 +63,8 @@ class Made:
         outcome: what happens to the pod after its release.
         priority: the pod's priority.
         created_s: when the pod was created, in simulated seconds.
+        members: the pods of its pod group, with itself; empty: it has none.
+        has_gate: whether it has the queue's gate.
         bound: whether the pod is bound.
         tries: how often kube-scheduler has tried the pod.
     """
@@ -64,6 +74,8 @@ class Made:
     outcome: Outcome
     priority: int
     created_s: float
+    members: list["Made"] = field(default_factory=list, repr=False)
+    has_gate: bool = True
     bound: bool = False
     tries: int = 0
 
@@ -73,6 +85,7 @@ class Made:
             "namespace": self.namespace,
             "priority": self.priority,
             "second": int(self.created_s),
+            "group": self.members[0].name if self.members else "",
         }
 
 
@@ -87,6 +100,7 @@ class Simulation:
         seconds: for how many simulated seconds pods are created.
         attempt_s: for how long kube-scheduler works on a pod that it places.
         pauses_s: from when to when kube-scheduler begins no attempt.
+        gang: how many members each pod group has.
         waited_s: the seconds that each of the neighbour's pods waited until it was bound.
     """
 
@@ -96,6 +110,7 @@ class Simulation:
     seconds: float = 600.0
     attempt_s: float = ATTEMPT_S
     pauses_s: tuple[float, float] = (0.0, 0.0)
+    gang: int = 30
     waited_s: list[float] = field(default_factory=list)
     _made: dict[str, Made] = field(default_factory=dict)
     _events: list[tuple[float, int, Callable[[], object]]] = field(default_factory=list)
@@ -161,10 +176,15 @@ class Simulation:
 
     def _maker(self, namespace: str, outcome: Outcome, priority: int) -> Callable[[], None]:
         def make() -> None:
-            name = f"p{next(self._numbers)}"
-            made = Made(name, namespace, outcome, priority, self._clock())
-            self._made[name] = made
-            self._queue.observe(pod(name, **made.fields))  # type: ignore[arg-type]
+            members: list[Made] = []
+            for _ in range(self.gang if outcome in GANGS else 1):
+                name = f"p{next(self._numbers)}"
+                made = Made(name, namespace, outcome, priority, self._clock())
+                if outcome in GANGS:
+                    members.append(made)
+                    made.members = members
+                self._made[name] = made
+                self._queue.observe(pod(name, **made.fields))  # type: ignore[arg-type]
 
         return make
 
@@ -200,7 +220,10 @@ class Simulation:
     def _releaser(self, made: Made) -> Callable[[], None]:
         def release() -> None:
             self._queue.released(f"uid-{made.name}")
-            self._activate(made)
+            made.has_gate = False
+            waits = made.outcome is Outcome.INCOMPLETE_GANG
+            if not (waits or any(member.has_gate for member in made.members)):
+                self._activate(made)
 
         return release
 
@@ -220,7 +243,8 @@ class Simulation:
             rejected = made.outcome is Outcome.UNSCHEDULABLE
             begins_s, ends_s = self.pauses_s
             pause_s = ends_s - self._clock() if begins_s <= self._clock() < ends_s else 0.0
-            took_s = REJECTION_S if rejected else self.attempt_s
+            took_s = REJECTION_S * len(made.members) if made.members else self.attempt_s
+            took_s = REJECTION_S if rejected else took_s
             self._after(pause_s + took_s, lambda: self._end(made))
 
     def _end(self, made: Made) -> None:
@@ -237,7 +261,8 @@ class Simulation:
         elif made.outcome is Outcome.HELD_IN_PERMIT:
             self._queue.held_in_permit(uid)
         else:
-            self._queue.forget(uid)
+            for bound in made.members or [made]:
+                self._queue.forget(f"uid-{bound.name}")
             if made.namespace == NEIGHBOUR:
                 made.bound = True
                 self.waited_s.append(self._clock() - made.created_s)

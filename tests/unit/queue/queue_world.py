@@ -59,6 +59,7 @@ def pod(  # noqa: PLR0913 - what the queue looks at
     scheduler: str = OURS,
     namespace: str = "default",
     labels: Mapping[str, str] | None = None,
+    group: str = "",
 ) -> core.Pod:
     """Return a pod as the API shows it; the same name always gives the same UID.
 
@@ -75,8 +76,12 @@ def pod(  # noqa: PLR0913 - what the queue looks at
         scheduler: the pod's spec.schedulerName.
         namespace: the pod's namespace.
         labels: the pod's labels.
+        group: the name of the pod's pod group; empty: the pod has none.
     """
     gates = list(gates)
+    spec: dict[str, Any] = {"schedulingGates": [{"name": gate} for gate in gates]}
+    if group:
+        spec["schedulingGroup"] = {"podGroupName": group}
     manifest: dict[str, Any] = pod_manifest(
         name,
         uid=f"uid-{name}",
@@ -86,7 +91,7 @@ def pod(  # noqa: PLR0913 - what the queue looks at
         namespace=namespace,
         node_name=node,
         labels=labels,
-        schedulingGates=[{"name": gate} for gate in gates],
+        **spec,
     )
     if generation is None:
         generation = 1 if gates else 2

@@ -733,6 +733,14 @@ def test_a_pod_that_overtakes_nobody_goes_before_one_that_would() -> None:
     assert queue.release() == ["e0"]
 
 
+def test_a_pod_behind_one_that_may_not_overtake_a_late_pod_is_not_shown_as_next() -> None:
+    queue = overtaken()
+    queue.observe(*some("d", 1, priority=9), pod("d1", namespace="d", second=1))
+    assert queue.entry("d0").why == "waits for a/a0"
+    assert queue.entry("d1").why == "waits for a/a0"
+    assert queue.due() == []
+
+
 def test_a_tried_pod_behind_a_late_one_does_not_prolong_its_delay() -> None:
     queue = overtaken()
     queue.observe(*some("e", 1, second=1))
@@ -868,9 +876,11 @@ HOLD_S = 60.0
 
 @dataclass
 class Fact:
-    """A pod, and how far it is.
+    """A pod, and how far it is; or the place that the members of a pod group have together.
 
     Attributes:
+        group: its pod group; empty: it has none.
+        in_group: whether the queue waits for it as for a member of its group.
         entered_s: since when it has a place in the window, or stands beside the window.
         is_released: whether its gate is removed.
         beside: whether it stands beside the window, as its first patch was refused, or it is late.
@@ -886,6 +896,8 @@ class Fact:
     namespace: str
     priority: int
     arrived: int
+    group: str = ""
+    in_group: bool = False
     entered_s: float | None = None
     is_released: bool = False
     beside: bool = False
@@ -907,13 +919,18 @@ class Fact:
         return min(now_s - self.entered_s, LATE_S if self.is_released else HOLD_S)
 
     @property
+    def is_in(self) -> bool:
+        """Whether the queue waits for it, or only its namespace does."""
+        return self.in_group or self.entered_s is not None
+
+    @property
     def waits(self) -> bool:
-        return self.entered_s is None and not (self.verdict or self.in_permit)
+        return not (self.is_in or self.verdict or self.in_permit)
 
     @property
     def is_out(self) -> bool:
         """Whether kube-scheduler has it, without a place in the window."""
-        return self.entered_s is None and not self.waits
+        return not (self.is_in or self.waits)
 
     @property
     def is_unschedulable(self) -> bool:
@@ -926,6 +943,7 @@ class SlowTurns:
 
     Attributes:
         facts: the pods, by name.
+        groups: the places of groups, by the group.
         used_s: what each namespace has used.
         begins_s: what a namespace has used that has nothing yet.
         many_since_s: of each namespace with many unschedulable pods, since when it has so many, or
@@ -938,6 +956,7 @@ class SlowTurns:
     """
 
     facts: dict[str, Fact] = field(default_factory=dict)
+    groups: dict[str, Fact] = field(default_factory=dict)
     used_s: dict[str, float] = field(default_factory=dict)
     begins_s: float = 0.0
     many_since_s: dict[str, float] = field(default_factory=dict)
@@ -954,24 +973,49 @@ class SlowTurns:
         ]
 
     def ready(self) -> list[Fact]:
-        """The pods whose turn may come."""
-        return [fact for fact in self.waiting() if fact.namespace not in self.paused]
+        """The pods whose turn may come; those that follow others of their group need none."""
+        return [
+            fact
+            for fact in self.waiting()
+            if fact.namespace not in self.paused and fact.group not in self.groups
+        ]
+
+    def members(self, group: str) -> list[Fact]:
+        return [fact for fact in self.facts.values() if fact.group == group and fact.in_group]
+
+    def places(self) -> list[Fact]:
+        """What has a place in the window, or stands beside it."""
+        both = [*self.facts.values(), *self.groups.values()]
+        return [fact for fact in both if fact.entered_s is not None]
+
+    def place_of(self, fact: Fact) -> Fact:
+        return self.groups[fact.group] if fact.in_group else fact
 
     def taken(self) -> int:
         """How many places of the window are taken."""
-        return sum(fact.entered_s is not None and not fact.beside for fact in self.facts.values())
-
-    def has_room(self) -> bool:
-        return self.taken() < self.window
+        return sum(not place.beside for place in self.places())
 
     def late(self) -> list[Fact]:
-        return [fact for fact in self.facts.values() if fact.is_late]
+        return [place for place in self.places() if place.is_late]
 
     def next(self, now_s: float) -> Fact | None:
+        """The first that may take a free place, or else one that follows others of its group."""
+        first = self.next_turn(now_s) if self.taken() < self.window else None
+        if first is not None:
+            return first
+        for group in self.groups:
+            releasing = sum(not fact.is_released for fact in self.members(group))
+            following = [fact for fact in self.waiting() if fact.group == group]
+            if following and releasing < self.window:
+                return min(following, key=lambda fact: fact.key)
+        return None
+
+    def next_turn(self, now_s: float) -> Fact | None:
         """The first pod of a namespace that overtakes no late pod that others overtook already."""
+        ready = self.ready()
         firsts = [
-            min(self.waiting(namespace), key=lambda fact: fact.key)
-            for namespace in {fact.namespace for fact in self.ready()}
+            min((fact for fact in ready if fact.namespace == name), key=lambda fact: fact.key)
+            for name in {fact.namespace for fact in ready}
         ]
         delaying = [
             late.key
@@ -1020,8 +1064,17 @@ class SlowTurns:
     def release(self, now_s: float) -> str:
         first = self.next(now_s)
         assert first is not None
+        if first.group in self.groups:
+            first.in_group = True
+            self.rests()
+            self.uses(first.namespace, RELEASE_S)
+            return first.name
         used_s = self.used(first.namespace)
-        first.entered_s = now_s
+        if first.group:
+            first.in_group = True
+            place = Fact(first.group, first.namespace, first.priority, first.arrived)
+            self.groups[first.group] = place
+        self.place_of(first).entered_s = now_s
         self.rests()
         self.begins_s = max(self.begins_s, used_s)
         self.uses(first.namespace, RELEASE_S)
@@ -1032,12 +1085,25 @@ class SlowTurns:
 
     def leaves(self, fact: Fact, now_s: float) -> None:
         """A pod gives its place up, if it has one; it is no longer there, or it is out."""
-        self.is_late_no_more(fact, now_s)
-        beside, used_s = fact.beside, fact.used_s(now_s)
-        fact.entered_s, fact.beside = None, False
+        place = self.place_of(fact)
+        fact.in_group = False
+        if place is not fact and self.members(fact.group):
+            self.pauses(now_s)
+            return
+        self.groups.pop(place.name, None)
+        self.is_late_no_more(place, now_s)
+        beside, used_s = place.beside, place.used_s(now_s)
+        place.entered_s, place.beside = None, False
         if used_s is not None and not beside:
-            self.uses(fact.namespace, used_s)
+            self.uses(place.namespace, used_s)
         self.pauses(now_s)
+
+    def is_free(self, fact: Fact, now_s: float) -> None:
+        """A pod's gate is removed."""
+        place = self.place_of(fact)
+        if not place.is_released:
+            self.begins_to_wait_for_kube_scheduler(place, now_s)
+        fact.is_released = True
 
     def begins_to_wait_for_kube_scheduler(self, fact: Fact, now_s: float) -> None:
         """A pod's gate is removed: the pod takes a place from now on, even if it stood aside."""
@@ -1058,10 +1124,9 @@ class SlowTurns:
             self.pauses(now_s)
 
     def lets_late_pods_aside(self, now_s: float) -> None:
-        for fact in self.facts.values():
-            entered_s = fact.entered_s if fact.is_released else None
-            if entered_s is not None and now_s >= entered_s + LATE_S:
-                self.steps_aside(fact, now_s)
+        for place in self.places():
+            if place.is_released and now_s >= (place.entered_s or 0.0) + LATE_S:
+                self.steps_aside(place, now_s)
 
     def pauses(self, now_s: float, looked_at: str = "") -> None:
         """Look which namespaces wait now; one that goes on has saved up nothing.
@@ -1072,9 +1137,10 @@ class SlowTurns:
         for namespace in "abc":
             mine = [fact for fact in self.facts.values() if fact.namespace == namespace]
             many = sum(fact.is_unschedulable for fact in mine)
-            beside = [fact for fact in mine if fact.beside]
-            refused = sum(not fact.is_released for fact in beside)
-            taken = sum(fact.entered_s is not None for fact in mine)
+            places = [place for place in self.places() if place.namespace == namespace]
+            beside = [place for place in places if place.beside]
+            refused = sum(not place.is_released for place in beside)
+            taken = len(places)
             counts = many, taken, len(beside), refused
             if namespace not in looked_at and counts == self.counts.get(namespace, (0, 0)):
                 continue
@@ -1122,7 +1188,7 @@ class TurnsMachine(RuleBasedStateMachine):
         return bool(self.turns.waiting())
 
     def some_are_released(self) -> bool:
-        return any(fact.entered_s is not None for fact in self.turns.facts.values())
+        return any(fact.is_in for fact in self.turns.facts.values())
 
     def permit_holds_some(self) -> bool:
         return any(fact.in_permit for fact in self.turns.facts.values())
@@ -1131,13 +1197,22 @@ class TurnsMachine(RuleBasedStateMachine):
         return any(fact.is_out for fact in self.turns.facts.values())
 
     def show(self, fact: Fact) -> None:
-        self.queue.observe(pod(fact.name, namespace=fact.namespace, priority=fact.priority))
+        # The group of a namespace has the same name in each.
+        group = fact.group[1:]
+        made = pod(fact.name, namespace=fact.namespace, priority=fact.priority, group=group)
+        self.queue.observe(made)
 
-    @rule(namespace=st.sampled_from("abc"), priority=st.integers(0, 2), count=st.integers(1, 4))
-    def create(self, namespace: str, priority: int, count: int) -> None:
+    @rule(
+        namespace=st.sampled_from("abc"),
+        priority=st.integers(0, 2),
+        count=st.integers(1, 4),
+        group=st.sampled_from(["", "", "g", "h"]),
+    )
+    def create(self, namespace: str, priority: int, count: int, group: str) -> None:
         for _ in range(count):
             self.arrivals += 1
             fact = Fact(f"p{self.arrivals}", namespace, priority, self.arrivals)
+            fact.group = namespace + group if group else ""
             self.turns.begins(namespace)
             self.turns.facts[fact.name] = fact
             self.show(fact)
@@ -1153,9 +1228,8 @@ class TurnsMachine(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.0, 0.0625, 0.25, 1.0, 8.0, 40.0]))
     def time_passes(self, seconds: float) -> None:
         if all(
-            self.clock() + seconds < fact.entered_s + HOLD_S
-            for fact in self.turns.facts.values()
-            if fact.entered_s is not None
+            self.clock() + seconds < (place.entered_s or 0.0) + HOLD_S
+            for place in self.turns.places()
         ):
             self.clock.pass_s(seconds)
 
@@ -1164,7 +1238,7 @@ class TurnsMachine(RuleBasedStateMachine):
         self.turns.lets_late_pods_aside(self.clock())
         self.turns.pauses(self.clock(), "abc")
         expected = []
-        while self.turns.has_room() and self.turns.next(self.clock()):
+        while self.turns.next(self.clock()):
             expected.append(self.turns.release(self.clock()))
         assert [made.name for made in self.queue.due()] == expected
         assert self.queue.next_look_s() != 0.0
@@ -1172,7 +1246,7 @@ class TurnsMachine(RuleBasedStateMachine):
     @precondition(some_are_released)
     @rule(data=st.data())
     def one_is_bound_or_deleted(self, data: st.DataObject) -> None:
-        fact = self.named(data, lambda fact: fact.entered_s is not None)
+        fact = self.named(data, lambda fact: fact.is_in)
         del self.turns.facts[fact.name]
         self.turns.leaves(fact, self.clock())
         self.queue.forget(f"uid-{fact.name}")
@@ -1180,23 +1254,23 @@ class TurnsMachine(RuleBasedStateMachine):
     @precondition(some_are_released)
     @rule(data=st.data())
     def its_gate_is_removed(self, data: st.DataObject) -> None:
-        fact = self.named(data, lambda fact: fact.entered_s is not None)
-        if not fact.is_released:
-            self.turns.begins_to_wait_for_kube_scheduler(fact, self.clock())
+        fact = self.named(data, lambda fact: fact.is_in)
+        self.turns.is_free(fact, self.clock())
         self.queue.released(f"uid-{fact.name}")
 
     @precondition(some_are_released)
     @rule(data=st.data())
     def the_api_refuses_the_first_patch(self, data: st.DataObject) -> None:
-        fact = self.named(data, lambda fact: fact.entered_s is not None)
+        fact = self.named(data, lambda fact: fact.is_in)
         if not fact.is_released:
-            self.turns.steps_aside(fact, self.clock())
+            self.turns.steps_aside(self.turns.place_of(fact), self.clock())
         self.queue.refused_once(f"uid-{fact.name}")
 
     @precondition(some_are_released)
     @rule(data=st.data())
     def kube_scheduler_finds_no_node(self, data: st.DataObject) -> None:
-        fact = self.named(data, lambda fact: fact.entered_s is not None)
+        fact = self.named(data, lambda fact: fact.is_in)
+        self.turns.is_free(fact, self.clock())
         fact.verdict = "Unschedulable"
         self.turns.leaves(fact, self.clock())
         self.queue.observe(released(fact.name, "Unschedulable", namespace=fact.namespace))
@@ -1204,7 +1278,7 @@ class TurnsMachine(RuleBasedStateMachine):
     @precondition(some_are_released)
     @rule(data=st.data())
     def permit_holds_one(self, data: st.DataObject) -> None:
-        fact = self.named(data, lambda fact: fact.entered_s is not None)
+        fact = self.named(data, lambda fact: fact.is_in)
         fact.in_permit = True
         self.turns.leaves(fact, self.clock())
         self.queue.held_in_permit(f"uid-{fact.name}")
@@ -1264,9 +1338,18 @@ class TurnsMachine(RuleBasedStateMachine):
         turns: dict[str, int] = {}
         waiting = sorted(self.turns.ready(), key=lambda fact: fact.key)
         ahead = []
-        for fact in waiting:
-            turn = turns[fact.namespace] = turns.get(fact.namespace, -1) + 1
-            ahead.append((self.turns.used(fact.namespace) + turn * RELEASE_S, fact.key, fact.name))
+        while waiting:
+            first = waiting[0]
+            together = [
+                fact
+                for fact in waiting
+                if fact is first or (fact.group and fact.group == first.group)
+            ]
+            waiting = [fact for fact in waiting if fact not in together]
+            turn = turns.get(first.namespace, 0)
+            turns[first.namespace] = turn + len(together)
+            used_s = self.turns.used(first.namespace) + turn * RELEASE_S
+            ahead += [(used_s, first.key, fact.key, fact.name) for fact in together]
         entries = list(self.queue.entries())
         shown = [each for each in entries if each.position is not None]
         assert [each.info.pod.name for each in shown] == [name for *_, name in sorted(ahead)]

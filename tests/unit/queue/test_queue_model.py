@@ -12,6 +12,7 @@ from kubextend import core
 from kubextend.queue import State, Strategy
 
 NAMES = st.sampled_from([f"p{number}" for number in range(12)])
+GROUPS = st.sampled_from(["", "", "g", "h"])
 CLASSES = ("BestEffort", "Burstable", "Guaranteed")
 PRIORITIES = st.sampled_from([None, 0, 1, 1000])
 OTHER_GATE = "example.com/other"
@@ -24,17 +25,17 @@ class Fact:
 
     Attributes:
         arrived: its turn among equals.
+        group: its pod group; empty: it has none.
         gated: whether it has our gate.
         other_gate: whether it has another one.
         held: whether its PreEnqueue plugin holds it back.
         verdict: what kube-scheduler said.
-        releasing_s: since when its gate is being taken off.
+        releasing: whether its gate is being taken off.
         tried: whether the queue ever had its gate taken off.
         aside_s: until when it is set aside.
         refusals: how often it was set aside.
         free: whether the queue knows that it has no gate.
-        entered_s: since when the window waits for it.
-        waited_s: until when the window waits for it.
+        waited_for: whether it is free and the window waits for it.
     """
 
     name: str
@@ -42,21 +43,22 @@ class Fact:
     priority: int | None
     qos: str
     second: int
+    group: str = ""
     gated: bool = True
     other_gate: bool = False
     held: bool = False
     verdict: str = "SchedulingGated"
-    releasing_s: float | None = None
+    releasing: bool = False
     tried: bool = False
     aside_s: float = 0.0
     refusals: int = 0
     free: bool = False
-    entered_s: float = 0.0
-    waited_s: float = 0.0
+    waited_for: bool = False
 
     @property
-    def releasing(self) -> bool:
-        return self.releasing_s is not None
+    def unit(self) -> str:
+        """What takes a place in the window: its group, or the pod alone."""
+        return self.group or self.name
 
     def made(self) -> core.Pod:
         gates = [GATE] * self.gated + [OTHER_GATE] * self.other_gate
@@ -68,6 +70,7 @@ class Fact:
             qos=self.qos,
             reason=self.verdict,
             labels={"held": "yes"} if self.held else None,
+            group=self.group,
         )
 
     @property
@@ -78,6 +81,23 @@ class Fact:
             self.second,
             self.arrived,
         )
+
+
+@dataclass
+class Place:
+    """A place in the window.
+
+    Attributes:
+        entered_s: since when it is taken.
+        until_s: when it is given up at the latest.
+        is_released: whether a first gate is gone.
+        is_tried: whether kube-scheduler found no node for one of its pods.
+    """
+
+    entered_s: float
+    until_s: float
+    is_released: bool = False
+    is_tried: bool = False
 
 
 def held_by_label(made: core.Pod) -> str:
@@ -97,14 +117,9 @@ class QueueMachine(RuleBasedStateMachine):
             self.strategy, self.window, clock=self.clock, why_held=held_by_label
         ).queue
         self.facts: dict[str, Fact] = {}
+        self.places: dict[str, Place] = {}
         self.arrivals = 0
         self.in_vain_s: list[float] = []
-
-    def holds_a_place(self, fact: Fact) -> bool:
-        if fact.releasing:
-            return True
-        judged = self.strategy is Strategy.BEST_EFFORT_FIFO and fact.verdict != "SchedulingGated"
-        return self.clock() < fact.waited_s and not judged
 
     def hold_s(self) -> float:
         """Half as long for each hold in vain, none of them long after the one before it."""
@@ -117,38 +132,69 @@ class QueueMachine(RuleBasedStateMachine):
             times += 1
         return max(HOLD_S / 2**times, 1.0)
 
+    def those_of(self, unit: str) -> list[Fact]:
+        """The pods that have a place together."""
+        return [
+            fact
+            for fact in self.facts.values()
+            if fact.unit == unit and (fact.releasing or fact.waited_for)
+        ]
+
+    def enter(self, fact: Fact, *, is_released: bool) -> None:
+        place = self.places.get(fact.unit)
+        if place is None or (is_released and not place.is_released):
+            now_s = self.clock()
+            self.places[fact.unit] = Place(now_s, now_s + HOLD_S, is_released)
+        fact.releasing, fact.waited_for = not is_released, is_released
+
+    def leave(self, fact: Fact) -> None:
+        fact.releasing = fact.waited_for = False
+        if not self.those_of(fact.unit):
+            self.places.pop(fact.unit, None)
+
     def expire(self) -> None:
         now_s = self.clock()
-        for fact in self.facts.values():
-            if fact.releasing_s is not None and now_s - fact.releasing_s >= HOLD_S:
-                self.set_aside(fact)
-            strict = self.strategy is Strategy.STRICT_FIFO
-            if 0 < fact.waited_s <= now_s:
-                fact.waited_s = 0.0
-                if strict and fact.verdict != "SchedulingGated":
-                    self.in_vain_s.append(now_s)
+        for unit, place in list(self.places.items()):
+            if now_s < place.until_s:
+                continue
+            if place.is_tried:
+                self.in_vain_s.append(now_s)
+            for fact in self.those_of(unit):
+                if fact.releasing:
+                    self.set_aside(fact)
+                else:
+                    self.leave(fact)
 
     def set_aside(self, fact: Fact) -> None:
-        fact.releasing_s = None
+        self.leave(fact)
         fact.aside_s = self.clock() + min(2.0**fact.refusals, 300.0)
         fact.refusals += 1
 
-    def let_go(self, fact: Fact, *, ours: bool) -> None:
-        """The queue learns that a pod has no gate; only one of ours is waited for."""
-        fact.releasing_s = None
+    def let_go(self, fact: Fact) -> None:
+        """The queue learns that a pod has no gate; only one of ours is waited for.
+
+        One that was set aside does not begin a new place of its group.
+        """
         if not fact.free:
             fact.free = True
-            fact.entered_s = self.clock()
-            fact.waited_s = self.clock() + HOLD_S if ours else 0.0
+            is_late = bool(fact.group) and not fact.releasing and fact.unit not in self.places
+            if fact.tried and not is_late:
+                self.enter(fact, is_released=True)
         self.judge(fact)
 
     def judge(self, fact: Fact) -> None:
-        """The window waits less for a pod that kube-scheduler has tried."""
-        if fact.verdict != "SchedulingGated":
-            fact.waited_s = min(fact.waited_s, fact.entered_s + self.hold_s())
+        """The window waits less for a pod that kube-scheduler has tried, or not at all."""
+        if fact.verdict == "SchedulingGated" or not fact.waited_for:
+            return
+        if self.strategy is Strategy.BEST_EFFORT_FIFO:
+            self.leave(fact)
+        else:
+            place = self.places[fact.unit]
+            place.is_tried = True
+            place.until_s = min(place.until_s, place.entered_s + self.hold_s())
 
-    def expected(self) -> list[str]:
-        places = self.window - sum(map(self.holds_a_place, self.facts.values()))
+    def next(self) -> Fact | None:
+        """The first that may take a free place, or else one that follows its group."""
         ready = [
             fact
             for fact in self.facts.values()
@@ -156,11 +202,20 @@ class QueueMachine(RuleBasedStateMachine):
             if fact.aside_s <= self.clock()
         ]
         ready.sort(key=lambda fact: fact.key)
-        return [fact.name for fact in ready[: max(places, 0)]]
+        if len(self.places) < self.window:
+            for fact in ready:
+                if fact.unit not in self.places:
+                    return fact
+        for unit in self.places:
+            releasing = sum(fact.releasing for fact in self.those_of(unit))
+            following = [fact for fact in ready if fact.group == unit]
+            if following and releasing < self.window:
+                return following[0]
+        return None
 
     def show(self, fact: Fact) -> None:
         if not fact.gated and not fact.other_gate:
-            self.let_go(fact, ours=fact.tried)
+            self.let_go(fact)
         self.queue.observe(fact.made())
 
     def named(self, data: st.DataObject, wanted: Callable[[Fact], bool]) -> Fact | None:
@@ -172,8 +227,8 @@ class QueueMachine(RuleBasedStateMachine):
         priority=PRIORITIES,
         qos=st.sampled_from(CLASSES),
         second=st.integers(0, 3),
-        other_gate=st.booleans(),
-        held=st.booleans(),
+        group=GROUPS,
+        kept_back=st.tuples(st.booleans(), st.booleans()),
     )
     def create(
         self,
@@ -181,13 +236,13 @@ class QueueMachine(RuleBasedStateMachine):
         priority: int | None,
         qos: str,
         second: int,
-        other_gate: bool,
-        held: bool,
+        group: str,
+        kept_back: tuple[bool, bool],
     ) -> None:
         if name not in self.facts:
             self.arrivals += 1
-            fact = Fact(name, self.arrivals, priority, qos, second)
-            fact.other_gate, fact.held = other_gate, held
+            fact = Fact(name, self.arrivals, priority, qos, second, group)
+            fact.other_gate, fact.held = kept_back
             self.facts[name] = fact
             self.show(fact)
 
@@ -216,11 +271,12 @@ class QueueMachine(RuleBasedStateMachine):
     @rule()
     def look(self) -> None:
         self.expire()
-        expected = self.expected()
+        expected = []
+        while fact := self.next():
+            self.enter(fact, is_released=False)
+            fact.tried = True
+            expected.append(fact.name)
         assert [made.name for made in self.queue.due()] == expected
-        for name in expected:
-            self.facts[name].releasing_s = self.clock()
-            self.facts[name].tried = True
 
     @rule(data=st.data(), seen=st.booleans())
     def the_patch_succeeds(self, data: st.DataObject, seen: bool) -> None:
@@ -228,7 +284,7 @@ class QueueMachine(RuleBasedStateMachine):
         if fact:
             stale = replace(fact).made()
             fact.gated = False
-            self.let_go(fact, ours=True)
+            self.let_go(fact)
             if seen:
                 self.show(fact)
             self.queue.released(f"uid-{fact.name}")
@@ -238,7 +294,7 @@ class QueueMachine(RuleBasedStateMachine):
     def the_patch_is_not_made(self, data: st.DataObject) -> None:
         fact = self.named(data, lambda fact: fact.releasing)
         if fact:
-            fact.releasing_s = None
+            self.leave(fact)
             self.queue.returned(f"uid-{fact.name}")
 
     @rule(data=st.data())
@@ -252,7 +308,7 @@ class QueueMachine(RuleBasedStateMachine):
     def permit_holds_it(self, data: st.DataObject) -> None:
         fact = self.named(data, lambda fact: fact.free)
         if fact:
-            fact.waited_s = 0.0
+            self.leave(fact)
             self.queue.held_in_permit(f"uid-{fact.name}")
 
     @rule(data=st.data(), verdict=st.sampled_from(["Unschedulable", "SchedulerError"]))
@@ -266,6 +322,7 @@ class QueueMachine(RuleBasedStateMachine):
     def it_is_bound_or_deleted(self, data: st.DataObject, deleted: bool) -> None:
         fact = self.named(data, lambda fact: deleted or fact.free)
         if fact:
+            self.leave(fact)
             del self.facts[fact.name]
             self.queue.forget(f"uid-{fact.name}")
 
@@ -277,7 +334,7 @@ class QueueMachine(RuleBasedStateMachine):
     def everything_is_listed_anew(self) -> None:
         for fact in self.facts.values():
             if not fact.gated and not fact.other_gate:
-                self.let_go(fact, ours=fact.tried)
+                self.let_go(fact)
         self.queue.replace([fact.made() for fact in self.facts.values()])
 
     @invariant()
@@ -286,6 +343,8 @@ class QueueMachine(RuleBasedStateMachine):
         gated = sum(fact.gated for fact in self.facts.values())
         waiting = (State.READY, State.HELD, State.SET_ASIDE, State.RELEASING)
         assert sum(counts[state] for state in waiting) == gated
+        assert counts[State.RELEASING] == sum(fact.releasing for fact in self.facts.values())
+        assert counts[State.RELEASED] == sum(fact.waited_for for fact in self.facts.values())
 
     def teardown(self) -> None:
         """In the end every pod is released, once."""
@@ -347,11 +406,12 @@ class LateMachine(RuleBasedStateMachine):
         self.api.events.clear()
         self.queue.replace([fact.made() for fact in self.api.pods.values()])
 
-    @rule(priority=PRIORITIES)
-    def create(self, priority: int | None) -> None:
+    @rule(priority=PRIORITIES, group=GROUPS)
+    def create(self, priority: int | None, group: str) -> None:
         self.created += 1
         name = f"p{self.created:03}"
-        self.api.pods[name] = Fact(name, self.created, priority, "BestEffort", self.created)
+        made = Fact(name, self.created, priority, "BestEffort", self.created, group)
+        self.api.pods[name] = made
         self.api.changed(name)
 
     @rule(count=st.integers(1, 5))
@@ -391,7 +451,7 @@ class LateMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_more_than_the_window_are_on_their_way(self) -> None:
-        on_their_way = [fact for fact in self.api.pods.values() if not fact.gated]
+        on_their_way = {fact.unit for fact in self.api.pods.values() if not fact.gated}
         assert len(on_their_way) <= self.window
 
     def teardown(self) -> None:

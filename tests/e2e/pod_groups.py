@@ -1,0 +1,121 @@
+"""Creates PodGroups and their member pods, and waits for what kube-scheduler does with them.
+
+A control plane serves the kind PodGroup only with the gates and the API of this module.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from .kubeapi import Api, NodePool, Object, condition, pod
+from .stack import Stack
+from .workbench import until
+from .workload import Workload
+
+GATES = "GenericWorkload=true"
+APIS = "scheduling.k8s.io/v1beta1=true"
+
+
+class PodGroups:
+    """Creates PodGroups with members in the namespace of a workload.
+
+    The placement of the members, and all else about single pods, is that of ``workload``.
+    """
+
+    def __init__(self, api: Api, workload: Workload, pool: NodePool) -> None:
+        self._api = api
+        self._pool = pool
+        self._path = f"/apis/scheduling.k8s.io/v1beta1/namespaces/{workload.namespace}/podgroups"
+        self.workload = workload
+
+    def declare(
+        self,
+        name: str,
+        min_count: int,
+        *,
+        disruption_mode: str = "single",
+        priority_class: str = "",
+    ) -> Object:
+        """Create a PodGroup without members.
+
+        Args:
+            name: the name of the group.
+            min_count: kube-scheduler binds no member until so many members fit; 0: the policy is
+                ``basic``, which has no such number.
+            disruption_mode: ``single``, or ``all``: kube-scheduler evicts all members or none.
+            priority_class: the priority class of the group, which has to be its members'.
+        """
+        policy: Object = {"gang": {"minCount": min_count}} if min_count else {"basic": {}}
+        spec: Object = {"schedulingPolicy": policy, "disruptionMode": {disruption_mode: {}}}
+        if priority_class:
+            spec["priorityClassName"] = priority_class
+        group = {
+            "apiVersion": "scheduling.k8s.io/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+        return self._api.call("POST", self._path, group)
+
+    def join(
+        self,
+        name: str,
+        count: int,
+        labels: Mapping[str, str] | None = None,
+        *,
+        cpu: str = "10m",
+        priority_class: str = "",
+        first: int = 0,
+    ) -> list[str]:
+        """Create members of a group at the same time, and return their names.
+
+        Args:
+            name: the name of the group.
+            count: how many members.
+            labels: the labels of each member.
+            cpu: the CPU that each member requests.
+            priority_class: the priority class of each member.
+            first: the number with which the names of the members begin.
+        """
+        names = [f"{name}-{number:03}" for number in range(first, first + count)]
+        scheduler, pool = self.workload.scheduler, self._pool.name
+        members = [
+            pod(each, scheduler, pool, labels, cpu=cpu, priority_class=priority_class)
+            for each in names
+        ]
+        for member in members:
+            member["spec"]["schedulingGroup"] = {"podGroupName": name}
+        self._api.create_pods(self.workload.namespace, members)
+        return names
+
+    def gang(
+        self,
+        name: str,
+        size: int,
+        labels: Mapping[str, str] | None = None,
+        *,
+        disruption_mode: str = "single",
+        priority_class: str = "",
+    ) -> list[str]:
+        """Create a group that needs all of its members, and the members; return their names."""
+        self.declare(name, size, disruption_mode=disruption_mode, priority_class=priority_class)
+        return self.join(name, size, labels, priority_class=priority_class)
+
+    def scheduled(self, name: str) -> Object:
+        """Return the group's condition PodGroupInitiallyScheduled; empty: it has none yet."""
+        group = self._api.call("GET", f"{self._path}/{name}")
+        return condition(group, "PodGroupInitiallyScheduled")
+
+    def until_rejected(self, name: str, timeout_s: float = 60.0) -> str:
+        """Wait until kube-scheduler has found no place for a group; return the reason."""
+
+        def reason() -> str:
+            found = self.scheduled(name)
+            return str(found.get("message", "")) if found.get("status") == "False" else ""
+
+        return until(reason, f"the group {name} is rejected", timeout_s)
+
+
+class NewPodGroups(Protocol):
+    """Makes the groups of a new namespace, for the first profile of a stack."""
+
+    def __call__(self, stack: Stack, pool: NodePool) -> PodGroups: ...

@@ -1,0 +1,118 @@
+"""The queue releases the members of a PodGroup together; kube-scheduler waits for the last gate."""
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from .controlplane import ControlPlane
+from .kubeapi import NodePool
+from .pod_groups import PodGroups
+from .queue_policies import QUEUED, SCHEDULER, gates, install_queue
+from .queue_stack import QueueStack, queue_scheduler, sorted_by
+from .stack import BACKOFF
+from .versions import needs
+from .workbench import until
+from .workload import Workload
+
+pytestmark = needs("PodGroup")
+
+# A group whose members waited for each other's turns would not be placed before a test gives up.
+LONG_HOLD = "600s"
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scheduler(group_plane: ControlPlane) -> Iterator[None]:
+    install_queue(group_plane)
+    running = queue_scheduler(group_plane, "queue-groups", **BACKOFF)
+    yield
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def pool(group_plane: ControlPlane) -> Iterator[NodePool]:
+    pool = NodePool(group_plane.api, "queue-groups", 4)
+    yield pool
+    pool.delete()
+
+
+@pytest.fixture
+def groups(group_plane: ControlPlane, pool: NodePool) -> Iterator[PodGroups]:
+    name = f"queued-groups-{next(_numbers)}"
+    workload = Workload(group_plane.api, name, SCHEDULER, pool)
+    yield PodGroups(group_plane.api, workload, pool)
+    workload.close()
+
+
+def queue(plane: ControlPlane, **settings: object) -> QueueStack:
+    name = f"queue-groups-{next(_numbers)}"
+    settings = {"maxHold": LONG_HOLD, **settings}
+    return QueueStack(plane, name, sorted_by("PrioritySort"), **settings)
+
+
+def gated(plane: ControlPlane, groups: PodGroups) -> set[str]:
+    pods = plane.api.pods(groups.workload.namespace)
+    return {pod["metadata"]["name"] for pod in pods if gates(pod)}
+
+
+@pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
+@pytest.mark.parametrize("size", [3, 20])
+def test_a_gang_in_a_window_of_one_is_placed_without_waiting_for_max_hold(
+    strategy: str, size: int, group_plane: ControlPlane, groups: PodGroups
+) -> None:
+    names = groups.gang("gang", size, QUEUED)
+    # The next pod has its turn as soon as the gang is placed.
+    alone = groups.workload.create("alone", 1, QUEUED)
+    assert gated(group_plane, groups) == {*names, *alone}
+    with queue(group_plane, strategy=strategy, window=1):
+        groups.workload.until_placed([*names, *alone])
+
+
+def test_a_member_that_comes_late_completes_its_gang(
+    group_plane: ControlPlane, groups: PodGroups
+) -> None:
+    groups.declare("gang", 4)
+    names = groups.join("gang", 3, QUEUED)
+    with queue(group_plane, window=1):
+        until(lambda: not gated(group_plane, groups), "the members are released")
+        alone = groups.workload.create("alone", 1, QUEUED)
+        names += groups.join("gang", 1, QUEUED, first=3)
+        groups.workload.until_placed([*names, *alone])
+
+
+@pytest.mark.parametrize("min_count", [5, 3])
+def test_a_gang_that_fits_nowhere_holds_up_nobody_with_best_effort_fifo(
+    min_count: int, group_plane: ControlPlane, groups: PodGroups
+) -> None:
+    groups.declare("gang", min_count)
+    with queue(group_plane, strategy="BestEffortFIFO", window=1):
+        groups.join("gang", 5, QUEUED, cpu="100")
+        until(lambda: not gated(group_plane, groups), "the members are released")
+        groups.workload.until_placed(groups.workload.create("alone", 3, QUEUED))
+
+
+def test_the_members_that_do_not_fit_hold_up_nobody_with_best_effort_fifo(
+    group_plane: ControlPlane, groups: PodGroups
+) -> None:
+    groups.declare("gang", 3)
+    names = groups.join("gang", 3, QUEUED)
+    groups.join("gang", 2, QUEUED, first=3, cpu="100")
+    with queue(group_plane, strategy="BestEffortFIFO", window=1):
+        groups.workload.until_placed(names)
+        groups.workload.until_placed(groups.workload.create("alone", 3, QUEUED))
+
+
+def test_a_gang_that_lacks_a_member_delays_no_other_namespace(
+    group_plane: ControlPlane, groups: PodGroups, pool: NodePool
+) -> None:
+    groups.declare("gang", 4)
+    names = groups.join("gang", 3, QUEUED)
+    neighbour = Workload(group_plane.api, f"neighbour-{next(_numbers)}", SCHEDULER, pool)
+    with queue(group_plane, window=1, fairQueuing="ByNamespace"):
+        until(lambda: not gated(group_plane, groups), "the members are released")
+        neighbour.until_placed(neighbour.create("alone", 9, QUEUED))
+        names += groups.join("gang", 1, QUEUED, first=3)
+        groups.workload.until_placed(names)
+    neighbour.close()
