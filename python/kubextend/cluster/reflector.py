@@ -473,7 +473,7 @@ class Reflector(Generic[_Store]):
     def _lost(self) -> None:
         """Log that the reflector cannot list or watch, once until a watch succeeds again.
 
-        The method does not log a single failure after the first list.
+        After the first list has succeeded, the first of several failures in a row is not logged.
         """
         if self._lost_at is not None or (self.synced and self._streaks.failures == 1):
             return

@@ -102,8 +102,8 @@ class BodyReceiver(asyncio.BufferedProtocol):
     """Reads the body of a request from a connection directly into a buffer, until it is full.
 
     Args:
-        protocol: the connection's usual protocol, whose methods are called when writing pauses or
-            the client is gone.
+        protocol: the asyncio protocol that reads the connection when no body is read; its methods
+            are called when writing pauses or the client is gone.
         buffer: as long as the body; no byte behind the body is read.
         received: how many bytes of the body are in the buffer already; the attribute of this name
             counts on.
@@ -162,11 +162,11 @@ class BodyReceiver(asyncio.BufferedProtocol):
         self._protocol.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Tell the connection's usual protocol that the client reads too slowly."""
+        """Tell the asyncio protocol that this receiver stands in for: the client reads too slowly."""
         self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        """Tell the connection's usual protocol that the client reads again."""
+        """Tell the asyncio protocol that this receiver stands in for: the client reads again."""
         self._protocol.resume_writing()
 
     def _settle(self, *, complete: bool) -> None:
