@@ -535,7 +535,7 @@ class SchedulingQueue:
             self._step_aside(oldest)
 
     def _surplus(self, taking: list[Entry]) -> list[Entry]:
-        """Return the oldest of the given released pods, as many as exceed the places of the window."""
+        """Return the oldest of the given released pods, as many as exceed the window's places."""
         released = [entry for entry in taking if entry.state is State.RELEASED]
         released.sort(key=lambda entry: (entry.entered_at_s, entry.sequence))
         return released[: max(len(taking) - self._settings.window, 0)]

@@ -162,11 +162,11 @@ class BodyReceiver(asyncio.BufferedProtocol):
         self._protocol.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Tell the asyncio protocol that this receiver stands in for: the client reads too slowly."""
+        """Tell the replaced asyncio protocol that the client reads too slowly."""
         self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        """Tell the asyncio protocol that this receiver stands in for: the client reads again."""
+        """Tell the replaced asyncio protocol that the client reads again."""
         self._protocol.resume_writing()
 
     def _settle(self, *, complete: bool) -> None:
