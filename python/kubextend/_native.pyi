@@ -659,11 +659,22 @@ class PreemptionArgs:
         """The nodes of the request, on which kube-scheduler would evict pods, in order."""
     @property
     def victims(self) -> list[tuple[list[str], int]]:
-        """The pods to evict from each node, as ``(UIDs of the pods, NumPDBViolations)``."""
+        """The pods to evict on each node, as ``(UIDs of the pods, NumPDBViolations)``.
+
+        A pod whose node the request does not say counts as one on the node.
+        """
+    @property
+    def elsewhere(self) -> list[list[tuple[str, str]]]:
+        """For each node, the pods to evict on other nodes, as ``(name of their node, UID)``.
+
+        kube-scheduler evicts a pod group with the disruptionMode ``all`` on all of its nodes.
+        """
     def pods_left(self, pods: PodSnapshot) -> PodSnapshot:
-        """Return a snapshot in which each node of the request lacks the pods to evict from it."""
+        """Return a snapshot in which each node of the request lacks the pods to evict on it."""
     def result(self, kept: Mask) -> bytes:
         """Write an ExtenderPreemptionResult with the kept nodes, their victims and PDB counts.
+
+        Victims on other nodes are left out, because kube-scheduler refuses an answer with them.
 
         Args:
             kept: one bit for each node of the request.

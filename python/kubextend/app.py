@@ -381,6 +381,7 @@ def build_verbs(
 def _extender_settings(config: ExtenderConfiguration) -> ExtenderSettings:
     return ExtenderSettings(
         ignorable=config.extender.ignorable,
+        preempt_groups=config.extender.preempt_groups,
         served=config.verbs,
         score_scale=config.score_scale,
         http_timeout_s=config.extender.http_timeout.seconds,

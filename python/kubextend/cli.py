@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from kubextend.cluster.client import Cluster
     from kubextend.config import EnabledPlugin, ExtenderConfiguration, Queue
+    from kubextend.config.kube_versions import KubeVersion
     from kubextend.core import ExtenderArgs, NodeStore
     from kubextend.framework.plugin import Plugin
     from kubextend.plugin_list import ListedPlugin
@@ -149,7 +150,8 @@ def schema() -> None:
 )
 @click.option("--bind", is_flag=True, help="Let kubextend bind pods even if no plugin needs it.")
 @click.option(
-    "--legacy", is_flag=True, help="Write the Policy that kube-scheduler up to 1.22 reads."
+    "--kube-version",
+    help="Version of kube-scheduler; up to 1.22 it reads a Policy.  [default: all from 1.25 on]",
 )
 @click.option("--kubeconfig", help="Path of the kubeconfig on kube-scheduler's machine.")
 @click.option("--leader-elect/--no-leader-elect", default=None, help="[default: kube-scheduler's]")
@@ -158,13 +160,15 @@ def scheduler_config(
     config_file: Path | None,
     url_prefix: str | None,
     bind: bool,
-    legacy: bool,
+    kube_version: str | None,
     kubeconfig: str | None,
     leader_elect: bool | None,
 ) -> None:
     """Write what kube-scheduler needs to call kubextend."""
     from kubextend.config.scheduler import legacy_policy, scheduler_configuration
 
+    version = _kube_version(kube_version)
+    legacy = version is not None and version.reads_policy
     if legacy and (kubeconfig or leader_elect is not None):
         message = "a Policy holds neither: give kube-scheduler --kubeconfig and --leader-elect"
         raise click.UsageError(message)
@@ -173,12 +177,28 @@ def scheduler_config(
         overrides["extender.urlPrefix"] = url_prefix
     config = _load(config_file, overrides, runs_here=False)
     if not legacy:
-        text = scheduler_configuration(config, kubeconfig=kubeconfig, leader_elect=leader_elect)
+        text = scheduler_configuration(
+            config, kubeconfig=kubeconfig, leader_elect=leader_elect, kube_version=version
+        )
         click.echo(text, nl=False)
         return
     click.echo(legacy_policy(config), nl=False)
     names = ", ".join(profile.scheduler_name for profile in config.resolved)
     click.echo(f"note: a Policy has no profiles; --scheduler-name gives one of: {names}", err=True)
+
+
+def _kube_version(text: str | None) -> "KubeVersion | None":
+    """Read the option --kube-version.
+
+    Raises: UsageError: kubextend knows no such version.
+    """
+    from kubextend.config.kube_versions import KubeVersion
+
+    try:
+        return None if text is None else KubeVersion.parse(text)
+    except ValueError as error:
+        message = f"--kube-version: {error}"
+        raise click.UsageError(message) from error
 
 
 _nodes_option = click.option(

@@ -46,13 +46,48 @@ def test_a_high_comm_pod_evicts_one_pod_of_a_labelled_node_though_cheaper_ones_a
     pool.delete()
 
 
-@pytest.fixture(scope="module")
-def zone_stack(control_plane: ControlPlane) -> Iterator[Stack]:
+@pytest.fixture(params=[False, True], ids=["one entry", "preemptGroups"])
+def own_stack(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[Stack]:
+    """Start a kubextend that the test may kill, with preempt beside filter or by itself."""
+    extender = {"preemptGroups": request.param}
+    name = f"preemption-down-{int(request.param)}"
+    running = Stack(control_plane, name, Mode(names=True), extender=extender)
+    yield running
+    running.close()
+
+
+def test_no_pod_is_evicted_while_kubextend_is_down_except_with_preempt_groups(
+    control_plane: ControlPlane,
+    own_stack: Stack,
+    new_workload: NewWorkload,
+    request: pytest.FixtureRequest,
+) -> None:
+    """The nodes are full, so that kube-scheduler calls preempt without a call of filter before."""
+    pool = NodePool(control_plane.api, own_stack.name, 2, cpu="4")
+    pool.enable_rdma(pool.names[0])
+    workload = new_workload(own_stack, pool)
+    workload.fill(2, "e2e-low")
+    before = workload.uids()
+    own_stack.kill_kubextend()
+    (name,) = workload.create("urgent", 1, HIGH_COMM, cpu="1", priority_class="e2e-high")
+    reason = workload.until_pending(name)
+    if "[preemptGroups" in request.node.name:
+        until(lambda: before.keys() - workload.uids().keys(), "a pod is evicted")
+    else:
+        assert "preemption: Post" in reason
+        assert before.items() <= workload.uids().items()
+    pool.delete()
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["one entry", "preemptGroups"])
+def zone_stack(control_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[Stack]:
+    name = f"zones-{int(request.param)}"
     running = Stack(
         control_plane,
-        "zones",
+        name,
         Mode(names=True),
-        profile=profile("zones", "OneAppPerZone"),
+        profile=profile(name, "OneAppPerZone"),
+        extender={"preemptGroups": request.param},
         out_of_tree=["zones:OneAppPerZone"],
         python_path=[PLUGIN_FOLDER],
     )

@@ -42,13 +42,22 @@ def test_pod_groups_are_served_in_beta_from_the_version_on_that_the_table_says(
     assert ("GenericWorkload=true|false (BETA" in usage) == is_served("PodGroup")
 
 
-def test_kube_scheduler_ends_over_the_gate_of_queueing_hints_from_1_37_on(binaries: Path) -> None:
-    command = [binaries / "kube-scheduler", "--feature-gates=SchedulerQueueingHints=true"]
+@pytest.mark.parametrize(
+    ("gate", "since"),
+    [
+        ("SchedulerQueueingHints", "1.28"),
+        ("GangScheduling", "1.35"),
+        ("WorkloadAwarePreemption", "1.36"),
+    ],
+)
+def test_kube_scheduler_1_37_ends_over_a_gate_that_it_has_no_more(
+    gate: str, since: str, binaries: Path
+) -> None:
+    command = [binaries / "kube-scheduler", f"--feature-gates={gate}=true"]
     done = subprocess.run(
         [*command, "--config=/nowhere"], capture_output=True, text=True, check=False
     )
-    # Version 1.37 removed the gate, which had been locked to true since 1.34.
-    assert ("unrecognized feature gate" in done.stderr) == (KUBE >= "1.37")
+    assert ("unrecognized feature gate" in done.stderr) == (not since <= KUBE < "1.37")
 
 
 def test_no_test_is_skipped_but_by_the_table() -> None:

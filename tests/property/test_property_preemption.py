@@ -2,13 +2,16 @@
 
 Two plugins count pods of an app: one on each node, one in each zone, which sees every node. The
 model counts over tuples, and each verdict is tried out: the victims of one candidate leave a copy
-of the cluster, and filter is asked about that node.
+of the cluster, and filter is asked about that node. Victims may be groups, which have pods on other
+nodes too.
 """
 
+import json
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,6 +21,8 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Handle
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
+from kubextend.verbs import ExtenderSettings
+from kubextend.verbs.answer import ABSTAINS
 
 CLUSTERS = 300
 ZONE = "zone"
@@ -34,13 +39,17 @@ class Placed:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Nodes with their zones, placed pods, how many of an app may be together, and candidates."""
+    """Nodes with their zones, placed pods, how many of an app may be together, and candidates.
+
+    A pod is let in only if at least ``fewest_in_zone`` pods of its app are in the zone.
+    """
 
     zones: Mapping[str, str]
     placed: Sequence[Placed]
     most_in_zone: int
     most_on_node: int
     victims: Mapping[str, Sequence[str]]
+    fewest_in_zone: int = 0
 
     def without(self, names: Sequence[str]) -> "Cluster":
         return replace(self, placed=[pod for pod in self.placed if pod.name not in names])
@@ -50,7 +59,8 @@ class Cluster:
         same = [pod for pod in self.placed if pod.app == app]
         in_zone = [pod for pod in same if self.zones[pod.node] == self.zones[node]]
         on_node = [pod for pod in same if pod.node == node]
-        return len(in_zone) < self.most_in_zone and len(on_node) < self.most_on_node
+        few = self.fewest_in_zone <= len(in_zone) < self.most_in_zone
+        return few and len(on_node) < self.most_on_node
 
 
 def random_cluster(rng: random.Random) -> Cluster:
@@ -77,14 +87,15 @@ def uids(names: Sequence[str]) -> list[str]:
 
 
 class AcrossNodes:
-    """At most so many pods of an app in a zone, counted over all watched nodes."""
+    """At most and at least so many pods of an app in a zone, counted over all watched nodes."""
 
     name = "AcrossNodes"
     needs_pods = True
 
-    def __init__(self, handle: Handle, most: int, *, by_label: bool) -> None:
+    def __init__(self, handle: Handle, cluster: Cluster, *, by_label: bool) -> None:
         self._handle = handle
-        self._most = most
+        self._most = cluster.most_in_zone
+        self._fewest = cluster.fewest_in_zone
         self._by_label = by_label
 
     def same(self, state: CycleState, pod: core.Pod, names: Sequence[str]) -> list[core.Pod]:
@@ -102,7 +113,8 @@ class AcrossNodes:
         assert every is not None
         zones = dict(zip(every.names, every.labels(ZONE), strict=True))
         counts = Counter(zones[each.node_name] for each in self.same(state, pod, every.names))
-        full = [counts[zone] >= self._most for zone in nodes.labels(ZONE)]
+        fits = range(self._fewest, self._most)
+        full = [counts[zone] not in fits for zone in nodes.labels(ZONE)]
         return [Rejection(core.Mask(full), FULL)]
 
 
@@ -141,7 +153,7 @@ class Counting(testing.Runner):
         )
         if across_nodes:
             filters: Any = self.verbs.profiles.by_scheduler_name["default-scheduler"].filter
-            filters.append(AcrossNodes(self.handle, cluster.most_in_zone, by_label=by_label))
+            filters.append(AcrossNodes(self.handle, cluster, by_label=by_label))
 
 
 def incoming(app: str) -> core.Pod:
@@ -185,3 +197,74 @@ def test_where_no_filter_sees_another_node_all_candidates_are_judged_in_one_atte
     runner = Counting(cluster, across_nodes=False)
     assert runner.preempt(incoming("web"), victims) == victims
     assert sorted(runner.on_node.asked_about) == ["n0", "n1", "n2"]
+
+
+def random_groups(rng: random.Random) -> Cluster:
+    """A cluster whose pods are in groups; the victims of a candidate are some groups on it."""
+    cluster = random_cluster(rng)
+    group_of = {pod.name: rng.randint(0, 9) for pod in cluster.placed}
+    victims = {}
+    for node in cluster.zones:
+        there = {group_of[pod.name] for pod in cluster.placed if pod.node == node}
+        if there and rng.random() < 0.7:
+            chosen = set(rng.sample(sorted(there), rng.randint(1, len(there))))
+            victims[node] = [pod.name for pod in cluster.placed if group_of[pod.name] in chosen]
+    return replace(cluster, victims=victims, fewest_in_zone=rng.randint(0, 1))
+
+
+def request_with_groups(cluster: Cluster, app: str) -> bytes:
+    where = {pod.name: pod.node for pod in cluster.placed}
+    whole = {
+        node: {
+            "Pods": [
+                {"metadata": {"uid": uid_of(name)}, "spec": {"nodeName": where[name]}}
+                for name in names
+            ]
+        }
+        for node, names in cluster.victims.items()
+    }
+    asked = {
+        "metadata": {"name": "incoming", "labels": {"app": app}},
+        "spec": {"schedulerName": "default-scheduler"},
+    }
+    return json.dumps({"Pod": asked, "NodeNameToVictims": whole}).encode()
+
+
+@pytest.mark.parametrize("across_nodes", [False, True])
+def test_what_kube_scheduler_evicts_of_groups_lets_the_pod_in_on_each_node_that_it_may_choose(
+    monkeypatch: pytest.MonkeyPatch, *, across_nodes: bool
+) -> None:
+    """Where preempt abstains, kube-scheduler evicts whole groups; else it evicts what is named."""
+    settings = partial(ExtenderSettings, preempt_groups=True)
+    monkeypatch.setattr("kubextend.testing.runner.ExtenderSettings", settings)
+    abstained = named = cut = 0
+    for seed in range(CLUSTERS):
+        rng = random.Random(seed)
+        cluster, app = random_groups(rng), rng.choice(APPS)
+        where = {uid_of(pod.name): pod.node for pod in cluster.placed}
+        if not across_nodes:
+            cluster = replace(cluster, most_in_zone=1000, fewest_in_zone=0)
+        runner = Counting(cluster, across_nodes=across_nodes)
+        body = request_with_groups(cluster, app)
+        answer = bytes(runner.verbs.preempt(body))
+        abstains = answer == ABSTAINS.body
+        if abstains:
+            abstained += 1
+            evicted = {node: uids(names) for node, names in cluster.victims.items()}
+        else:
+            kept = json.loads(answer)["NodeNameToMetaVictims"]
+            evicted = {node: [pod["UID"] for pod in of["Pods"]] for node, of in kept.items()}
+            assert all(where[uid] == node for node, gone in evicted.items() for uid in gone), seed
+            named += len(evicted)
+            cut += sum(len(gone) < len(cluster.victims[node]) for node, gone in evicted.items())
+        for node, gone in evicted.items():
+            left = cluster.without([uid.removeprefix("uid-of-") for uid in gone])
+            assert left.lets_in(app, node), (seed, node)
+        whole = {node: cluster.without(names) for node, names in cluster.victims.items()}
+        if whole and all(left.lets_in(app, node) for node, left in whole.items()):
+            assert abstains or all(
+                len(gone) == len(cluster.victims[node]) for node, gone in evicted.items()
+            ), seed
+    assert abstained > 10
+    assert named > 50
+    assert cut > 10

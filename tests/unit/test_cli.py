@@ -484,17 +484,55 @@ def test_scheduler_config_writes_what_the_options_ask_for(config_file: Path) -> 
     ]
 
 
-def test_scheduler_config_writes_a_policy_for_old_schedulers(config_file: Path) -> None:
-    result = run("scheduler-config", "--legacy", "--config", config_file)
+@pytest.mark.parametrize("version", ["1.17", "1.22.17"])
+def test_scheduler_config_writes_a_policy_for_old_schedulers(
+    config_file: Path, version: str
+) -> None:
+    result = run("scheduler-config", f"--kube-version={version}", "--config", config_file)
     assert json.loads(result.stdout)["kind"] == "Policy"
     assert result.stderr == (
         "note: a Policy has no profiles; --scheduler-name gives one of: ml, idle\n"
     )
 
 
+@pytest.mark.parametrize(
+    ("version", "api_version"),
+    [
+        ("1.37", "v1"),
+        ("v1.37.1", "v1"),
+        ("1.25", "v1"),
+        ("1.24", "v1beta3"),
+        ("1.23", "v1beta3"),
+    ],
+)
+def test_scheduler_config_writes_what_a_version_reads(version: str, api_version: str) -> None:
+    result = run("scheduler-config", f"--kube-version={version}")
+    assert (result.stderr, result.exit_code) == ("", 0)
+    assert result.stdout.startswith(f"# kube-scheduler {version.strip('v')[:4]}: ")
+    written = yaml.safe_load(result.stdout)
+    assert written["apiVersion"] == f"kubescheduler.config.k8s.io/{api_version}"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--kube-version=1.38"], "kubextend knows kube-scheduler 1.17 to 1.37, and not 1.38"),
+        (["--kube-version=1.16"], "kubextend knows kube-scheduler 1.17 to 1.37, and not 1.16"),
+        (["--kube-version=new"], "'new' is no version of kube-scheduler such as 1.37"),
+        (["--kube-version=1"], "'1' is no version of kube-scheduler such as 1.37"),
+    ],
+)
+def test_a_version_that_kubextend_does_not_know_is_refused(
+    options: list[str], sentence: str
+) -> None:
+    result = run("scheduler-config", *options)
+    assert (result.stdout, result.exit_code) == ("", 2)
+    assert result.stderr.splitlines()[-1] == f"Error: --kube-version: {sentence}"
+
+
 @pytest.mark.parametrize("option", ["--kubeconfig=x", "--leader-elect", "--no-leader-elect"])
 def test_a_policy_cannot_hold_every_option(option: str) -> None:
-    result = run("scheduler-config", "--legacy", option)
+    result = run("scheduler-config", "--kube-version=1.22", option)
     assert result.exit_code == 2
     assert result.stderr.splitlines()[-1] == (
         "Error: a Policy holds neither: give kube-scheduler --kubeconfig and --leader-elect"

@@ -58,6 +58,9 @@ VerbName = Literal["filter", "preempt", "prioritize", "bind"]
 # How much longer bind's timeout is than permitMaxWait: the bind request is open while Permit waits.
 # kube-scheduler schedules other pods meanwhile.
 _BEYOND_PERMIT: Final = Duration.parse("1m")
+# How much longer preempt's timeout is than httpTimeout, before which kubextend answers: where
+# kube-scheduler gives up preempt, it evicts pods without kubextend's verdict.
+_BEYOND_PREEMPT: Final = Duration.parse("5s")
 
 _HOST_NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
 _DNS_NAME = re.compile(
@@ -314,6 +317,9 @@ class Extender(_Model):
     ignorable: bool = False
     """Whether kube-scheduler places pods without kubextend's filters while kubextend does not
     answer or has not listed the nodes."""
+    preempt_groups: bool = False
+    """Whether a pod may take the place of a pod group that is on several nodes. With true,
+    kube-scheduler evicts pods without kubextend's filters while kubextend does not answer."""
     managed_resources: tuple[ManagedResource, ...] = ()
     """Extended resources: kube-scheduler sends only pods that request one. Empty: all pods."""
     tls_config: ExtenderTLSConfig = ExtenderTLSConfig()
@@ -330,6 +336,11 @@ class Extender(_Model):
     """Number of pods that Permit plugins hold at a time; each held pod costs a connection."""
     max_held_pods_per_namespace: Annotated[int, Field(ge=1)] = 1000
     """Number of pods of one namespace that Permit plugins hold at a time."""
+
+    @property
+    def preempt_timeout(self) -> Duration:
+        """The timeout of preempt with preemptGroups: httpTimeout plus five seconds."""
+        return Duration(self.http_timeout.nanoseconds + _BEYOND_PREEMPT.nanoseconds)
 
     @property
     def bind_timeout(self) -> Duration:
@@ -391,6 +402,8 @@ class Plugins(_Model):
     placement_generate: PluginSet = PluginSet()
     """Not served by kubextend: left to kube-scheduler."""
     placement_score: PluginSet = PluginSet()
+    """Not served by kubextend: left to kube-scheduler."""
+    pod_group_post_filter: PluginSet = PluginSet()
     """Not served by kubextend: left to kube-scheduler."""
 
     def at(self, point: str) -> PluginSet:

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from kubextend.config.checks import is_wildcard
 from kubextend.config.duration import Duration
 from kubextend.config.issues import Findings
+from kubextend.config.kube_versions import KubeVersion, refuse_unread
 from kubextend.config.model import Extender, ExtenderConfiguration, VerbName
 from kubextend.config.resolve import DEFAULT_SCHEDULER_NAME
 from kubextend.config.scheduler_file import SCHEDULER_API_VERSIONS, SCHEDULER_KIND
@@ -23,9 +24,11 @@ __all__ = ["LEASE_NAME", "legacy_policy", "scheduler_configuration"]
 LEASE_NAME = "kubextend-scheduler"
 
 _HEADER = """\
+# kube-scheduler {}: kube-scheduler --config=THIS_FILE
+"""
+_HEADER_FOR_ALL = """\
 # kube-scheduler 1.25 and later: kube-scheduler --config=THIS_FILE
-# For 1.23 and 1.24 the apiVersion is kubescheduler.config.k8s.io/v1beta3; up to 1.22 there is
-# kubextend scheduler-config --legacy.
+# For an earlier one: kubextend scheduler-config --kube-version 1.24
 """
 _PERCENTAGE = """\
 # Every node is looked at. By default kube-scheduler stops at a sample, which may hold none of the
@@ -52,6 +55,14 @@ _PREEMPT = """\
 # preemptVerb: kube-scheduler's own dry run knows nothing of the filters here and would evict pods
 # for a place that filter then refuses.
 """
+_PREEMPT_APART = """\
+# preemptGroups: no answer can name a victim on another node than the candidate's, such as a pod
+# group with the disruptionMode all has. Where every candidate passes the filters, kubextend answers
+# such a request with status 501, and ignorable: true lets kube-scheduler go on with its own
+# candidates. It does so while kubextend is down as well. The timeout is longer than the others, as
+# a late answer is ignored too.
+# nodeCacheCapable: false brings the victims as whole pods, which say on which nodes they are.
+"""
 _WEIGHT = """\
 # weight: 1, because the weights of the plugins are already in the scores.
 """
@@ -74,6 +85,7 @@ def scheduler_configuration(
     *,
     kubeconfig: str | None = None,
     leader_elect: bool | None = None,
+    kube_version: KubeVersion | None = None,
 ) -> str:
     """Return, as YAML, a KubeSchedulerConfiguration with which kube-scheduler calls kubextend.
 
@@ -83,15 +95,20 @@ def scheduler_configuration(
             apiVersion is v1.
         kubeconfig: path of the kubeconfig on kube-scheduler's machine; None adds none.
         leader_elect: the value of leaderElection.leaderElect; None leaves the field as it is.
+        kube_version: the version of kube-scheduler, which reads a KubeSchedulerConfiguration; None
+            for all versions from 1.25 on.
 
-    Raises: ConfigError: kube-scheduler could not reach or verify the server.
+    Raises: ConfigError: kube-scheduler could not reach or verify the server, or it does not know a
+        field that the file needs.
     """
     _refuse_unreachable(config)
+    _refuse_groups(config, kube_version)
     part = {key: value for key, value in config.scheduler_part.items() if key != "kind"}
     percentage = part.pop("percentageOfNodesToScore", None)
-    version = part.pop("apiVersion", SCHEDULER_API_VERSIONS[0])
+    newest = SCHEDULER_API_VERSIONS[0] if kube_version is None else kube_version.api_version
+    version = part.pop("apiVersion", newest)
     parts = [
-        _HEADER,
+        _HEADER_FOR_ALL if kube_version is None else _HEADER.format(kube_version),
         _yaml({"apiVersion": version, "kind": SCHEDULER_KIND}),
         _connection(part.pop("clientConnection", None), kubeconfig, config),
         _election(part.pop("leaderElection", None), config, leader_elect),
@@ -99,15 +116,20 @@ def scheduler_configuration(
         _yaml({"profiles": _profiles(config, part.pop("profiles", None))}),
         _extenders(config, part.pop("extenders", None)),
     ]
-    return "".join(parts) + (_yaml(part) if part else "")
+    text = "".join(parts) + (_yaml(part) if part else "")
+    if kube_version is not None:
+        refuse_unread(yaml.safe_load(text), kube_version)
+    return text
 
 
 def legacy_policy(config: ExtenderConfiguration) -> str:
     """Return a Policy that makes kube-scheduler up to 1.22 call kubextend, as JSON.
 
-    Raises: ConfigError: kube-scheduler could not reach or verify the server.
+    Raises: ConfigError: kube-scheduler could not reach or verify the server, or it does not know
+        what the configuration asks for.
     """
     _refuse_unreachable(config)
+    _refuse_groups(config, KubeVersion(1, 22))
     entries: list[JsonValue] = [_legacy(entry) for entry in _entries(config)]
     policy: dict[str, JsonValue] = {"kind": "Policy", "apiVersion": "v1", "extenders": entries}
     return json.dumps(policy, indent=2) + "\n"
@@ -123,6 +145,15 @@ def _refuse_unreachable(config: ExtenderConfiguration) -> None:
     if config.url_prefix.startswith("https:"):
         _refuse_unverified(config, findings)
     if findings.issues:
+        raise ConfigError(findings.issues)
+
+
+def _refuse_groups(config: ExtenderConfiguration, version: KubeVersion | None) -> None:
+    if config.extender.preempt_groups and version is not None and not version.has_pod_groups:
+        findings = Findings()
+        message = f"kube-scheduler {version} evicts no pod group as a whole"
+        hint = "leave it out: it would let kube-scheduler evict pods while kubextend is down"
+        findings.complain(("extender", "preemptGroups"), message, value=True, hint=hint)
         raise ConfigError(findings.issues)
 
 
@@ -218,6 +249,8 @@ def _extenders(config: ExtenderConfiguration, given: JsonValue) -> str:
 def _comment(entry: Mapping[str, JsonValue]) -> str:
     if "bindVerb" in entry:
         return _BIND
+    if "filterVerb" not in entry and "preemptVerb" in entry:
+        return _PREEMPT + _PREEMPT_APART
     comment = _QUICK
     comment += _PREEMPT if "preemptVerb" in entry else ""
     comment += _WEIGHT if "prioritizeVerb" in entry else ""
@@ -227,22 +260,28 @@ def _comment(entry: Mapping[str, JsonValue]) -> str:
 def _entries(config: ExtenderConfiguration) -> list[dict[str, JsonValue]]:
     """Return the extender entries for kubextend: filter, preempt and prioritize, then bind.
 
-    The fields have the order of the Go type ``Extender``.
+    With preemptGroups, preempt has an entry of its own. The fields have the order of the Go type
+    ``Extender``.
     """
-    quick = [verb for verb in config.verbs if verb != "bind"]
+    extender = config.extender
+    alone = {"preempt", "bind"} if extender.preempt_groups else {"bind"}
+    quick = [verb for verb in config.verbs if verb not in alone]
     entries = []
     if quick:
-        timeout, ignorable = config.extender.http_timeout, config.extender.ignorable
-        entries.append(_entry(config, quick, timeout, ignorable=ignorable))
+        entry = _entry(config, quick, extender.http_timeout, ignorable=extender.ignorable)
+        entries.append(entry | {"nodeCacheCapable": extender.node_cache_capable})
+    if extender.preempt_groups and "preempt" in config.verbs:
+        entries.append(_entry(config, ["preempt"], extender.preempt_timeout, ignorable=True))
     if "bind" in config.verbs:
-        timeout = config.extender.bind_timeout
-        entries.append(_entry(config, ["bind"], timeout, ignorable=False))
+        entry = _entry(config, ["bind"], extender.bind_timeout, ignorable=False)
+        entries.append(entry | {"nodeCacheCapable": extender.node_cache_capable})
     return entries
 
 
 def _entry(
     config: ExtenderConfiguration, verbs: Sequence[VerbName], timeout: Duration, *, ignorable: bool
 ) -> dict[str, JsonValue]:
+    """Return an entry whose requests carry whole nodes or pods."""
     entry: dict[str, JsonValue] = {"urlPrefix": config.url_prefix}
     entry |= {f"{verb}Verb": verb for verb in verbs}
     if "prioritize" in verbs:
@@ -251,7 +290,7 @@ def _entry(
         entry["enableHTTPS"] = True
         entry["tlsConfig"] = _tls(config.extender)
     entry["httpTimeout"] = str(timeout)
-    entry["nodeCacheCapable"] = config.extender.node_cache_capable
+    entry["nodeCacheCapable"] = False
     resources = config.extender.managed_resources
     if resources:
         entry["managedResources"] = [

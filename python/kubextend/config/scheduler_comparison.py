@@ -204,6 +204,11 @@ class _Pair(NamedTuple):
     wanted: _Entry
     verbs: frozenset[VerbName]
 
+    @property
+    def preempts(self) -> bool:
+        """Whether the wanted entry is that of preempt alone."""
+        return self.wanted.verbs.keys() == {"preempt"}
+
 
 class SchedulerDifferences(NamedTuple):
     """The result of comparing a KubeSchedulerConfiguration with kubextend's configuration.
@@ -309,6 +314,7 @@ class _Comparison:
         self._found = found
         self._wanted = wanted
         self._complain = findings.complain
+        self._note = findings.note
 
     def extenders(self) -> None:
         """Check urlPrefix, verbs, timeouts and other settings of kubextend's extender entries."""
@@ -329,8 +335,11 @@ class _Comparison:
                 message = f"kubextend answers at {url}: every call fails"
                 self._complain((*at, "urlPrefix"), message, entry.url_prefix, f"urlPrefix: {url}")
         for verb in _VERBS:
-            self._verb(verb, ours, needed=any(verb in entry.verbs for entry in wanted))
+            self._verb(verb, ours, next((entry for entry in wanted if verb in entry.verbs), None))
         for pair in _pairs(ours, wanted):
+            if pair.preempts and len(pair.found.verbs) > 1:
+                self._preempt_beside(pair)
+                continue
             self._timeout(pair)
             self._nodes(pair)
             self._weight(pair)
@@ -339,15 +348,23 @@ class _Comparison:
             self._tls(pair)
 
     def _verb(
-        self, verb: VerbName, ours: Sequence[tuple[Location, _Entry]], *, needed: bool
+        self, verb: VerbName, ours: Sequence[tuple[Location, _Entry]], wanted: _Entry | None
     ) -> None:
+        """Compare one verb.
+
+        Args:
+            verb: the verb.
+            ours: kubextend's entries of the file, with their locations.
+            wanted: the wanted entry that has the verb; None if kubextend does not serve the verb.
+        """
         field = f"{verb}Verb"
         having = [((*at, field), entry.verbs[verb]) for at, entry in ours if verb in entry.verbs]
-        if needed and not having:
+        if wanted and not having:
             message = f"Required value: {_NEVER_ASKED[verb]}"
-            self._complain((*_entry_without(verb, ours), field), message, None, f"{field}: {verb}")
+            at = _entry_without(wanted, ours)
+            self._complain((*at, field), message, None, f"{field}: {verb}")
         for at, value in having:
-            if not needed:
+            if not wanted:
                 message = f"nothing here needs {verb}, so the answer is 404: {_FAILS[verb]}"
                 self._complain(at, message, value, f"leave {field} out")
             elif value != verb:
@@ -357,6 +374,17 @@ class _Comparison:
             message = f"{_ASKED_TWICE[verb]}, as another entry has it too"
             self._complain(at, message, value, f"leave {field} out of one entry")
 
+    def _preempt_beside(self, pair: _Pair) -> None:
+        """Note what happens where preempt shares an entry, which was written so before.
+
+        kubextend answers the requests of such an entry as ever.
+        """
+        message = (
+            "not in an entry of its own: kube-scheduler 1.37 refuses an answer about a pod group "
+            "with the disruptionMode all that is on several nodes, and "
+        ) + ("evicts pods unjudged" if pair.found.ignorable else "never evicts the group")
+        self._note((*pair.at, "preemptVerb"), message)
+
     def _timeout(self, pair: _Pair) -> None:
         found, right = pair.found.timeout, pair.wanted.timeout
         binds = "bind" in pair.verbs
@@ -365,6 +393,8 @@ class _Comparison:
         if found < right and binds:
             held = self._config.extender.permit_max_wait
             message = f"kube-scheduler gives up a bind before Permit's limit, {held}, has passed"
+        elif found < right and pair.preempts:
+            message = "kube-scheduler evicts pods unjudged where the answer comes later"
         elif found < right:
             message = (
                 "kube-scheduler gives up before kubextend answers in the place of a plugin that "
@@ -380,12 +410,22 @@ class _Comparison:
         found, right = pair.found.node_cache_capable, pair.wanted.node_cache_capable
         if found == right or pair.verbs == {"bind"}:
             return
-        message = (
-            "requests carry names of nodes, and kubextend watches no nodes: every call is an error"
-            if found
-            else "requests carry whole nodes: megabytes for each pod, and kube-scheduler 1.33 and "
-            "later scores by resources as if every node were empty (kubernetes/kubernetes#141781)"
-        )
+        if pair.preempts:
+            message = (
+                "requests do not say where victims are: kube-scheduler refuses an answer with one "
+                "on another node, and evicts pods unjudged"
+            )
+        elif found:
+            message = (
+                "requests carry names of nodes, and kubextend watches no nodes: every call is an "
+                "error"
+            )
+        else:
+            message = (
+                "requests carry whole nodes: megabytes for each pod, and kube-scheduler 1.33 and "
+                "later scores by resources as if every node were empty "
+                "(kubernetes/kubernetes#141781)"
+            )
         hint = f"nodeCacheCapable: {_json(right)}"
         self._complain((*pair.at, "nodeCacheCapable"), message, found, hint)
 
@@ -404,8 +444,12 @@ class _Comparison:
         found, right = pair.found.ignorable, pair.wanted.ignorable
         if found == right:
             return
-        if not found:
+        if pair.preempts:
+            message = "kube-scheduler never evicts a pod group that is on several nodes"
+        elif not found:
             message = "while kubextend does not answer, no pod is placed"
+        elif pair.verbs == {"preempt"}:
+            message = "while kubextend does not answer, kube-scheduler evicts pods unjudged"
         elif "bind" in pair.verbs:
             message = "a bind that kubextend refuses is done by kube-scheduler all the same"
         else:
@@ -568,15 +612,14 @@ def _server(url: str) -> str:
         return ""
 
 
-def _entry_without(verb: VerbName, ours: Sequence[tuple[Location, _Entry]]) -> Location:
+def _entry_without(wanted: _Entry, ours: Sequence[tuple[Location, _Entry]]) -> Location:
     """Return the location in kube-scheduler's file to which a missing verb should be added.
 
-    For filter, preempt and prioritize, the location is that of the first entry that has one of
-    these three verbs. For bind, which needs an entry of its own, and if no entry has one of the
-    three, the location is the list ``extenders``.
+    The location is that of the first entry that has another verb of the wanted entry, or else the
+    list ``extenders``.
     """
-    quick = [at for at, entry in ours if set(entry.verbs) - {"bind"}]
-    return quick[0] if quick and verb != "bind" else ("extenders",)
+    beside = [at for at, entry in ours if entry.verbs.keys() & wanted.verbs.keys()]
+    return beside[0] if beside else ("extenders",)
 
 
 def _pairs(ours: Sequence[tuple[Location, _Entry]], wanted: Sequence[_Entry]) -> Iterator[_Pair]:

@@ -52,14 +52,28 @@ class VerbEndpoint:
             return
         except asyncio.CancelledError:
             # Only the end of the server cancels a request; uvicorn would log a traceback.
-            await refuse(send, RefusedError(503, "kubextend is shutting down"))
+            await self._refuse(send, RefusedError(503, "kubextend is shutting down"))
         except RefusedError as refused:
             self._metrics.refused(str(refused.status)).inc()
-            await refuse(send, refused)
+            await self._refuse(send, refused)
         else:
-            await reply(send, 200, answer.body)
+            await reply(send, self._status_of(answer), answer.body)
         finally:
             share.give_back()
+
+    def _status_of(self, answer: Answer) -> HTTPStatus:
+        """Return 200; if the verb abstains, a status by which kube-scheduler's call fails."""
+        if not answer.abstains:
+            return HTTPStatus.OK
+        self._metrics.refused(str(HTTPStatus.NOT_IMPLEMENTED.value)).inc()
+        return HTTPStatus.NOT_IMPLEMENTED
+
+    async def _refuse(self, send: Send, refused: RefusedError) -> None:
+        """Send a refusal, or the verb's own answer to a request that is refused."""
+        if self._verb.answers_refusals:
+            await reply(send, HTTPStatus.OK, self._verb.instead(refused.message).body)
+        else:
+            await refuse(send, refused)
 
     async def _answer(self, scope: Scope, receive: Receive, share: Share) -> Answer:
         # kube-scheduler began to count its timeout before this.

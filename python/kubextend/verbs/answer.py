@@ -7,6 +7,7 @@ import orjson
 from kubextend import core
 
 __all__ = [
+    "ABSTAINS",
     "NO_SCORES",
     "NO_VICTIMS",
     "REJECTS_ALL",
@@ -28,10 +29,13 @@ class Answer(NamedTuple):
         body: the body of the answer, as JSON.
         result: ``ok``; ``error`` if the verb could not do its work; ``unknown_scheduler`` if no
             profile is for the pod.
+        abstains: whether kube-scheduler is to go on with its own candidates for a preemption, as if
+            it had not called preempt.
     """
 
     body: Body
     result: Result = "ok"
+    abstains: bool = False
 
 
 # HostPriorityList has no field for an error. kube-scheduler adds nothing for a node that the list
@@ -39,6 +43,11 @@ class Answer(NamedTuple):
 NO_SCORES = Answer(b"[]", "error")
 # An empty map ends the preemption; any other answer would evict pods.
 NO_VICTIMS = Answer(b'{"NodeNameToMetaVictims":{}}', "error")
+# kube-scheduler refuses an answer that names a victim on another node than the candidate's.
+ABSTAINS = Answer(
+    b'{"Error":"every candidate passes the filters, and some victims are on other nodes"}',
+    abstains=True,
+)
 
 # If Nodes and NodeNames are both null, kube-scheduler reads that no node is left. kubextend rejects
 # unknown nodes this way where kube-scheduler would ignore an Error.

@@ -27,6 +27,7 @@ class ExtenderSettings:
         served: the names of the verbs, such as ``filter``, that kube-scheduler calls.
         ignorable: whether kube-scheduler ignores Errors of this extender, so that a failing plugin
             has to reject nodes instead.
+        preempt_groups: whether preempt has an ignorable entry of its own, so that it may abstain.
         score_scale: how ``core.weigh`` scales the sum of the scores.
         http_timeout_s: the seconds after which kube-scheduler gives up on every verb but bind.
         bind_timeout_s: the seconds after which kube-scheduler gives up on bind; None: never.
@@ -34,6 +35,7 @@ class ExtenderSettings:
 
     served: Sequence[VerbName] = get_args(VerbName)
     ignorable: bool = False
+    preempt_groups: bool = False
     score_scale: Literal["additive", "strict10"] = "additive"
     http_timeout_s: float = 5.0
     bind_timeout_s: float | None = None

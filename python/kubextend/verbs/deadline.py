@@ -64,6 +64,7 @@ class Deadline(Generic[_Args]):
 
     def __init__(self, verb: QuickVerb[_Args], context: Context) -> None:
         self.name = verb.name
+        self.answers_refusals = verb.answers_refusals
         self._verb = verb
         self._limits = context.memory.limits
         self._failures = context.failures

@@ -38,6 +38,7 @@ class FilterVerb:
     """
 
     name: ClassVar[VerbName] = "filter"
+    answers_refusals: ClassVar[bool] = False
 
     def __init__(self, context: Context) -> None:
         self._context = context

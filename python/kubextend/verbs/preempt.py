@@ -3,9 +3,15 @@
 kube-scheduler runs only its in-tree filters to choose candidate nodes, and victims to evict there.
 On a candidate that kubextend's filters reject, kube-scheduler would evict pods for nothing, again
 and again.
+
+A pod group with the disruptionMode ``all`` is one victim on every node that it is on. An answer can
+name only the victims on the candidate node. By default, preempt offers no candidate that has other
+victims. With ``preemptGroups``, preempt abstains if each candidate passes, and kube-scheduler goes
+on with its own candidates and their whole groups.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import orjson
@@ -15,8 +21,9 @@ from kubextend.config import VerbName
 from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.profile import Profile
-from kubextend.verbs.answer import NO_VICTIMS, Answer, Body
+from kubextend.verbs.answer import ABSTAINS, NO_VICTIMS, Answer, Body
 from kubextend.verbs.context import Context
+from kubextend.verbs.refilter import GoesOn
 
 __all__ = ["PreemptVerb"]
 
@@ -31,11 +38,16 @@ class PreemptVerb:
     whose attempt does not begin within half of the timeout: kube-scheduler needs only one
     candidate.
 
+    The answer offers candidates whose victims are all on the candidate node. If there are none,
+    then with ``preemptGroups`` it offers the others, and names the victims on the candidate node.
+
     Args:
         context: what all verbs share.
     """
 
     name: ClassVar[VerbName] = "preempt"
+    # With preemptGroups, kube-scheduler ignores a status, and evicts pods that nobody has judged.
+    answers_refusals: ClassVar[bool] = True
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -69,33 +81,48 @@ class PreemptVerb:
         self._context.metrics.nodes(self.name).observe(len(args.nodes))
         profile = self._context.profiles.for_pod(args.pod)
         if profile is None or not profile.rejects:
-            return self._context.unknown_schedulers.passes(
-                args.pod, Answer(args.result(args.nodes.everything()))
-            )
+            every = ABSTAINS if self._may_abstain(args) else self._named(args)
+            return self._context.unknown_schedulers.passes(args.pod, every)
         if self._context.readiness.why_not(self.name, profile):
             return NO_VICTIMS
         try:
-            passing = self._passing(profile, args, args.pod)
+            return self._offer(profile, args, args.pod)
         except PluginError as error:
             self._context.failures.note(error, "no preemption")
             return NO_VICTIMS
-        return Answer(args.result(passing))
 
-    def _passing(self, profile: Profile, args: core.PreemptionArgs, pod: core.Pod) -> core.Mask:
-        """Return the candidates that the filters accept once the victims are gone.
+    def _offer(self, profile: Profile, args: core.PreemptionArgs, pod: core.Pod) -> Answer:
+        """Return the answer with the candidates that the filters accept once the victims are gone.
 
         Raises: PluginError: a filter failed.
         """
         goes_on = self._context.half_time()
         pods = profile.pods()
         passing, across_nodes = _judged(profile, args, pod, pods)
-        if not across_nodes or len(args.nodes) < 2:  # noqa: PLR2004  a single candidate was judged alone
-            return passing
-        read = self._context.stores.read_preemption_args
-        return core.Mask(
-            goes_on() and _judged(profile, read(body), pod, pods)[0].any()
-            for body in _one_by_one(args)
-        )
+        alone = _Alone(profile, pod, pods, self._context.stores.read_preemption_args, goes_on)
+        if across_nodes and len(args.nodes) > 1:
+            passing = core.Mask(map(alone.passes, _candidates(args)))
+        if self._may_abstain(args):
+            every = map(alone.passes, _candidates(args, whole=True)) if across_nodes else passing
+            if all(every):
+                return ABSTAINS
+        return self._named(args, passing)
+
+    def _may_abstain(self, args: core.PreemptionArgs) -> bool:
+        """Return whether preempt abstains from a request if every candidate passes."""
+        return self._context.settings.preempt_groups and any(args.elsewhere)
+
+    def _named(self, args: core.PreemptionArgs, passing: core.Mask | None = None) -> Answer:
+        """Return the answer that offers candidates whose victims it can name.
+
+        Args:
+            args: the request.
+            passing: the candidates that may be offered; None: all.
+        """
+        passing = args.nodes.everything() if passing is None else passing
+        whole = passing & ~core.Mask(map(bool, args.elsewhere))
+        in_part = self._context.settings.preempt_groups and not whole.any()
+        return Answer(args.result(passing if in_part else whole))
 
 
 def _judged(
@@ -113,8 +140,52 @@ def _judged(
     return outcome.passing(args.nodes), pods is not None and state.asked_for_pods
 
 
-def _one_by_one(args: core.PreemptionArgs) -> Iterator[bytes]:
-    """Yield, for each candidate, the body of a preempt request with that candidate alone."""
-    for name, (uids, _) in zip(args.nodes.names, args.victims, strict=True):
-        victims = {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0}
-        yield orjson.dumps({"NodeNameToMetaVictims": {name: victims}})
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """Judges candidates one by one, each on a cluster without its own victims.
+
+    Attributes:
+        profile: the profile whose filters judge.
+        pod: the pod that preempts.
+        pods: the pods of the cluster; None if no filter reads pods.
+        read: reads the body of a preempt request.
+        goes_on: returns whether there is time to judge one more candidate.
+    """
+
+    profile: Profile
+    pod: core.Pod
+    pods: core.PodSnapshot | None
+    read: Callable[[Body], core.PreemptionArgs]
+    goes_on: GoesOn
+
+    def passes(self, candidate: tuple[str, Mapping[str, Sequence[str]]]) -> bool:
+        """Return whether a node passes without some pods; False if the time is over.
+
+        Args:
+            candidate: the node's name, and the UIDs of the pods that are gone, by node.
+
+        Raises: PluginError: a filter failed.
+        """
+        if not self.goes_on():
+            return False
+        name, gone = candidate
+        victims = {node: {"Pods": [{"UID": uid} for uid in uids]} for node, uids in gone.items()}
+        args = self.read(orjson.dumps({"NodeNameToMetaVictims": victims}))
+        passing, _ = _judged(self.profile, args, self.pod, self.pods)
+        return passing[args.nodes.names.index(name)]
+
+
+def _candidates(
+    args: core.PreemptionArgs, *, whole: bool = False
+) -> Iterator[tuple[str, Mapping[str, Sequence[str]]]]:
+    """Yield the name of each candidate node, and the UIDs of its victims by node.
+
+    Args:
+        args: the request.
+        whole: whether the victims on other nodes are among them.
+    """
+    for name, (uids, _), others in zip(args.nodes.names, args.victims, args.elsewhere, strict=True):
+        gone = {name: [*uids]}
+        for node, uid in others if whole else ():
+            gone.setdefault(node, []).append(uid)
+        yield name, gone

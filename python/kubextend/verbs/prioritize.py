@@ -23,6 +23,7 @@ class PrioritizeVerb:
     """
 
     name: ClassVar[VerbName] = "prioritize"
+    answers_refusals: ClassVar[bool] = False
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -23,6 +23,13 @@ class Verb(Protocol):
         """The name of the verb, which is the last part of the verb's path."""
 
     @property
+    def answers_refusals(self) -> bool:
+        """Whether a refused request gets ``instead`` with status 200.
+
+        kube-scheduler ignores any other status of such a verb.
+        """
+
+    @property
     def holds_body(self) -> bool:
         """Whether the verb uses the request's body until the answer is ready."""
 
@@ -56,9 +63,11 @@ class QuickVerb(Protocol[_Args]):
 
     Attributes:
         name: the name of the verb.
+        answers_refusals: whether a refused request gets ``instead`` with status 200.
     """
 
     name: ClassVar[VerbName]
+    answers_refusals: ClassVar[bool]
 
     @property
     def in_python(self) -> bool:

@@ -116,7 +116,10 @@ fn preemption_type() -> Type {
             ("NumPDBViolations", Type::Int { bits: 64 }),
         ])))
     };
-    let whole = Type::Struct(vec![("metadata", Type::Struct(texts(&["uid"])))]);
+    let whole = Type::Struct(vec![
+        ("metadata", Type::Struct(texts(&["uid"]))),
+        ("spec", Type::Struct(texts(&["nodeName"]))),
+    ]);
     Type::Struct(vec![
         ("Pod", pointer(pod_type())),
         ("NodeNameToVictims", victims(whole)),
@@ -409,7 +412,10 @@ fn same_victims(ours: &wire::PreemptionArgs, theirs: &Value) {
             .filter_map(|(name, victims)| {
                 let victims = victims.pointer()?;
                 let pods = victims.at("Pods").list().iter().filter_map(Value::pointer);
-                let uids = pods.map(|pod| uid(pod, whole)).collect();
+                let here = |pod: &&Value| {
+                    !whole || ["", name].contains(&pod.at("spec").at("nodeName").text())
+                };
+                let uids = pods.filter(here).map(|pod| uid(pod, whole)).collect();
                 Some((name.clone(), uids, victims.at("NumPDBViolations").int()))
             })
             .collect()

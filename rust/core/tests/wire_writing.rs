@@ -233,6 +233,29 @@ fn preemption_answers_are_meta_victims_for_both_forms_and_never_null() {
 }
 
 #[test]
+fn an_answer_names_only_victims_that_are_on_their_candidates() {
+    let body = br#"{"NodeNameToVictims":{
+        "a":{"Pods":[
+            {"metadata":{"uid":"u1"},"spec":{"nodeName":"b"}},
+            {"metadata":{"uid":"u2"},"spec":{"nodeName":"a"}},
+            {"spec":{"nodeName":"c"},"metadata":{"uid":"u3"}}
+        ],"NumPDBViolations":1},
+        "b":{"Pods":[{"metadata":{"uid":"u4"},"spec":{}},{"metadata":{"uid":"u5"}}]}
+    }}"#;
+    let args = read_preemption_args(body, None, None).unwrap();
+    let elsewhere = [
+        ("b".to_owned(), "u1".to_owned()),
+        ("c".to_owned(), "u3".to_owned()),
+    ];
+    assert_eq!(args.victims()[0].elsewhere, elsewhere);
+    assert_eq!(args.victims()[1].elsewhere, []);
+    let answer = json(&args.result(&mask([true, true])));
+    let a = value!({"Pods": [{"UID": "u2"}], "NumPDBViolations": 1});
+    let b = value!({"Pods": [{"UID": "u4"}, {"UID": "u5"}], "NumPDBViolations": 0});
+    assert_eq!(answer, value!({"NodeNameToMetaVictims": {"a": a, "b": b}}));
+}
+
+#[test]
 fn a_preemption_without_candidates_is_answered_with_an_empty_map() {
     for body in [
         "null",

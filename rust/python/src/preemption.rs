@@ -64,6 +64,12 @@ impl PyPreemptionArgs {
             .collect()
     }
 
+    #[getter]
+    fn elsewhere(&self) -> Vec<Vec<(String, String)>> {
+        let victims = self.args.victims().iter();
+        victims.map(|of_node| of_node.elsewhere.clone()).collect()
+    }
+
     fn pods_left(&self, py: Python<'_>, pods: &PyPodSnapshot) -> PyPodSnapshot {
         PyPodSnapshot(Arc::new(py.detach(|| self.args.pods_left(&pods.0))))
     }

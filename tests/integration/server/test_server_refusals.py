@@ -108,7 +108,12 @@ def test_only_plain_json_is_read(url: str, headers: dict[str, str], status: int)
 UNREADABLE = [b"", b"x", b"{", b'{"Pod":', b"[1]", b'"\xff"', b"{}garbage", b"[" * 100_000]
 
 
-@pytest.mark.parametrize("verb", VERBS)
+# kube-scheduler ignores a status of preempt, and would evict pods that nobody has judged.
+REFUSING = [verb for verb in VERBS if verb != "preempt"]
+NOBODY = b'{"NodeNameToMetaVictims":{}}'
+
+
+@pytest.mark.parametrize("verb", REFUSING)
 @pytest.mark.parametrize("body", UNREADABLE, ids=range(len(UNREADABLE)))
 def test_what_is_not_json_gets_one_line_that_says_where_and_what(
     url: str, verb: str, body: bytes
@@ -120,6 +125,33 @@ def test_what_is_not_json_gets_one_line_that_says_where_and_what(
         assert "\n" not in answer.error
         assert answer.headers["content-type"] == "application/json"
         assert connection.post(f"/{verb}", request(verb)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        *((body, {}, 400) for body in UNREADABLE if len(body) <= SMALL),
+        (b" " * SMALL * 2, {}, 413),
+        (b"{}", {"Content-Type": "text/json"}, 415),
+    ],
+)
+def test_a_refused_preempt_is_an_answer_that_evicts_nobody(
+    body: bytes, headers: dict[str, str], status: int
+) -> None:
+    verbs = some_verbs()
+    with serving(verbs, limits=Limits(SMALL)) as url, Connection(url) as connection:
+        answer = connection.post("/preempt", body, **headers)
+        assert (answer.status, answer.body) == (200, NOBODY)
+        assert connection.get("/livez").status == 200
+    assert refusals(verbs, status) == 1
+
+
+def test_a_preempt_for_which_there_is_no_memory_evicts_nobody() -> None:
+    body = request("preempt")
+    full = Limits(len(body), in_flight_bytes=1)
+    with serving(some_verbs(), limits=full) as url, Connection(url) as connection:
+        answer = connection.post("/preempt", body)
+    assert (answer.status, answer.body) == (200, NOBODY)
 
 
 def test_nothing_is_kept_of_a_body_that_is_refused(verbs: Verbs, url: str) -> None:
@@ -278,7 +310,9 @@ def test_a_client_that_goes_away_in_the_middle_leaves_nothing_behind(
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_request_cut_at_every_byte_is_refused(url: str, verb: str) -> None:
     body = request(verb)
+    refused = (200, NOBODY) if verb == "preempt" else (400, b'{"Error":')
     with Connection(url) as connection:
         for cut in range(len(body)):
-            assert connection.post(f"/{verb}", body[:cut]).status == 400
+            answer = connection.post(f"/{verb}", body[:cut])
+            assert (answer.status, answer.body[: len(refused[1])]) == refused
         assert connection.post(f"/{verb}", body).status == 200

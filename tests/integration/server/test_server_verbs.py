@@ -160,6 +160,22 @@ def test_a_filter_that_fails_evicts_nobody(url: str, then: str) -> None:
     assert (answer.status, answer.body) == (200, b'{"NodeNameToMetaVictims":{}}')
 
 
+def test_preempt_abstains_by_a_status_that_is_not_200() -> None:
+    """kube-scheduler goes on with its own candidates where the entry is ignorable."""
+    verbs = some_verbs(preempt_groups=True)
+    elsewhere = {"metadata": {"uid": "v"}, "spec": {"nodeName": "plain"}}
+    body = {"Pod": pod(), "NodeNameToVictims": {"good": {"Pods": [elsewhere]}}}
+    with serving(verbs) as url, Connection(url) as connection:
+        connection.post("/filter", request("filter"))
+        answer = connection.post("/preempt", json.dumps(body).encode())
+        assert connection.get("/livez").status == 200
+    assert answer.status == 501
+    assert "on other nodes" in answer.error
+    assert answer.headers["content-type"] == "application/json"
+    name, labels = "kubextend_requests_refused_total", {"status": "501"}
+    assert verbs.metrics.registry.get_sample_value(name, labels) == 1
+
+
 @pytest.mark.parametrize("then", FAILURES)
 def test_a_score_plugin_that_fails_adds_nothing(url: str, then: str) -> None:
     with Connection(url) as connection:

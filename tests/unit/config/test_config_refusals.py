@@ -17,7 +17,7 @@ OF_ONES_OWN = (
 )
 EXTENDER_FIELDS = (
     "known fields: bind, httpTimeout, ignorable, managedResources, maxHeldPods, "
-    "maxHeldPodsPerNamespace, nodeCacheCapable, permitMaxWait, tlsConfig, urlPrefix"
+    "maxHeldPodsPerNamespace, nodeCacheCapable, permitMaxWait, preemptGroups, tlsConfig, urlPrefix"
 )
 ZERO_WEIGHT = "kube-scheduler reads 0 as 1; to keep a plugin from running, do not enable it"
 OPEN_HOST = (
@@ -124,8 +124,8 @@ FIELDS = {
             'unknown field "fliter"',
             named("HighCommPodFilter"),
             "did you mean filter? known fields: bind, filter, multiPoint, permit, "
-            "placementGenerate, placementScore, postBind, postFilter, preBind, preEnqueue, "
-            "preFilter, preScore, queueSort, reserve, score",
+            "placementGenerate, placementScore, podGroupPostFilter, postBind, postFilter, "
+            "preBind, preEnqueue, preFilter, preScore, queueSort, reserve, score",
         ),
     ),
     "text for a number": (
@@ -705,6 +705,16 @@ TOGETHER = {
     "managed resources and bind": (
         document(cluster={}, extender={"managedResources": [{"name": "a.b/c"}], "bind": True}),
         Issue("extender.managedResources", SPLIT, ["a.b/c"], "leave one of them out"),
+    ),
+    "managed resources and pod groups": (
+        document(extender={"managedResources": [{"name": "a.b/c"}], "preemptGroups": True}),
+        Issue(
+            "extender.managedResources",
+            "cannot be told to kube-scheduler together with preemptGroups: preempt is then an "
+            "extender entry of its own, and no two entries may name the same resource",
+            ["a.b/c"],
+            "leave one of them out",
+        ),
     ),
 }
 

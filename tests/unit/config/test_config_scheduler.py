@@ -27,6 +27,15 @@ BIND = {
     "nodeCacheCapable": True,
     "ignorable": False,
 }
+# With preemptGroups requests of preempt bring whole pods, and an answer that fails is ignored.
+PREEMPT = {
+    "urlPrefix": "http://127.0.0.1:8888",
+    "preemptVerb": "preempt",
+    "httpTimeout": "7s",
+    "nodeCacheCapable": False,
+    "ignorable": True,
+}
+FILTER_ALONE = {key: value for key, value in FILTER.items() if key != "preemptVerb"}
 SCORE = {"prioritizeVerb": "prioritize", "weight": 1}
 NAMES = {"nodeCacheCapable": True}
 
@@ -120,6 +129,44 @@ def point(name: str, plugin: str) -> list[dict[str, Any]]:
                 }
             ],
             id="https",
+        ),
+        pytest.param(
+            {"extender": {"preemptGroups": True}}, [FILTER_ALONE, PREEMPT], id="pod groups"
+        ),
+        pytest.param(
+            {
+                "cluster": {},
+                "profiles": point("multiPoint", "LabelMatch"),
+                "extender": {"preemptGroups": True, "bind": True, "httpTimeout": "800ms"},
+            },
+            [
+                FILTER_ALONE | SCORE | NAMES | {"httpTimeout": "800ms"},
+                PREEMPT | {"httpTimeout": "5.8s"},
+                BIND,
+            ],
+            id="pod groups, every verb",
+        ),
+        pytest.param(
+            {"extender": {"preemptGroups": True, "ignorable": True}},
+            [FILTER_ALONE | {"ignorable": True}, PREEMPT],
+            id="pod groups, ignorable",
+        ),
+        pytest.param(
+            {
+                "cluster": {},
+                "profiles": point("score", "LabelMatch"),
+                "extender": {"preemptGroups": True},
+            },
+            [
+                {
+                    "urlPrefix": "http://127.0.0.1:8888",
+                    **SCORE,
+                    "httpTimeout": "2s",
+                    **NAMES,
+                    "ignorable": False,
+                }
+            ],
+            id="pod groups without a filter",
         ),
         pytest.param({"cluster": {}, "profiles": point("queueSort", "SortA")}, [], id="no verb"),
     ],

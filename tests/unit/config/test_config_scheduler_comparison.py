@@ -43,6 +43,8 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
     "https": {"cluster": {}, "extender": MUTUAL},
     "ignorable": {"cluster": {}, "extender": {"ignorable": True}},
     "managed resources": {"cluster": {}, "extender": {"managedResources": [RESOURCE]}},
+    "pod groups": {"cluster": {}, "extender": {"preemptGroups": True}},
+    "pod groups, every verb": EVERY_VERB | {"extender": {"bind": True, "preemptGroups": True}},
     "own scheduler": {"cluster": {}, "profiles": [filter_profile("RdmaAware", schedulerName="ml")]},
     "two profiles": {
         "cluster": {},
@@ -146,6 +148,20 @@ def in_one_entry(tree: dict[str, Any]) -> None:
     tree["extenders"] = [second | first]
 
 
+def preempt_beside_filter(tree: dict[str, Any]) -> None:
+    """Put preempt into the entry of filter, as without preemptGroups."""
+    first, preempt, *bind = tree["extenders"]
+    tree["extenders"] = [preempt | first, *bind]
+
+
+def preempt_apart(tree: dict[str, Any]) -> None:
+    """Put preempt into an entry of its own, as with preemptGroups."""
+    (first,) = tree["extenders"]
+    preempt = {**first, "ignorable": True, "nodeCacheCapable": False, "httpTimeout": "7s"}
+    del first["preemptVerb"], preempt["filterVerb"]
+    tree["extenders"].append(preempt)
+
+
 def twice(tree: dict[str, Any]) -> None:
     tree["extenders"].append({**tree["extenders"][0], "filterVerb": "", "preemptVerb": ""})
 
@@ -209,6 +225,46 @@ DIFFERENCES: dict[str, tuple[dict[str, Any], Change, list[tuple[str, str, object
         FILTER,
         entry(preemptVerb=None),
         [("extenders[0].preemptVerb", "evicts pods", None, "preemptVerb: preempt")],
+    ),
+    "no entry of preempt": (
+        CONFIGURATIONS["pod groups"],
+        lambda tree: tree["extenders"].pop(),
+        [("extenders.preemptVerb", "evicts pods", None, "preemptVerb: preempt")],
+    ),
+    "an entry of preempt that is not ignorable": (
+        CONFIGURATIONS["pod groups"],
+        entry(1, ignorable=False),
+        [("extenders[1].ignorable", "never evicts a pod group", False, "ignorable: true")],
+    ),
+    "an entry of preempt that is given up early": (
+        CONFIGURATIONS["pod groups"],
+        entry(1, httpTimeout="2s"),
+        [("extenders[1].httpTimeout", "evicts pods unjudged", "2s", "httpTimeout: 7s")],
+    ),
+    "an entry of preempt that holds up all pods": (
+        CONFIGURATIONS["pod groups"],
+        entry(1, httpTimeout="1m"),
+        [("extenders[1].httpTimeout", "holds up the scheduling", "1m0s", "httpTimeout: 7s")],
+    ),
+    "victims by their UIDs alone": (
+        CONFIGURATIONS["pod groups"],
+        entry(1, nodeCacheCapable=True),
+        [("extenders[1].nodeCacheCapable", "unjudged", True, "nodeCacheCapable: false")],
+    ),
+    "preempt beside filter": (CONFIGURATIONS["pod groups"], preempt_beside_filter, []),
+    "preempt beside filter, with bind": (
+        CONFIGURATIONS["pod groups, every verb"],
+        preempt_beside_filter,
+        [],
+    ),
+    "an entry of preempt though no group is to be evicted": (
+        FILTER,
+        preempt_apart,
+        [
+            ("extenders[1].httpTimeout", "holds up the scheduling", "7s", "httpTimeout: 2s"),
+            ("extenders[1].nodeCacheCapable", "whole", False, "nodeCacheCapable: true"),
+            ("extenders[1].ignorable", "evicts pods unjudged", True, "ignorable: false"),
+        ],
     ),
     "no prioritize": (
         EVERY_VERB,
@@ -613,6 +669,25 @@ def test_it_is_noted_where_alone_kube_scheduler_starts_with_a_file(
     assert found == ((), tuple(f"{file}: {note}" for note in expected))
 
 
+@pytest.mark.parametrize(
+    ("ignorable", "ends"), [(False, "never evicts the group"), (True, "evicts pods unjudged")]
+)
+def test_it_is_noted_what_happens_where_preempt_shares_the_entry_of_filter(
+    parse: Parse, tmp_path: Path, ends: str, *, ignorable: bool
+) -> None:
+    extender = {"ignorable": ignorable, "preemptGroups": True}
+    config = parse(document(cluster={}, extender=extender))
+    tree = yaml.safe_load(scheduler_configuration(config, kubeconfig="k"))
+    preempt_beside_filter(tree)
+    tree["extenders"][0]["ignorable"] = ignorable
+    file = tmp_path / "kube-scheduler.yaml"
+    file.write_text(yaml.safe_dump(tree))
+    issues, (note,) = scheduler_differences(config, file)
+    assert issues == ()
+    assert note.startswith(f"{file}: extenders[0].preemptVerb: not in an entry of its own")
+    assert note.endswith(ends)
+
+
 # Bind gets the name of a node in any case, and TLS's switch says nothing where there is a CA.
 SAY_NOTHING = {("bindVerb", "nodeCacheCapable"), ("filterVerb", "enableHTTPS")}
 
@@ -623,7 +698,7 @@ def test_no_field_of_an_entry_can_be_left_out_unnoticed(
 ) -> None:
     written = yaml.safe_load(scheduler_configuration(parse(document(**copy.deepcopy(sections)))))
     for index, fields in enumerate(written["extenders"]):
-        kind = "bindVerb" if "bindVerb" in fields else "filterVerb"
+        kind = next(field for field in fields if field.endswith("Verb"))
         # A field that is false or zero is as good as left out.
         for field in (field for field in fields if fields[field]):
             noticed = bool(differences(sections, entry(index, **{field: None})))

@@ -36,6 +36,22 @@ def test_both_forms_of_victims_give_the_same_candidates_and_answer(body: world.J
     assert args.result(core.Mask([False, False])) == b'{"NodeNameToMetaVictims":{}}'
 
 
+def test_victims_on_other_nodes_are_told_apart_and_not_named() -> None:
+    pods = [
+        {"metadata": {"uid": uid}, "spec": {"nodeName": node}}
+        for uid, node in [("u1", "b"), ("u2", "a"), ("u3", "")]
+    ]
+    candidates = {"a": {"Pods": pods, "NumPDBViolations": 2}, "b": META}
+    args = core.read_preemption_args(world.compact({"NodeNameToVictims": candidates}))
+    assert args.victims == [(["u2", "u3"], 2), (["", ""], 3)]
+    assert args.elsewhere == [[("b", "u1")], []]
+    assert json.loads(args.result(core.Mask([True, False]))) == {
+        "NodeNameToMetaVictims": {
+            "a": {"Pods": [{"UID": "u2"}, {"UID": "u3"}], "NumPDBViolations": 2}
+        }
+    }
+
+
 def test_candidates_are_looked_up_in_the_watched_store_before_the_other() -> None:
     request, watched = core.NodeStore(), world.watched(world.node("w", {"x": "1"}))
     core.read_args(world.full([world.node("r")]), request)

@@ -13,6 +13,7 @@ from verb_world import (
     counted,
     full_preempt_request,
     full_request,
+    group_preempt_request,
     names_request,
     node,
     pod,
@@ -29,6 +30,7 @@ from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 from kubextend.profile import PluginLimits, Profile, Profiles, WaitingPods
 from kubextend.verbs import Verbs
+from kubextend.verbs.answer import ABSTAINS
 from make_verbs import make_verbs
 
 EMPTY = b'{"NodeNameToMetaVictims":{}}'
@@ -203,3 +205,94 @@ def test_the_candidates_are_counted() -> None:
     verbs.preempt(preempt_request(VICTIMS))
     assert counted(verbs, "kubextend_verb_nodes_count", verb="preempt") == 1
     assert counted(verbs, "kubextend_verb_nodes_sum", verb="preempt") == len(VICTIMS)
+
+
+# A group of two pods, which kube-scheduler evicts together, and a pod of its own.
+GROUP = {"g1": "good", "g2": "other"}
+ALONE = {"u1": "plain"}
+
+
+def abstains(verbs: Verbs, body: bytes) -> bool:
+    return verbs.preempt(body) == ABSTAINS.body
+
+
+def in_a_group() -> Watched:
+    return Watched().listing(node("good", RDMA), node("other", RDMA), node("plain"))
+
+
+def group_verbs(filters: list[Any], source: Watched | None = ..., *, groups: bool = True) -> Verbs:  # type: ignore[assignment]
+    watched = in_a_group() if source is ... else source
+    return verbs_of(filters, watched=watched, preempt_groups=groups)
+
+
+@pytest.mark.parametrize("candidates", [["good"], ["good", "other"]])
+def test_preempt_abstains_where_every_candidate_passes_and_victims_are_on_other_nodes(
+    candidates: list[str],
+) -> None:
+    body = group_preempt_request(dict.fromkeys(candidates, GROUP))
+    assert abstains(group_verbs([Needs()]), body)
+
+
+def test_victims_on_their_candidates_are_named_where_every_candidate_passes() -> None:
+    body = group_preempt_request({"good": {"g1": "good"}, "other": {"g2": "other"}})
+    verbs = group_verbs([Needs()])
+    assert kept(verbs, body) == {"good": victims("g1"), "other": victims("g2")}
+
+
+def test_where_a_candidate_fails_only_victims_on_the_candidates_are_named() -> None:
+    """kube-scheduler would refuse any other answer, and evict pods of the candidate that failed."""
+    verbs = group_verbs([Needs()])
+    body = group_preempt_request({"good": GROUP, "plain": ALONE})
+    assert kept(verbs, body) == {"good": victims("g1")}
+
+
+def test_a_candidate_with_all_its_victims_goes_before_one_that_would_lose_a_part_of_a_group() -> (
+    None
+):
+    body = group_preempt_request({"good": GROUP, "other": {"u2": "other"}, "plain": ALONE})
+    verbs = group_verbs([Needs()])
+    assert kept(verbs, body) == {"other": victims("u2")}
+
+
+NEVER_ABSTAINS = [
+    ("not synced", [Needs()], Watched(synced=False), pod()),
+    ("nothing known", [Needs()], None, pod()),
+    ("a filter fails", [Breaks()], in_a_group(), pod()),
+    ("no pod", [Needs()], in_a_group(), None),
+    ("all rejected", [Needs("other")], in_a_group(), pod()),
+]
+
+
+@pytest.mark.parametrize(("why", "filters", "source", "of"), NEVER_ABSTAINS)
+def test_preempt_never_abstains_where_not_every_candidate_was_judged_to_pass(
+    why: str, filters: list[Any], source: Watched | None, of: object
+) -> None:
+    del why
+    body = group_preempt_request({"good": GROUP}, of)
+    assert group_verbs(filters, source).preempt(body) == EMPTY
+
+
+@pytest.mark.parametrize(
+    ("filters", "of", "result"),
+    [([Needs()], pod(scheduler="other"), "unknown_scheduler"), ([], pod(), "ok")],
+)
+def test_preempt_abstains_for_a_pod_that_no_filter_is_for(
+    filters: list[Needs], of: object, result: str
+) -> None:
+    body = group_preempt_request({"good": GROUP, "plain": ALONE}, of)
+    verbs = group_verbs(filters)
+    assert abstains(verbs, body)
+    assert counted(verbs, "kubextend_verb_requests_total", verb="preempt", result=result) == 1
+
+
+def test_victims_whose_nodes_the_request_does_not_say_are_named() -> None:
+    body = preempt_request({"good": ["g1", "g2"]})
+    assert kept(group_verbs([Needs()]), body) == {"good": victims("g1", "g2")}
+
+
+def test_without_preempt_groups_only_candidates_with_all_their_victims_are_offered() -> None:
+    body = group_preempt_request({"good": GROUP, "other": {"u2": "other"}})
+    for filters in ([Needs()], []):
+        verbs = group_verbs(filters, groups=False)
+        assert kept(verbs, body) == {"other": victims("u2")}
+        assert verbs.preempt(group_preempt_request({"good": GROUP})) == EMPTY

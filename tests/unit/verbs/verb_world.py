@@ -74,6 +74,24 @@ def full_preempt_request(victims: Mapping[str, Sequence[str]]) -> bytes:
     ).encode()
 
 
+def group_preempt_request(victims: Mapping[str, Mapping[str, str]], of: object = ...) -> bytes:
+    """Return a full-mode preempt request: by candidate, the node of each victim by its UID."""
+    whole = {
+        name: {
+            "Pods": [
+                {"metadata": {"name": uid, "uid": uid}, "spec": {"nodeName": where}}
+                for uid, where in on.items()
+            ],
+            "NumPDBViolations": 1,
+        }
+        for name, on in victims.items()
+    }
+    asked = pod() if of is ... else of
+    return json.dumps(
+        {"Pod": asked, "NodeNameToVictims": whole, "NodeNameToMetaVictims": None}
+    ).encode()
+
+
 def node_list(nodes: Iterable[object]) -> bytes:
     return json.dumps(
         {

@@ -18,12 +18,14 @@ pub struct PreemptionArgs {
     victims: Vec<Victims>,
 }
 
-/// The pods that would be evicted from one candidate node.
+/// The pods that would be evicted for one candidate node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Victims {
-    /// The UIDs of the victims in the request's order: kube-scheduler puts the most important pod
-    /// first.
+    /// The UIDs of the victims on the candidate node, in the request's order: kube-scheduler puts
+    /// the most important pod first. A victim whose node the request does not say is one of these.
     pub uids: Vec<String>,
+    /// The node's name and the UID of each victim on another node.
+    pub elsewhere: Vec<(String, String)>,
     /// How many violations of disruption budgets the eviction of the victims causes.
     pub pdb_violations: i64,
 }
@@ -45,7 +47,8 @@ impl PreemptionArgs {
         &self.victims
     }
 
-    /// Returns a snapshot in which each candidate node lacks its victims.
+    /// Returns a snapshot in which each candidate node lacks its victims. The victims on other nodes
+    /// stay.
     pub fn pods_left(&self, pods: &PodSnapshot) -> PodSnapshot {
         let victims = self.victims.iter().enumerate();
         pods.without(victims.map(|(at, of_node)| (self.nodes.name(at), &*of_node.uids)))
@@ -54,6 +57,9 @@ impl PreemptionArgs {
     /// Writes an `ExtenderPreemptionResult` with the candidate nodes of the mask and their victims,
     /// in the form that every kube-scheduler reads. The response has no null, because a null would
     /// crash kube-scheduler.
+    ///
+    /// kube-scheduler refuses an answer that names a victim on another node than the candidate's, so
+    /// such victims are left out.
     pub fn result(&self, kept: &Mask) -> Vec<u8> {
         let mut out = br#"{"NodeNameToMetaVictims":{"#.to_vec();
         for (i, at) in kept.indices().enumerate() {
@@ -63,21 +69,6 @@ impl PreemptionArgs {
         }
         out.extend_from_slice(b"}}");
         out
-    }
-}
-
-impl Victims {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(br#":{"Pods":["#);
-        for (i, uid) in self.uids.iter().enumerate() {
-            write::separate(out, i > 0);
-            out.extend_from_slice(br#"{"UID":"#);
-            write::string(out, uid);
-            out.push(b'}');
-        }
-        out.extend_from_slice(br#"],"NumPDBViolations":"#);
-        write::integer(out, self.pdb_violations);
-        out.push(b'}');
     }
 }
 
@@ -105,9 +96,16 @@ impl<P> Default for WireVictims<P> {
 }
 
 object! {
-    /// A victim that the request has as a whole pod; only its UID is decoded.
+    /// A victim that the request has as a whole pod; only its UID and its node are decoded.
     struct VictimPod<'a> {
         "metadata" => metadata: VictimMeta<'a>,
+        "spec" => spec: VictimSpec<'a>,
+    }
+}
+
+object! {
+    struct VictimSpec<'a> {
+        "nodeName" => node: Cow<'a, str>,
     }
 }
 
@@ -134,28 +132,51 @@ impl<'a, P: Decode<'a> + Default> Decode<'a> for WireVictims<P> {
 }
 
 trait Victim {
-    fn uid(self) -> String;
+    /// Returns the UID, and the name of the node; the name is empty if the request does not say it.
+    fn uid_and_node(self) -> (String, String);
 }
 
 impl Victim for VictimPod<'_> {
-    fn uid(self) -> String {
-        self.metadata.uid.into_owned()
+    fn uid_and_node(self) -> (String, String) {
+        let uid = self.metadata.uid.into_owned();
+        (uid, self.spec.node.into_owned())
     }
 }
 
 impl Victim for MetaPod<'_> {
-    fn uid(self) -> String {
-        self.uid.into_owned()
+    fn uid_and_node(self) -> (String, String) {
+        (self.uid.into_owned(), String::new())
     }
 }
 
-impl<P: Victim> From<WireVictims<P>> for Victims {
-    fn from(wire: WireVictims<P>) -> Self {
-        let pods = wire.pods.into_vec().into_iter().flatten();
-        Self {
-            uids: pods.map(Victim::uid).collect(),
+impl Victims {
+    fn of<P: Victim>(candidate: &str, wire: WireVictims<P>) -> Self {
+        let mut victims = Self {
             pdb_violations: wire.pdb_violations,
+            ..Self::default()
+        };
+        for pod in wire.pods.into_vec().into_iter().flatten() {
+            let (uid, node) = pod.uid_and_node();
+            if node.is_empty() || node == candidate {
+                victims.uids.push(uid);
+            } else {
+                victims.elsewhere.push((node, uid));
+            }
         }
+        victims
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#":{"Pods":["#);
+        for (i, uid) in self.uids.iter().enumerate() {
+            write::separate(out, i > 0);
+            out.extend_from_slice(br#"{"UID":"#);
+            write::string(out, uid);
+            out.push(b'}');
+        }
+        out.extend_from_slice(br#"],"NumPDBViolations":"#);
+        write::integer(out, self.pdb_violations);
+        out.push(b'}');
     }
 }
 
@@ -163,9 +184,10 @@ impl<P: Victim> From<WireVictims<P>> for Victims {
 fn candidates<P: Victim>(
     map: Map<'_, Option<WireVictims<P>>>,
 ) -> impl Iterator<Item = (Cow<'_, str>, Victims)> {
-    map.into_sorted()
-        .into_iter()
-        .filter_map(|(name, victims)| Some((name, victims?.into())))
+    map.into_sorted().into_iter().filter_map(|(name, victims)| {
+        let victims = Victims::of(&name, victims?);
+        Some((name, victims))
+    })
 }
 
 /// Parses a preempt request; looks up the candidate nodes in `watched`, or in `store` if `watched`

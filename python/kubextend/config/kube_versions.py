@@ -1,0 +1,120 @@
+"""What each version of kube-scheduler reads, for a file that is written for one version."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple, Self
+
+from pydantic import JsonValue
+
+from kubextend.config.issues import Findings, Location
+from kubextend.config.scheduler_file import BETA_API_VERSIONS, SCHEDULER_API_VERSIONS
+from kubextend.errors import ConfigError
+
+__all__ = ["KubeVersion", "refuse_unread"]
+
+_FORM: Final = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:\.\d.*)?")
+# The first version of each field that came later than the others, by the object that has the field.
+# Source: kube-scheduler v0.22 to v0.37 config/v1/types.go, and config/v1beta3/types.go up to v0.28
+_TOP: Final = {"delayCacheUntilActive": "1.28"}
+_PROFILE: Final = {"percentageOfNodesToScore": "1.26"}
+_PLUGINS: Final = {
+    "multiPoint": "1.23",
+    "preEnqueue": "1.26",
+    "placementGenerate": "1.36",
+    "placementScore": "1.36",
+    "podGroupPostFilter": "1.37",
+}
+
+
+class KubeVersion(NamedTuple):
+    """A version of kube-scheduler, such as 1.34; the patch level says nothing here.
+
+    Attributes:
+        major: the first number.
+        minor: the second number.
+    """
+
+    major: int
+    minor: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``1.34``, ``v1.34`` or ``1.34.2``.
+
+        Raises: ValueError: the text is no such version, or kubextend does not know the version.
+        """
+        found = _FORM.fullmatch(text)
+        if found is None:
+            message = f"{text!r} is no version of kube-scheduler such as {NEWEST}"
+            raise ValueError(message)
+        version = cls(int(found[1]), int(found[2]))
+        if not OLDEST <= version <= NEWEST:
+            message = f"kubextend knows kube-scheduler {OLDEST} to {NEWEST}, and not {version}"
+            raise ValueError(message)
+        return version
+
+    @property
+    def reads_policy(self) -> bool:
+        """Whether the file for this version is a Policy, which 1.23 no longer reads."""
+        return self < (1, 23)
+
+    @property
+    def has_pod_groups(self) -> bool:
+        """Whether kube-scheduler can evict a pod group on all of its nodes for one pod."""
+        return self >= (1, 37)
+
+    @property
+    def api_version(self) -> str:
+        """The newest apiVersion of a KubeSchedulerConfiguration that this version reads."""
+        return next(each for each in SCHEDULER_API_VERSIONS if self.reads(each))
+
+    def reads(self, api_version: str) -> bool:
+        """Return whether this version reads a KubeSchedulerConfiguration of an apiVersion."""
+        releases = BETA_API_VERSIONS.get(api_version, f"1.25 to {NEWEST}").split(" to ")
+        first, last = (KubeVersion(*map(int, each.split("."))) for each in releases)
+        return first <= self <= last
+
+    def __str__(self) -> str:
+        """Return the version in the form ``1.34``."""
+        return f"{self.major}.{self.minor}"
+
+
+OLDEST: Final = KubeVersion(1, 17)
+# The newest version of the e2e tests.
+NEWEST: Final = KubeVersion(1, 37)
+
+
+def refuse_unread(tree: Mapping[str, JsonValue], version: KubeVersion) -> None:
+    """Check that a version of kube-scheduler knows every field of a KubeSchedulerConfiguration.
+
+    Raises: ConfigError: kube-scheduler would not start with the file.
+    """
+    findings = Findings()
+    api_version = tree.get("apiVersion")
+    if not version.reads(str(api_version)):
+        message = f"kube-scheduler {version} does not read it and does not start"
+        hint = f"apiVersion: {version.api_version}"
+        findings.complain(("apiVersion",), message, api_version, hint)
+    for at, since in _late_fields(tree):
+        if version < KubeVersion.parse(since):
+            message = f"kube-scheduler {version} does not know this field and does not start"
+            findings.complain(at, message, None, f"{since} and later know it: leave {at[-1]} out")
+    if findings.issues:
+        raise ConfigError(findings.issues)
+
+
+def _late_fields(tree: Mapping[str, JsonValue]) -> Iterator[tuple[Location, str]]:
+    """Yield the location of each field that not every version knows, and its first version."""
+    yield from _since((), tree, _TOP)
+    profiles = tree.get("profiles")
+    for index, profile in enumerate(profiles if isinstance(profiles, list) else ()):
+        if isinstance(profile, dict):
+            yield from _since(("profiles", index), profile, _PROFILE)
+            yield from _since(("profiles", index, "plugins"), profile.get("plugins"), _PLUGINS)
+
+
+def _since(
+    at: Location, found: JsonValue | Mapping[str, JsonValue], fields: Mapping[str, str]
+) -> Iterator[tuple[Location, str]]:
+    if isinstance(found, Mapping):
+        yield from (((*at, field), since) for field, since in fields.items() if field in found)

@@ -1,0 +1,117 @@
+"""Pods are evicted for groups, and groups for pods, where filter lets the others run."""
+
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from .controlplane import ControlPlane
+from .kubeapi import NodePool
+from .pod_groups import NewPodGroups, PodGroups
+from .stack import HIGH_COMM, Mode, Stack
+from .versions import needs
+from .workbench import until
+
+pytestmark = needs("PodGroup")
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["names", "full"])
+def stack(group_plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[Stack]:
+    mode = Mode(names=request.param)
+    name = f"group-preemption-{mode}"
+    running = Stack(group_plane, name, mode, extender={"preemptGroups": True})
+    yield running
+    running.close()
+
+
+def _fill(
+    groups: PodGroups, pool: NodePool, labels: Mapping[str, str] = HIGH_COMM
+) -> dict[str, str]:
+    """Fill two nodes with a group that is evicted as one; return where its members are."""
+    groups.declare("batch", 4, disruption_mode="all", priority_class="e2e-low")
+    names = groups.join("batch", 4, labels, cpu="2", priority_class="e2e-low")
+    placed = groups.workload.until_placed(names)
+    assert sorted(placed.values()) == sorted(2 * pool.names[:2])
+    return placed
+
+
+def _urgent(groups: PodGroups) -> str:
+    """Create a pod that fits only where others are evicted; return its node."""
+    (name,) = groups.workload.create("urgent", 1, HIGH_COMM, cpu="1", priority_class="e2e-high")
+    return groups.workload.until_placed([name])[name]
+
+
+def _abstained(stack: Stack) -> float:
+    return stack.counts().total("kubextend_requests_refused_total", status="501")
+
+
+def _until_left(groups: PodGroups, names: set[str]) -> None:
+    """Wait until just these pods are left."""
+    until(lambda: set(groups.workload.uids().values()) == names, f"{names} are left")
+
+
+def test_a_pod_takes_the_place_of_a_whole_group_where_filter_accepts_each_of_its_nodes(
+    group_plane: ControlPlane, stack: Stack, new_groups: NewPodGroups
+) -> None:
+    pool = NodePool(group_plane.api, f"whole-{stack.mode}", 2, cpu="4")
+    pool.enable_rdma(*pool.names)
+    groups = new_groups(stack, pool)
+    _fill(groups, pool)
+    abstained = _abstained(stack)
+    assert _urgent(groups) in pool.names
+    _until_left(groups, {"urgent-00"})
+    assert _abstained(stack) > abstained
+    pool.delete()
+
+
+def test_of_a_group_only_the_members_on_the_pods_node_go_where_filter_rejects_a_candidate(
+    group_plane: ControlPlane, stack: Stack, new_groups: NewPodGroups
+) -> None:
+    """No answer can name the others. The pods of the node that filter rejects stay."""
+    pool = NodePool(group_plane.api, f"part-{stack.mode}", 3, cpu="4")
+    pool.enable_rdma(*pool.names[:2])
+    groups = new_groups(stack, pool)
+    where = _fill(groups, pool)
+    cheap = groups.workload.fill(1, "e2e-lowest")
+    node = _urgent(groups)
+    staying = {name for name, on in where.items() if on != node}
+    _until_left(groups, {"urgent-00", *cheap, *staying})
+    assert len(staying) == 2
+    pool.delete()
+
+
+def test_a_group_evicts_pods_only_on_nodes_that_a_label_filter_accepts(
+    group_plane: ControlPlane, stack: Stack, new_groups: NewPodGroups
+) -> None:
+    """kube-scheduler asks filter about the group in a dry run, and never calls preempt for it."""
+    pool = NodePool(group_plane.api, f"gang-{stack.mode}", 4, cpu="4")
+    pool.enable_rdma(*pool.names[1:3])
+    groups = new_groups(stack, pool)
+    groups.workload.fill(4, "e2e-low")
+    where, calls = groups.workload.placed(), stack.calls("preempt")
+    groups.declare("gang", 4, priority_class="e2e-high")
+    names = groups.join("gang", 4, HIGH_COMM, cpu="2", priority_class="e2e-high")
+    placed = groups.workload.until_placed(names)
+    assert sorted(placed.values()) == sorted(2 * pool.names[1:3])
+    staying = {name for name, on in where.items() if on not in placed.values()}
+    _until_left(groups, {*names, *staying})
+    assert len(staying) == 8
+    assert stack.calls("preempt") == calls
+    pool.delete()
+
+
+def test_no_member_of_a_group_is_evicted_where_filter_would_reject_each_of_its_nodes(
+    group_plane: ControlPlane, stack: Stack, new_groups: NewPodGroups
+) -> None:
+    """The only node that filter accepts is full of pods of the same priority."""
+    pool = NodePool(group_plane.api, f"trap-{stack.mode}", 3, cpu="4")
+    groups = new_groups(stack, pool)
+    pool.enable_rdma(pool.names[2])
+    groups.workload.fill(1, "e2e-high", HIGH_COMM)
+    _fill(groups, pool, {})
+    before, calls = groups.workload.uids(), stack.calls("preempt")
+    (name,) = groups.workload.create("urgent", 1, HIGH_COMM, cpu="1", priority_class="e2e-high")
+    groups.workload.until_pending(name)
+    until(lambda: stack.calls("preempt") > calls, "kube-scheduler has called preempt")
+    assert "nominatedNodeName" not in groups.workload.pods()[name]["status"]
+    assert before.items() <= groups.workload.uids().items()
+    pool.delete()
