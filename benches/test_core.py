@@ -24,7 +24,7 @@ _LARGEST = max(SIZES)
 
 
 def answer(
-    body: bytes, store: core.NodeStore | None = None, watched: core.NodeStore | None = None
+    body: bytes, store: core.RequestStore | None = None, watched: core.NodeStore | None = None
 ) -> bytes:
     args = core.read_args(body, store, watched=watched)
     assert args.pod is not None
@@ -34,11 +34,11 @@ def answer(
 
 def full_cold(cluster: Cluster, body: bytes) -> Work:
     del cluster
-    return Work("full, cold", core.NodeStore, lambda store: answer(body, store))
+    return Work("full, cold", core.RequestStore, lambda store: answer(body, store))
 
 
 def full_warm(cluster: Cluster, body: bytes) -> Work:
-    store = core.NodeStore()
+    store = core.RequestStore()
     answer(cluster.full_body(FIRST_POD), store)
     work = Work("full, warm", lambda: store, lambda store: answer(body, store))
     work.seconds()

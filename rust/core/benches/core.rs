@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use kubextend_core::node::{Body, NodeStore, Rejection};
+use kubextend_core::node::{Body, NodeStore, Rejection, RequestStore};
 use kubextend_core::plugins::NativePlugin;
 use kubextend_core::score;
 use kubextend_core::wire::{ExtenderArgs, Relist, apply, read_args};
@@ -78,7 +78,7 @@ impl Cluster {
     }
 
     fn watched(&self) -> Arc<NodeStore> {
-        let store = Arc::new(NodeStore::new(ROOMY));
+        let store = Arc::new(NodeStore::new());
         let mut relist = Relist::begin(store.clone());
         relist.page(&self.list()).unwrap();
         relist.commit();
@@ -98,8 +98,8 @@ fn rejections(args: &ExtenderArgs) -> Vec<Rejection> {
 }
 
 /// Read, filter, answer.
-fn run(body: Body, store: Option<&NodeStore>) -> Vec<u8> {
-    let args = read_args(body, store, None).unwrap();
+fn run(body: Body, store: Option<&RequestStore>, watched: Option<&NodeStore>) -> Vec<u8> {
+    let args = read_args(body, store, watched).unwrap();
     args.filter_result(&rejections(&args)).to_vec()
 }
 
@@ -117,8 +117,8 @@ fn full_mode(criterion: &mut Criterion) {
     for size in SIZES {
         let bytes = Cluster::of(size).full();
         let (first, again) = (Body::new(bytes.clone()), Body::new(bytes.clone()));
-        let store = NodeStore::new(ROOMY);
-        let answer = run(first, Some(&store));
+        let store = RequestStore::new(ROOMY);
+        let answer = run(first, Some(&store), None);
         check(&answer, size);
         group.throughput(Throughput::Bytes(bytes.len() as u64));
         group.bench_function(BenchmarkId::new("compare_and_copy", size), |bench| {
@@ -128,11 +128,11 @@ fn full_mode(criterion: &mut Criterion) {
             });
         });
         group.bench_function(BenchmarkId::new("seen", size), |bench| {
-            bench.iter(|| run(again.clone(), Some(&store)));
+            bench.iter(|| run(again.clone(), Some(&store), None));
         });
         group.bench_function(BenchmarkId::new("unseen", size), |bench| {
-            let empty = || NodeStore::new(ROOMY);
-            let read = |store: &mut NodeStore| run(again.clone(), Some(store));
+            let empty = || RequestStore::new(ROOMY);
+            let read = |store: &mut RequestStore| run(again.clone(), Some(store), None);
             bench.iter_batched_ref(empty, read, BatchSize::PerIteration);
         });
     }
@@ -150,9 +150,9 @@ fn names_mode(criterion: &mut Criterion) {
             ("mixed", cluster.names(mixed)),
         ] {
             let body = Body::new(body);
-            check(&run(body.clone(), Some(&store)), size);
+            check(&run(body.clone(), None, Some(&store)), size);
             group.bench_function(BenchmarkId::new(order, size), |bench| {
-                bench.iter(|| run(body.clone(), Some(&store)));
+                bench.iter(|| run(body.clone(), None, Some(&store)));
             });
         }
     }
@@ -181,7 +181,7 @@ fn watch(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(1000));
     group.bench_function("list/1000", |bench| {
         bench.iter(|| {
-            let mut relist = Relist::begin(Arc::new(NodeStore::new(ROOMY)));
+            let mut relist = Relist::begin(Arc::new(NodeStore::new()));
             relist.page(black_box(&list)).unwrap();
             relist.commit()
         });

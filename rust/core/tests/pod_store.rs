@@ -309,7 +309,7 @@ fn a_snapshot_without_victims_has_all_other_pods_and_leaves_the_first_as_it_was(
 
 #[test]
 fn requests_are_summed_in_the_order_of_the_nodes() {
-    let nodes = Arc::new(NodeStore::new(1 << 20));
+    let nodes = Arc::new(NodeStore::new());
     let mut list = Relist::begin(nodes.clone());
     list.page(&node_list(
         &["n1", "n2", "n3"].map(|name| node_json(name, &[], 0)),
@@ -386,7 +386,7 @@ fn a_node_is_filled_with_the_nominated_pods_that_come_before_a_pod_or_beside_it(
         );
         apply(&store, &event("ADDED", &pod)).unwrap();
     }
-    let nodes = NodeStore::new(0).select(["n1", "n2", "n3"]);
+    let nodes = NodeStore::new().select(["n1", "n2", "n3"]);
     let snapshot = store.snapshot();
     for (uid, priority, expected) in [
         ("u9", None, ["u1", "u3", ""]),
@@ -437,7 +437,7 @@ fn pods_that_started_after_a_time_or_not_at_all_are_found_by_their_node() {
         );
         apply(&store, &event("ADDED", &pod)).unwrap();
     }
-    let nodes = NodeStore::new(0).select(["n3", "n2", "n1", "n0"]);
+    let nodes = NodeStore::new().select(["n3", "n2", "n1", "n0"]);
     let late = store
         .snapshot()
         .started_after(&nodes, "2026-01-01T00:00:01Z");
@@ -701,7 +701,7 @@ fn labelled(store: &PodStore, cpu_milli: i64) -> Vec<(String, String)> {
 
 /// Every node with the pods that are nominated to it, as a pod sees it that nobody knows.
 fn filled(snapshot: &PodSnapshot) -> Vec<(Vec<String>, i64)> {
-    let nodes = NodeStore::new(0).select(NODES);
+    let nodes = NodeStore::new().select(NODES);
     let pod = Pod::default();
     let some = snapshot.nominated(&pod, &nodes);
     let with = some.map(|some| snapshot.with_nominated(&pod, &nodes, &some));

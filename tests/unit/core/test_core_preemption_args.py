@@ -37,7 +37,7 @@ def test_both_forms_of_victims_give_the_same_candidates_and_answer(body: world.J
 
 
 def test_candidates_are_looked_up_in_the_watched_store_before_the_other() -> None:
-    request, watched = core.NodeStore(), world.watched(world.node("w", {"x": "1"}))
+    request, watched = core.RequestStore(), world.watched(world.node("w", {"x": "1"}))
     core.read_args(world.full([world.node("r")]), request)
     body = world.compact({"NodeNameToMetaVictims": {"r": {}, "w": {}}})
     assert list(core.read_preemption_args(body, request).nodes.known) == [True, False]
