@@ -812,3 +812,45 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    /// Nodes and pods come and go, and the earlier snapshots of both are asked again.
+    #[test]
+    fn sums_by_node_are_those_by_name_whichever_snapshots_are_asked_together(
+        steps in proptest::collection::vec((0..4u8, 0..6usize), 1..60)
+    ) {
+        let (watched, store) = (NodeStore::new(), PodStore::new());
+        let mut pods: BTreeMap<usize, Vec<Shown>> = BTreeMap::new();
+        let mut nodes_seen = vec![watched.select(NODES)];
+        let mut pods_seen = vec![store.snapshot()];
+        for (at, (kind, node)) in steps.into_iter().enumerate() {
+            let name = format!("n{node}");
+            let here = pods.entry(node).or_default();
+            match kind {
+                0 => {
+                    here.push(Shown::new(&format!("p{at}"), &format!("u{at}")).on(&name));
+                    send(&store, "ADDED", &here[here.len() - 1]);
+                }
+                1 => here.drain(..).for_each(|pod| drop(send(&store, "DELETED", &pod))),
+                2 => drop(apply(&watched, &event("ADDED", &node_json(&name, &[], 0))).unwrap()),
+                _ => drop(apply(&watched, &event("DELETED", &node_json(&name, &[], 0))).unwrap()),
+            }
+            nodes_seen.extend([watched.nodes(), watched.select(["n5", "n0", "n3", "stranger"])]);
+            pods_seen.push(store.snapshot());
+            for nodes in nodes_seen.iter().rev().step_by(7) {
+                for pods in pods_seen.iter().rev().step_by(5) {
+                    let by_name = (0..nodes.len()).map(|at| pods.requested_on(nodes.name(at), "cpu"));
+                    prop_assert_eq!(pods.requested(nodes, "cpu"), by_name.collect::<Vec<_>>());
+                }
+            }
+            let counts: Vec<usize> = pods.values().map(Vec::len).collect();
+            prop_assert_eq!(pods_seen[pods_seen.len() - 1].len(), counts.iter().sum::<usize>());
+            for (node, here) in &pods {
+                let last = &pods_seen[pods_seen.len() - 1];
+                prop_assert_eq!(last.requested_on(&format!("n{node}"), "pods"), i64::try_from(here.len()).unwrap());
+            }
+        }
+    }
+}

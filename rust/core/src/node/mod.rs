@@ -21,6 +21,7 @@ pub use source::Body;
 pub use store::NodeStore;
 pub use table::{NodeStoreStats, NodeTable};
 
+pub(crate) use names::Names;
 pub(crate) use request_store::Fresh;
 pub(crate) use snapshot::Snapshot;
 pub(crate) use source::Span;
