@@ -139,7 +139,6 @@ bench: build build/benches/built ## all that needs no cluster, beside its floors
 	$(BIN)/python -m pytest benches -q --benchmark-columns=min,median,max,rounds
 	$(BIN)/python benches/picture.py
 	$(BIN)/python benches/prometheus_outage.py
-	cargo bench --locked -p kubextend-core
 
 .PHONY: bench-scheduler
 bench-scheduler: build build/benches/built e2e-tools ## pods a second of kube-scheduler with kubextend, and with others

@@ -24,7 +24,7 @@ _LARGEST = max(SIZES)
 
 
 def answer(
-    body: bytes, store: core.NodeStore | None = None, watched: core.NodeStore | None = None
+    body: bytes, store: core.RequestStore | None = None, watched: core.NodeStore | None = None
 ) -> bytes:
     args = core.read_args(body, store, watched=watched)
     assert args.pod is not None
@@ -34,11 +34,11 @@ def answer(
 
 def full_cold(cluster: Cluster, body: bytes) -> Work:
     del cluster
-    return Work("full, cold", core.NodeStore, lambda store: answer(body, store))
+    return Work("full, cold", core.RequestStore, lambda store: answer(body, store))
 
 
 def full_warm(cluster: Cluster, body: bytes) -> Work:
-    store = core.NodeStore()
+    store = core.RequestStore()
     answer(cluster.full_body(FIRST_POD), store)
     work = Work("full, warm", lambda: store, lambda store: answer(body, store))
     work.seconds()
@@ -51,6 +51,15 @@ def names(cluster: Cluster, body: bytes) -> Work:
     watched = core.NodeStore()
     watched.replace(cluster.node_list())
     return Work("names", lambda: watched, lambda watched: answer(body, watched=watched))
+
+
+def names_mixed(cluster: Cluster, body: bytes) -> Work:
+    # As kube-scheduler's threads mix them: neighbours in the request are never so in the store.
+    watched = core.NodeStore()
+    size = len(cluster.items)
+    items = b",".join(cluster.items[at * 7 % size] for at in range(size))
+    watched.replace(b'{"metadata":{"resourceVersion":"1"},"items":[' + items + b"]}")
+    return Work("names, mixed", lambda: watched, lambda watched: answer(body, watched=watched))
 
 
 FULL_COLD, FULL_WARM = Case(FULL, full_cold), Case(FULL, full_warm)
@@ -135,6 +144,17 @@ def test_filter_beside_a_go_extender(
     work = case.work(cluster, body)
     aim = _GO_AIMS[work.name] if size == _LARGEST else None
     compare(work, theirs, size, len(body), aim)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_names_in_another_order_than_the_stored_ones(
+    size: int, clusters: Callable[[int], Cluster], compare: Callable[..., None]
+) -> None:
+    cluster = clusters(size)
+    body = NAMES.body(cluster)
+    in_order = NAMES_WATCHED.work(cluster, body)
+    mixed = Case(NAMES, names_mixed).work(cluster, body)
+    compare(mixed, in_order, size, len(body), None, AS_LONG)
 
 
 def test_normalisation_weights_and_scaling_beside_a_request(

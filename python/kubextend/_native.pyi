@@ -304,13 +304,13 @@ class Nodes:
 
 @final
 class NodeStoreStats:
-    """Statistics of a NodeStore: its size, and how many nodes of requests the store knew."""
+    """Statistics of a store of nodes: its size, and how many nodes of requests the store knew."""
 
     @property
     def nodes(self) -> int: ...
     @property
     def bytes(self) -> int:
-        """How many bytes of node objects the store keeps, to recognise and return the nodes."""
+        """The bytes of node objects that a RequestStore keeps, to recognise the nodes; else 0."""
     @property
     def hits(self) -> int:
         """How many nodes of requests were recognised by their bytes or names since the start."""
@@ -366,18 +366,12 @@ class Relist:
 
 @final
 class NodeStore:
-    """A store of parsed nodes, for one writer and any number of readers.
+    """A store of a cluster's nodes, for one writer and any number of readers.
 
-    A store has one of two uses. ``replace``, ``relist`` and ``apply`` fill a watched store.
-    ``read_args`` fills a request store with the whole nodes of requests. After a watch has filled a
-    store, no request changes the store.
-
-    Args:
-        max_bytes: bytes of node objects that a request store may keep; beyond that, the store drops
-            the nodes that were seen least recently.
+    Only list and watch change the store: ``replace``, ``relist`` and ``apply``.
     """
 
-    def __new__(cls, max_bytes: int = 536870912) -> NodeStore: ...
+    def __new__(cls) -> NodeStore: ...
     def replace(self, list_bytes: bytes) -> str:
         """Replace the content of the store by a NodeList, and return the list's resourceVersion.
 
@@ -392,6 +386,34 @@ class NodeStore:
         """
     def select(self, names: Sequence[str]) -> Nodes:
         """Return the nodes of these names, in order; a node that is not stored has only a name."""
+    def nodes(self) -> Nodes:
+        """Return all nodes of the store."""
+    def get(self, name: str, pods: PodSnapshot | None = None) -> NodeInfo | None:
+        """Return a view of one node of the store; None if the node is not stored.
+
+        Args:
+            name: the name of the node.
+            pods: the pods that the view shows on the node.
+        """
+    def stats(self) -> NodeStoreStats: ...
+    def __len__(self) -> int: ...
+    def __contains__(self, name: str, /) -> bool: ...
+
+@final
+class RequestStore:
+    """A store of the nodes that requests bring whole, for any number of threads.
+
+    Only ``read_args`` changes the store. The store recognises the nodes of a request by their
+    bytes, and takes in the others.
+
+    Args:
+        max_bytes: bytes of node objects that the store may keep; beyond that, the store drops the
+            nodes that were seen least recently.
+    """
+
+    def __new__(cls, max_bytes: int = 536870912) -> RequestStore: ...
+    def select(self, names: Sequence[str]) -> Nodes:
+        """Return the nodes of these names, in order; a node that is not stored is unknown."""
     def nodes(self) -> Nodes:
         """Return all nodes of the store."""
     def get(self, name: str, pods: PodSnapshot | None = None) -> NodeInfo | None:
@@ -732,7 +754,7 @@ class NativePlugin:
 
 def read_args(
     body: bytes | BodyBuffer,
-    store: NodeStore | None = None,
+    store: RequestStore | None = None,
     *,
     watched: NodeStore | None = None,
 ) -> ExtenderArgs:
@@ -752,7 +774,7 @@ def read_args(
 
 def read_preemption_args(
     body: bytes | BodyBuffer,
-    store: NodeStore | None = None,
+    store: RequestStore | None = None,
     *,
     watched: NodeStore | None = None,
 ) -> PreemptionArgs:

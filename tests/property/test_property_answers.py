@@ -44,7 +44,7 @@ def rejections(draw: st.DrawFn, length: int) -> list[tuple[list[bool], str, bool
     return draw(st.lists(st.tuples(bits, TEXT, st.booleans()), max_size=4))
 
 
-STORE = core.NodeStore(max_bytes=100_000)  # one for all examples: what was seen before, helps
+STORE = core.RequestStore(max_bytes=100_000)  # one for all examples: what was seen before, helps
 
 
 @given(st.data(), st.lists(node_objects(), max_size=6))

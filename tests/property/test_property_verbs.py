@@ -169,7 +169,7 @@ def verbs_of(
     )
     return make_verbs(
         Profiles.of([profile]),
-        request_store=core.NodeStore(max_bytes=200_000),
+        request_store=core.RequestStore(max_bytes=200_000),
         watched=WATCHED,
         score_scale=scale,
     )

@@ -34,7 +34,7 @@ class Memory:
         throttle: spreads the answers about pods that Permit held and rejected over time.
     """
 
-    request_store: core.NodeStore
+    request_store: core.RequestStore
     limits: PluginLimits
     unplaced: UnplacedPods
     unknown: UnknownNames
@@ -67,7 +67,7 @@ class Memory:
         limits = PluginLimits() if limits is None else limits
         look_again = looking_again(limits, look_again_s)
         return cls(
-            request_store=core.NodeStore(),
+            request_store=core.RequestStore(),
             limits=limits,
             unplaced=UnplacedPods(
                 cluster.activator, metrics=metrics, look_again=look_again, clock=clock

@@ -18,7 +18,7 @@ class Stores:
         watched: the nodes of list and watch, and no others; None without access to an API.
     """
 
-    request: core.NodeStore
+    request: core.RequestStore
     watched: NodeSource | None
 
     def read_args(self, body: Body) -> core.ExtenderArgs:

@@ -35,7 +35,8 @@ impl<T> Rows<T> {
         std::mem::replace(self.place(row), stored)
     }
 
-    fn place(&mut self, row: u32) -> &mut Option<Arc<T>> {
+    /// Returns the place of a row for a change.
+    pub(crate) fn place(&mut self, row: u32) -> &mut Option<Arc<T>> {
         let row = row as usize;
         while self.0.len() <= row / CHUNK {
             self.0.push(Arc::new([const { None }; CHUNK]));

@@ -248,7 +248,7 @@ fn what_a_pod_asks_of_nodes_is_made_ready_and_told_wrong_in_time_that_grows_as_t
         }
         grows_in_step(what, input, |pod| {
             drop(RequiredAffinity::compile(&pod.required));
-            let told = NodeStore::new(0).nodes().preferred_by(&pod.preferred);
+            let told = NodeStore::new().nodes().preferred_by(&pod.preferred);
             let told = told.err().map_or(String::new(), |error| error.to_string());
             assert_eq!(told.is_empty(), what != WRONG, "{what}");
             assert!(
@@ -285,7 +285,7 @@ fn a_node_is_read_stored_compared_and_forgotten_in_time_that_grows_as_the_node_d
                 (pod_json("", &fields(size)), pod.object.unwrap())
             },
             |(node, pod)| {
-                let store = NodeStore::new(0);
+                let store = NodeStore::new();
                 assert!(apply(&store, &event("ADDED", node)).unwrap().changed);
                 assert!(!apply(&store, &event("MODIFIED", node)).unwrap().changed);
                 // A toleration without an operator wants the empty value, as these taints have it.

@@ -4,9 +4,9 @@
 
 mod common;
 
-use common::{full_body, names_body, node_json, node_list, read};
+use common::{full_body, names_body, node_json, node_list, read, read_watched};
 use kubextend_core::labels::Selector;
-use kubextend_core::node::{NodeStore, Nodes, Rejection};
+use kubextend_core::node::{NodeStore, Nodes, Rejection, RequestStore};
 use kubextend_core::plugins::{FilterRule, LabelMatch, NativePlugin, ScoreRule};
 use kubextend_core::pod::Pod;
 use kubextend_core::wire::Relist;
@@ -26,16 +26,17 @@ fn nodes() -> [String; 6] {
 
 /// Some nodes by every way in that there is.
 fn by_every_way(check: impl Fn(&Nodes)) {
-    let store = std::sync::Arc::new(NodeStore::new(1 << 20));
+    let store = RequestStore::new(1 << 20);
     for _ in 0..2 {
         let args = read(&full_body(&nodes()), Some(&store)).unwrap();
         check(args.nodes().unwrap());
     }
-    let mut relist = Relist::begin(store.clone());
+    let watched = std::sync::Arc::new(NodeStore::new());
+    let mut relist = Relist::begin(watched.clone());
     relist.page(&node_list(&nodes())).unwrap();
     relist.commit();
     let asked = ["enabled", "disabled", "cased", "short", "both", "plain"];
-    let args = read(&names_body(&asked), Some(&store)).unwrap();
+    let args = read_watched(&names_body(&asked), &watched).unwrap();
     check(args.nodes().unwrap());
 }
 

@@ -309,7 +309,7 @@ fn a_snapshot_without_victims_has_all_other_pods_and_leaves_the_first_as_it_was(
 
 #[test]
 fn requests_are_summed_in_the_order_of_the_nodes() {
-    let nodes = Arc::new(NodeStore::new(1 << 20));
+    let nodes = Arc::new(NodeStore::new());
     let mut list = Relist::begin(nodes.clone());
     list.page(&node_list(
         &["n1", "n2", "n3"].map(|name| node_json(name, &[], 0)),
@@ -386,7 +386,7 @@ fn a_node_is_filled_with_the_nominated_pods_that_come_before_a_pod_or_beside_it(
         );
         apply(&store, &event("ADDED", &pod)).unwrap();
     }
-    let nodes = NodeStore::new(0).select(["n1", "n2", "n3"]);
+    let nodes = NodeStore::new().select(["n1", "n2", "n3"]);
     let snapshot = store.snapshot();
     for (uid, priority, expected) in [
         ("u9", None, ["u1", "u3", ""]),
@@ -437,7 +437,7 @@ fn pods_that_started_after_a_time_or_not_at_all_are_found_by_their_node() {
         );
         apply(&store, &event("ADDED", &pod)).unwrap();
     }
-    let nodes = NodeStore::new(0).select(["n3", "n2", "n1", "n0"]);
+    let nodes = NodeStore::new().select(["n3", "n2", "n1", "n0"]);
     let late = store
         .snapshot()
         .started_after(&nodes, "2026-01-01T00:00:01Z");
@@ -701,7 +701,7 @@ fn labelled(store: &PodStore, cpu_milli: i64) -> Vec<(String, String)> {
 
 /// Every node with the pods that are nominated to it, as a pod sees it that nobody knows.
 fn filled(snapshot: &PodSnapshot) -> Vec<(Vec<String>, i64)> {
-    let nodes = NodeStore::new(0).select(NODES);
+    let nodes = NodeStore::new().select(NODES);
     let pod = Pod::default();
     let some = snapshot.nominated(&pod, &nodes);
     let with = some.map(|some| snapshot.with_nominated(&pod, &nodes, &some));
@@ -809,6 +809,48 @@ proptest! {
         for (snapshot, expected, with_nominated) in seen {
             prop_assert_eq!(NODES.map(|node| on(&snapshot, node)), expected);
             prop_assert_eq!(filled(&snapshot), with_nominated);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    /// Nodes and pods come and go, and the earlier snapshots of both are asked again.
+    #[test]
+    fn sums_by_node_are_those_by_name_whichever_snapshots_are_asked_together(
+        steps in proptest::collection::vec((0..4u8, 0..6usize), 1..60)
+    ) {
+        let (watched, store) = (NodeStore::new(), PodStore::new());
+        let mut pods: BTreeMap<usize, Vec<Shown>> = BTreeMap::new();
+        let mut nodes_seen = vec![watched.select(NODES)];
+        let mut pods_seen = vec![store.snapshot()];
+        for (at, (kind, node)) in steps.into_iter().enumerate() {
+            let name = format!("n{node}");
+            let here = pods.entry(node).or_default();
+            match kind {
+                0 => {
+                    here.push(Shown::new(&format!("p{at}"), &format!("u{at}")).on(&name));
+                    send(&store, "ADDED", &here[here.len() - 1]);
+                }
+                1 => here.drain(..).for_each(|pod| drop(send(&store, "DELETED", &pod))),
+                2 => drop(apply(&watched, &event("ADDED", &node_json(&name, &[], 0))).unwrap()),
+                _ => drop(apply(&watched, &event("DELETED", &node_json(&name, &[], 0))).unwrap()),
+            }
+            nodes_seen.extend([watched.nodes(), watched.select(["n5", "n0", "n3", "stranger"])]);
+            pods_seen.push(store.snapshot());
+            for nodes in nodes_seen.iter().rev().step_by(7) {
+                for pods in pods_seen.iter().rev().step_by(5) {
+                    let by_name = (0..nodes.len()).map(|at| pods.requested_on(nodes.name(at), "cpu"));
+                    prop_assert_eq!(pods.requested(nodes, "cpu"), by_name.collect::<Vec<_>>());
+                }
+            }
+            let counts: Vec<usize> = pods.values().map(Vec::len).collect();
+            prop_assert_eq!(pods_seen[pods_seen.len() - 1].len(), counts.iter().sum::<usize>());
+            for (node, here) in &pods {
+                let last = &pods_seen[pods_seen.len() - 1];
+                prop_assert_eq!(last.requested_on(&format!("n{node}"), "pods"), i64::try_from(here.len()).unwrap());
+            }
         }
     }
 }

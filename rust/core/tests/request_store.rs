@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use common::{answer, full_body, json, label, mask, names, node_json, read};
 use kubextend_core::labels::Selector;
-use kubextend_core::node::NodeStore;
+use kubextend_core::node::RequestStore;
 use proptest::prelude::*;
 
 const ROOMY: u64 = 1 << 30;
@@ -25,14 +25,14 @@ fn body_of(versions: &[(&str, &str)], filler: usize) -> Vec<u8> {
     full_body(&nodes)
 }
 
-fn hits_and_misses(store: &NodeStore) -> (u64, u64) {
+fn hits_and_misses(store: &RequestStore) -> (u64, u64) {
     let stats = store.stats();
     (stats.hits, stats.misses)
 }
 
 #[test]
 fn a_node_is_recognised_only_where_its_bytes_are_the_stored_ones() {
-    let store = NodeStore::new(ROOMY);
+    let store = RequestStore::new(ROOMY);
     read(&body_of(&[("a", "1"), ("b", "1")], 9), Some(&store)).unwrap();
     assert_eq!(hits_and_misses(&store), (0, 2));
     read(&body_of(&[("b", "1"), ("a", "1")], 9), Some(&store)).unwrap();
@@ -60,7 +60,7 @@ fn a_node_is_recognised_only_where_its_bytes_are_the_stored_ones() {
 #[test]
 fn stored_bytes_that_begin_a_longer_value_are_no_match() {
     // `{...}` is whole, so whatever follows it must be a comma or the end of the list.
-    let store = NodeStore::new(ROOMY);
+    let store = RequestStore::new(ROOMY);
     let node = versioned("a", "1", 3);
     read(&full_body(std::slice::from_ref(&node)), Some(&store)).unwrap();
     for broken in [
@@ -76,7 +76,7 @@ fn stored_bytes_that_begin_a_longer_value_are_no_match() {
 
 #[test]
 fn a_known_node_is_recognised_with_white_space_around_it() {
-    let store = NodeStore::new(ROOMY);
+    let store = RequestStore::new(ROOMY);
     let (a, b) = (versioned("a", "1", 3), versioned("b", "1", 3));
     read(&full_body(&[a.clone(), b.clone()]), Some(&store)).unwrap();
     let spaced = format!(" {{ \"nodes\" : {{ \"ITEMS\" :\n[ {a} ,\t{b}\r\n] }} }} ");
@@ -96,7 +96,7 @@ fn a_known_node_is_recognised_with_white_space_around_it() {
 
 #[test]
 fn a_name_that_comes_twice_keeps_both_contents_apart_and_stores_the_last() {
-    let store = NodeStore::new(ROOMY);
+    let store = RequestStore::new(ROOMY);
     for _ in 0..3 {
         let args = read(
             &body_of(&[("a", "1"), ("a", "2"), ("b", "1")], 50),
@@ -121,7 +121,7 @@ fn a_name_that_comes_twice_keeps_both_contents_apart_and_stores_the_last() {
 
 #[test]
 fn a_name_that_comes_many_times_leaves_the_account_of_bytes_right() {
-    let store = NodeStore::new(ROOMY);
+    let store = RequestStore::new(ROOMY);
     for round in 0..6 {
         let versions: Vec<String> = (0..8).map(|i| format!("{round}-{i}")).collect();
         let same: Vec<(&str, &str)> = versions.iter().map(|v| ("a", v.as_str())).collect();
@@ -137,7 +137,7 @@ fn a_name_that_comes_many_times_leaves_the_account_of_bytes_right() {
 
 #[test]
 fn nodes_without_a_name_are_echoed_never_stored_and_never_hits() {
-    let store = NodeStore::new(ROOMY);
+    let store = RequestStore::new(ROOMY);
     let body = br#"{"Nodes":{"items":[{},null,{"metadata":{}},{"metadata":{"name":""}}]}}"#;
     for _ in 0..2 {
         let args = read(body, Some(&store)).unwrap();
@@ -153,7 +153,7 @@ fn nodes_without_a_name_are_echoed_never_stored_and_never_hits() {
 
 #[test]
 fn a_refused_body_changes_nothing_in_the_store() {
-    let store = NodeStore::new(ROOMY);
+    let store = RequestStore::new(ROOMY);
     read(&body_of(&[("a", "1")], 9), Some(&store)).unwrap();
     let before = store.stats();
     let whole = body_of(&[("a", "1"), ("a", "2"), ("b", "1")], 9);
@@ -175,15 +175,15 @@ fn a_refused_body_changes_nothing_in_the_store() {
 
 #[test]
 fn refused_bodies_make_no_node_older_and_no_node_younger() {
-    let bring = |store: &NodeStore, node: &str| {
+    let bring = |store: &RequestStore, node: &str| {
         read(&body_of(&[(node, "1")], 200), Some(store)).unwrap();
     };
-    let refuse = |store: &NodeStore, node: &str| {
+    let refuse = |store: &RequestStore, node: &str| {
         let mut body = body_of(&[(node, "1")], 200);
         body.push(b'x');
         assert!(read(&body, Some(store)).is_err());
     };
-    let store = NodeStore::new(ROOMY);
+    let store = RequestStore::new(ROOMY);
     for node in ["a", "b"] {
         bring(&store, node);
     }
@@ -192,7 +192,7 @@ fn refused_bodies_make_no_node_older_and_no_node_younger() {
     bring(&store, "c");
     assert_eq!(names(&store.nodes()), ["a", "b", "c"]);
     // Of two nodes where one has room, the one goes that was brought first, whoever asks for it.
-    let store = NodeStore::new(2 * body_of(&[("a", "1")], 200).len() as u64);
+    let store = RequestStore::new(2 * body_of(&[("a", "1")], 200).len() as u64);
     for node in ["a", "b"] {
         bring(&store, node);
     }
@@ -203,7 +203,7 @@ fn refused_bodies_make_no_node_older_and_no_node_younger() {
 
 #[test]
 fn the_nodes_of_a_request_stay_what_its_body_said() {
-    let store = NodeStore::new(ROOMY);
+    let store = RequestStore::new(ROOMY);
     read(&body_of(&[("a", "1"), ("b", "1")], 9), Some(&store)).unwrap();
     let known = read(&body_of(&[("a", "1"), ("b", "1")], 9), Some(&store)).unwrap();
     let fresh = read(&body_of(&[("a", "2"), ("b", "2")], 9), Some(&store)).unwrap();
@@ -218,7 +218,7 @@ fn the_nodes_of_a_request_stay_what_its_body_said() {
 
 #[test]
 fn a_body_larger_than_the_limit_is_read_and_not_kept() {
-    let store = NodeStore::new(300);
+    let store = RequestStore::new(300);
     let args = read(&body_of(&[("a", "1"), ("b", "1")], 400), Some(&store)).unwrap();
     assert_eq!(names(args.nodes().unwrap()), ["a", "b"]);
     assert_eq!((store.stats().nodes, store.stats().bytes), (0, 0));
@@ -233,7 +233,7 @@ fn nodes_that_fill_the_limit_to_the_byte_are_kept() {
     let body = String::from_utf8(full_body(&[node])).unwrap();
     let body = body.replacen(r#""Pod""#, &pod, 1);
     for (limit, kept) in [(size - 1, 0), (size, 1), (size + 1, 1)] {
-        let store = NodeStore::new(limit);
+        let store = RequestStore::new(limit);
         read(body.as_bytes(), Some(&store)).unwrap();
         let stats = store.stats();
         assert_eq!((stats.nodes, stats.bytes), (kept, kept * size), "{limit}");
@@ -242,18 +242,18 @@ fn nodes_that_fill_the_limit_to_the_byte_are_kept() {
 
 #[test]
 fn a_node_whose_bytes_move_is_as_recently_seen_as_before() {
-    let bring = |store: &NodeStore, versions: &[(&str, &str)]| {
+    let bring = |store: &RequestStore, versions: &[(&str, &str)]| {
         read(&body_of(versions, 400), Some(store)).unwrap();
         store.stats().bytes
     };
-    let until_moved = |store: &NodeStore| {
+    let until_moved = |store: &RequestStore| {
         bring(store, &[("moved", "1"), ("b", "1"), ("c", "1")]);
         bring(store, &[("old", "1")]);
         // Less than half of the first body is left: the node that stays moves out of it.
         bring(store, &[("b", "2"), ("c", "2"), ("moved", "1")])
     };
-    let room = until_moved(&NodeStore::new(ROOMY));
-    let store = NodeStore::new(room);
+    let room = until_moved(&RequestStore::new(ROOMY));
+    let store = RequestStore::new(room);
     assert_eq!(until_moved(&store), room);
     assert_eq!(hits_and_misses(&store), (1, 6));
     bring(&store, &[("new", "1")]);
@@ -264,12 +264,12 @@ fn a_node_whose_bytes_move_is_as_recently_seen_as_before() {
 #[test]
 fn the_least_recently_seen_nodes_go_first_when_bytes_run_out() {
     let name = |i: usize| format!("n{i:02}");
-    let bring = |store: &NodeStore, i: usize| {
+    let bring = |store: &RequestStore, i: usize| {
         read(&body_of(&[(&name(i), "1")], 200), Some(store)).unwrap();
     };
     // Each body is mostly node, so all of it is kept and counts.
     let max_bytes = 10 * body_of(&[("n00", "1")], 200).len() as u64;
-    let store = NodeStore::new(max_bytes);
+    let store = RequestStore::new(max_bytes);
     (0..10).for_each(|i| bring(&store, i));
     assert_eq!((store.stats().nodes, store.stats().bytes), (10, max_bytes));
     // Seen again: 0 and 1. The next ones in must push out 2 and 3 before those.
@@ -285,7 +285,7 @@ fn the_least_recently_seen_nodes_go_first_when_bytes_run_out() {
 
 #[test]
 fn nodes_that_thousands_of_requests_did_not_bring_are_dropped() {
-    let store = NodeStore::new(ROOMY);
+    let store = RequestStore::new(ROOMY);
     read(&body_of(&[("old", "1"), ("kept", "1")], 5), Some(&store)).unwrap();
     for i in 0..6000 {
         let version = i.to_string();
@@ -309,7 +309,7 @@ fn nodes_that_thousands_of_requests_did_not_bring_are_dropped() {
 
 #[test]
 fn answers_of_selectors_follow_the_labels_of_a_request_store() {
-    let store = NodeStore::new(ROOMY);
+    let store = RequestStore::new(ROOMY);
     let selector = Selector::parse("v in (1,2)").unwrap();
     for (version, expected) in [("1", true), ("3", false), ("2", true), ("4", false)] {
         let body = body_of(&[("a", version)], 5);
@@ -373,7 +373,7 @@ impl Request {
 }
 
 /// What the store holds, read back from its nodes' labels.
-fn stored_objects(store: &NodeStore) -> HashMap<String, String> {
+fn stored_objects(store: &RequestStore) -> HashMap<String, String> {
     let nodes = store.nodes();
     let versions = label(&nodes, "v");
     names(&nodes)
@@ -393,7 +393,7 @@ proptest! {
     fn any_sequence_of_requests_agrees_with_a_slow_model(
         requests in proptest::collection::vec(request(), 1..40)
     ) {
-        let store = NodeStore::new(ROOMY);
+        let store = RequestStore::new(ROOMY);
         let mut model: HashMap<String, String> = HashMap::new();
         let (mut hits, mut misses) = (0, 0);
         let selector = Selector::parse("v in (1,3)").unwrap();
@@ -440,7 +440,7 @@ proptest! {
         requests in proptest::collection::vec(request(), 1..60),
         max_bytes in 0..6000u64,
     ) {
-        let store = NodeStore::new(max_bytes);
+        let store = RequestStore::new(max_bytes);
         for request in &requests {
             if let Ok(args) = read(&request.body(), Some(&store)) {
                 let kept = mask(request.kept[..request.nodes.len()].iter().copied());

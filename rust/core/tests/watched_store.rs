@@ -10,16 +10,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{
     all_escaped, event, full_body, label, mask, names, names_body, node_json, node_list, read,
+    read_watched,
 };
 use kubextend_core::labels::Selector;
-use kubextend_core::node::{Body, Mask, NodeStore, Nodes};
+use kubextend_core::node::{Body, Mask, NodeStore, NodeStoreStats, Nodes, RequestStore};
 use kubextend_core::wire::{Relist, apply, read_args, replace};
 use proptest::prelude::*;
 
 const ROOMY: u64 = 1 << 30;
 
 fn watched(nodes: &[String]) -> Arc<NodeStore> {
-    let store = Arc::new(NodeStore::new(ROOMY));
+    let store = Arc::new(NodeStore::new());
     relist(&store, nodes);
     store
 }
@@ -159,13 +160,19 @@ fn what_is_wrong_in_an_event_is_named_by_its_place_in_the_event() {
 
 #[test]
 fn names_are_counted_by_the_store_that_they_are_looked_up_in() {
-    let (watched, requests) = (watched(&[node_json("a", &[], 0)]), NodeStore::new(ROOMY));
-    let counts = |store: &NodeStore| (store.stats().hits, store.stats().misses);
+    let (watched, requests) = (watched(&[node_json("a", &[], 0)]), RequestStore::new(ROOMY));
+    let counts = |stats: NodeStoreStats| (stats.hits, stats.misses);
     let body = || Body::new(names_body(&["a", "b", "a"]));
     read_args(body(), Some(&requests), Some(&watched)).unwrap();
-    assert_eq!((counts(&watched), counts(&requests)), ((2, 1), (0, 0)));
+    assert_eq!(
+        (counts(watched.stats()), counts(requests.stats())),
+        ((2, 1), (0, 0))
+    );
     read_args(body(), Some(&requests), None).unwrap();
-    assert_eq!((counts(&watched), counts(&requests)), ((2, 1), (0, 3)));
+    assert_eq!(
+        (counts(watched.stats()), counts(requests.stats())),
+        ((2, 1), (0, 3))
+    );
 }
 
 #[test]
@@ -287,7 +294,7 @@ fn terms_on_fields_ask_for_the_names_of_the_nodes() {
             r#"{{"Pod":{{"spec":{{"affinity":{{"nodeAffinity":{{"{field}":{terms}}}}}}}}},"NodeNames":["b","ghost","a"]}}"#
         );
         let store = watched(&[node_json("a", &[], 0), node_json("b", &[], 0)]);
-        read(body.as_bytes(), Some(&store)).unwrap()
+        read_watched(body.as_bytes(), &store).unwrap()
     };
     let on_a = r#"{"matchFields":[{"key":"metadata.name","operator":"In","values":["a"]}]}"#;
     let required = affinity("required", &format!(r#"{{"nodeSelectorTerms":[{on_a}]}}"#));
@@ -308,7 +315,7 @@ fn terms_on_fields_ask_for_the_names_of_the_nodes() {
 #[test]
 fn a_name_that_was_unknown_is_known_once_the_watch_has_brought_its_node() {
     let store = watched(&[node_json("a", &[("x", "1")], 0)]);
-    let args = read(&names_body(&["new", "a", "ghost"]), Some(&store)).unwrap();
+    let args = read_watched(&names_body(&["new", "a", "ghost"]), &store).unwrap();
     let asked = args.nodes().unwrap();
     let new = node_json("new", &[("x", "2")], 0);
     apply(&*store, &event("ADDED", &new)).unwrap();
@@ -338,7 +345,7 @@ fn a_page_of_a_list_does_not_replace_the_whole() {
 
 #[test]
 fn pages_say_their_version_their_continuation_and_their_size() {
-    let store = Arc::new(NodeStore::new(ROOMY));
+    let store = Arc::new(NodeStore::new());
     let mut relist = Relist::begin(store);
     let page = br#"{"items":[{"metadata":{"name":"a"}}],"metadata":{"continue":"tok","resourceVersion":"5"}}"#;
     let page = relist.page(page).unwrap();
@@ -368,50 +375,20 @@ fn pages_say_their_version_their_continuation_and_their_size() {
 
 #[test]
 fn no_request_ever_changes_a_watched_store() {
-    let store = watched(&[node_json("a", &[("x", "1")], 0)]);
+    let (store, requests) = (
+        watched(&[node_json("a", &[("x", "1")], 0)]),
+        RequestStore::new(ROOMY),
+    );
     let body = full_body(&[node_json("a", &[("x", "2")], 9), node_json("b", &[], 9)]);
-    for _ in 0..2 {
-        let args = read(&body, Some(&store)).unwrap();
+    for with in [None, Some(&requests)] {
+        let args = read_args(Body::new(body.clone()), with, Some(&store)).unwrap();
         assert_eq!(label(args.nodes().unwrap(), "x"), [Some("2".into()), None]);
     }
     assert_eq!(names(&store.nodes()), ["a"]);
     assert_eq!(label(&store.nodes(), "x"), [Some("1".into())]);
-    assert_eq!(store.stats().bytes, 0);
-    assert_eq!(store.stats().misses, 4);
-    let args = read(&names_body(&["b", "a"]), Some(&store)).unwrap();
-    assert_eq!(args.nodes().unwrap().known(), mask([false, true]));
-    assert_eq!((store.stats().hits, store.stats().misses), (1, 5));
-}
-
-#[test]
-fn a_store_that_requests_filled_is_emptied_by_the_first_event_of_a_watch() {
-    for first in ["ADDED", "DELETED"] {
-        let store = NodeStore::new(ROOMY);
-        read(
-            &full_body(&[node_json("from-a-request", &[], 0)]),
-            Some(&store),
-        )
-        .unwrap();
-        assert!(
-            apply(&store, &event(first, &node_json("b", &[], 0)))
-                .unwrap()
-                .changed
-        );
-        let expected: &[&str] = if first == "ADDED" { &["b"] } else { &[] };
-        assert_eq!(names(&store.nodes()), expected, "{first}");
-        assert_eq!(store.stats().nodes, expected.len() as u64);
-        assert_eq!(store.stats().bytes, 0);
-    }
-}
-
-#[test]
-fn a_store_that_requests_filled_changes_even_by_an_empty_list() {
-    let store = Arc::new(NodeStore::new(ROOMY));
-    let body = full_body(&[node_json("from-a-request", &[], 0)]);
-    read(&body, Some(&store)).unwrap();
-    assert!(relist(&store, &[]));
-    assert_eq!(names(&store.nodes()), [""; 0]);
-    assert!(!relist(&store, &[]));
+    let stats = store.stats();
+    assert_eq!((stats.bytes, stats.hits, stats.misses), (0, 0, 0));
+    assert_eq!(names(&requests.nodes()), ["a", "b"]);
 }
 
 #[test]
@@ -424,7 +401,7 @@ fn names_are_found_in_any_order_and_unknown_ones_match_nothing() {
     let mut asked: Vec<&str> = forwards.iter().map(String::as_str).collect();
     asked.reverse();
     asked.extend(["", "n", "n200", "n7", "n7", "n8"]);
-    let args = read(&names_body(&asked), Some(&store)).unwrap();
+    let args = read_watched(&names_body(&asked), &store).unwrap();
     let found = args.nodes().unwrap();
     assert_eq!(names(found), asked);
     let known = mask(
@@ -558,7 +535,7 @@ fn take(store: &Arc<NodeStore>, model: &mut Model, step: &Step) -> Result<(), Te
         Step::RequestWithNames(wanted) => {
             let wanted: Vec<String> = wanted.iter().map(|node| format!("n{node}")).collect();
             let asked: Vec<&str> = wanted.iter().map(String::as_str).collect();
-            let args = read(&names_body(&asked), Some(store)).unwrap();
+            let args = read_watched(&names_body(&asked), store).unwrap();
             let nodes = args.nodes().unwrap();
             prop_assert_eq!(&names(nodes), &wanted);
             for which in 0..SELECTORS.len() {
@@ -682,7 +659,7 @@ fn a_writer_reads_its_own_write_while_others_read_too() {
             apply(&*store, &event("MODIFIED", &node)).unwrap();
             // Time for the other thread to begin.
             std::thread::sleep(std::time::Duration::from_micros(50));
-            let args = read(&names_body(&["n0"]), Some(&store)).unwrap();
+            let args = read_watched(&names_body(&["n0"]), &store).unwrap();
             missed += usize::from(label(args.nodes().unwrap(), "version") != [Some(version)]);
         }
         done.store(true, Ordering::Relaxed);
@@ -695,7 +672,7 @@ fn a_writer_reads_its_own_write_while_others_read_too() {
 
 #[test]
 fn full_mode_requests_from_many_threads_never_mix() {
-    let store = NodeStore::new(60_000);
+    let store = RequestStore::new(60_000);
     std::thread::scope(|threads| {
         for thread in 0..4usize {
             let store = &store;
@@ -755,7 +732,7 @@ proptest! {
             if *escaped { all_escaped(name) } else { serde_json::to_string(name).unwrap() }
         });
         let body = format!(r#"{{"NodeNames":[{}]}}"#, written.collect::<Vec<_>>().join(", "));
-        let nodes = read(body.as_bytes(), Some(&store)).unwrap().nodes().unwrap().clone();
+        let nodes = read_watched(body.as_bytes(), &store).unwrap().nodes().unwrap().clone();
         let all = names(&nodes);
         prop_assert_eq!(&all.iter().collect::<Vec<_>>(), &asked);
         let expected = asked.iter().map(|name| known.contains(name));

@@ -7,7 +7,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{data_files, event, full_body, json, label, names, node_json, node_list, read};
-use kubextend_core::node::{Body, Mask, NodeStore};
+use kubextend_core::node::{Body, Mask, NodeStore, RequestStore};
 use kubextend_core::pod::PodStore;
 use kubextend_core::wire::{
     self, Problem, Relist, WireError, apply, read_binding_args, read_preemption_args, replace,
@@ -16,12 +16,12 @@ use proptest::prelude::*;
 
 /// Every way in, each with its verdict on the same bytes.
 fn verdicts(bytes: &[u8]) -> [Result<(), WireError>; 4] {
-    let store = Arc::new(NodeStore::new(1 << 20));
+    let (requests, watched) = (RequestStore::new(1 << 20), NodeStore::new());
     [
-        read(bytes, Some(&store)).map(drop),
-        read_preemption_args(bytes, Some(&store), None).map(drop),
+        read(bytes, Some(&requests)).map(drop),
+        read_preemption_args(bytes, Some(&watched)).map(drop),
         read_binding_args(bytes).map(drop),
-        apply(&*store, bytes).map(drop),
+        apply(&watched, bytes).map(drop),
     ]
 }
 
@@ -39,13 +39,13 @@ fn recorded() -> Vec<(String, Vec<u8>)> {
 fn every_recorded_request_reads_and_every_prefix_of_it_is_an_error() {
     let recorded = recorded();
     assert_eq!(recorded.len(), 10);
-    let store = NodeStore::new(1 << 30);
+    let store = RequestStore::new(1 << 30);
     for (name, body) in recorded {
         let read_it = |bytes: &[u8]| {
             if name.contains("bind") {
                 read_binding_args(bytes).map(drop)
             } else if name.contains("preempt") {
-                read_preemption_args(bytes, None, None).map(drop)
+                read_preemption_args(bytes, None).map(drop)
             } else {
                 read(bytes, Some(&store)).map(drop)
             }
@@ -171,7 +171,7 @@ fn conformance_inputs_in_read_fields_are_refused_unless_they_fit_the_field() {
 
 #[test]
 fn bytes_that_are_not_utf8_are_refused_wherever_they_stand() {
-    let store = NodeStore::new(1 << 20);
+    let store = RequestStore::new(1 << 20);
     let node = node_json("a", &[("x", "1")], 20);
     let whole = full_body(&[node.clone(), node_json("b", &[], 20)]);
     read(&whole, Some(&store)).unwrap();
@@ -196,7 +196,7 @@ fn bytes_that_are_not_utf8_are_refused_wherever_they_stand() {
 
 #[test]
 fn a_byte_that_is_not_utf8_is_named_by_its_place_where_nothing_is_read() {
-    let store = NodeStore::new(1 << 20);
+    let store = RequestStore::new(1 << 20);
     let (a, b) = (node_json("a", &[], 20), node_json("b", &[], 20));
     read(&full_body(&[a.clone(), b.clone()]), Some(&store)).unwrap();
     let new = r#"{"metadata":{"name":"c"},"status":{"@":"@"}}"#;
@@ -246,7 +246,7 @@ fn numbers_may_be_of_any_length_where_they_are_skipped() {
     ] {
         let body = format!(r#"{{"NodeNameToMetaVictims":{{"n":{{"NumPDBViolations":{pdb}}}}}}}"#);
         assert_eq!(
-            read_preemption_args(body.as_bytes(), None, None).is_ok(),
+            read_preemption_args(body.as_bytes(), None).is_ok(),
             fits,
             "{pdb}"
         );
@@ -259,7 +259,7 @@ fn dense(before: &str, element: &str, after: &str, bytes: usize) -> (String, Opt
     let body = format!("{before}{elements}{after}");
     let problem = |error: WireError| error.problem().clone();
     let verdict = if before.contains("MetaVictims") {
-        read_preemption_args(body.as_bytes(), None, None).map(drop)
+        read_preemption_args(body.as_bytes(), None).map(drop)
     } else {
         read(body.as_bytes(), None).map(drop)
     };
@@ -369,11 +369,11 @@ fn no_reader_takes_a_body_whose_positions_need_more_than_32_bits() {
     // Nobody touches these zeros, so that the system makes no memory of them.
     let body = vec![0; (1 << 32) + 1];
     let longest = u32::MAX as usize;
-    let nodes = Arc::new(NodeStore::new(0));
+    let nodes = Arc::new(NodeStore::new());
     let args = wire::read_args(Body::new(vec![0; body.len()]), None, None);
     for verdict in [
         args.map(drop),
-        read_preemption_args(&body, None, None).map(drop),
+        read_preemption_args(&body, None).map(drop),
         apply(&*nodes, &body).map(drop),
         Relist::begin(nodes.clone()).page(&body).map(drop),
     ] {
@@ -432,7 +432,7 @@ fn ten_thousand_labels_long_values_and_equal_keys_are_read_right() {
             equal.join(",")
         ),
     ];
-    let store = NodeStore::new(1 << 30);
+    let store = RequestStore::new(1 << 30);
     let body = full_body(&items);
     for _ in 0..2 {
         let args = read(&body, Some(&store)).unwrap();
@@ -479,7 +479,7 @@ proptest! {
         for verdict in verdicts(body.as_bytes()) {
             prop_assert!(valid || verdict.is_err(), "{}", body);
         }
-        let store = Arc::new(NodeStore::new(1 << 20));
+        let store = Arc::new(NodeStore::new());
         let listed = Relist::begin(store.clone()).page(body.as_bytes());
         prop_assert!(valid || listed.is_err());
     }
@@ -499,19 +499,19 @@ proptest! {
                 _ => drop(body.remove(at)),
             }
         }
-        let store = NodeStore::new(1 << 20);
+        let store = RequestStore::new(1 << 20);
         if read(&body, Some(&store)).is_err() {
             prop_assert_eq!(store.stats().nodes, 0);
             prop_assert_eq!(store.stats().misses, 0);
         }
-        let _ = read_preemption_args(&body, None, None);
+        let _ = read_preemption_args(&body, None);
         let _ = read_binding_args(&body);
     }
 }
 
 #[test]
 fn a_refused_list_or_event_leaves_no_trace_at_any_cut() {
-    let store = Arc::new(NodeStore::new(1 << 20));
+    let store = Arc::new(NodeStore::new());
     let one = node_json("a", &[("x", "1")], 0);
     let mut first = Relist::begin(store.clone());
     first.page(&node_list(std::slice::from_ref(&one))).unwrap();
@@ -560,7 +560,7 @@ fn a_pod_of_more_conditions_than_are_worth_trying_on_each_node_is_refused() {
         let args = format!(r#"{{"Pod":{pod},"NodeNames":["{room}"]}}"#);
         let filter = wire::read_args(Body::new(args), None, None).map(drop);
         let preempt = format!(r#"{{"Pod":{pod},"NodeNameToMetaVictims":{{}}}}"#);
-        let preempt = read_preemption_args(preempt.as_bytes(), None, None).map(drop);
+        let preempt = read_preemption_args(preempt.as_bytes(), None).map(drop);
         for read in [filter, preempt] {
             let refused = read.map_err(|error| error.to_string()).err();
             let said = refused.is_some_and(|error| error.contains("more than 1000 conditions"));

@@ -10,7 +10,7 @@ mod go;
 use common::{all_escaped, json, label, names, read};
 use go::{Json, Type, Value};
 use kubextend_core::labels::{NodeSelectorRequirement, Quantity};
-use kubextend_core::node::{Body, NodeStore};
+use kubextend_core::node::{Body, RequestStore};
 use kubextend_core::pod::{Container, Pod};
 use kubextend_core::wire::{
     self, BindingArgs, ExtenderArgs, MAX_DEPTH, Problem, read_binding_args, read_preemption_args,
@@ -483,7 +483,7 @@ proptest! {
             "Nodes",
             pointer(Type::Struct(vec![("items", list(node_type()))])),
         )]);
-        let store = NodeStore::new(1 << 20);
+        let store = RequestStore::new(1 << 20);
         for with in [None, Some(&store), Some(&store)] {
             let ours = read(text.as_bytes(), with);
             let Some(theirs) = slowly(&whole, &text) else {
@@ -499,7 +499,7 @@ proptest! {
         parsed in fitting(&preemption_type()), noise in body()
     ) {
         let text = written(&parsed, &noise);
-        let ours = read_preemption_args(text.as_bytes(), None, None);
+        let ours = read_preemption_args(text.as_bytes(), None);
         let Some(theirs) = slowly(&preemption_type(), &text) else {
             prop_assert!(ours.is_err(), "{}", text);
             return Ok(());

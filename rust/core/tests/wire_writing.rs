@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use common::{all_escaped, answer, full_body, json, mask, names_body, node_json, read};
-use kubextend_core::node::{Mask, NodeStore, Rejection};
+use kubextend_core::node::{Mask, Rejection, RequestStore};
 use kubextend_core::wire::read_preemption_args;
 use proptest::prelude::*;
 use serde_json::{Value, json as value};
@@ -114,7 +114,7 @@ fn names_of_full_nodes_are_written_so_that_they_read_back() {
         for spelled in [serde_json::to_string(name).unwrap(), all_escaped(name)] {
             let node = format!(r#"{{"metadata":{{"name":{spelled}}}}}"#);
             let body = full_body(std::slice::from_ref(&node));
-            let store = NodeStore::new(1 << 20);
+            let store = RequestStore::new(1 << 20);
             for _ in 0..2 {
                 let args = read(&body, Some(&store)).unwrap();
                 let failed = json(&answer(&args, &mask([false]), "no"));
@@ -212,7 +212,7 @@ fn preemption_answers_are_meta_victims_for_both_forms_and_never_null() {
         r#"{{"nodenametometavictims":{{{hard}:{{"Pods":null}},"gone":null,"b":{{"numpdbviolations":2,"pods":[{{"uid":"u1"}},null,{{"UID":{hard}}}]}}}},"NodeNameToVictims":{{"other":{{}}}}}}"#
     );
     for body in [whole, meta] {
-        let args = read_preemption_args(body.as_bytes(), None, None).unwrap();
+        let args = read_preemption_args(body.as_bytes(), None).unwrap();
         assert_eq!(common::names(args.nodes()), [HARD[4], "b"]);
         let both = json(&args.result(&mask([true, true])));
         let b = value!({"Pods": [{"UID": "u1"}, {"UID": HARD[4]}], "NumPDBViolations": 2});
@@ -263,7 +263,7 @@ fn a_preemption_without_candidates_is_answered_with_an_empty_map() {
         r#"{"NodeNameToVictims":{}}"#,
         r#"{"NodeNameToVictims":{"a":null}}"#,
     ] {
-        let args = read_preemption_args(body.as_bytes(), None, None).unwrap();
+        let args = read_preemption_args(body.as_bytes(), None).unwrap();
         assert_eq!(
             args.result(&mask([])),
             br#"{"NodeNameToMetaVictims":{}}"#,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubextend_core::node::{NodeStore, Rejection};
+use kubextend_core::node::{NodeTable, Rejection};
 use kubextend_core::wire::{self, ExtenderArgs};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -14,12 +14,12 @@ use crate::int64;
 use crate::mask::PyMask;
 use crate::nodes::PyNodes;
 use crate::pod::PyPod;
-use crate::store::PyNodeStore;
+use crate::store::{self, PyNodeStore, PyRequestStore};
 
 #[pyclass(name = "ExtenderArgs", module = "kubextend.core", frozen)]
 pub(crate) struct PyExtenderArgs {
     args: ExtenderArgs,
-    store: Option<Arc<NodeStore>>,
+    table: Option<Arc<NodeTable>>,
 }
 
 #[pyfunction]
@@ -27,19 +27,14 @@ pub(crate) struct PyExtenderArgs {
 pub(crate) fn read_args(
     py: Python<'_>,
     body: RequestBody,
-    store: Option<&PyNodeStore>,
+    store: Option<&PyRequestStore>,
     watched: Option<&PyNodeStore>,
 ) -> Result<PyExtenderArgs, Unreadable> {
-    let store = store.map(|store| &store.0);
-    let watched = watched.map(|store| &store.0);
-    let args = py.detach(|| {
-        let store = store.map(|store| &**store);
-        wire::read_args(body.into(), store, watched.map(|store| &**store))
-    })?;
-    Ok(PyExtenderArgs {
-        args,
-        store: watched.or(store).cloned(),
-    })
+    let table = store::named(store, watched).cloned();
+    let store = store.map(|store| &*store.0);
+    let watched = watched.map(|watched| &*watched.0);
+    let args = py.detach(|| wire::read_args(body.into(), store, watched))?;
+    Ok(PyExtenderArgs { args, table })
 }
 
 impl PyExtenderArgs {
@@ -85,7 +80,7 @@ impl PyExtenderArgs {
         self.args.nodes().cloned().map(|nodes| PyNodes {
             nodes,
             // Only names are looked up again; the nodes of a full request are its own.
-            store: self.store.clone().filter(|_| self.args.names_mode()),
+            table: self.table.clone().filter(|_| self.args.names_mode()),
         })
     }
 

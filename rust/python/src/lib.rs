@@ -53,7 +53,7 @@ mod native {
     #[pymodule_export]
     use crate::selector::PySelector;
     #[pymodule_export]
-    use crate::store::{PyNodeStore, PyNodeStoreStats};
+    use crate::store::{PyNodeStore, PyNodeStoreStats, PyRequestStore};
     #[pymodule_export]
     use crate::watch::{PyListPage, PyPodEvent, PyPodRelist, PyRelist, PyWatchEvent};
 

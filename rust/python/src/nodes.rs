@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use kubextend_core::node::{Mask, Node, NodeStore, Nodes};
+use kubextend_core::node::{Mask, Node, NodeTable, Nodes};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
@@ -17,8 +17,8 @@ use crate::{int64, selector};
 #[pyclass(name = "Nodes", module = "kubextend.core", frozen)]
 pub(crate) struct PyNodes {
     pub(crate) nodes: Arc<Nodes>,
-    /// The node store in which the names of the nodes were looked up.
-    pub(crate) store: Option<Arc<NodeStore>>,
+    /// The table in which the names were looked up.
+    pub(crate) table: Option<Arc<NodeTable>>,
 }
 
 #[pymethods]
@@ -100,13 +100,13 @@ impl PyNodes {
     }
 
     fn latest(&self, py: Python<'_>) -> Self {
-        let nodes = match &self.store {
-            Some(store) => Arc::new(py.detach(|| store.latest(&self.nodes))),
+        let nodes = match &self.table {
+            Some(table) => Arc::new(py.detach(|| table.latest(&self.nodes))),
             None => self.nodes.clone(),
         };
         Self {
             nodes,
-            store: self.store.clone(),
+            table: self.table.clone(),
         }
     }
 

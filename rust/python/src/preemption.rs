@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubextend_core::node::{Body, NodeStore};
+use kubextend_core::node::{Body, NodeTable};
 use kubextend_core::wire::{self, PreemptionArgs};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -13,12 +13,12 @@ use crate::mask::PyMask;
 use crate::nodes::PyNodes;
 use crate::pod::PyPod;
 use crate::pod_store::PyPodSnapshot;
-use crate::store::PyNodeStore;
+use crate::store::{self, PyNodeStore, PyRequestStore};
 
 #[pyclass(name = "PreemptionArgs", module = "kubextend.core", frozen)]
 pub(crate) struct PyPreemptionArgs {
     args: PreemptionArgs,
-    store: Option<Arc<NodeStore>>,
+    table: Option<Arc<NodeTable>>,
 }
 
 #[pyfunction]
@@ -26,18 +26,16 @@ pub(crate) struct PyPreemptionArgs {
 pub(crate) fn read_preemption_args(
     py: Python<'_>,
     body: RequestBody,
-    store: Option<&PyNodeStore>,
+    store: Option<&PyRequestStore>,
     watched: Option<&PyNodeStore>,
 ) -> Result<PyPreemptionArgs, Unreadable> {
-    let store = watched.or(store).map(|store| &store.0);
+    let table = store::named(store, watched);
     let body = Body::from(body);
-    let args = py.detach(|| {
-        let store = store.map(|store| &**store);
-        wire::read_preemption_args(body.bytes(), store, None)
-    })?;
+    let args =
+        py.detach(|| wire::read_preemption_args(body.bytes(), table.map(|table| &**table)))?;
     Ok(PyPreemptionArgs {
         args,
-        store: store.cloned(),
+        table: table.cloned(),
     })
 }
 
@@ -52,7 +50,7 @@ impl PyPreemptionArgs {
     fn nodes(&self) -> PyNodes {
         PyNodes {
             nodes: self.args.nodes().clone(),
-            store: self.store.clone(),
+            table: self.table.clone(),
         }
     }
 

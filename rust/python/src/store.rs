@@ -1,8 +1,8 @@
-//! The Python class `NodeStore`.
+//! The Python classes `NodeStore`, `RequestStore` and `NodeStoreStats`.
 
 use std::sync::Arc;
 
-use kubextend_core::node::{NodeStore, NodeStoreStats};
+use kubextend_core::node::{NodeStore, NodeStoreStats, NodeTable, RequestStore};
 use kubextend_core::wire;
 use pyo3::prelude::*;
 
@@ -15,12 +15,82 @@ use crate::watch::{self, PyRelist, PyWatchEvent};
 #[pyclass(name = "NodeStore", module = "kubextend.core", frozen)]
 pub(crate) struct PyNodeStore(pub(crate) Arc<NodeStore>);
 
-#[pymethods]
-impl PyNodeStore {
+#[pyclass(name = "RequestStore", module = "kubextend.core", frozen)]
+pub(crate) struct PyRequestStore(pub(crate) Arc<RequestStore>);
+
+/// Returns the table in which names are looked up: that of the watched store, if there is one.
+pub(crate) fn named<'a>(
+    store: Option<&'a PyRequestStore>,
+    watched: Option<&'a PyNodeStore>,
+) -> Option<&'a Arc<NodeTable>> {
+    let watched = watched.map(|watched| watched.0.table());
+    watched.or(store.map(|store| store.0.table()))
+}
+
+/// Adds the methods of a class by which Python reads a store to the class's own methods.
+macro_rules! readable_store {
+    ($class:ty, $name:literal { $($more:item)* }) => {
+        #[pymethods]
+        impl $class {
+            $($more)*
+
+            // A call that may wait for the store's writer releases the GIL.
+
+            fn nodes(&self, py: Python<'_>) -> PyNodes {
+                PyNodes {
+                    nodes: Arc::new(py.detach(|| self.0.nodes())),
+                    table: Some(self.0.table().clone()),
+                }
+            }
+
+            fn select(&self, py: Python<'_>, names: Vec<String>) -> PyNodes {
+                let nodes = py.detach(|| self.0.select(names.iter().map(String::as_str)));
+                PyNodes {
+                    nodes: Arc::new(nodes),
+                    table: Some(self.0.table().clone()),
+                }
+            }
+
+            #[pyo3(signature = (name, pods = None))]
+            fn get(
+                &self,
+                py: Python<'_>,
+                name: &str,
+                pods: Option<Py<PyPodSnapshot>>,
+            ) -> PyResult<Option<PyNodeInfo>> {
+                let Some(nodes) = py.detach(|| self.0.named(name)) else {
+                    return Ok(None);
+                };
+                let nodes = PyNodes {
+                    nodes: Arc::new(nodes),
+                    table: Some(self.0.table().clone()),
+                };
+                Ok(Some(PyNodeInfo::new(Py::new(py, nodes)?, pods, 0)))
+            }
+
+            fn stats(&self, py: Python<'_>) -> PyNodeStoreStats {
+                PyNodeStoreStats(py.detach(|| self.0.stats()))
+            }
+
+            fn __len__(&self, py: Python<'_>) -> usize {
+                py.detach(|| self.0.stats().nodes as usize)
+            }
+
+            fn __contains__(&self, py: Python<'_>, name: &str) -> bool {
+                py.detach(|| self.0.contains(name))
+            }
+
+            fn __repr__(&self, py: Python<'_>) -> String {
+                format!("<{}: {} nodes>", $name, self.__len__(py))
+            }
+        }
+    };
+}
+
+readable_store!(PyNodeStore, "NodeStore" {
     #[new]
-    #[pyo3(signature = (max_bytes = 536_870_912))]
-    fn new(max_bytes: u64) -> Self {
-        Self(Arc::new(NodeStore::new(max_bytes)))
+    fn new() -> Self {
+        Self(Arc::default())
     }
 
     fn replace(&self, py: Python<'_>, list_bytes: &[u8]) -> Result<String, Unreadable> {
@@ -35,57 +105,15 @@ impl PyNodeStore {
         let event = py.detach(|| wire::apply(&*self.0, event_bytes))?;
         Ok(PyWatchEvent(event))
     }
+});
 
-    // A call that may wait for the store's writer releases the GIL.
-
-    fn nodes(&self, py: Python<'_>) -> PyNodes {
-        PyNodes {
-            nodes: Arc::new(py.detach(|| self.0.nodes())),
-            store: Some(self.0.clone()),
-        }
+readable_store!(PyRequestStore, "RequestStore" {
+    #[new]
+    #[pyo3(signature = (max_bytes = 536_870_912))]
+    fn new(max_bytes: u64) -> Self {
+        Self(Arc::new(RequestStore::new(max_bytes)))
     }
-
-    fn select(&self, py: Python<'_>, names: Vec<String>) -> PyNodes {
-        let nodes = py.detach(|| self.0.select(names.iter().map(String::as_str)));
-        PyNodes {
-            nodes: Arc::new(nodes),
-            store: Some(self.0.clone()),
-        }
-    }
-
-    #[pyo3(signature = (name, pods = None))]
-    fn get(
-        &self,
-        py: Python<'_>,
-        name: &str,
-        pods: Option<Py<PyPodSnapshot>>,
-    ) -> PyResult<Option<PyNodeInfo>> {
-        let Some(nodes) = py.detach(|| self.0.named(name)) else {
-            return Ok(None);
-        };
-        let nodes = PyNodes {
-            nodes: Arc::new(nodes),
-            store: Some(self.0.clone()),
-        };
-        Ok(Some(PyNodeInfo::new(Py::new(py, nodes)?, pods, 0)))
-    }
-
-    fn stats(&self, py: Python<'_>) -> PyNodeStoreStats {
-        PyNodeStoreStats(py.detach(|| self.0.stats()))
-    }
-
-    fn __len__(&self, py: Python<'_>) -> usize {
-        py.detach(|| self.0.stats().nodes as usize)
-    }
-
-    fn __contains__(&self, py: Python<'_>, name: &str) -> bool {
-        py.detach(|| self.0.contains(name))
-    }
-
-    fn __repr__(&self, py: Python<'_>) -> String {
-        format!("<NodeStore: {} nodes>", self.__len__(py))
-    }
-}
+});
 
 #[pyclass(name = "NodeStoreStats", module = "kubextend.core", frozen)]
 pub(crate) struct PyNodeStoreStats(NodeStoreStats);

@@ -146,7 +146,7 @@ def test_memory_goes_back_when_the_last_reference_is_gone() -> None:
 
 
 def test_a_store_that_keeps_the_nodes_keeps_the_memory() -> None:
-    pool, store = core.BodyPool(), core.NodeStore()
+    pool, store = core.BodyPool(), core.RequestStore()
     body = large_body()
     core.read_args(filled(pool, body), store)
     assert pool.idle_bytes == 0

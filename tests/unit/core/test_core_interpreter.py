@@ -65,7 +65,7 @@ def test_another_thread_goes_on_while_a_large_body_is_read() -> None:
 
 
 def test_threads_share_a_store_and_every_answer_is_right() -> None:
-    store, failures = core.NodeStore(max_bytes=200_000), []
+    store, failures = core.RequestStore(max_bytes=200_000), []
 
     def ask(thread: int) -> None:
         for turn in range(60):

@@ -1,4 +1,4 @@
-"""``NodeStore``, ``Relist``, ``WatchEvent``: filled by a watch or by requests, never by both."""
+"""``NodeStore``, ``Relist``, ``WatchEvent``, and ``RequestStore``, which requests fill."""
 
 import sys
 
@@ -8,14 +8,15 @@ import pytest
 from kubextend import core
 
 
-def test_a_new_store_is_empty() -> None:
-    store = core.NodeStore()
+@pytest.mark.parametrize("kind", [core.NodeStore, core.RequestStore])
+def test_a_new_store_is_empty(kind: type[core.NodeStore | core.RequestStore]) -> None:
+    store = kind()
     assert len(store) == 0
     assert "a" not in store
     assert store.nodes().names == []
     stats = store.stats()
     assert (stats.nodes, stats.bytes, stats.hits, stats.misses) == (0, 0, 0, 0)
-    assert repr(store) == "<NodeStore: 0 nodes>"
+    assert repr(store) == f"<{kind.__name__}: 0 nodes>"
 
 
 def test_replace_holds_exactly_the_list_and_returns_its_version() -> None:
@@ -83,7 +84,7 @@ def test_a_relist_shows_nothing_before_its_commit_and_ends_with_it() -> None:
 
 
 def test_full_mode_recognises_what_it_has_seen_and_counts_it() -> None:
-    store = core.NodeStore()
+    store = core.RequestStore()
     body = world.full([world.node("a"), world.node("b")])
     core.read_args(body, store)
     core.read_args(body, store)
@@ -92,15 +93,22 @@ def test_full_mode_recognises_what_it_has_seen_and_counts_it() -> None:
     assert 0 < stats.bytes <= len(body)
 
 
-def test_a_watched_store_is_never_changed_by_a_request() -> None:
-    store = world.watched(world.node("a", {"x": "1"}))
-    core.read_args(world.full([world.node("a", {"x": "2"}), world.node("b")]), store)
-    assert store.nodes().names == ["a"]
-    assert store.nodes().labels("x") == ["1"]
+def test_a_store_of_one_kind_cannot_stand_for_the_other() -> None:
+    watched, requests = world.watched(world.node("a", {"x": "1"})), core.RequestStore()
+    body = world.full([world.node("a", {"x": "2"}), world.node("b")])
+    core.read_args(body, requests, watched=watched)
+    assert (watched.nodes().labels("x"), requests.nodes().labels("x")) == (["1"], ["2", None])
+    for method in ("replace", "relist", "apply"):
+        assert not hasattr(requests, method)
+    for reader in (core.read_args, core.read_preemption_args):
+        with pytest.raises(TypeError):
+            reader(body, watched)  # type: ignore[arg-type]
+        with pytest.raises(TypeError):
+            reader(body, watched=requests)  # type: ignore[arg-type]
 
 
 def test_names_are_looked_up_in_the_watched_store_before_the_other() -> None:
-    request, watched = core.NodeStore(), world.watched(world.node("w"))
+    request, watched = core.RequestStore(), world.watched(world.node("w"))
     core.read_args(world.full([world.node("r")]), request)
     body = world.names(["r", "w"])
     for stores, known in (
@@ -113,14 +121,14 @@ def test_names_are_looked_up_in_the_watched_store_before_the_other() -> None:
 
 
 def test_max_bytes_bounds_what_is_kept() -> None:
-    store = core.NodeStore(max_bytes=2000)
+    store = core.RequestStore(max_bytes=2000)
     for i in range(100):
         core.read_args(world.full([world.node(f"n{i}", status={"filler": "x" * 300})]), store)
         assert store.stats().bytes <= 2000
     assert 1 <= len(store) < 10
     for wrong in (-1, 1 << 64):
         with pytest.raises(OverflowError):
-            core.NodeStore(wrong)
+            core.RequestStore(wrong)
 
 
 def test_a_body_is_let_go_when_nothing_of_it_is_kept() -> None:
@@ -128,8 +136,8 @@ def test_a_body_is_let_go_when_nothing_of_it_is_kept() -> None:
     before = sys.getrefcount(body)
     core.read_args(body)
     with pytest.raises(core.WireError):
-        core.read_args(body[:-1], core.NodeStore())
-    store = core.NodeStore()
+        core.read_args(body[:-1], core.RequestStore())
+    store = core.RequestStore()
     args = core.read_args(body, store)
     assert sys.getrefcount(body) > before, "adopted, not copied"
     del args, store

@@ -136,7 +136,7 @@ def test_latest_looks_names_up_again_and_leaves_the_old_view_alone() -> None:
 
 
 def test_latest_asks_the_watched_store_where_requests_fill_another() -> None:
-    store, watched = core.NodeStore(), world.watched(world.node("a", {"zone": "x"}))
+    store, watched = core.RequestStore(), world.watched(world.node("a", {"zone": "x"}))
     core.read_args(world.full([world.node("a", {"zone": "of a request"})]), store)
     nodes = core.read_args(world.names(["a", "new"]), store, watched=watched).nodes
     assert nodes is not None
@@ -146,7 +146,7 @@ def test_latest_asks_the_watched_store_where_requests_fill_another() -> None:
 
 
 def test_the_nodes_of_a_full_request_are_their_own_latest() -> None:
-    store, watched = core.NodeStore(), world.watched(world.node("a", {"zone": "watched"}))
+    store, watched = core.RequestStore(), world.watched(world.node("a", {"zone": "watched"}))
     body = world.full([world.node("a", {"zone": "x"}), world.node("b", {"zone": "x"})])
     for _ in range(2):  # new to the store, then recognised
         nodes = core.read_args(body, store, watched=watched).nodes

@@ -53,7 +53,7 @@ def test_victims_on_other_nodes_are_told_apart_and_not_named() -> None:
 
 
 def test_candidates_are_looked_up_in_the_watched_store_before_the_other() -> None:
-    request, watched = core.NodeStore(), world.watched(world.node("w", {"x": "1"}))
+    request, watched = core.RequestStore(), world.watched(world.node("w", {"x": "1"}))
     core.read_args(world.full([world.node("r")]), request)
     body = world.compact({"NodeNameToMetaVictims": {"r": {}, "w": {}}})
     assert list(core.read_preemption_args(body, request).nodes.known) == [True, False]

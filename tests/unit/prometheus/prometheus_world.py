@@ -93,7 +93,7 @@ def args_of(model: type[_Args], **given: object) -> _Args:
 
 def pod_of(body: Mapping[str, Any] = POD) -> core.Pod:
     request = {"Pod": body, "Nodes": None, "NodeNames": []}
-    pod = core.read_args(json.dumps(request).encode(), core.NodeStore()).pod
+    pod = core.read_args(json.dumps(request).encode()).pod
     assert pod is not None
     return pod
 
@@ -106,7 +106,7 @@ def nodes_of(names: Sequence[str], cpu: str = "4") -> core.Nodes:
     body = {"kind": "NodeList", "metadata": {"resourceVersion": "1"}, "items": items}
     store.replace(json.dumps(body).encode())
     request = {"Pod": POD, "Nodes": None, "NodeNames": list(names)}
-    nodes = core.read_args(json.dumps(request).encode(), store).nodes
+    nodes = core.read_args(json.dumps(request).encode(), watched=store).nodes
     assert nodes is not None
     return nodes
 

@@ -113,8 +113,7 @@ class Binds:
 def plugin_verbs(plugin: Binds, binder: Binder, reader: Reader, **more: Any) -> Verbs:
     """Verbs of a profile with one plugin in the binding cycle."""
     profile = Profile("default-scheduler", binding=BindingPlugins(pre_bind=[plugin]), **more)
-    store = core.NodeStore()
-    return make_verbs(Profiles.of([profile]), request_store=store, binder=binder, pod_reader=reader)
+    return make_verbs(Profiles.of([profile]), binder=binder, pod_reader=reader)
 
 
 @pytest.mark.parametrize(

@@ -108,8 +108,7 @@ class Told(RejectsNamed):
 def verbs_told(plugin: Told, **joined: Any) -> Verbs:
     profile = Profile("default-scheduler", filter=[plugin], post_filter=[plugin])
     watched = Watched().listing(node("bad"), node("worse"))
-    store = core.NodeStore()
-    return make_verbs(Profiles.of([profile]), request_store=store, watched=watched, **joined)
+    return make_verbs(Profiles.of([profile]), watched=watched, **joined)
 
 
 def test_post_filter_is_not_told_of_a_node_that_will_be_known_though_errors_are_ignored() -> None:

@@ -216,7 +216,7 @@ def verbs_of(
 ) -> Verbs:
     """Make the verbs of one profile, whose schedulerName is ``default-scheduler``."""
     profile = Profile("default-scheduler", filter=filters, score=scores)
-    joined.setdefault("request_store", core.NodeStore())
+    joined.setdefault("request_store", core.RequestStore())
     joined.setdefault("metrics", Metrics())
     return make_verbs(Profiles.of([profile]), **joined)
 

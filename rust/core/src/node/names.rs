@@ -70,6 +70,11 @@ impl Names {
         self.len
     }
 
+    /// Returns one more than the highest row with a name.
+    pub(crate) fn end(&self) -> usize {
+        self.starts.len().saturating_sub(1)
+    }
+
     /// Returns a row's name as in JSON behind the opening quote, with the closing quote. If there
     /// is no such row, or JSON needs escapes for the name, returns bytes that no body holds.
     pub(crate) fn in_json(&self, row: u32) -> &[u8] {

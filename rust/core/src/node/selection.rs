@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::mask::Mask;
+use super::names::Names;
 use super::record::Node;
 use super::snapshot::{Snapshot, node_matches};
 use crate::labels::{
@@ -100,6 +101,20 @@ impl Nodes {
             }
         }
         latest
+    }
+
+    /// Returns the names of the rows of the nodes' snapshot.
+    pub(crate) fn names(&self) -> &Arc<Names> {
+        &self.snapshot.names
+    }
+
+    /// Returns the row of a position in the nodes' snapshot; None if the snapshot does not have the
+    /// node.
+    pub(crate) fn row(&self, at: usize) -> Option<u32> {
+        match self.slots[at].place() {
+            Place::Row(row) => Some(row),
+            _ => None,
+        }
     }
 
     /// How many nodes the request has.

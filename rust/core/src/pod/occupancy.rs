@@ -1,11 +1,15 @@
 //! The pods on each node, and the sums of their requests.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
 
 use super::groups::address;
 use super::record::Pod;
 use super::resources::{Amounts, usual};
+use crate::node::{Names, Nodes};
+use crate::rows::Rows;
 use crate::shared_map::SharedMap;
 
 /// The pods of one node, and the sums of their requests.
@@ -122,11 +126,24 @@ impl NodePods {
     }
 }
 
-/// The pods of every node that has pods, by the name of the node. To clone the value is cheap.
+/// The pods of every node that has pods. To clone the value is cheap.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Occupancy {
-    by_node: SharedMap<Arc<str>, Arc<NodePods>>,
+    /// The row of each node that has pods, by the name of the node.
+    row_of: SharedMap<Arc<str>, u32>,
+    nodes: Rows<NodePods>,
     pods: usize,
+    /// Another one for each other `row_of`.
+    joined: Arc<ArcSwap<Join>>,
+}
+
+/// The rows of nodes in an `Occupancy`, by the rows of the nodes in a snapshot of nodes: looking up
+/// thousands of names takes longer than everything else that is done for their nodes.
+#[derive(Debug, Default)]
+struct Join {
+    names: Arc<Names>,
+    /// Empty before the node is looked up; None for a node without pods.
+    rows: Vec<OnceLock<Option<u32>>>,
 }
 
 impl Occupancy {
@@ -136,31 +153,77 @@ impl Occupancy {
     }
 
     pub(crate) fn on(&self, node: &str) -> Option<&NodePods> {
-        self.by_node.get(node).map(|pods| &**pods)
+        self.in_row(*self.row_of.get(node)?)
+    }
+
+    /// Returns what `on` returns for the name of each of these nodes.
+    pub(crate) fn on_each<'a>(
+        &'a self,
+        nodes: &'a Nodes,
+    ) -> impl Iterator<Item = Option<&'a NodePods>> {
+        let join = self.join(nodes.names());
+        (0..nodes.len()).map(move |at| {
+            let look_up = || self.row_of.get(nodes.name(at)).copied();
+            let row = match nodes.row(at) {
+                Some(node) => *join.rows[node as usize].get_or_init(look_up),
+                None => look_up(),
+            };
+            self.in_row(row?)
+        })
     }
 
     /// Adds a pod to the node in its `node_name`.
     pub(crate) fn add(&mut self, pod: Arc<Pod>) {
+        let row = self.row_of.get(&*pod.node_name).copied();
+        let row = row.unwrap_or_else(|| {
+            self.joined = Arc::default();
+            let row = self.row_of.len() as u32;
+            self.row_of.insert(Arc::from(&*pod.node_name), row);
+            row
+        });
+        Arc::make_mut(self.nodes.place(row).get_or_insert_default()).push(pod);
         self.pods += 1;
-        if let Some(node) = self.by_node.get_mut(&*pod.node_name) {
-            return Arc::make_mut(node).push(pod);
-        }
-        let (name, mut node) = (Arc::from(&*pod.node_name), NodePods::default());
-        node.push(pod);
-        self.by_node.insert(name, Arc::new(node));
     }
 
     /// Removes a pod from its node, by the object that was added.
     pub(crate) fn remove(&mut self, pod: &Arc<Pod>) {
-        let Some(node) = self.by_node.get_mut(&*pod.node_name) else {
+        let Some(&row) = self.row_of.get(&*pod.node_name) else {
             return;
         };
-        let node = Arc::make_mut(node);
+        let node = Arc::make_mut(self.nodes.place(row).get_or_insert_default());
         node.remove(pod);
         if node.pods.len() == 0 {
-            self.by_node.remove(&*pod.node_name);
+            self.give_up(row, &pod.node_name);
         }
         self.pods -= 1;
+    }
+
+    /// Removes a node without pods; the last row moves to the node's row.
+    fn give_up(&mut self, row: u32, node: &str) {
+        self.joined = Arc::default();
+        self.row_of.remove(node);
+        let last = self.nodes.set(self.row_of.len() as u32, None);
+        let name = last.iter().flat_map(|last| last.pods()).next();
+        if let Some(moved) = name.and_then(|pod| self.row_of.get_mut(&*pod.node_name)) {
+            *moved = row;
+            self.nodes.set(row, last);
+        }
+    }
+
+    fn in_row(&self, row: u32) -> Option<&NodePods> {
+        self.nodes.get(row).map(|pods| &**pods)
+    }
+
+    fn join(&self, names: &Arc<Names>) -> Arc<Join> {
+        let mut join = self.joined.load_full();
+        if !Arc::ptr_eq(&join.names, names) {
+            join = Arc::new(Join {
+                names: names.clone(),
+                rows: vec![OnceLock::new(); names.end()],
+            });
+            self.joined.store(join.clone());
+        }
+        join
     }
 }
 
@@ -205,7 +268,7 @@ mod tests {
         for pod in pods.iter().enumerate().filter(|(i, _)| i % 5 > 0) {
             occupancy.remove(pod.1);
         }
-        assert_eq!((occupancy.pods(), occupancy.by_node.len()), (60, 60));
+        assert_eq!((occupancy.pods(), occupancy.row_of.len()), (60, 60));
         for node in 0..300 {
             let name = format!("n{node}");
             let found = occupancy

@@ -172,19 +172,19 @@ impl PodSnapshot {
     /// node.
     pub fn started_after(&self, nodes: &Nodes, time: &str) -> Vec<(usize, Vec<Arc<Pod>>)> {
         let is_late = |pod: &Pod| pod.start_time.as_deref().is_none_or(|start| start > time);
-        let on = |at| {
-            let late = self.occupancy.on(nodes.name(at))?.as_they_came(is_late);
+        let late = |(at, node): (usize, Option<&NodePods>)| {
+            let late = node?.as_they_came(is_late);
             (!late.is_empty()).then_some((at, late))
         };
-        (0..nodes.len()).filter_map(on).collect()
+        let nodes = self.occupancy.on_each(nodes).enumerate();
+        nodes.filter_map(late).collect()
     }
 
     /// Returns, for each node in order, the sum of its pods' requests of one resource, in the units
     /// of `requested_on`.
     pub fn requested(&self, nodes: &Nodes, resource: &str) -> Vec<i64> {
-        (0..nodes.len())
-            .map(|at| self.requested_on(nodes.name(at), resource))
-            .collect()
+        let requested = |node: Option<&NodePods>| node.map_or(0, |node| node.requested(resource));
+        self.occupancy.on_each(nodes).map(requested).collect()
     }
 }
 

@@ -1,5 +1,6 @@
 //! `ExtenderArgs`: parses filter and prioritize requests, and writes their responses.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -9,7 +10,9 @@ use super::error::{Problem, Step};
 use super::node::WireNode;
 use super::pod::{WirePod, asked_about};
 use super::write::{self, Answered, FilterResult, Hosts};
-use crate::node::{Body, Fresh, Node, NodeStore, Nodes, Rejection, Snapshot, Span};
+use crate::node::{
+    Body, Fresh, Node, NodeStore, NodeTable, Nodes, Rejection, RequestStore, Snapshot, Span,
+};
 use crate::pod::Pod;
 use crate::pool::Strings;
 
@@ -77,11 +80,12 @@ impl ExtenderArgs {
 /// The body is not one JSON value of the right shape; the store keeps nothing of the body.
 pub fn read_args(
     body: Body,
-    store: Option<&NodeStore>,
+    store: Option<&RequestStore>,
     watched: Option<&NodeStore>,
 ) -> Result<ExtenderArgs> {
+    let table = watched.map(Deref::deref).or(store.map(Deref::deref));
     let mut cursor = Cursor::new(body.bytes())?;
-    let mut wire = WireArgs::new(store, watched.or(store));
+    let mut wire = WireArgs::new(store, table);
     let whole = wire.decode(&mut cursor).and_then(|()| cursor.finish());
     let pod = match whole.and_then(|()| wire.pod.take().map(asked_about).transpose()) {
         Ok(pod) => pod.map(Arc::new),
@@ -97,7 +101,7 @@ pub fn read_args(
             (Some(nodes), spans, false)
         }
         (None, Some(names)) => {
-            let (nodes, spans) = names.into_nodes(&cursor, watched.or(store))?;
+            let (nodes, spans) = names.into_nodes(&cursor, table)?;
             (Some(nodes), spans, true)
         }
         (None, None) => (None, Vec::new(), false),
@@ -145,9 +149,9 @@ impl Default for Name {
 }
 
 impl Names {
-    fn of(store: Option<&NodeStore>) -> Self {
+    fn of(table: Option<&NodeTable>) -> Self {
         Self {
-            snapshot: store.map(NodeStore::snapshot).unwrap_or_default(),
+            snapshot: table.map(NodeTable::snapshot).unwrap_or_default(),
             found: Slice::default(),
             next: 0,
         }
@@ -187,7 +191,7 @@ impl Names {
     fn into_nodes(
         self,
         cursor: &Cursor<'_>,
-        store: Option<&NodeStore>,
+        table: Option<&NodeTable>,
     ) -> Result<(Nodes, Vec<Span>)> {
         let found = self.found.into_vec();
         let mut nodes = Nodes::over(self.snapshot, found.len());
@@ -201,9 +205,9 @@ impl Names {
             }
             spans.push(span);
         }
-        if let Some(store) = store {
+        if let Some(table) = table {
             let known = nodes.known_count();
-            store.count(known, nodes.len() - known);
+            table.count(known, nodes.len() - known);
         }
         Ok((nodes, spans))
     }
@@ -214,13 +218,13 @@ struct WireArgs<'a, 's> {
     pod: Option<WirePod<'a>>,
     nodes: Option<Items<'s>>,
     names: Option<Names>,
-    store: Option<&'s NodeStore>,
-    /// The store in which names are looked up.
-    named: Option<&'s NodeStore>,
+    store: Option<&'s RequestStore>,
+    /// The table in which names are looked up.
+    named: Option<&'s NodeTable>,
 }
 
 impl<'a, 's> WireArgs<'a, 's> {
-    fn new(store: Option<&'s NodeStore>, named: Option<&'s NodeStore>) -> Self {
+    fn new(store: Option<&'s RequestStore>, named: Option<&'s NodeTable>) -> Self {
         Self {
             pod: None,
             nodes: None,
@@ -277,7 +281,7 @@ impl<'a, 's> WireArgs<'a, 's> {
 
 /// The whole nodes of a request while the request is parsed.
 struct Items<'s> {
-    store: Option<&'s NodeStore>,
+    store: Option<&'s RequestStore>,
     snapshot: Arc<Snapshot>,
     found: Vec<Item>,
     strings: Strings,
@@ -296,9 +300,9 @@ enum ItemNode {
 }
 
 impl<'s> Items<'s> {
-    fn new(store: Option<&'s NodeStore>) -> Self {
+    fn new(store: Option<&'s RequestStore>) -> Self {
         Self {
-            snapshot: store.map(NodeStore::snapshot).unwrap_or_default(),
+            snapshot: store.map(|store| store.snapshot()).unwrap_or_default(),
             store,
             found: Vec::new(),
             strings: Strings::default(),
@@ -375,8 +379,8 @@ impl<'s> Items<'s> {
 
     /// Stores the new nodes, once the whole body has proved valid; returns all nodes of the
     /// request, and the range of each.
-    fn into_nodes(self, body: &Body, store: Option<&NodeStore>) -> (Nodes, Vec<Span>) {
-        let generation = store.map_or(0, NodeStore::next_generation);
+    fn into_nodes(self, body: &Body, store: Option<&RequestStore>) -> (Nodes, Vec<Span>) {
+        let generation = store.map_or(0, RequestStore::next_generation);
         let mut nodes = Nodes::over(self.snapshot.clone(), self.found.len());
         let mut spans = Vec::with_capacity(self.found.len());
         let mut fresh = Vec::new();
@@ -414,7 +418,7 @@ mod tests {
 
     #[test]
     fn the_strings_of_refused_nodes_are_forgotten_and_those_of_stored_ones_are_not() {
-        let store = NodeStore::new(1 << 20);
+        let store = RequestStore::new(1 << 20);
         let node = |label: &str| {
             let labels = format!(r#"{{"{label}":"{label}","v":"v"}}"#);
             format!(

@@ -7,7 +7,7 @@ use super::cursor::{Cursor, Result};
 use super::decode::{Decode, Map, Slice, decode_struct, object};
 use super::pod::{WirePod, asked_about};
 use super::write;
-use crate::node::{Mask, NodeStore, Nodes};
+use crate::node::{Mask, NodeTable, Nodes};
 use crate::pod::{Pod, PodSnapshot};
 
 /// A parsed preempt request.
@@ -190,16 +190,11 @@ fn candidates<P: Victim>(
     })
 }
 
-/// Parses a preempt request; looks up the candidate nodes in `watched`, or in `store` if `watched`
-/// is None.
+/// Parses a preempt request; looks up the candidate nodes in the table of a store.
 ///
 /// # Errors
 /// The body is not one JSON value of the right shape.
-pub fn read_preemption_args(
-    body: &[u8],
-    store: Option<&NodeStore>,
-    watched: Option<&NodeStore>,
-) -> Result<PreemptionArgs> {
+pub fn read_preemption_args(body: &[u8], table: Option<&NodeTable>) -> Result<PreemptionArgs> {
     let mut cursor = Cursor::new(body)?;
     let mut wire = WirePreemption::default();
     wire.decode(&mut cursor)?;
@@ -208,7 +203,7 @@ pub fn read_preemption_args(
     if found.is_empty() {
         found = candidates(wire.victims).collect();
     }
-    let snapshot = watched.or(store).map(NodeStore::snapshot);
+    let snapshot = table.map(NodeTable::snapshot);
     let mut nodes = Nodes::over(snapshot.unwrap_or_default(), found.len());
     let mut victims = Vec::with_capacity(found.len());
     for (name, of_node) in found {

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use kubextend_core::node::{Body, Mask, NodeStore, Nodes, Rejection};
+use kubextend_core::node::{Body, Mask, NodeStore, Nodes, Rejection, RequestStore};
 use kubextend_core::wire::{self, ExtenderArgs, WireError};
 use proptest::test_runner::Config as ProptestConfig;
 use serde_json::Value;
@@ -52,8 +52,12 @@ pub(crate) fn event(kind: &str, object: &str) -> Vec<u8> {
     format!(r#"{{"type":"{kind}","object":{object}}}"#).into_bytes()
 }
 
-pub(crate) fn read(body: &[u8], store: Option<&NodeStore>) -> Result<ExtenderArgs, WireError> {
+pub(crate) fn read(body: &[u8], store: Option<&RequestStore>) -> Result<ExtenderArgs, WireError> {
     wire::read_args(Body::new(body.to_vec()), store, None)
+}
+
+pub(crate) fn read_watched(body: &[u8], watched: &NodeStore) -> Result<ExtenderArgs, WireError> {
+    wire::read_args(Body::new(body.to_vec()), None, Some(watched))
 }
 
 pub(crate) fn names(nodes: &Nodes) -> Vec<String> {

@@ -1,0 +1,196 @@
+//! `NodeTable`: parsed nodes by name, changed by one writer and read through snapshots.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ahash::HashMap;
+
+use super::names::Names;
+use super::record::Node;
+use super::selection::Nodes;
+use super::snapshot::{MaskCache, Rows, Snapshot, Stored};
+use super::source::Source;
+use crate::pool::Strings;
+use crate::published::Published;
+
+/// The nodes of a `NodeStore` or of a `RequestStore`, for any number of readers on immutable
+/// snapshots. Only the store changes its table.
+#[derive(Debug, Default)]
+pub struct NodeTable {
+    /// The state that changes; locked for moments only.
+    writer: Mutex<Writer>,
+    strings: Mutex<Strings>,
+    published: Published<Snapshot>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+/// Statistics of a store of nodes: its size, and how many nodes of requests the store knew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeStoreStats {
+    /// The number of stored nodes.
+    pub nodes: u64,
+    /// Bytes of nodes' JSON that a request store keeps, to recognise the nodes; else 0.
+    pub bytes: u64,
+    /// How many nodes of requests were recognised by their bytes or known by name, since the start.
+    pub hits: u64,
+    /// How many nodes of requests were new, changed or unknown, since the start.
+    pub misses: u64,
+}
+
+impl NodeTable {
+    /// Returns all nodes of the store.
+    pub fn nodes(&self) -> Nodes {
+        let snapshot = self.snapshot();
+        let mut nodes = Nodes::over(snapshot.clone(), snapshot.names.len());
+        for (row, _) in snapshot.rows.iter() {
+            nodes.push_row(row);
+        }
+        nodes
+    }
+
+    /// Returns the nodes of these names, in order; a name that is not stored gives a node that has
+    /// only a name.
+    pub fn select<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Nodes {
+        let mut nodes = Nodes::over(self.snapshot(), 0);
+        for name in names {
+            nodes.push_name(name);
+        }
+        nodes
+    }
+
+    /// Returns the node with this name as a selection of one node; None if the store has no such
+    /// node.
+    pub fn named(&self, name: &str) -> Option<Nodes> {
+        let mut nodes = Nodes::over(self.snapshot(), 1);
+        nodes.push_name(name);
+        (nodes.known_count() == 1).then_some(nodes)
+    }
+
+    /// Returns the given nodes as the store has them now; nodes that a request itself brought are
+    /// unchanged.
+    pub fn latest(&self, nodes: &Nodes) -> Nodes {
+        nodes.looked_up_in(self.snapshot())
+    }
+
+    /// Whether a node of this name is stored.
+    pub fn contains(&self, name: &str) -> bool {
+        self.snapshot().names.row_of(name.as_bytes()).is_some()
+    }
+
+    /// Returns a snapshot of the store that has every write from before this call.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.published.latest(|| self.lock(), Writer::publish)
+    }
+
+    pub(crate) fn with_strings<T>(&self, work: impl FnOnce(&mut Strings) -> T) -> T {
+        work(&mut self.strings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn count(&self, hits: usize, misses: usize) {
+        self.hits.fetch_add(hits as u64, Ordering::Relaxed);
+        self.misses.fetch_add(misses as u64, Ordering::Relaxed);
+    }
+
+    /// Returns the statistics of a store that keeps so many bytes.
+    pub(super) fn stats(&self, bytes: u64) -> NodeStoreStats {
+        NodeStoreStats {
+            nodes: self.lock().by_name.len() as u64,
+            bytes,
+            hits: self.hits.load(Ordering::Relaxed),
+            misses: self.misses.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Marks the snapshot as stale if `changed` is true. The caller holds the writer's lock.
+    pub(super) fn outdated(&self, changed: bool) {
+        self.published.outdated(changed);
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The state of a table that the writer changes; readers see changes only in the next snapshot.
+#[derive(Debug, Default)]
+pub(super) struct Writer {
+    pub(super) rows: Rows,
+    by_name: HashMap<Arc<str>, u32>,
+    /// The names in the latest snapshot; None after a name was added or removed.
+    names: Option<Arc<Names>>,
+    masks: Arc<MaskCache>,
+    /// Rows whose labels have changed since the latest snapshot.
+    relabelled: Vec<u32>,
+    free: Vec<u32>,
+}
+
+impl Writer {
+    fn publish(&mut self) -> Snapshot {
+        if !self.relabelled.is_empty() {
+            self.masks = Arc::new(self.masks.updated(&self.rows, &self.relabelled));
+            self.relabelled.clear();
+        }
+        let rows = &self.rows;
+        let names = self.names.get_or_insert_with(|| Arc::new(Names::of(rows)));
+        Snapshot {
+            rows: self.rows.clone(),
+            names: names.clone(),
+            masks: self.masks.clone(),
+        }
+    }
+
+    /// Stores a node; returns the earlier node of the same name.
+    pub(super) fn put(
+        &mut self,
+        node: Arc<Node>,
+        source: Option<Source>,
+        seen: u32,
+    ) -> Option<Arc<Stored>> {
+        let row = self.row_for(&node);
+        let labels_stay = self
+            .rows
+            .get(row)
+            .is_some_and(|old| old.node.labels() == node.labels());
+        if !labels_stay {
+            self.relabelled.push(row);
+        }
+        let stored = Stored {
+            node,
+            source,
+            seen: AtomicU32::new(seen),
+        };
+        self.rows.set(row, Some(Arc::new(stored)))
+    }
+
+    /// Returns the row of a name.
+    pub(super) fn row_of(&self, name: &str) -> Option<u32> {
+        self.by_name.get(name).copied()
+    }
+
+    fn row_for(&mut self, node: &Node) -> u32 {
+        if let Some(&row) = self.by_name.get(node.name()) {
+            return row;
+        }
+        let row = self.free.pop().unwrap_or(self.by_name.len() as u32);
+        self.by_name.insert(node.shared_name().clone(), row);
+        self.names = None;
+        row
+    }
+
+    /// Removes the nodes of these rows, and returns them.
+    pub(super) fn remove(&mut self, rows: &[u32]) -> Vec<Arc<Stored>> {
+        let mut removed = Vec::with_capacity(rows.len());
+        for &row in rows {
+            let Some(old) = self.rows.set(row, None) else {
+                continue;
+            };
+            self.by_name.remove(old.node.name());
+            self.names = None;
+            self.free.push(row);
+            self.relabelled.push(row);
+            removed.push(old);
+        }
+        removed
+    }
+}
