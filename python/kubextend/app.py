@@ -79,6 +79,7 @@ class _ClusterSide:
     binder: cluster.Binder
     activator: cluster.Activator
     events: cluster.EventRecorder
+    leader: cluster.Leader | None
 
     @classmethod
     def of(
@@ -96,7 +97,8 @@ class _ClusterSide:
                 only after the watches have started.
 
         Returns: None if the configuration does not use the Kubernetes API.
-        Raises: ClusterError: there are no usable credentials.
+        Raises: ClusterError: there are no usable credentials, or a leader is to be elected and
+        the environment does not name this pod.
         """
         if config.cluster is None:
             return None
@@ -140,6 +142,7 @@ class _ClusterSide:
             cluster.Binder(api),
             cluster.Activator(api),
             events,
+            _leader(config, api, pods, verbs),
         )
 
     def start(self) -> None:
@@ -166,6 +169,7 @@ class _ClusterSide:
             pod_reader=self.pod_reader,
             binder=self.binder,
             activator=self.activator,
+            leader=self.leader,
             kubernetes_client=lambda: self.api.api_client,
             in_thread=in_thread,
         )
@@ -177,6 +181,8 @@ class _ClusterSide:
         metrics.watch_reflector("nodes", self.nodes)
         if self.pods is not None:
             metrics.watch_reflector("pods", self.pods)
+        if (leader := self.leader) is not None:
+            metrics.watch_leader(lambda: leader.leads)
         metrics.watch_activations(lambda: self.activator.stats)
         metrics.watch_events(lambda: self.events.stats)
 
@@ -188,16 +194,53 @@ class _ClusterSide:
         return errors
 
 
+@dataclass(frozen=True, slots=True)
+class _LeadersWork:
+    """What the verbs do while this replica leads, as the leader's election asks for it."""
+
+    verbs: Callable[[], Verbs]
+
+    def is_ready(self) -> bool:
+        return not any(why() for why in self.verbs().readiness.conditions.values())
+
+    def is_busy(self) -> bool:
+        return self.verbs().binds
+
+    def cease(self, why: str) -> None:
+        self.verbs().cease_to_lead(why)
+
+
+def _leader(
+    config: ExtenderConfiguration,
+    api: "Cluster",
+    pods: cluster.Reflector[core.PodStore] | None,
+    verbs: Callable[[], Verbs],
+) -> cluster.Leader | None:
+    """Make the part that elects a leader; None where the configuration asks for none.
+
+    Raises: ClusterError: the environment does not name this pod.
+    """
+    lease = config.server.lease
+    if lease is None:
+        return None
+    pod = cluster.own_pod()
+    name = cluster.LeaseName(lease.namespace or pod.namespace, lease.name)
+    return cluster.Leader.of(api, name, pod, pods, _LeadersWork(verbs))
+
+
 def _readiness_checks(
     readiness: Readiness, starts: PluginStarts, side: _ClusterSide | None
 ) -> list[Check]:
     """Return the checks of the probe ``/readyz``; a failing check says what is missing and why."""
     errors: dict[str, Callable[[], str | None]] = {} if side is None else side.last_errors()
     errors[PLUGINS_STARTED] = starts.why_not
-    return [
+    checks = [
         Check(name, partial(_with_cause, why_not, errors.get(name, lambda: None)))
         for name, why_not in readiness.conditions.items()
     ]
+    if side is not None and side.leader is not None:
+        checks.append(Check("leader-label", side.leader.why_not_ready))
+    return checks
 
 
 def _with_cause(why_not: Callable[[], str], error: Callable[[], str | None]) -> str:
@@ -238,13 +281,28 @@ class App:
             self._cluster.start()
 
     async def start(self) -> None:
-        """Start every plugin, repeat failed starts until all succeed, then start the queue."""
+        """Start every plugin, repeat failed starts until all succeed, then start the queue.
+
+        The replica stands for election once its plugins are started.
+        """
+        if self._leader is not None:
+            self._leader.start()
         await self._starts.run()
         if self._queue is not None:
             await asyncio.to_thread(self._queue.start)
 
+    @property
+    def _leader(self) -> cluster.Leader | None:
+        return None if self._cluster is None else self._cluster.leader
+
+    def sends_away(self) -> bool:
+        """Return whether clients had better call another replica, since this one does not lead."""
+        return self._leader is not None and not self._leader.leads
+
     def stop(self) -> None:
         """Stop the queue, the plugins and every call to the Kubernetes API."""
+        if self._leader is not None:
+            self._leader.stop()
         if self._queue is not None:
             self._queue.stop()
         for plugin in self.verbs.profiles.plugins:
@@ -309,6 +367,8 @@ def build(config: ExtenderConfiguration) -> App:
     def let_go() -> None:
         waiting_pods.close("kubextend is shutting down")
         memory.throttle.close()
+        if side is not None and side.leader is not None:
+            side.leader.resign()
 
     health = Health(checks, alive, let_go)
     metrics.watch_waiting_pods(lambda: len(waiting_pods))
@@ -508,6 +568,7 @@ def serve(
         announce=started,
         metrics=app.metrics,
         bindings_under_way=app.verbs.bindings_under_way,
+        sends_away=app.sends_away,
         drain_s=server.drain_delay.seconds,
     ).run()
 
@@ -581,6 +642,7 @@ def _profile(
         Profile.of(resolved.scheduler_name, at, weights),
         pods=handle.pods,
         counts_pods=resolved.counts_pods,
+        needs_leader=bool(resolved.state),
         ignored=resolved.ignored,
     )
 

@@ -600,10 +600,14 @@ def _summary(config: "ExtenderConfiguration") -> Iterator[str]:
     yield f"nodes in a request: {nodes}"
     yield f"Kubernetes API: {_cluster(config)}"
     yield f"score scale: {config.score_scale}"
+    if config.server.lease is not None or config.needs_leader:
+        yield f"answered by: {_answered_by(config)}"
     if config.queues:
         yield f"queue: {_queue(config.queue)}"
     for profile in config.resolved:
         yield f"profile {profile.scheduler_name}:"
+        if profile.state:
+            yield f"  needs a leader: {', '.join(profile.state)}"
         for point, plugins in profile.points.items():
             listed = (_plugin(plugin, scored=point == "score") for plugin in plugins)
             yield f"  {point}: {', '.join(listed)}"
@@ -616,6 +620,14 @@ def _cluster(config: "ExtenderConfiguration") -> str:
         return "not used"
     source = config.cluster.kubeconfig or "the service account, else the default kubeconfig"
     return f"{source}, context {config.cluster.context}" if config.cluster.context else source
+
+
+def _answered_by(config: "ExtenderConfiguration") -> str:
+    lease = config.server.lease
+    if lease is not None:
+        namespace = lease.namespace or "of the pod"
+        return f"the replica that holds the Lease {lease.name} in the namespace {namespace}"
+    return "one replica only: set server.lease before kube-scheduler may call several"
 
 
 def _queue(settings: "Queue") -> str:

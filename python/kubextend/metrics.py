@@ -373,6 +373,15 @@ class Metrics:
         text = "Events about pods: sent, gone (with their pod), failed, dropped (never tried)."
         self.registry.register(_WriteCollector("kubextend_held_pod_events", text, stats))
 
+    def watch_leader(self, leads: Callable[[], bool]) -> None:
+        """Add to every scrape whether this replica is the one that decides.
+
+        Args:
+            leads: returns whether it is; called at every scrape, from any thread.
+        """
+        text = "1 while this replica leads: it alone decides where plugins keep state."
+        Gauge("kubextend_leader", text, registry=self.registry).set_function(leads)
+
     def watch_waiting_pods(self, count: Callable[[], int]) -> None:
         """Add to every scrape how many pods Permit plugins hold.
 

@@ -136,9 +136,14 @@ class ControlPlane:
     def close(self) -> None:
         self.api.close()
 
-    def api_of(self, account: str) -> Api:
-        """Return a client that acts as a user, or as system:serviceaccount:NAMESPACE:NAME."""
-        return Api(self.url, self.authority.cert, USERS["admin"][0], account)
+    def api_of(self, account: str, pod: str = "") -> Api:
+        """Return a client that acts as a user, or as system:serviceaccount:NAMESPACE:NAME.
+
+        Args:
+            account: the user or service account.
+            pod: the name of the pod in which the service account is used; empty: in none.
+        """
+        return Api(self.url, self.authority.cert, USERS["admin"][0], account, pod)
 
     def kubeconfig(self, user: str, url: str | None = None) -> Path:
         """Write the kubeconfig of a user, for kube-apiserver or a proxy at ``url``."""

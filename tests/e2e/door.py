@@ -19,12 +19,14 @@ class Door:
     Args:
         port: the port on which the proxy listens.
         target_port: the port of kube-apiserver.
+        both_ways: whether bytes to kube-apiserver wait, too, so that no request reaches it.
     """
 
-    def __init__(self, port: int, target_port: int) -> None:
+    def __init__(self, port: int, target_port: int, *, both_ways: bool = False) -> None:
         self.url = f"https://127.0.0.1:{port}"
         self._port = port
         self._target_port = target_port
+        self._both_ways = both_ways
         self._loop = asyncio.new_event_loop()
         self._is_open = asyncio.Event()
         self._is_open.set()
@@ -80,8 +82,9 @@ class Door:
     async def _pass_both_ways(self, near: _Stream, far: _Stream) -> None:
         always = asyncio.Event()
         always.set()
+        requests = self._is_open if self._both_ways else always
         await asyncio.gather(
-            _pass_on(near[0], far[1], always), _pass_on(far[0], near[1], self._is_open)
+            _pass_on(near[0], far[1], requests), _pass_on(far[0], near[1], self._is_open)
         )
 
 

@@ -48,12 +48,19 @@ class Api:
         ca: the file of the CA certificate to trust.
         token: the bearer token of the caller.
         acting_as: another user, whom the caller may impersonate; empty: nobody.
+        in_pod: the name of the pod in which the other user runs; empty: in none.
     """
 
-    def __init__(self, url: str, ca: Path, token: str, acting_as: str = "") -> None:
+    def __init__(
+        self, url: str, ca: Path, token: str, acting_as: str = "", in_pod: str = ""
+    ) -> None:
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         if acting_as:
             self._headers["Impersonate-User"] = acting_as
+        if in_pod:
+            # The token of a service account that the kubelet mounts has this field.
+            field = "authentication.kubernetes.io%2fpod-name"
+            self._headers[f"Impersonate-Extra-{field}"] = in_pod
         self._trust = trusting(ca)
         self._client = httpx.Client(
             base_url=url,

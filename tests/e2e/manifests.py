@@ -13,7 +13,7 @@ QUEUE_SORT = DEPLOY / "examples" / "queue-sort"
 KUBEXTEND_KIND = "ExtenderConfiguration"
 SCHEDULER_KIND = "KubeSchedulerConfiguration"
 # Kinds that a program reads from a file, and that kube-apiserver does not serve.
-CONFIGURATION_KINDS = {KUBEXTEND_KIND, SCHEDULER_KIND, "Config", "Kustomization"}
+CONFIGURATION_KINDS = {KUBEXTEND_KIND, SCHEDULER_KIND, "Component", "Config", "Kustomization"}
 
 
 def documents() -> list[tuple[Path, Object]]:

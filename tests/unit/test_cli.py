@@ -346,6 +346,41 @@ def test_check_warns_of_no_scoring_bug_where_names_are_sent(config_file: Path) -
     )
 
 
+COUNTING = """
+apiVersion: kubextend.dev/v1alpha1
+kind: ExtenderConfiguration
+cluster: {}
+server: {%s}
+profiles:
+- schedulerName: gangs
+  plugins: {multiPoint: {enabled: [{name: Coscheduling}]}, preEnqueue: {disabled: [{name: "*"}]}}
+- schedulerName: plain
+  plugins: {filter: {enabled: [{name: HighCommPodFilter}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("server", "answered_by"),
+    [
+        ("", "one replica only: set server.lease before kube-scheduler may call several"),
+        ("lease: {}", "the replica that holds the Lease kubextend in the namespace of the pod"),
+        (
+            "lease: {name: a, namespace: b}",
+            "the replica that holds the Lease a in the namespace b",
+        ),
+    ],
+)
+def test_check_says_which_profiles_need_a_leader_and_why(
+    config_file: Path, server: str, answered_by: str
+) -> None:
+    config_file.write_text(COUNTING % server)
+    lines = run("check", config_file).stdout.splitlines()
+    assert f"answered by: {answered_by}" in lines
+    gangs = lines[lines.index("profile gangs:") + 1]
+    assert gangs == "  needs a leader: Coscheduling looks at the pods on nodes"
+    assert lines[lines.index("profile plain:") + 1] == "  filter: HighCommPodFilter"
+
+
 def written_for(config_file: Path, file: Path) -> dict[str, Any]:
     """What scheduler-config writes, which is also left in the file."""
     file.write_text(run("scheduler-config", "--config", config_file).stdout)

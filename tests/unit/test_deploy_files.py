@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from kubextend import app, config, core, discovery
+from kubextend.cluster.election import LEASE_S, RENEW_S
 from kubextend.config.scheduler_comparison import scheduler_differences
 from kubextend.framework.handle import ClusterPorts
 from kubextend.plugins import IN_TREE
@@ -23,6 +24,13 @@ DEPLOY = ROOT / "deploy"
 RDMA = DEPLOY / "examples" / "rdma"
 PLACES = ("second-scheduler", "service", "static-pod")
 Object = dict[str, Any]
+LEADING = {
+    "apiVersion": "kubextend.dev/v1alpha1",
+    "kind": "ExtenderConfiguration",
+    "cluster": {},
+    "server": {"lease": {}},
+    "profiles": [{"plugins": {"filter": {"enabled": [{"name": "HighCommPodFilter"}]}}}],
+}
 
 NODES = ("plain", "rdma-100", "rdma-200")
 NO_RDMA = "Node does not support RDMA"
@@ -214,6 +222,76 @@ def test_the_roles_of_the_queue_are_exactly_what_the_queue_calls() -> None:
         ("remove", "schedulinggates"),
     }
     assert on_leases == {("create", "leases"), ("get", "leases"), ("update", "leases")}
+
+
+def with_leader(kind: str) -> Object:
+    """Return the object of deploy/service of this kind and the name kubextend, with leader/."""
+    service = DEPLOY / "service"
+    (thing,) = (
+        document
+        for path in service.glob("*.yaml")
+        for document in documents(path)
+        if (document.get("kind"), document.get("metadata", {}).get("name")) == (kind, "kubextend")
+    )
+    (component,) = documents(service / "leader/kustomization.yaml")
+    for patch in component["patches"]:
+        if patch["target"] == {"kind": kind, "name": "kubextend"}:
+            for operation in yaml.safe_load(patch["patch"]):
+                added(thing, operation)
+    return thing
+
+
+def added(thing: Any, operation: Object) -> None:
+    """Carry out one operation "add" of a JSON patch (RFC 6902)."""
+    assert operation["op"] == "add"
+    *steps, last = (step.replace("~1", "/") for step in operation["path"].split("/")[1:])
+    for step in steps:
+        thing = thing[int(step) if isinstance(thing, list) else step]
+    assert last not in thing
+    thing[last] = operation["value"]
+
+
+def test_the_verbs_go_to_the_leader_and_health_is_that_of_every_replica() -> None:
+    services = documents(DEPLOY / "service/service.yaml")
+    verbs, health = (each["spec"] for each in services if each["kind"] == "Service")
+    everyone = {"app.kubernetes.io/name": "kubextend"}
+    assert (verbs["selector"], health["selector"]) == (everyone, everyone)
+    assert health["publishNotReadyAddresses"] is True
+    leads = with_leader("Service")["spec"]["selector"]
+    assert leads == everyone | {"kubextend.dev/leader": "true"}
+
+
+def test_a_replica_that_may_lead_knows_its_pod() -> None:
+    template = with_leader("Deployment")["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    paths = {each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"] for each in container["env"]}
+    assert paths == {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
+    # The label is no label of the template: all replicas would have it.
+    assert "kubextend.dev/leader" not in template["metadata"]["labels"]
+
+
+def test_a_replica_that_keeps_the_label_leaves_the_service_before_another_one_leads() -> None:
+    (container,) = with_leader("Deployment")["spec"]["template"]["spec"]["containers"]
+    probe = container["readinessProbe"]
+    after_s = RENEW_S + probe["periodSeconds"] * probe["failureThreshold"]
+    assert after_s <= LEASE_S + 1
+
+
+def test_the_role_of_the_leader_is_exactly_what_a_replica_calls_to_lead() -> None:
+    (on_own,) = granted("Role", "kubextend-leader")
+    assert on_own == {
+        ("create", "leases"),
+        ("get", "leases"),
+        ("update", "leases"),
+        ("patch", "pods"),
+    }
+    role, binding = documents(DEPLOY / "service/leader/rbac.yaml")
+    named = [rule.get("resourceNames") for rule in role["rules"]]
+    assert named == [None, [config.parse(LEADING, known=IN_TREE).server.lease.name], None]  # type: ignore[union-attr]
+    (account,) = binding["subjects"]
+    policy = documents(DEPLOY / "service/leader/limits.yaml")[0]
+    limited = policy["spec"]["matchConditions"][0]["expression"]
+    assert f"'system:serviceaccount:' + request.namespace + ':{account['name']}'" in limited
 
 
 def test_every_account_that_may_patch_pods_is_one_that_the_policy_limits() -> None:

@@ -6,19 +6,22 @@ as ``connect``, so a process without a cluster never loads that library.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kubextend.cluster.activator import Activator
-from kubextend.cluster.api_call import RefusedError, UnreachableError
+from kubextend.cluster.api_call import NAME, RefusedError, UnreachableError
 from kubextend.cluster.binder import Binder
 from kubextend.cluster.election import Election, LeaseName, lease_holder
 from kubextend.cluster.events import EventRecorder, list_set_aside
+from kubextend.cluster.leader import Leader, PodName
 from kubextend.cluster.nodes import follow_nodes
 from kubextend.cluster.pending_pods import follow_pending_pods, list_pending_pods, list_pods
 from kubextend.cluster.pods import PodReader, follow_pods
 from kubextend.cluster.reflector import Reflector
 from kubextend.cluster.ungater import Fate, Ungater, ungate
+from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -31,7 +34,9 @@ __all__ = [
     "Election",
     "EventRecorder",
     "Fate",
+    "Leader",
     "LeaseName",
+    "PodName",
     "PodReader",
     "Reflector",
     "RefusedError",
@@ -47,6 +52,7 @@ __all__ = [
     "list_pods",
     "list_set_aside",
     "own_namespace",
+    "own_pod",
     "unconnected_client",
     "ungate",
 ]
@@ -56,10 +62,27 @@ _NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespac
 
 def own_namespace() -> str | None:
     """Return the Kubernetes namespace of this process; None outside of a pod."""
+    if namespace := os.environ.get("POD_NAMESPACE"):
+        return namespace
     try:
         return _NAMESPACE.read_text().strip() or None
     except OSError:
         return None
+
+
+def own_pod() -> PodName:
+    """Return the namespace and name of the pod that this process runs in.
+
+    Raises: ClusterError: the environment does not name the pod.
+    """
+    namespace, name = own_namespace(), os.environ.get("POD_NAME", "")
+    if not namespace or not NAME.fullmatch(namespace) or not NAME.fullmatch(name):
+        message = (
+            "server.lease needs the name of this pod: set POD_NAME and POD_NAMESPACE in the"
+            " container's env, from metadata.name and metadata.namespace by fieldRef"
+        )
+        raise ClusterError(message)
+    return PodName(namespace, name)
 
 
 def unconnected_client() -> ApiClient:

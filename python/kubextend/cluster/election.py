@@ -88,17 +88,19 @@ class Election:
         lease: the namespace and name of the Lease.
         on_change: called on the election's own thread when this replica begins or ceases to lead.
         identity: the name of this replica in the Lease; "" means the host name and a random UUID.
+        retry_s: the most seconds between two looks at a Lease that another replica holds.
         clock: returns the present time in monotonic seconds.
         rng: random numbers that vary the pauses between attempts.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - clock and rng are for tests
         self,
         cluster: Cluster,
         lease: LeaseName,
         on_change: Callable[[], object] = lambda: None,
         *,
         identity: str = "",
+        retry_s: float = RETRY_S,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
@@ -106,9 +108,11 @@ class Election:
         self._lease = lease
         self._on_change = on_change
         self._identity = identity or f"{socket.gethostname()}_{uuid.uuid4()}"
+        self._retry_s = retry_s
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311 - jitter
         self._leads_until = float("-inf")
+        self._term = 0
         self._led = False
         self._seen: Lease | None = None
         self._seen_at = float("-inf")
@@ -120,6 +124,15 @@ class Election:
     def leads(self) -> bool:
         """Whether this replica is the leader now, having renewed the Lease less than 10 s ago."""
         return self._clock() < self._leads_until
+
+    @property
+    def term(self) -> int:
+        """How often this replica has begun to lead; a lapse of the Lease ends a term."""
+        return self._term
+
+    def left_s(self) -> float:
+        """Return the seconds for which this replica still leads if no renewal succeeds."""
+        return max(0.0, self._leads_until - self._clock())
 
     @property
     def identity(self) -> str:
@@ -217,6 +230,9 @@ class Election:
         # If the previous renewal ran out before this one was answered, report that loss first.
         self._tell()
         self._seen, self._seen_at = lease, self._clock()
+        if not self.leads:
+            # Before ``leads`` turns true, so that no reader takes the new term for the one before.
+            self._term += 1
         self._leads_until = began + RENEW_S
         self._failing = False
 
@@ -232,7 +248,7 @@ class Election:
         """Return the seconds until the next attempt at the Lease; a leader renews in time."""
         if self.leads:
             return max(0.0, min(RETRY_S, self._leads_until - self._clock()))
-        return self._rng.uniform(0.5, 1.0) * RETRY_S
+        return self._rng.uniform(0.5, 1.0) * self._retry_s
 
     def _trouble(self, error: Exception) -> None:
         status = error.status if isinstance(error, ClusterError) else None

@@ -249,6 +249,15 @@ class Reflector(Generic[_Store]):
         """
         return None if self._contact_at is None else self._clock() - self._contact_at
 
+    def has_seen(self, version: int) -> bool:
+        """Return whether the store shows every change of its kind up to a resourceVersion.
+
+        Source: Kubernetes API concepts, "Resource versions": those of one resource are ordered as
+        numbers, as every kube-apiserver makes them.
+        """
+        seen = self._version
+        return seen is not None and seen.isdecimal() and int(seen) >= version
+
     def wait_synced(self, timeout_s: float) -> bool:
         """Wait until the store has a complete list; return False after ``timeout_s`` seconds."""
         return self._synced.wait(timeout_s)

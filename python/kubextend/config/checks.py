@@ -48,6 +48,7 @@ def check(
     checks = _Checks(config, findings, broken, runs_here=runs_here)
     checks.server()
     checks.server_limits()
+    checks.server_lease()
     checks.server_tls()
     checks.waiting_pods()
     checks.cluster()
@@ -142,6 +143,17 @@ class _Checks:
         if not Duration(0) <= delay <= _LONGEST_DRAIN_DELAY:
             hint = "Kubernetes kills a container 30s after it told it to end"
             self._complain(("server", "drainDelay"), "must be 0s to 20s", str(delay), hint)
+
+    def server_lease(self) -> None:
+        config = self._config
+        if config.server.lease is None or not self._sound("server.lease"):
+            return
+        if config.cluster is None and self._sound("cluster"):
+            message = "Required value: server.lease names an object of the Kubernetes API"
+            self._complain(("cluster",), message, hint="add cluster: {}")
+        if not config.needs_leader and self._sound("profiles"):
+            message = "no profile needs a leader: without it every replica answers"
+            self._findings.note(("server", "lease"), message)
 
     def server_tls(self) -> None:
         tls = self._config.server.tls

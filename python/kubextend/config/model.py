@@ -45,6 +45,7 @@ __all__ = [
     "ResolvedProfile",
     "SchedulerProfile",
     "Server",
+    "ServerLease",
     "ServerTLS",
     "VerbName",
     "WaitingPods",
@@ -99,6 +100,7 @@ class ResolvedProfile:
         counts_pods: whether a plugin with ``needs_pods = True`` is enabled at Filter. Then
             kubextend must bind the pods, so that a pod counts on its node before its binding is
             known.
+        state: for each plugin that keeps what other replicas do not know, what that is.
         ignored: names of the plugins with ``failurePolicy: Ignore``.
     """
 
@@ -107,6 +109,7 @@ class ResolvedProfile:
     args: Mapping[str, BaseModel | None] = field(default_factory=dict)
     needs_pods: bool = False
     counts_pods: bool = False
+    state: tuple[str, ...] = ()
     ignored: frozenset[str] = frozenset()
 
     def at(self, point: str) -> tuple[EnabledPlugin, ...]:
@@ -202,6 +205,15 @@ class WaitingPods(_Model):
     """File of bearer tokens, one on each line. The server reads the file at every request."""
 
 
+class ServerLease(_Model):
+    """The Lease whose holder is the leader: the replica that decides where plugins keep state."""
+
+    name: Annotated[str, AfterValidator(_dns_name)] = "kubextend"
+    """Name of the Lease."""
+    namespace: Annotated[str, AfterValidator(_dns_name)] | None = None
+    """Namespace of the Lease. Null: that of kubextend's pod."""
+
+
 class Server(_Model):
     """Where and how kubextend serves the verbs: filter, prioritize, preempt and bind."""
 
@@ -239,6 +251,9 @@ class Server(_Model):
     """Certificates of the server and of its clients."""
     waiting_pods: WaitingPods | None = None
     """Who may list, allow and reject pods that Permit plugins hold, over HTTP. Null: nobody."""
+    lease: ServerLease | None = None
+    """Lease that decides which of several replicas is the leader. Null: no leader is elected, so
+    where plugins keep state kube-scheduler must call one replica only."""
 
 
 class Cluster(_Model):
@@ -560,6 +575,11 @@ class ExtenderConfiguration(_Model):
     def counts_pods(self) -> bool:
         """Whether a profile enables a plugin with ``needs_pods = True`` at Filter."""
         return any(profile.counts_pods for profile in self.resolved)
+
+    @property
+    def needs_leader(self) -> bool:
+        """Whether plugins of a profile keep what other replicas do not know."""
+        return any(profile.state for profile in self.resolved)
 
     @property
     def needs_pods(self) -> bool:

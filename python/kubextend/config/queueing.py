@@ -9,10 +9,18 @@ from collections.abc import Iterable, Sequence
 from kubextend.config.issues import Findings, Location
 from kubextend.config.model import EnabledPlugin, Plugins, ResolvedProfile, SchedulerProfile
 
-__all__ = ["check_common_order", "check_queue_points", "check_queue_sort", "leave_queue"]
+__all__ = [
+    "QUEUE_POINTS",
+    "check_common_order",
+    "check_queue_points",
+    "check_queue_sort",
+    "leave_queue",
+]
 
 _SORT = "queueSort"
 _ENQUEUE = "preEnqueue"
+QUEUE_POINTS = (_SORT, _ENQUEUE)
+"""The extension points that the scheduling queue calls, and no verb."""
 
 _Points = dict[str, tuple[EnabledPlugin, ...]]
 

@@ -8,17 +8,18 @@ pkg/scheduler/framework/runtime/framework.go NewFramework
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from kubextend.config.expansion import complain_of_unknown, expand
 from kubextend.config.issues import Findings, Location, issues_of
-from kubextend.config.model import ResolvedProfile, SchedulerProfile
+from kubextend.config.model import EnabledPlugin, ResolvedProfile, SchedulerProfile
 from kubextend.config.plugin_catalog import Catalog
 from kubextend.config.plugin_policies import check_policies
 from kubextend.config.queueing import (
+    QUEUE_POINTS,
     check_common_order,
     check_queue_points,
     check_queue_sort,
@@ -116,8 +117,34 @@ def _resolved(
         args,
         needs_pods=bool(needing),
         counts_pods=bool(counting),
+        state=_state(points, needing),
         ignored=frozenset(each.name for each in configs if each.failure_policy == "Ignore"),
     )
+
+
+def _state(
+    points: Mapping[str, Sequence[EnabledPlugin]], needing: Collection[str]
+) -> tuple[str, ...]:
+    """Return a sentence for each plugin that keeps what other replicas do not know.
+
+    kubextend counts a pod on its node from before the Binding on. Other replicas see the pod there
+    when their watches show it.
+
+    Args:
+        points: extension point -> its plugins.
+        needing: the names of the plugins with ``needs_pods = True``.
+    """
+    kept = {
+        name: "looks at the pods on nodes"
+        for point, plugins in points.items()
+        if point not in QUEUE_POINTS
+        for name in (plugin.name for plugin in plugins)
+        if name in needing
+    }
+    for point, what in (("reserve", "reserves"), ("permit", "holds pods")):
+        for plugin in points.get(point, ()):
+            kept.setdefault(plugin.name, what)
+    return tuple(f"{name} {what}" for name, what in kept.items())
 
 
 def _args_by_name(

@@ -19,6 +19,7 @@ __all__ = [
     "HeldPod",
     "HeldPods",
     "InThread",
+    "LeaderSource",
     "NodeSource",
     "PodReader",
     "PodSource",
@@ -100,6 +101,26 @@ class Activator(Protocol):
 
     def activate(self, pods: Iterable[core.Pod]) -> None:
         """Queue an update of each pod that makes kube-scheduler try it again; never blocks."""
+
+
+class LeaderSource(Protocol):
+    """Says whether this replica is the one that decides where plugins keep state.
+
+    A term is a time in which this replica leads without a break.
+    """
+
+    @property
+    def term(self) -> int:
+        """The number of the replica's latest term; 0: the replica has never led."""
+
+    def why_not(self) -> str:
+        """Return why this replica may not begin to decide now; empty: it may. Never blocks."""
+
+    def why_over(self, term: int) -> str:
+        """Return why what began in this term must not go on; empty: it may. Never blocks."""
+
+    def left_s(self) -> float:
+        """Return the seconds for which this replica surely leads."""
 
 
 class HeldPod(Protocol):
@@ -191,6 +212,7 @@ class ClusterPorts:
         pod_reader: reads one pod from the Kubernetes API.
         binder: binds pods.
         activator: makes kube-scheduler try again pods for which it found no node.
+        leader: says whether this replica leads; None: no leader is elected.
         kubernetes_client: returns an ``ApiClient`` of the official client with the present
             credentials.
         in_thread: runs, in a thread, a call that waits for the Kubernetes API.
@@ -201,6 +223,7 @@ class ClusterPorts:
     pod_reader: PodReader | None = None
     binder: Binder | None = None
     activator: Activator | None = None
+    leader: LeaderSource | None = None
     kubernetes_client: Callable[[], Any] | None = None
     in_thread: InThread = asyncio.to_thread
 

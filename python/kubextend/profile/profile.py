@@ -136,6 +136,7 @@ class Profile:
         pods: returns a snapshot of the pods on nodes; None if pods are not watched.
         counts_pods: whether a Filter plugin reads the pods on nodes, so that its result may no
             longer hold when the pod is bound.
+        needs_leader: whether plugins keep state that other replicas do not have.
         ignored: names of the plugins whose failurePolicy is Ignore.
     """
 
@@ -150,6 +151,7 @@ class Profile:
     pre_enqueue: Sequence[PreEnqueuePlugin] = ()
     pods: Callable[[], core.PodSnapshot | None] = _no_pods
     counts_pods: bool = False
+    needs_leader: bool = False
     ignored: frozenset[str] = frozenset()
 
     @classmethod

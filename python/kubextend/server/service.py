@@ -90,6 +90,8 @@ class Service:
         metrics: counts refusals and reloads of certificates.
         bindings_under_way: returns the pods whose Binding is sent and not answered; if the process
             ends now, nobody knows whether these pods are bound.
+        sends_away: returns whether each connection is to end with its next answer, so that its
+            client may find another replica.
         drain_s: how many seconds to serve after SIGTERM, until clients use another replica.
         tls_look_s: the seconds between two checks of the certificate files.
     """
@@ -103,6 +105,7 @@ class Service:
         announce: Callable[[list[str]], None] = lambda _urls: None,
         metrics: Metrics | None = None,
         bindings_under_way: Callable[[], Iterable[str]] = tuple,
+        sends_away: Callable[[], bool] = lambda: False,
         drain_s: float = 0.0,
         tls_look_s: float = 10.0,
     ) -> None:
@@ -111,6 +114,7 @@ class Service:
         self._announce = announce
         self._metrics = metrics or Metrics()
         self._bindings_under_way = bindings_under_way
+        self._sends_away = sends_away
         self._drain_s = drain_s
         self._tls_look_s = tls_look_s
         self._draining = False
@@ -166,7 +170,7 @@ class Service:
             listener.app.in_flight,
             listener.keep_alive_s,
             listener.most_connections,
-            is_draining=lambda: self._draining,
+            is_draining=lambda: self._draining or self._sends_away(),
             on_refused=lambda status: self._metrics.refused(str(int(status))).inc(),
             on_full=partial(self._note_full, listener),
         )

@@ -19,6 +19,7 @@ from kubextend.verbs.answer import Answer, Body, binding
 from kubextend.verbs.chosen_node import DELETED, GONE, why_not_on
 from kubextend.verbs.context import Context
 from kubextend.verbs.failures import sentence
+from kubextend.verbs.lead import NO_LEAD, Lead
 from kubextend.verbs.request_counts import counting
 from kubextend.verbs.unplaced_pods import Attempt
 from kubextend.verbs.verb import OnJob
@@ -150,6 +151,8 @@ class BindVerb:
             return self._context.unknown_schedulers.passes(
                 pod, await self._bound_without_plugins(pod, args.node, default_bind)
             )
+        # Before the check: if the lead ends after it, the cycle has to end too.
+        lead = Lead.now(self._cluster.leader) if profile.needs_leader else NO_LEAD
         if why_not := self._context.readiness.why_not(self.name, profile):
             return binding(why_not)
         chosen = self._context.stores.watched_node(args.node)
@@ -161,12 +164,12 @@ class BindVerb:
             pod,
             args.node,
             self._context.memory.waiting_pods,
-            default_bind,
+            partial(default_bind, lead),
             self._limits,
             bind_time,
-            partial(self._why_not_on, args.node, pod, chosen_uid),
+            lambda: lead.why_over() or self._why_not_on(args.node, pod, chosen_uid),
         )
-        status = await self._bound(profile, cycle)
+        status = await self._bound(profile, cycle, lead)
         return binding() if status.is_success else _refused(args, status.reason or status.code.name)
 
     async def _bound_without_plugins(
@@ -190,10 +193,10 @@ class BindVerb:
                 self._unplaced.expect_change()
         return binding()
 
-    async def _bound(self, profile: Profile, cycle: BindingCycle) -> Status:
+    async def _bound(self, profile: Profile, cycle: BindingCycle, lead: Lead) -> Status:
         pod = cycle.pod
         try:
-            status = await self._in_turn(cycle, partial(self._assumed, profile, cycle))
+            status = await self._in_turn(cycle, partial(self._assumed, profile, cycle, lead))
         finally:
             if not cycle.bound:
                 # kube-scheduler lets go of a deleted pod at once, and may ask about the next pod
@@ -222,17 +225,21 @@ class BindVerb:
         left_s = cycle.time.cleanup_left_s()
         return delay_s if left_s is None else max(0.0, min(delay_s, left_s))
 
-    async def _post(self, args: core.BindingArgs, binder: Binder, bind_time: BindTime) -> None:
+    async def _post(
+        self, args: core.BindingArgs, binder: Binder, bind_time: BindTime, lead: Lead = NO_LEAD
+    ) -> None:
         """Post the Binding of a pod to the Kubernetes API, and wait until the API has answered.
 
         Raises:
-            ClusterError: the API refused, so the pod is not bound.
+            ClusterError: the API refused, or this replica ceased to lead: the pod is not bound.
             TimeoutError: kube-scheduler has given up, or soon will, and may place the pod anew.
         """
 
         def write() -> None:
             # The write may begin late, because no thread was free earlier.
-            left_s = bind_time.all_left_s()
+            if why_over := lead.why_over():
+                raise ClusterError(why_over)
+            left_s = lead.least_s(bind_time.all_left_s())
             if left_s is not None and left_s <= 0:
                 raise TimeoutError
             names = args.pod_namespace, args.pod_name, args.pod_uid, args.node
@@ -248,6 +255,16 @@ class BindVerb:
     def bindings_under_way(self) -> list[str]:
         """Return "namespace/pod to node N" for each Binding that the API has not answered yet."""
         return sorted(self._bindings)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a binding cycle runs, or the API has not answered a Binding yet."""
+        return bool(self._under_way or self._bindings)
+
+    def give_up(self, why: str) -> None:
+        """Fail each bind before its pod is bound, even if Permit holds it; any thread may call."""
+        for under_way in list(self._under_way.values()):
+            under_way.cycle.lose_node(why)
 
     def node_deleted(self, name: str) -> None:
         """Fail each bind to a deleted node, also of pods that Permit holds; any thread may call."""
@@ -335,12 +352,16 @@ class BindVerb:
             del self._under_way[uid]
             mine.end()
 
-    async def _assumed(self, profile: Profile, cycle: BindingCycle) -> Status:
+    async def _assumed(self, profile: Profile, cycle: BindingCycle, lead: Lead) -> Status:
         """Run the binding cycle, with the pod counted on its node from before Reserve on.
 
         Before Reserve, filters that read the pods on nodes have to accept the node once more.
         Returns the status of the binding cycle, or the rejection by the filters.
         """
+        if why_over := lead.why_over():
+            # ``give_up`` may have come before the cycle was listed as under way, and the cycle
+            # would wait in Permit.
+            return Status.error(why_over)
         if self._cluster.pods is None:
             return await cycle.run()
         store = self._cluster.pods.store

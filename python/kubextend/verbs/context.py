@@ -69,7 +69,8 @@ class Context:
     @cached_property
     def readiness(self) -> Readiness:
         """The object that decides whether a verb may call plugins now."""
-        return Readiness(self.cluster.nodes, self.cluster.pods, self.not_started)
+        cluster = self.cluster
+        return Readiness(cluster.nodes, cluster.pods, self.not_started, cluster.leader)
 
     @cached_property
     def failures(self) -> Failures:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from kubextend.config import VerbName
-from kubextend.framework.handle import NodeSource, PodSource
+from kubextend.framework.handle import LeaderSource, NodeSource, PodSource
 from kubextend.profile import Profile
 
 __all__ = ["NODES_LISTED", "PLUGINS_STARTED", "PODS_LISTED", "Readiness"]
@@ -29,10 +29,13 @@ _NAMES_ALONE = frozenset({"preempt", "bind"})
 class Readiness:
     """Checks what verbs need before they call plugins: listed nodes and pods, started plugins.
 
+    Where a profile needs a leader, this replica has to be the leader, too.
+
     Args:
         watched: the watched nodes; None without access to an API.
         pods: the watched pods; None if kubextend watches no pods.
         not_started: returns the names of the plugins whose ``start`` has not succeeded yet.
+        leader: says whether this replica leads; None: no leader is elected.
     """
 
     def __init__(
@@ -40,15 +43,20 @@ class Readiness:
         watched: NodeSource | None,
         pods: PodSource | None,
         not_started: Callable[[], Iterable[str]] = tuple,
+        leader: LeaderSource | None = None,
     ) -> None:
         self._watched = watched
         self._pods = pods
         self._not_started = not_started
+        self._leader = leader
         self._logged: dict[str, str] = {}
 
     @property
     def conditions(self) -> Mapping[str, Callable[[], str]]:
-        """Condition's name -> function that returns what is missing; empty if it holds."""
+        """Condition's name -> function that returns what is missing; empty if it holds.
+
+        Leading is none of the conditions: a replica that could take over at once is ready.
+        """
         conditions = {PLUGINS_STARTED: lambda: _not_started(sorted(self._not_started()))}
         if self._watched is not None:
             conditions[NODES_LISTED] = self._why_no_nodes
@@ -72,6 +80,8 @@ class Readiness:
 
     def _missing(self, verb: VerbName, profile: Profile, *, names_mode: bool) -> str:
         """Return the first missing condition that the profile needs; empty if none is missing."""
+        if profile.needs_leader and self._leader is not None and (why := self._leader.why_not()):
+            return why
         needs_pods = profile.needs_pods
         if (names_mode or needs_pods or verb in _NAMES_ALONE) and (why := self._why_no_nodes()):
             return why

@@ -336,6 +336,13 @@ class UnplacedPods:
         with self._lock:
             self._drop(uid)
 
+    def forget_all(self) -> None:
+        """Forget all pods, because another replica decides about them; any thread may call."""
+        with self._lock:
+            for uid in [record.pod.uid for record in self._records.values()]:
+                self._drop(uid)
+            self._forgotten.clear()
+
     def nodes_changed(self) -> None:
         """Make kube-scheduler retry rejected pods that may pass because nodes changed.
 

@@ -36,6 +36,8 @@ class Verbs:
         self.pool = memory.pool
         self.unplaced = memory.unplaced
         self._pods = None if cluster.activator is None else cluster.pods
+        self._leader = cluster.leader
+        self._looked_in_term: int | None = None
         self.filter = Deadline(FilterVerb(context), context)
         self.prioritize = Deadline(PrioritizeVerb(context), context)
         self.preempt = Deadline(PreemptVerb(context), context)
@@ -67,6 +69,7 @@ class Verbs:
 
         The call runs filters. The first call after all nodes and pods are listed and all plugins
         are started also makes kube-scheduler retry pods that an earlier process left unschedulable.
+        Where a leader is elected, the first call of each of the replica's terms does so.
         """
         self.unplaced.wake_due()
         self.unplaced.activate(self._unschedulable_before())
@@ -79,6 +82,19 @@ class Verbs:
         """Return "namespace/pod to node N" for each Binding that the API has not answered yet."""
         return self.bind.bindings_under_way()
 
+    @property
+    def binds(self) -> bool:
+        """Whether a pod is on its way to a node: its binding cycle runs, or a Binding is posted."""
+        return self.bind.is_busy
+
+    def cease_to_lead(self, why: str) -> None:
+        """Fail all binding cycles and forget all pods on no node; any thread may call.
+
+        Another replica decides from now on.
+        """
+        self.bind.give_up(why)
+        self.unplaced.forget_all()
+
     def nodes_listed(self) -> None:
         """Fail binds to nodes missing in the last list; never blocks, on any thread."""
         self.bind.nodes_listed()
@@ -86,10 +102,16 @@ class Verbs:
     def _unschedulable_before(self) -> list[core.Pod]:
         """Return pods that an earlier process left unschedulable, at the first call when ready.
 
-        Ready means that all nodes and pods are listed and all plugins are started. Other calls
-        return an empty list.
+        Ready means that all nodes and pods are listed, all plugins are started, and this replica
+        leads where a leader is elected. Other calls return an empty list.
         """
-        if self._pods is None or any(why() for why in self.readiness.conditions.values()):
+        term = 0 if self._leader is None else self._leader.term
+        if self._pods is None or self._looked_in_term == term:
             return []
-        pods, self._pods = self._pods, None
-        return unschedulable_before(pods, self.profiles)
+        conditions = [*self.readiness.conditions.values()]
+        if self._leader is not None:
+            conditions.append(self._leader.why_not)
+        if any(why() for why in conditions):
+            return []
+        self._looked_in_term = term
+        return unschedulable_before(self._pods, self.profiles)

@@ -448,7 +448,16 @@ class Request(BaseHTTPRequestHandler):
             return
         with self.server_api.changed:
             self.take_gates_off(pod)
+            self.label(pod)
         self.send(200, pod)
+
+    def label(self, pod: Object) -> None:
+        asked = json.loads(self.body).get("metadata", {}).get("labels", {})
+        labels = pod["metadata"].get("labels", {})
+        changed = {key: value for key, value in (labels | asked).items() if value is not None}
+        if changed != labels:
+            pod["metadata"]["labels"] = changed
+            self.server_api._changed_pod(pod)
 
     def take_gates_off(self, pod: Object) -> None:
         asked = json.loads(self.body).get("spec", {}).get("schedulingGates", [])

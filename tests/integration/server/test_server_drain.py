@@ -167,6 +167,20 @@ def test_nobody_at_a_terminal_waits_for_the_delay(
         assert time.monotonic() - began_s < delay_s
 
 
+def test_a_replica_that_does_not_lead_sends_its_clients_away_with_its_next_answer() -> None:
+    leads = threading.Event()
+    leads.set()
+    options = {"sends_away": lambda: not leads.is_set()}
+    with running(some_verbs(), service_options=options) as (url, _), Connection(url) as kept:
+        assert "connection" not in kept.post("/filter", request("filter")).headers
+        leads.clear()
+        assert kept.post("/filter", request("filter")).headers["connection"] == "close"
+        assert kept.is_closed()
+        leads.set()
+        with Connection(url) as later:
+            assert "connection" not in later.post("/filter", request("filter")).headers
+
+
 DELAY_S = 0.05
 
 

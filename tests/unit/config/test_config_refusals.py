@@ -104,7 +104,7 @@ FIELDS = {
             'unknown field "health_port"',
             1,
             "did you mean healthPort? known fields: drainDelay, healthHost, healthPort, host, "
-            "insecure, keepAliveSeconds, maxBodyBytes, maxInFlightBytes, path, port, tls, "
+            "insecure, keepAliveSeconds, lease, maxBodyBytes, maxInFlightBytes, path, port, tls, "
             "waitingPods",
         ),
     ),

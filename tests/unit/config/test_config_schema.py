@@ -35,6 +35,7 @@ PLACES: dict[str, tuple[str | int, ...]] = {
     "ExtenderConfiguration": (),
     "Server": ("server",),
     "ServerTLS": ("server", "tls"),
+    "ServerLease": ("server", "lease"),
     "WaitingPods": ("server", "waitingPods"),
     "Cluster": ("cluster",),
     "Extender": ("extender",),
@@ -89,7 +90,7 @@ def blocks(page: Path) -> Iterator[Any]:
 def full_document() -> dict[str, Any]:
     """A file with an object at each of ``PLACES``."""
     return document(
-        server={"tls": {}, "waitingPods": {}},
+        server={"tls": {}, "waitingPods": {}, "lease": {}},
         cluster={},
         extender={"tlsConfig": {}, "managedResources": [{"name": "example.com/gpu"}]},
         queue={"lease": {}},

@@ -1,0 +1,178 @@
+"""Ends the lead of a replica in three ways while pods are placed: ``make leader-changes``.
+
+The leader is killed, is drained as in a rollout, or is cut off from the Kubernetes API.
+
+The pods' plugin counts: a node takes one pod of each app, and there are as many places as pods. The
+program prints for each change how long no pod was bound, and exits with 1 where a pod was bound
+twice or not at all, a place was taken twice, or no pod was bound for longer than allowed.
+"""
+
+import argparse
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from .controlplane import ControlPlane, build_binaries
+from .kubeapi import Api, NodePool, Object, pod
+from .manifests import grant_kubextend
+from .plugins.one_place import APP
+from .replicas import SCHEDULER, Replicas
+from .workbench import Workbench, say, until
+
+KILLED, DRAINED, CUT = "killed", "drained", "cut off"
+# Seconds without a Binding that a change may cost.
+BOUNDS_S: Final = {KILLED: 17.0, DRAINED: 2.0, CUT: 17.0}
+# Seconds between two new pods: some come before, while and after nobody leads.
+EVERY_S: Final = {KILLED: 0.2, DRAINED: 0.06, CUT: 0.2}
+PLACED_WITHIN_S: Final = 120.0
+STEADY_WITHIN_S: Final = 120.0
+BEFORE_S: Final = 1.0
+
+
+@dataclass
+class Report:
+    """What a run of changes has found.
+
+    Attributes:
+        gaps_s: by kind of change, the longest time without a Binding of each change.
+        faults: sentences about what must not happen.
+    """
+
+    gaps_s: dict[str, list[float]] = field(default_factory=lambda: {kind: [] for kind in BOUNDS_S})
+    faults: list[str] = field(default_factory=list)
+
+
+class Changes:
+    """Changes the leader while pods are created, and judges where the pods came to be.
+
+    Args:
+        replicas: the replicas and their kube-scheduler.
+        api: a client that may do everything.
+        pods: how many pods are created for each change.
+        name: the name of the namespace and of the nodes.
+    """
+
+    def __init__(self, replicas: Replicas, api: Api, pods: int, name: str = "changes") -> None:
+        self.report = Report()
+        self._replicas = replicas
+        self._api = api
+        self._pods = pods
+        self._name = name
+        self._changes = 0
+
+    def run(self, kind: str) -> float:
+        """Change the leader once; return the longest time in seconds without a Binding."""
+        self._changes += 1
+        name = f"{self._name}-{self._changes}"
+        namespace = self._api.create_namespace(name)
+        nodes = NodePool(self._api, name, _nodes_for(self._pods))
+        until(self._replicas.is_steady, "one leads, both are ready", STEADY_WITHIN_S)
+        change = threading.Thread(target=self._change, args=(kind,))
+        manifests = _manifests(self._pods, nodes)
+        began_s = time.monotonic()
+        for number, each in enumerate(manifests):
+            time.sleep(max(0.0, began_s + number * EVERY_S[kind] - time.monotonic()))
+            if not change.ident and time.monotonic() > began_s + BEFORE_S:
+                change.start()
+            self._api.create_pods(namespace, [each])
+        until(lambda: self._placed(namespace), "all pods are placed", PLACED_WITHIN_S, 0.2)
+        change.join()
+        self._judge(namespace)
+        nodes.delete()
+        gap_s = self._gap_s(namespace)
+        self.report.gaps_s[kind].append(gap_s)
+        if gap_s > BOUNDS_S[kind]:
+            self.report.faults.append(f"{name}: no pod was bound for {gap_s:.1f} s ({kind})")
+        return gap_s
+
+    def _change(self, kind: str) -> None:
+        if kind == KILLED:
+            self._replicas.kill_leader()
+        elif kind == CUT:
+            self._replicas.cut_leader()
+        elif status := self._replicas.drain_leader():
+            self.report.faults.append(f"the drained leader ended with status {status}")
+
+    def _placed(self, namespace: str) -> bool:
+        return all(each["spec"].get("nodeName") for each in self._api.pods(namespace))
+
+    def _judge(self, namespace: str) -> None:
+        pods = self._api.pods(namespace)
+        bound = Counter(name for _, name in self._replicas.bindings(namespace))
+        for each in pods:
+            name = each["metadata"]["name"]
+            if bound[name] != 1:
+                self.report.faults.append(f"{namespace}/{name} was bound {bound[name]} times")
+        places = Counter(map(_place, pods))
+        shared = [f"{app} on {node}" for (app, node), number in places.items() if number > 1]
+        if shared:
+            self.report.faults.append(f"{namespace}: places were taken twice: {shared}")
+
+    def _gap_s(self, namespace: str) -> float:
+        times_s = [at_s for at_s, _ in self._replicas.bindings(namespace)]
+        return max(late - early for early, late in pairwise(times_s))
+
+
+def _nodes_for(pods: int) -> int:
+    """Return the number of nodes: a node has a place for one pod of each of ten apps."""
+    return -(-pods // 10)
+
+
+def _manifests(number: int, nodes: NodePool) -> list[Object]:
+    apps = [f"app-{each % 10}" for each in range(number)]
+    return [pod(f"p-{each:04}", SCHEDULER, nodes.name, {APP: app}) for each, app in enumerate(apps)]
+
+
+def _place(pod: Object) -> tuple[str, str]:
+    return pod["metadata"]["labels"][APP], pod["spec"]["nodeName"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--times", type=int, default=20, help="how often each kind of change")
+    parser.add_argument("--pods", type=int, default=2000, help="how many pods for each kind")
+    options = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Workbench(Path(folder)) as bench,
+    ):
+        plane = ControlPlane(bench, build_binaries())
+        grant_kubextend(plane.api, "kubextend")
+        replicas = Replicas(plane)
+        try:
+            report = _changed(plane.api, replicas, options.times, options.pods)
+        except BaseException:
+            for program in bench.programs[2:]:
+                say(f"--- {program.name}\n{program.tail()}")
+            raise
+        finally:
+            replicas.close()
+            plane.close()
+    for fault in report.faults:
+        say(f"FAULT: {fault}")
+    return 1 if report.faults else 0
+
+
+def _changed(api: Api, replicas: Replicas, times: int, pods: int) -> Report:
+    changes = Changes(replicas, api, pods // times)
+    for number in range(times):
+        for kind in BOUNDS_S:
+            gap_s = changes.run(kind)
+            say(f"change {number + 1} of {times}, {kind}: no Binding for {gap_s:.2f} s")
+    for kind, gaps_s in changes.report.gaps_s.items():
+        ordered = sorted(gaps_s)
+        say(
+            f"{kind} {len(gaps_s)} times: no Binding for {ordered[-1]:.2f} s at most,"
+            f" {ordered[len(ordered) // 2]:.2f} s as the median, {BOUNDS_S[kind]:.0f} s allowed"
+        )
+    return changes.report
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,327 @@
+"""Runs two replicas of kubextend with a leader, and a stand-in for the Service of the verbs.
+
+There is no kubelet: the replicas are processes of this machine, and their pods are objects that
+nobody runs. The stand-in passes each connection to the replica whose pod has the leader's label.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Self
+
+import httpx
+import yaml
+
+from .controlplane import ControlPlane
+from .door import Door
+from .kubeapi import Api, Object
+from .manifests import DEPLOY, apply, documents
+from .stack import KUBEXTEND, PLUGIN_FOLDER, Samples, Scheduler, run_kubextend
+from .workbench import Program, until
+
+LABEL = "kubextend.dev/leader"
+NAMESPACE = "kubextend-system"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+SCHEDULER = "replicas"
+# As deploy/service has it, but shorter: a test waits for it.
+DRAIN_DELAY = "1s"
+START_TIMEOUT_S = 120.0
+LOOK_S = 0.02
+CHUNK_BYTES = 1 << 16
+# The readiness probe of deploy/service.
+PROBE_S, FAILURE_THRESHOLD = 2.0, 3
+# The kubelet waits for so long before it starts a container again that has ended before.
+RESTART_S = 10.0
+# Longer than the Lease, and than kube-apiserver's other limits of a replica that is cut off.
+CUT_S = 25.0
+
+
+@dataclass
+class Replica:
+    """One process of kubextend, and the pod object that stands for its pod.
+
+    Attributes:
+        pod: the name of the pod.
+        port: the port of the verbs, of health and of metrics.
+        config: the file of its configuration.
+        door: the way to kube-apiserver.
+        program: the process.
+        failures: how many readiness probes in a row have failed.
+    """
+
+    pod: str
+    port: int
+    config: Path
+    door: Door
+    program: Program
+    failures: int = 0
+
+    def probe(self) -> None:
+        self.failures = 0 if self.is_ready() else self.failures + 1
+
+    def is_endpoint(self) -> bool:
+        """Return whether the pod is ready, as the kubelet and the Service see it."""
+        return self.program.is_running() and self.failures < FAILURE_THRESHOLD
+
+    def is_ready(self) -> bool:
+        return self._ask("/readyz") is not None
+
+    def leads(self) -> bool:
+        metrics = self._ask("/metrics")
+        return metrics is not None and Samples(metrics).total("kubextend_leader") == 1
+
+    def _ask(self, path: str) -> str | None:
+        with contextlib.suppress(httpx.TransportError):
+            url = f"http://127.0.0.1:{self.port}{path}"
+            answer = httpx.get(url, trust_env=False, timeout=PROBE_S)
+            return answer.text if answer.is_success else None
+        return None
+
+
+class Service:
+    """A stand-in for the Service that selects the label of the leader: it passes on connections.
+
+    A connection stays with the replica that it was opened to, as with kube-proxy. A process that
+    has ended or is not ready gets no connection.
+
+    Args:
+        api: a client that may list the pods of the replicas.
+        port: the port to listen on.
+        replicas: returns the replicas that run.
+    """
+
+    def __init__(self, api: Api, port: int, replicas: Callable[[], Sequence[Replica]]) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self._api = api
+        self._port = port
+        self._replicas = replicas
+        self._targets: list[int] = []
+        self._loop = asyncio.new_event_loop()
+        self._ended = threading.Event()
+        self._threads = [
+            threading.Thread(target=run, name="service", daemon=True)
+            for run in (self._serve, self._look, self._probe)
+        ]
+
+    def __enter__(self) -> Self:
+        listening = asyncio.start_server(self._pass_through, "127.0.0.1", self._port)
+        self._server = self._loop.run_until_complete(listening)
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        for thread in self._threads:
+            thread.join()
+
+    def labelled(self) -> list[str]:
+        """Return the names of the pods that have the label of the leader."""
+        found = self._api.items(PODS, labelSelector=f"{LABEL}=true")
+        return [pod["metadata"]["name"] for pod in found]
+
+    def _look(self) -> None:
+        while not self._ended.wait(LOOK_S):
+            names = self.labelled()
+            ready = [each for each in self._replicas() if each.is_endpoint()]
+            self._targets = [each.port for each in ready if each.pod in names]
+
+    def _probe(self) -> None:
+        while not self._ended.wait(PROBE_S):
+            for replica in self._replicas():
+                replica.probe()
+
+    def _serve(self) -> None:
+        self._loop.run_forever()
+        self._server.close()
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.run_until_complete(asyncio.sleep(0.1))
+        self._loop.close()
+
+    async def _pass_through(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        with contextlib.suppress(OSError, asyncio.CancelledError), contextlib.closing(writer):
+            if not (targets := self._targets):
+                return
+            onward, out = await asyncio.open_connection("127.0.0.1", random.choice(targets))
+            with contextlib.closing(out):
+                await asyncio.wait(
+                    [
+                        asyncio.ensure_future(_copy(reader, out)),
+                        asyncio.ensure_future(_copy(onward, writer)),
+                    ]
+                )
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError), contextlib.closing(writer):
+        while data := await reader.read(CHUNK_BYTES):
+            writer.write(data)
+            await writer.drain()
+
+
+class Replicas:
+    """Two replicas of kubextend, the stand-in for their Service, and a kube-scheduler.
+
+    Args:
+        plane: the control plane.
+        name: the name of the folder with the files.
+    """
+
+    def __init__(self, plane: ControlPlane, name: str = "replicas") -> None:
+        self._plane = plane
+        self._api = plane.api
+        self._bench = plane.bench
+        self._folder = plane.bench.folder / name
+        self._folder.mkdir()
+        self._made = 0
+        _grant(self._api)
+        self.running: list[Replica] = []
+        self._service_port = self._bench.free_port()
+        self.service = Service(self._api, self._service_port, lambda: list(self.running))
+        for _ in range(2):
+            self.add()
+        self.service.__enter__()
+        until(self.is_steady, "one replica leads and one is ready", START_TIMEOUT_S)
+        self._scheduler = self._start_scheduler()
+
+    def close(self) -> None:
+        self._scheduler.close()
+        self.service.__exit__()
+        for replica in self.running:
+            self._bench.end(replica.program, signal.SIGKILL)
+            replica.door.__exit__()
+
+    def add(self) -> None:
+        """Create a pod and start its process, as the Deployment and the kubelet would."""
+        self._made += 1
+        pod = f"kubextend-{self._made}"
+        container = {"name": "kubextend", "image": "registry.invalid/none"}
+        spec = {"terminationGracePeriodSeconds": 0, "containers": [container]}
+        self._api.create_all(PODS, [{"metadata": {"name": pod}, "spec": spec}])
+        port = self._bench.free_port()
+        config = self._folder / f"{pod}.yaml"
+        door = Door(self._bench.free_port(), self._plane.port, both_ways=True)
+        door.__enter__()
+        config.write_text(json.dumps(self._configuration(port, door), indent=1))
+        self.running.append(Replica(pod, port, config, door, self._launch(pod, config)))
+
+    def kill_leader(self) -> None:
+        """Kill the leader without a warning, and start its container again in the same pod."""
+        leader = self.leader()
+        self._bench.end(leader.program, signal.SIGKILL)
+
+        def restarts() -> None:
+            leader.program = self._launch(leader.pod, leader.config)
+
+        threading.Timer(RESTART_S, restarts).start()
+
+    def cut_leader(self) -> None:
+        """Cut the leader off from kube-apiserver for 25 s; kube-scheduler still reaches it."""
+        door = self.leader().door
+        door.shut()
+        threading.Timer(CUT_S, door.open).start()
+
+    def drain_leader(self) -> int:
+        """Replace the leader's pod as a rollout does; return the exit status of the old process."""
+        leader = self.leader()
+        status = self._bench.end(leader.program)
+        self.running.remove(leader)
+        leader.door.__exit__()
+        self._api.delete_pod(NAMESPACE, leader.pod)
+        self.add()
+        return status
+
+    def leader(self) -> Replica:
+        (leader,) = (each for each in self.running if each.leads())
+        return leader
+
+    def is_steady(self) -> bool:
+        """Return whether both replicas are ready, and one leads and has the label."""
+        leading = [each.pod for each in self.running if each.leads()]
+        ready = all(each.is_ready() for each in self.running)
+        return ready and len(leading) == 1 and self.service.labelled() == leading
+
+    def bindings(self, namespace: str) -> list[tuple[float, str]]:
+        """Return when the API took each Binding of a namespace, in seconds, and of which pod."""
+        events = [
+            event
+            for event in self._plane.written(namespace)
+            if event["objectRef"].get("subresource") == "binding"
+            and event["responseStatus"]["code"] == httpx.codes.CREATED
+        ]
+        taken = [
+            (datetime.fromisoformat(event["stageTimestamp"]).timestamp(), _pod_of(event))
+            for event in events
+        ]
+        return sorted(taken)
+
+    def _launch(self, pod: str, config: Path) -> Program:
+        paths = [str(PLUGIN_FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {
+            "POD_NAME": pod,
+            "POD_NAMESPACE": NAMESPACE,
+            "PYTHONPATH": os.pathsep.join(paths),
+        }
+        command: tuple[str | Path, ...] = (KUBEXTEND, "serve", "--config", config)
+        return self._bench.start(pod, *command, environment=environment)
+
+    def _configuration(self, port: int, door: Door) -> Object:
+        return {
+            "apiVersion": "kubextend.dev/v1alpha1",
+            "kind": "ExtenderConfiguration",
+            "outOfTree": ["one_place:OnePlace"],
+            "server": {
+                "host": "127.0.0.1",
+                "port": port,
+                "drainDelay": DRAIN_DELAY,
+                "lease": {},
+            },
+            "cluster": {"kubeconfig": str(self._plane.kubeconfig("kubextend", door.url))},
+            "extender": {"urlPrefix": self.service.url, "httpTimeout": "2s"},
+            "profiles": [
+                {
+                    "schedulerName": SCHEDULER,
+                    "plugins": {"filter": {"enabled": [{"name": "OnePlace"}]}},
+                }
+            ],
+        }
+
+    def _start_scheduler(self) -> Scheduler:
+        kubeconfig = self._plane.kubeconfig("system:kube-scheduler")
+        options: list[str | Path] = ["--kubeconfig", kubeconfig, "--no-leader-elect"]
+        command = ("scheduler-config", "--config", self.running[0].config, *options)
+        written = self._folder / "kube-scheduler.yaml"
+        text = run_kubextend(*command, python_path=[PLUGIN_FOLDER])
+        written.write_text(json.dumps(yaml.safe_load(text)))
+        return Scheduler(self._plane, "replicas", written)
+
+
+def _pod_of(event: Object) -> str:
+    return str(event["objectRef"]["name"])
+
+
+def _grant(api: Api) -> None:
+    """Grant kubextend what deploy/service grants it for the election of a leader, and no more."""
+    apply(api, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    (role,) = _manifests("Role")
+    apply(api, role)
+    (binding,) = _manifests("RoleBinding")
+    group = "rbac.authorization.k8s.io"
+    apply(api, {**binding, "subjects": [{"apiGroup": group, "kind": "User", "name": "kubextend"}]})
+
+
+def _manifests(kind: str) -> Iterator[Object]:
+    folder = DEPLOY / "service" / "leader"
+    return (d for path, d in documents() if path.parent == folder and d["kind"] == kind)

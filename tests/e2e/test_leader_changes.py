@@ -1,0 +1,26 @@
+"""The leader is killed, drained or cut off while pods with a counting plugin are placed."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from .controlplane import ControlPlane
+from .leader_changes import BOUNDS_S, Changes
+from .replicas import Replicas
+
+PODS = 60
+
+
+@pytest.fixture(scope="module")
+def changes(new_control_plane: Callable[[], ControlPlane]) -> Iterator[Changes]:
+    plane = new_control_plane()
+    replicas = Replicas(plane)
+    yield Changes(replicas, plane.api, PODS)
+    replicas.close()
+
+
+@pytest.mark.parametrize("kind", BOUNDS_S)
+def test_every_pod_is_bound_once_and_no_place_is_taken_twice(kind: str, changes: Changes) -> None:
+    changes.run(kind)
+    # How long that took says as much about the machine: `make leader-changes` judges it.
+    assert [fault for fault in changes.report.faults if "no pod was bound" not in fault] == []

@@ -1,0 +1,89 @@
+"""The policies that limit what kubextend may change of the pods in its own namespace."""
+
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from .controlplane import ControlPlane
+from .kubeapi import STRATEGIC, Api, Object
+from .manifests import DEPLOY, apply, objects
+from .workbench import until
+
+NAMESPACE = "kubextend-system"
+ACCOUNT = f"system:serviceaccount:{NAMESPACE}:kubextend"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+LABEL = "kubextend.dev/leader"
+POLICIES = [DEPLOY / "service" / "leader", DEPLOY / "queue"]
+
+
+def labelled(value: str | None, label: str = LABEL) -> Object:
+    return {"metadata": {"labels": {label: value}}}
+
+
+def refusal(api: Api, pod: str, patch: Object) -> str:
+    """Return why the patch of a pod is refused; empty: it is not."""
+    try:
+        api.call("PATCH", f"{PODS}/{pod}", patch, STRATEGIC, dryRun="All")
+    except httpx.HTTPStatusError as refused:
+        return str(refused)
+    return ""
+
+
+@pytest.fixture(scope="module", params=POLICIES, ids=lambda folder: str(folder.relative_to(DEPLOY)))
+def plane(
+    request: pytest.FixtureRequest, new_control_plane: Callable[[], ControlPlane]
+) -> ControlPlane:
+    """A control plane with the right to patch pods, and with one of the policies alone."""
+    plane = new_control_plane()
+    folder = request.param
+    metadata = {"name": NAMESPACE}
+    apply(plane.api, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    for path, manifest in objects():
+        limits = path == folder / "limits.yaml"
+        if limits or path == DEPLOY / "service" / "leader" / "rbac.yaml":
+            apply(plane.api, manifest)
+    container = {"name": "c", "image": "registry.invalid/none"}
+    for name in ("own", "other"):
+        pod = {"metadata": {"name": name, "labels": {"is": "kubextend"}}}
+        plane.api.call("POST", PODS, pod | {"spec": {"containers": [container]}})
+    with plane.api_of(ACCOUNT, "own") as api:
+        until(lambda: refusal(api, "other", labelled("true")), "the policy is in force")
+    return plane
+
+
+@pytest.fixture
+def own(plane: ControlPlane) -> Iterator[Api]:
+    """kubextend in the pod "own"."""
+    with plane.api_of(ACCOUNT, "own") as api:
+        yield api
+
+
+def test_kubextend_may_set_and_remove_the_label_of_the_leader_on_its_own_pod(own: Api) -> None:
+    assert refusal(own, "own", labelled("true")) == ""
+    own.call("PATCH", f"{PODS}/own", labelled("true"), STRATEGIC)
+    assert refusal(own, "own", labelled(None)) == ""
+    own.call("PATCH", f"{PODS}/own", labelled(None), STRATEGIC)
+
+
+@pytest.mark.parametrize(
+    ("pod", "patch"),
+    [
+        pytest.param("other", labelled("true"), id="the label of another pod"),
+        pytest.param("own", labelled("true", "app"), id="another label"),
+        pytest.param("own", labelled(None, "is"), id="another label away"),
+        pytest.param("own", {"metadata": {"annotations": {"a": "b"}}}, id="an annotation"),
+        pytest.param(
+            "own", {"spec": {"containers": [{"name": "c", "image": "x"}]}}, id="the image"
+        ),
+    ],
+)
+def test_kubextend_may_change_nothing_else_of_the_pods_there(
+    own: Api, pod: str, patch: Object
+) -> None:
+    assert "kubextend.dev/leader" in refusal(own, pod, patch)
+
+
+def test_a_token_of_no_pod_may_change_no_label(plane: ControlPlane) -> None:
+    with plane.api_of(ACCOUNT) as api:
+        assert "denied request" in refusal(api, "own", labelled("true"))
