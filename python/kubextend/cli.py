@@ -580,6 +580,8 @@ def _summary(config: "ExtenderConfiguration") -> Iterator[str]:
     yield f"nodes in a request: {nodes}"
     yield f"Kubernetes API: {_cluster(config)}"
     yield f"score scale: {config.score_scale}"
+    if config.guard.resources:
+        yield "guard: resources, so kubextend lists all nodes and pods and binds each pod"
     if config.queues:
         yield f"queue: {_queue(config.queue)}"
     for profile in config.resolved:

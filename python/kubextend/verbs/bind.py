@@ -103,6 +103,7 @@ class BindVerb:
         self._context = context
         self._cluster = context.cluster
         self._limits = context.memory.limits
+        self._guard = context.guard
         self._unplaced = context.memory.unplaced
         self._under_way: dict[str, _UnderWay] = {}
         self._bindings: set[str] = set()
@@ -217,7 +218,7 @@ class BindVerb:
 
     async def _decided(self, request: _Request) -> Answer:
         args, binder = request.args, self._cluster.binder
-        if binder is None:
+        if binder is None or (self._guard is None and self._context.settings.guards_resources):
             return binding(_NO_BINDER)
         attempt = self._unplaced.take(args.pod_uid)
         if attempt is not None:
@@ -247,6 +248,7 @@ class BindVerb:
             self._limits,
             request.time,
             partial(self._why_not_on, args.node, pod, chosen_uid),
+            _unguarded if self._guard is None else self._guard.why_not,
         )
         status = await self._bound(profile, cycle)
         if cycle.permit_rejected and status.is_rejected and not self._is_gone(pod):
@@ -259,12 +261,15 @@ class BindVerb:
         """Bind a pod that has no profile, or whose profile has no plugin at a point of bind.
 
         If kubextend watches pods, filters count the pod on its node from before the API call on.
+
+        Raises: ClusterError: the API or the guard refused.
         """
         if self._cluster.pods is None:
             await default_bind()
             return binding()
         bound = False
-        self._cluster.pods.store.assume(pod, node)
+        if why_not := self._assume(pod, node):
+            raise ClusterError(why_not)
         try:
             await default_bind()
             bound = True
@@ -286,6 +291,19 @@ class BindVerb:
     def _is_gone(self, pod: core.Pod) -> bool:
         """Return whether kubextend watches pods and the watch does not show the pod any more."""
         return self._cluster.pods is not None and self._cluster.pods.store.get(pod.uid) is None
+
+    def _assume(self, pod: core.Pod, node: str) -> str:
+        """Count the pod on its node from now on; return why not if the guard finds no room there.
+
+        To look and to take the room is one step, since nothing is awaited between.
+        """
+        if self._cluster.pods is None:
+            return ""
+        self._cluster.pods.store.assume(pod, node)
+        why_not = "" if self._guard is None else self._guard.why_not(pod.uid, node)
+        if why_not:
+            self._cluster.pods.store.forget(pod.uid)
+        return why_not
 
     async def _post(self, request: _Request, binder: Binder) -> None:
         """Post the Binding of a pod to the Kubernetes API, and wait until the API has answered.
@@ -334,7 +352,7 @@ class BindVerb:
         return why_not_on(self._context.stores.watched_node(node), pod, chosen_uid)
 
     async def _pod_of(self, request: _Request) -> core.Pod | None:
-        """Return the pod to bind; None if no profile has a plugin at a point of bind.
+        """Return the pod to bind; None if neither plugins that bind calls nor the guard need it.
 
         A bind request names its pod and no more. The pod itself comes from the attempt that chose
         the node, or else from the watched pods if the pod is kept whole there, or else from the
@@ -342,7 +360,7 @@ class BindVerb:
 
         Raises: ClusterError: the pod could not be read, or there is no such pod.
         """
-        if not self._context.profiles.bind_with_plugins:
+        if not self._context.profiles.bind_with_plugins and self._guard is None:
             return None
         if request.pod is None:
             request.pod = await self._read(request.args)
@@ -423,9 +441,11 @@ class BindVerb:
                     return status
                 # Assume the pod here and not on the thread that looked: that thread goes on after
                 # its timeout, and nobody would give back what it took.
-                store.assume(cycle.pod, cycle.node_name)
+                why_not = self._assume(cycle.pod, cycle.node_name)
         else:
-            store.assume(cycle.pod, cycle.node_name)
+            why_not = self._assume(cycle.pod, cycle.node_name)
+        if why_not:
+            return Status.error(why_not)
         try:
             return await cycle.run()
         finally:
@@ -455,6 +475,10 @@ class BindVerb:
         if outcome.kept.any():
             return Status.success()
         return next(rejection.status for rejection in outcome.rejections if rejection.nodes.any())
+
+
+def _unguarded(_uid: str, _node: str) -> str:
+    return ""
 
 
 def _this_task() -> asyncio.Task[Any]:

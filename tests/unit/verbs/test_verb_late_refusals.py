@@ -175,6 +175,14 @@ OTHERS: list[tuple[str, Callable[[], World]]] = [
     ("the API", lambda: World(None, joined={"binder": Binder(ClusterError("no"))})),
     ("the API's time", lambda: World(None, joined={"binder": Binder(TimeoutError())})),
     ("nobody can bind", lambda: World(None, joined={"binder": None})),
+    (
+        "the guard",
+        lambda: World(
+            None,
+            Pods().showing(member(containers=[{"resources": {"requests": {"cpu": "1"}}}])),
+            {"guards_resources": True},
+        ),
+    ),
     ("kubextend is not ready", lambda: World(joined={"not_started": lambda: ["Refuses"]})),
 ]
 
