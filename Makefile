@@ -157,6 +157,10 @@ build/benches/built: $(BENCH_SOURCES)
 bench-queue: build e2e-tools ## how fast gated pods are bound, beside pods without gates
 	$(BIN)/python -m tests.e2e.bench_queue
 
+.PHONY: flooded-nodes
+flooded-nodes: build e2e-tools ## two schedulers fill the last room of nodes: how many nodes get too much, and what the guard costs
+	$(BIN)/python -m tests.e2e.flooded_nodes $(FLOOD)
+
 .PHONY: gangs-at-random
 gangs-at-random: build e2e-tools ## 200 random gangs on a real kube-scheduler: none is bound in part, none spins
 	$(BIN)/python -m tests.e2e.gangs_at_random $(GANGS)

@@ -139,7 +139,7 @@ class _ClusterSide:
             ),
             pods,
             cluster.PodReader(api),
-            cluster.Binder(api),
+            cluster.Binder(api, why_not=lambda uid, node: verbs().why_no_room(uid, node)),
             cluster.Activator(api),
             events,
             _leader(config, api, pods, verbs),
@@ -446,6 +446,7 @@ def _extender_settings(config: ExtenderConfiguration) -> ExtenderSettings:
         score_scale=config.score_scale,
         http_timeout_s=config.extender.http_timeout.seconds,
         bind_timeout_s=config.extender.bind_timeout.seconds,
+        guards_resources=config.guard.resources,
     )
 
 

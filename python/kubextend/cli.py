@@ -602,6 +602,8 @@ def _summary(config: "ExtenderConfiguration") -> Iterator[str]:
     yield f"score scale: {config.score_scale}"
     if config.server.lease is not None or config.needs_leader:
         yield f"answered by: {_answered_by(config)}"
+    if config.guard.resources:
+        yield "guard: resources, so kubextend lists all nodes and pods and binds each pod"
     if config.queues:
         yield f"queue: {_queue(config.queue)}"
     for profile in config.resolved:

@@ -265,6 +265,11 @@ class Metrics:
             "Rejected pods that a later node change would let pass, and that were activated.",
             registry=self.registry,
         )
+        self.guard_refusals = Counter(
+            "kubextend_guard_refusals",
+            "Bindings that the guard prevented: the node had no room, or nobody could tell.",
+            registry=self.registry,
+        )
         self.in_flight = Gauge(
             "kubextend_requests_in_flight_bytes",
             "Bytes that requests hold which are not yet answered to their end.",

@@ -156,6 +156,7 @@ class Stack:
         api_url: str | None = None,
         queue: Object | None = None,
         extender: Object | None = None,
+        guard: bool = False,
         scheduler: bool = True,
     ) -> None:
         self.name = name
@@ -164,6 +165,7 @@ class Stack:
         self._profiles = [profile or _profile(name), *more_profiles]
         self._queue = queue
         self._extender = extender or {}
+        self._guard = guard
         self._out_of_tree = out_of_tree
         self._python_path = python_path
         self.scheduler_name: str = self._profiles[0]["schedulerName"]
@@ -320,6 +322,8 @@ class Stack:
         }
         if self._queue is not None:
             config["queue"] = self._queue
+        if self._guard:
+            config["guard"] = {"resources": True}
         if self._out_of_tree:
             config["outOfTree"] = list(self._out_of_tree)
         if self.mode.names or self.mode.binds:

@@ -8,6 +8,7 @@ whether the pod is bound, the ``Binder`` reads the pod. Any number of threads ma
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -44,6 +45,8 @@ class Binder:
         timeout_s: the most seconds for one call of ``bind``, with all its attempts.
         clock: returns the present time in monotonic seconds.
         sleep: waits for the given seconds between attempts.
+        why_not: called with the pod's UID and the node right before each attempt; returns why the
+            pod must not be bound to the node, or "" if it may be.
     """
 
     def __init__(
@@ -53,11 +56,13 @@ class Binder:
         timeout_s: float = TIMEOUT_S,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] = time.sleep,
+        why_not: Callable[[str, str], str] = lambda _uid, _node: "",
     ) -> None:
         self._cluster = cluster
         self._timeout_s = timeout_s
         self._clock = clock
         self._sleep = sleep
+        self._why_not = why_not
 
     def bind(
         self, namespace: str, name: str, uid: str, node: str, *, timeout_s: float | None = None
@@ -83,6 +88,7 @@ class Binder:
             + min(self._timeout_s, self._timeout_s if timeout_s is None else timeout_s),
             self._clock,
             self._sleep,
+            partial(self._why_not, uid, node),
         )
 
 
@@ -110,7 +116,11 @@ class _Binding:
         }
 
     def write(
-        self, deadline: float, clock: Callable[[], float], sleep: Callable[[float], object]
+        self,
+        deadline: float,
+        clock: Callable[[], float],
+        sleep: Callable[[float], object],
+        why_not: Callable[[], str],
     ) -> None:
         """Post the Binding, and repeat until the pod is bound or cannot be bound, or time is up.
 
@@ -118,11 +128,15 @@ class _Binding:
             deadline: the time on ``clock`` after which no further attempt begins.
             clock: returns the present time in monotonic seconds.
             sleep: waits for the given seconds between attempts.
+            why_not: called right before each attempt; returns why the pod must not be bound to the
+                node, or "" if it may be.
 
         Raises: ClusterError: the pod is not bound, or the result was not known in time.
         """
         pause_s = FIRST_PAUSE_S
         while True:
+            if why := why_not():
+                raise ClusterError(why)
             try:
                 if self._settled(deadline - clock()):
                     return

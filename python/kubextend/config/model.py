@@ -35,6 +35,7 @@ __all__ = [
     "ExtenderConfiguration",
     "ExtenderTLSConfig",
     "GoDuration",
+    "Guard",
     "ManagedResource",
     "Plugin",
     "PluginConfig",
@@ -367,6 +368,14 @@ class Extender(_Model):
         return Duration(self.permit_max_wait.nanoseconds + _BEYOND_PERMIT.nanoseconds)
 
 
+class Guard(_Model):
+    """What kubextend checks right before it binds a pod, beside the plugins."""
+
+    resources: bool = False
+    """Whether kubextend binds a pod only if the pod's requests fit on the node with those of all
+    other pods. kubextend then binds all pods, and watches all."""
+
+
 class Plugin(_Model):
     """A plugin that runs at an extension point."""
 
@@ -474,6 +483,9 @@ class ExtenderConfiguration(_Model):
     """Access to the Kubernetes API. Null: no access; `{}`: access with the defaults."""
     extender: Extender = Extender()
     """Settings for the extender entry in kube-scheduler's file."""
+    guard: Guard = Guard()
+    """What kubextend checks right before it binds a pod, where other schedulers use the same
+    nodes."""
     queue: Queue = Queue()
     """How the queue releases pods, where a profile enables a queueSort plugin."""
     score_scale: Literal["additive", "strict10"] = "additive"
@@ -557,7 +569,8 @@ class ExtenderConfiguration(_Model):
             verbs.append("preempt")
         if self._any_at(("score",)):
             verbs.append("prioritize")
-        if self.extender.bind or self._any_at(_BINDING_POINTS) or self.counts_pods:
+        binds = self.extender.bind or self.guard.resources
+        if binds or self._any_at(_BINDING_POINTS) or self.counts_pods:
             verbs.append("bind")
         return tuple(verbs)
 
@@ -586,9 +599,9 @@ class ExtenderConfiguration(_Model):
         """Whether kubextend must watch the pods of the cluster.
 
         kubextend must do so if a profile enables a plugin with ``needs_pods = True``, or any plugin
-        at Reserve or Permit.
+        at Reserve or Permit, or if the guard compares requests with the room on nodes.
         """
-        asked_for = any(profile.needs_pods for profile in self.resolved)
+        asked_for = any(profile.needs_pods for profile in self.resolved) or self.guard.resources
         return asked_for or self._any_at(("reserve", "permit"))
 
     def _any_at(self, points: tuple[str, ...]) -> bool:

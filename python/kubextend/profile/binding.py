@@ -161,6 +161,8 @@ class BindingCycle:
         time: the time limits of the cycle.
         why_not_there: returns why the pod must no longer be bound to the node; "" if it may be
             bound. Called before PreBind and again before Bind.
+        why_no_room: returns why the node, by its name, has no room any more for the pod, by its
+            UID; "" if it has. Called before PreBind and again before Bind.
         permit_rejected: whether Permit rejected the pod; valid after ``run``.
         was_held: whether Permit held the pod for a time; valid after ``run``.
         bound: whether the pod was bound, even if the cycle failed afterwards.
@@ -175,6 +177,7 @@ class BindingCycle:
     limits: PluginLimits
     time: BindTime = field(default_factory=BindTime)
     why_not_there: Callable[[], str] = lambda: ""
+    why_no_room: Callable[[str, str], str] = lambda _uid, _node: ""
     permit_rejected: bool = field(default=False, init=False)
     was_held: bool = field(default=False, init=False)
     bound: bool = field(default=False, init=False)
@@ -224,11 +227,15 @@ class BindingCycle:
             status = await self._permit()
             self.permit_rejected = status.is_rejected
         for step in (self._pre_bind, self._bind):
-            if status.is_success and (why := self._lost or self.why_not_there()):
+            if status.is_success and (why := self._why_not_there()):
                 status = Status.error(why)
             if status.is_success:
                 status = await step()
         return status
+
+    def _why_not_there(self) -> str:
+        why_not = self._lost or self.why_not_there()
+        return why_not or self.why_no_room(self.pod.uid, self.node_name)
 
     async def _reserve(self) -> Status:
         self._reserved = True

@@ -1,7 +1,8 @@
-"""Spreads over time the answers about pods of one namespace that Permit held and rejected.
+"""Keeps waiting the answers of bind to which kube-scheduler would react at once.
 
 kube-scheduler tries a pod again at once whose bind failed. When a large gang fails, the attempts
-for its pods would keep the pods of every other namespace waiting for seconds.
+for its pods would keep the pods of every other namespace waiting for seconds. The answers about
+pods of one namespace that Permit held and rejected are therefore spread over time.
 """
 
 import asyncio
@@ -50,8 +51,8 @@ class AnswerThrottle:
         return delay_s
 
     async def wait(self, seconds: float) -> None:
-        """Wait for so many seconds, or until ``close`` is called."""
-        if seconds <= 0 or self._is_closed:
+        """Wait for so many seconds, or until ``close``; not at all while 1,000 answers wait."""
+        if seconds <= 0 or self._is_closed or len(self._waiting) >= MOST_WAITING:
             return
         loop = asyncio.get_running_loop()
         over: asyncio.Future[None] = loop.create_future()

@@ -33,6 +33,31 @@ _NO_BINDER = (
 )
 _TOO_LATE = "kubextend has not bound the pod in time"
 _REPLACED = "a newer bind request for this pod took its place"
+# The seconds that each refusal of a member of a pod group takes at least: doubled from refusal to
+# refusal, as kube-scheduler's backoff for other pods.
+_FIRST_DELAY_S: Final = 1.0
+_LONGEST_DELAY_S: Final = 10.0
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    """A bind request, and what is known of its pod.
+
+    Attributes:
+        args: the pod's names and the node's.
+        time: the time limits of the request.
+        pod: the pod; None: it was not looked up, or is not known.
+        permit_said: why Permit rejected the pod; None: Permit did not.
+        was_held: whether Permit held the pod before it rejected the pod.
+        lead: the term of this replica in which the bind began.
+    """
+
+    args: core.BindingArgs
+    time: BindTime
+    pod: core.Pod | None = None
+    permit_said: Status | None = None
+    was_held: bool = False
+    lead: Lead = NO_LEAD
 
 
 @dataclass(slots=True, eq=False)
@@ -82,6 +107,7 @@ class BindVerb:
         self._context = context
         self._cluster = context.cluster
         self._limits = context.memory.limits
+        self._guard = context.guard
         self._unplaced = context.memory.unplaced
         self._under_way: dict[str, _UnderWay] = {}
         self._bindings: set[str] = set()
@@ -122,28 +148,88 @@ class BindVerb:
     async def _bound_or_not(self, args: core.BindingArgs, arrived_s: float) -> Answer:
         if missing := _missing_fields(args):
             return binding(f"the bind request has no {', '.join(missing)}")
-        if self._cluster.binder is None:
-            return binding(_NO_BINDER)
+        request = _Request(args, BindTime(arrived_s, self._context.settings.bind_timeout_s))
         try:
             with Run(self._limits.breakers):
-                bind_time = BindTime(arrived_s, self._context.settings.bind_timeout_s)
-                answer = await self._decided(args, self._cluster.binder, bind_time)
+                answer = await self._decided(request)
         except TimeoutError:
-            return _refused(args, _TOO_LATE)
+            answer = _refused(args, _TOO_LATE)
         except ClusterError as refusal:
-            return _refused(args, str(refusal) or "the Kubernetes API refused the binding")
+            answer = _refused(args, str(refusal) or "the Kubernetes API refused the binding")
         except PluginError as error:
             self._context.failures.note(error, "bind fails")
-            return _refused(args, sentence(error))
-        if answer.result != "error":
+            answer = _refused(args, sentence(error))
+        if answer.result == "error":
+            await self._wait_to_refuse(request)
+        else:
             self._unplaced.forget(args.pod_uid)
         return answer
 
-    async def _decided(self, args: core.BindingArgs, binder: Binder, bind_time: BindTime) -> Answer:
+    async def _wait_to_refuse(self, request: _Request) -> None:
+        """Wait until kube-scheduler may be told that the pod is not bound.
+
+        kube-scheduler tries the pod again at once where it knows no backoff.
+        """
+        delay_s = max(self._pace_s(request), await self._member_delay_s(request))
+        left_s = request.time.cleanup_left_s()
+        if left_s is not None:
+            delay_s = max(0.0, min(delay_s, left_s))
+        if request.permit_said is not None and request.pod is not None:
+            # Before the wait: whatever wakes or ends the pod meanwhile counts more.
+            self._unplaced.reject_permit(request.pod, request.permit_said, delay_s)
+        await self._context.memory.throttle.wait(delay_s)
+
+    def _pace_s(self, request: _Request) -> float:
+        """Return for how many seconds the answer waits that Permit rejected the pod.
+
+        The queue waits for a pod that was not held, so that pod's answer leaves at once.
+        """
+        if request.pod is None or request.permit_said is None or not request.was_held:
+            return 0.0
+        return self._context.memory.throttle.delay_s(request.pod.namespace)
+
+    async def _member_delay_s(self, request: _Request) -> float:
+        """Return for how many seconds the answer waits if the pod belongs to a pod group.
+
+        kube-scheduler 1.37 tries such a pod again without any backoff, hundreds of times a second.
+
+        Source: kubernetes v1.37 pkg/scheduler/backend/queue/scheduling_queue.go
+        """
+        args = request.args
+        try:
+            pod = request.pod or self._unplaced.pod(args.pod_uid) or await self._read(args)
+        except ClusterError:
+            # Nobody can say whether the pod belongs to a group.
+            return _FIRST_DELAY_S
+        if pod is None or not pod.scheduling_group:
+            return 0.0
+        refusals = 1 if self._is_settled(pod) else self._unplaced.refuse_bind(pod)
+        delay_s = _FIRST_DELAY_S
+        for _ in range(1, refusals):
+            delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
+        _LOGGER.info(
+            "kube-scheduler hears in %g s of refusal %d of pod %s/%s in pod group %s",
+            *(delay_s, refusals, pod.namespace, pod.name, pod.scheduling_group),
+        )
+        return delay_s
+
+    def _is_settled(self, pod: core.Pod) -> bool:
+        """Return whether pods are watched and the pod is gone or on a node: nobody binds it."""
+        if self._cluster.pods is None:
+            return False
+        watched = self._cluster.pods.store.get(pod.uid)
+        return watched is None or bool(watched.node_name)
+
+    async def _decided(self, request: _Request) -> Answer:
+        args, binder = request.args, self._cluster.binder
+        if binder is None or (self._guard is None and self._context.settings.guards_resources):
+            return binding(_NO_BINDER)
         attempt = self._unplaced.take(args.pod_uid)
-        pod = await self._pod_of(args, attempt)
+        if attempt is not None:
+            request.pod = attempt.pod
+        pod = await self._pod_of(request)
         profile = None if pod is None else self._context.profiles.for_pod(pod)
-        default_bind = partial(self._post, args, binder, bind_time)
+        default_bind = partial(self._post, request, binder)
         if pod is None:
             await default_bind()
             return binding()
@@ -152,24 +238,28 @@ class BindVerb:
                 pod, await self._bound_without_plugins(pod, args.node, default_bind)
             )
         # Before the check: if the lead ends after it, the cycle has to end too.
-        lead = Lead.now(self._cluster.leader) if profile.needs_leader else NO_LEAD
+        if profile.needs_leader:
+            request.lead = Lead.now(self._cluster.leader)
         if why_not := self._context.readiness.why_not(self.name, profile):
             return binding(why_not)
         chosen = self._context.stores.watched_node(args.node)
         chosen_uid = None if chosen is None else chosen.uid
-        state = await self._state_of(attempt, profile, pod, args.node, bind_time)
+        state = await self._state_of(attempt, profile, pod, request)
         cycle = BindingCycle(
             profile.binding,
             state,
             pod,
             args.node,
             self._context.memory.waiting_pods,
-            partial(default_bind, lead),
+            default_bind,
             self._limits,
-            bind_time,
-            lambda: lead.why_over() or self._why_not_on(args.node, pod, chosen_uid),
+            request.time,
+            lambda: request.lead.why_over() or self._why_not_on(args.node, pod, chosen_uid),
+            _unguarded if self._guard is None else self._guard.why_not,
         )
-        status = await self._bound(profile, cycle, lead)
+        status = await self._bound(profile, cycle, request.lead)
+        if cycle.permit_rejected and status.is_rejected and not self._is_gone(pod):
+            request.permit_said, request.was_held = status, cycle.was_held
         return binding() if status.is_success else _refused(args, status.reason or status.code.name)
 
     async def _bound_without_plugins(
@@ -178,12 +268,15 @@ class BindVerb:
         """Bind a pod that has no profile, or whose profile has no plugin at a point of bind.
 
         If kubextend watches pods, filters count the pod on its node from before the API call on.
+
+        Raises: ClusterError: the API or the guard refused.
         """
         if self._cluster.pods is None:
             await default_bind()
             return binding()
         bound = False
-        self._cluster.pods.store.assume(pod, node)
+        if why_not := self._assume(pod, node):
+            raise ClusterError(why_not)
         try:
             await default_bind()
             bound = True
@@ -194,52 +287,45 @@ class BindVerb:
         return binding()
 
     async def _bound(self, profile: Profile, cycle: BindingCycle, lead: Lead) -> Status:
-        pod = cycle.pod
         try:
-            status = await self._in_turn(cycle, partial(self._assumed, profile, cycle, lead))
+            return await self._in_turn(cycle, partial(self._assumed, profile, cycle, lead))
         finally:
             if not cycle.bound:
                 # kube-scheduler lets go of a deleted pod at once, and may ask about the next pod
                 # while the deleted one still has its reservations.
                 self._unplaced.expect_change()
-        if cycle.permit_rejected and status.is_rejected and not self._is_gone(pod):
-            delay_s = self._delay_s(cycle)
-            # Before the wait: whatever wakes or ends the pod meanwhile counts more.
-            self._unplaced.reject_permit(pod, status, delay_s)
-            await self._context.memory.throttle.wait(delay_s)
-        return status
 
     def _is_gone(self, pod: core.Pod) -> bool:
         """Return whether kubextend watches pods and the watch does not show the pod any more."""
         return self._cluster.pods is not None and self._cluster.pods.store.get(pod.uid) is None
 
-    def _delay_s(self, cycle: BindingCycle) -> float:
-        """Return the seconds for which the answer that Permit rejected the pod has to wait.
+    def _assume(self, pod: core.Pod, node: str) -> str:
+        """Count the pod on its node from now on; return why not if the guard finds no room there.
 
-        kubextend's scheduling queue waits for a pod that was not held, so the answer about such a
-        pod leaves at once.
+        To look and to take the room is one step, since nothing is awaited between.
         """
-        if not cycle.was_held:
-            return 0.0
-        delay_s = self._context.memory.throttle.delay_s(cycle.pod.namespace)
-        left_s = cycle.time.cleanup_left_s()
-        return delay_s if left_s is None else max(0.0, min(delay_s, left_s))
+        if self._cluster.pods is None:
+            return ""
+        self._cluster.pods.store.assume(pod, node)
+        why_not = "" if self._guard is None else self._guard.why_not(pod.uid, node)
+        if why_not:
+            self._cluster.pods.store.forget(pod.uid)
+        return why_not
 
-    async def _post(
-        self, args: core.BindingArgs, binder: Binder, bind_time: BindTime, lead: Lead = NO_LEAD
-    ) -> None:
+    async def _post(self, request: _Request, binder: Binder) -> None:
         """Post the Binding of a pod to the Kubernetes API, and wait until the API has answered.
 
         Raises:
             ClusterError: the API refused, or this replica ceased to lead: the pod is not bound.
             TimeoutError: kube-scheduler has given up, or soon will, and may place the pod anew.
         """
+        args = request.args
 
         def write() -> None:
             # The write may begin late, because no thread was free earlier.
-            if why_over := lead.why_over():
+            if why_over := request.lead.why_over():
                 raise ClusterError(why_over)
-            left_s = lead.least_s(bind_time.all_left_s())
+            left_s = request.lead.least_s(request.time.all_left_s())
             if left_s is not None and left_s <= 0:
                 raise TimeoutError
             names = args.pod_namespace, args.pod_name, args.pod_uid, args.node
@@ -284,35 +370,38 @@ class BindVerb:
             return ""
         return why_not_on(self._context.stores.watched_node(node), pod, chosen_uid)
 
-    async def _pod_of(self, args: core.BindingArgs, attempt: Attempt | None) -> core.Pod | None:
-        """Return the pod to bind; None if no profile has a plugin at a point of bind.
+    async def _pod_of(self, request: _Request) -> core.Pod | None:
+        """Return the pod to bind; None if neither plugins that bind calls nor the guard need it.
 
         A bind request names its pod and no more. The pod itself comes from the attempt that chose
         the node, or else from the watched pods if the pod is kept whole there, or else from the
         API.
 
+        Raises: ClusterError: the pod could not be read, or there is no such pod.
+        """
+        if not self._context.profiles.bind_with_plugins and self._guard is None:
+            return None
+        if request.pod is None:
+            request.pod = await self._read(request.args)
+        if request.pod is None:
+            args = request.args
+            message = f"there is no pod {args.pod_namespace}/{args.pod_name} of this UID"
+            raise ClusterError(message)
+        return request.pod
+
+    async def _read(self, args: core.BindingArgs) -> core.Pod | None:
+        """Return the pod of a bind request from the watch or the API; None: there is no such pod.
+
         Raises: ClusterError: the pod could not be read.
         """
-        if not self._context.profiles.bind_with_plugins:
-            return None
-        if attempt is not None:
-            return attempt.pod
         pod = None if self._cluster.pods is None else self._cluster.pods.store.get(args.pod_uid)
         if (pod is None or pod.truncated) and self._cluster.pod_reader is not None:
             get = partial(self._cluster.pod_reader.get, args.pod_namespace, args.pod_name)
             pod = await self._cluster.in_thread(get)
-        if pod is None or pod.uid != args.pod_uid:
-            message = f"there is no pod {args.pod_namespace}/{args.pod_name} of this UID"
-            raise ClusterError(message)
-        return pod
+        return None if pod is None or pod.uid != args.pod_uid else pod
 
     async def _state_of(
-        self,
-        attempt: Attempt | None,
-        profile: Profile,
-        pod: core.Pod,
-        node: str,
-        bind_time: BindTime,
+        self, attempt: Attempt | None, profile: Profile, pod: core.Pod, request: _Request
     ) -> CycleState:
         """Return the CycleState of the pod's attempt; without an attempt, run PreFilter for one.
 
@@ -321,11 +410,11 @@ class BindVerb:
         if attempt is not None:
             return attempt.state
         state = CycleState()
-        nodes = self._context.stores.nodes_named(node)
+        nodes = self._context.stores.nodes_named(request.args.node)
         prepare = partial(
             profile.run_pre_filter_plugins, state, pod, nodes, self._context.failures.left_out
         )
-        await self._limits.within_async(bind_time.plugins_left_s(), prepare)
+        await self._limits.within_async(request.time.plugins_left_s(), prepare)
         return state
 
     async def _in_turn(
@@ -375,9 +464,11 @@ class BindVerb:
                     return status
                 # Assume the pod here and not on the thread that looked: that thread goes on after
                 # its timeout, and nobody would give back what it took.
-                store.assume(cycle.pod, cycle.node_name)
+                why_not = self._assume(cycle.pod, cycle.node_name)
         else:
-            store.assume(cycle.pod, cycle.node_name)
+            why_not = self._assume(cycle.pod, cycle.node_name)
+        if why_not:
+            return Status.error(why_not)
         try:
             return await cycle.run()
         finally:
@@ -407,6 +498,10 @@ class BindVerb:
         if outcome.kept.any():
             return Status.success()
         return next(rejection.status for rejection in outcome.rejections if rejection.nodes.any())
+
+
+def _unguarded(_uid: str, _node: str) -> str:
+    return ""
 
 
 def _this_task() -> asyncio.Task[Any]:

@@ -8,11 +8,11 @@ from typing import Final
 
 from kubextend import core
 
-__all__ = ["DELETED", "GONE", "why_not_on"]
+__all__ = ["DELETED", "GONE", "NOT_KNOWN", "why_not_on"]
 
 DELETED: Final = "the node was deleted"
-_NOT_KNOWN: Final = "the node is not among those that kubextend watches"
-GONE: Final = frozenset({DELETED, _NOT_KNOWN})
+NOT_KNOWN: Final = "the node is not among those that kubextend watches"
+GONE: Final = frozenset({DELETED, NOT_KNOWN})
 """The results of ``why_not_on`` that, after a complete list, mean that the node was deleted."""
 
 _CORDONED: Final = "the node is cordoned, and the pod does not tolerate that"
@@ -30,7 +30,7 @@ def why_not_on(node: core.NodeInfo | None, pod: core.Pod, chosen_uid: str | None
     Source: kubernetes v1.36 pkg/scheduler/framework/plugins/nodeunschedulable Filter
     """
     if node is None or not node.known:
-        return _NOT_KNOWN
+        return NOT_KNOWN
     if chosen_uid is not None and node.uid != chosen_uid:
         # Another node has the name now, and no decision about the old node holds for the new one.
         return DELETED

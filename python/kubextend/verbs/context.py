@@ -10,6 +10,7 @@ from kubextend.framework.handle import NO_CLUSTER, ClusterPorts
 from kubextend.metrics import Metrics
 from kubextend.profile import Profiles
 from kubextend.verbs.failures import Failures
+from kubextend.verbs.guard import Guard
 from kubextend.verbs.memory import Memory
 from kubextend.verbs.node_stores import Stores
 from kubextend.verbs.readiness import Readiness
@@ -31,6 +32,7 @@ class ExtenderSettings:
         score_scale: how ``core.weigh`` scales the sum of the scores.
         http_timeout_s: the seconds after which kube-scheduler gives up on every verb but bind.
         bind_timeout_s: the seconds after which kube-scheduler gives up on bind; None: never.
+        guards_resources: whether bind looks again for room on the node.
     """
 
     served: Sequence[VerbName] = get_args(VerbName)
@@ -39,6 +41,7 @@ class ExtenderSettings:
     score_scale: Literal["additive", "strict10"] = "additive"
     http_timeout_s: float = 5.0
     bind_timeout_s: float | None = None
+    guards_resources: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,17 @@ class Context:
         """The object that decides whether a verb may call plugins now."""
         cluster = self.cluster
         return Readiness(cluster.nodes, cluster.pods, self.not_started, cluster.leader)
+
+    @cached_property
+    def guard(self) -> Guard | None:
+        """Looks for room on a node right before a pod is bound there; None: nothing does.
+
+        Without access to an API there is no guard, and bind binds nothing.
+        """
+        nodes, pods = self.cluster.nodes, self.cluster.pods
+        if not self.settings.guards_resources or nodes is None or pods is None:
+            return None
+        return Guard(nodes, pods, self.metrics)
 
     @cached_property
     def failures(self) -> Failures:

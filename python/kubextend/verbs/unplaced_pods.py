@@ -19,6 +19,8 @@ record holds:
   filter call therefore rejects every node with Permit's reason, and the pod becomes unschedulable.
   The Permit plugin may activate the pod; kubextend activates the pod after a while in any case,
   because not every plugin does so.
+- How often bind refused the pod, if the pod belongs to a pod group. bind answers each refusal later
+  than the one before.
 
 A restarted kubextend has no records, and a replica that answers bind but not filter lacks some.
 kube-scheduler then simply tries the pods again.
@@ -128,6 +130,7 @@ class _Record:
             pod again.
         permit_hold_s: how many seconds filter rejects the pod because Permit rejected it.
         permit_until_s: until when filter rejects the pod because Permit rejected it.
+        refusals: how often bind refused the pod, as far as ``refuse_bind`` was told.
     """
 
     pod: core.Pod
@@ -140,6 +143,7 @@ class _Record:
     permit: Status | None = None
     permit_hold_s: float = 0.0
     permit_until_s: float = -math.inf
+    refusals: int = 0
 
     @property
     def held_bytes(self) -> int:
@@ -149,7 +153,8 @@ class _Record:
     def is_empty(self) -> bool:
         """Whether the record has nothing that a new record of the pod would lack."""
         now = self.attempt is not None or self.rejection is not None
-        return not (now or self.left_nominated or self.permit_hold_s or self.reasons.told)
+        later = self.left_nominated or self.permit_hold_s or self.reasons.told or self.refusals
+        return not (now or later)
 
 
 class UnplacedPods:
@@ -217,6 +222,11 @@ class UnplacedPods:
         """Return the last attempt of the pod with this UID; None if it is not remembered."""
         record = self._records.get(uid)
         return None if record is None else record.attempt
+
+    def pod(self, uid: str) -> core.Pod | None:
+        """Return the pod with this UID as kube-scheduler's last request brought it, if known."""
+        record = self._records.get(uid)
+        return None if record is None else record.pod
 
     def take(self, uid: str) -> Attempt | None:
         """Return and forget the pod's last attempt: a bind keeps the attempt it began with."""
@@ -314,6 +324,14 @@ class UnplacedPods:
             record.permit_hold_s = min(hold_s, _LONGEST_PERMIT_HOLD_S)
             record.permit_until_s = now_s + told_in_s + record.permit_hold_s
             self._keep(record)
+
+    def refuse_bind(self, pod: core.Pod) -> int:
+        """Count a refusal of bind for a pod; return how many refusals the pod has had."""
+        with self._lock:
+            record = self._record_of(pod)
+            record.refusals += 1
+            self._keep(record)
+            return record.refusals
 
     def why_not_tried(self, uid: str) -> Status | None:
         """Return Permit's rejection of a pod, which filter has to repeat; None: filters decide."""

@@ -10,6 +10,8 @@ from kubextend.cluster import Binder, RefusedError, UnreachableError
 from kubextend.errors import ClusterError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kubextend.cluster.api_call import Call
     from kubextend.cluster.client import Cluster
 
@@ -47,9 +49,16 @@ class Api:
         self.now_s += call.timeout_s
         raise UnreachableError(call, "timed out")
 
-    def bind(self, timeout_s: float, wanted_s: float | None = None) -> None:
+    def bind(
+        self,
+        timeout_s: float,
+        wanted_s: float | None = None,
+        why_not: Callable[[str, str], str] = lambda _uid, _node: "",
+    ) -> None:
         api = cast("Cluster", self)
-        binder = Binder(api, timeout_s=timeout_s, clock=self.clock, sleep=self.sleep)
+        binder = Binder(
+            api, timeout_s=timeout_s, clock=self.clock, sleep=self.sleep, why_not=why_not
+        )
         binder.bind("default", "web", "u", "node-1", timeout_s=wanted_s)
 
 
@@ -112,3 +121,18 @@ def test_a_pod_that_stays_free_after_a_lost_answer_is_posted_again_until_the_dea
         api.bind(1.0)
     assert [method for _, method in api.calls] == ["POST", "GET"] * 4
     assert api.now_s < 101.0
+
+
+def test_nothing_is_posted_where_somebody_says_why_not() -> None:
+    api = Api()
+    with pytest.raises(ClusterError, match=r"^u has no room on node-1$"):
+        api.bind(20.0, why_not=lambda uid, node: f"{uid} has no room on {node}")
+    assert api.calls == []
+
+
+def test_each_attempt_asks_again_why_not() -> None:
+    api = Api((503, 1.0))
+    answers = iter(["", "", "the node is full"])
+    with pytest.raises(ClusterError, match=r"^the node is full$"):
+        api.bind(20.0, why_not=lambda _uid, _node: next(answers))
+    assert [method for _, method in api.calls].count("POST") == 2

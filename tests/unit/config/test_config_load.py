@@ -432,3 +432,12 @@ def test_pods_are_watched_where_a_plugin_holds_something_for_them(
     enabled = {point: {"enabled": [{"name": "test-plugin"}]}}
     loaded = parse(document(cluster={}, profiles=[{"plugins": enabled}]))
     assert loaded.needs_pods is watched
+
+
+@pytest.mark.parametrize("guards", [True, False])
+def test_the_guard_watches_pods_and_binds_them_all(parse: Parse, guards: bool) -> None:
+    plugins = {"score": {"enabled": [{"name": "test-plugin"}]}}
+    sections = {"cluster": {}, "guard": {"resources": guards}, "profiles": [{"plugins": plugins}]}
+    loaded = parse(document(**sections))
+    assert loaded.needs_pods is guards
+    assert ("bind" in loaded.verbs) is guards

@@ -552,6 +552,15 @@ TOGETHER = {
             "add cluster: {}",
         ),
     ),
+    "the guard without the API": (
+        document(guard={"resources": True}),
+        Issue(
+            "cluster",
+            "Required value: bind writes to the Kubernetes API",
+            None,
+            "add cluster: {}",
+        ),
+    ),
     "a plugin that needs bind without the API": (
         plugins(permit=named("Gang")),
         Issue(

@@ -41,6 +41,7 @@ PLACES: dict[str, tuple[str | int, ...]] = {
     "Extender": ("extender",),
     "ExtenderTLSConfig": ("extender", "tlsConfig"),
     "ManagedResource": ("extender", "managedResources", 0),
+    "Guard": ("guard",),
     "Queue": ("queue",),
     "QueueLease": ("queue", "lease"),
     "SchedulerProfile": ("profiles", 0),
@@ -93,6 +94,7 @@ def full_document() -> dict[str, Any]:
         server={"tls": {}, "waitingPods": {}, "lease": {}},
         cluster={},
         extender={"tlsConfig": {}, "managedResources": [{"name": "example.com/gpu"}]},
+        guard={},
         queue={"lease": {}},
         profiles=[
             {

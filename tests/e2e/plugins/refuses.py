@@ -1,0 +1,16 @@
+"""A Reserve plugin that refuses every pod."""
+
+from kubextend.core import Pod
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.status import Status
+
+
+class Refuses:
+    name = "Refuses"
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status:
+        del state, pod, node_name
+        return Status.unschedulable("nobody may")
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        pass

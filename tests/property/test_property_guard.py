@@ -1,0 +1,163 @@
+"""The guard beside a slow model of kube-scheduler's fit filter, over random nodes and pods.
+
+The model adds up manifests: every pod on the node by itself, in exact fractions.
+
+Source: kubernetes v1.37 pkg/scheduler/framework/plugins/noderesources/fit.go fitsRequest
+"""
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from kubextend import core
+from kubextend.metrics import Metrics
+from kubextend.testing.stand_ins import ListedNodes, ListedPods
+from kubextend.verbs.guard import Guard
+
+CLUSTERS = 40
+GPU = "example.com/gpu"
+# By resource: the texts of amounts with what they mean.
+AMOUNTS: dict[str, dict[str, Fraction]] = {
+    "cpu": {"0": Fraction(0), "1": Fraction(1), "250m": Fraction(1, 4), "1500m": Fraction(3, 2)},
+    "memory": {"0": Fraction(0), "1Gi": Fraction(2**30), "500M": Fraction(5 * 10**8)},
+    "ephemeral-storage": {"1Gi": Fraction(2**30), "2G": Fraction(2 * 10**9)},
+    "hugepages-2Mi": {"2Mi": Fraction(2**21), "4Mi": Fraction(2**22)},
+    GPU: {"0": Fraction(0), "1": Fraction(1), "2": Fraction(2)},
+}
+MANY = {
+    "cpu": ("2", "4"),
+    "memory": ("2Gi", "3Gi"),
+    "ephemeral-storage": ("3Gi", "4Gi"),
+    "hugepages-2Mi": ("4Mi", "8Mi"),
+    GPU: ("1", "3"),
+}
+SUFFIXES = {"Gi": 2**30, "Mi": 2**20, "": 1}
+
+
+def amount(text: str) -> Fraction:
+    digits = text.rstrip("GMi")
+    return Fraction(int(digits) * SUFFIXES[text[len(digits) :]])
+
+
+@dataclass
+class Pod:
+    """A pod of one container, somewhere in its life."""
+
+    name: str
+    requests: dict[str, str]
+    node: str = ""
+    phase: str = "Pending"
+    assumed_on: str = ""
+
+    def manifest(self) -> dict[str, Any]:
+        spec: dict[str, Any] = {"containers": [{"resources": {"requests": self.requests}}]}
+        if self.node:
+            spec["nodeName"] = self.node
+        metadata = {"name": self.name, "namespace": "ml", "uid": f"uid-of-{self.name}"}
+        return {"metadata": metadata, "spec": spec, "status": {"phase": self.phase}}
+
+    def is_on(self, node: str) -> bool:
+        if self.phase in {"Succeeded", "Failed"}:
+            return False
+        return (self.node or self.assumed_on) == node
+
+    def wants(self, resource: str) -> Fraction:
+        text = self.requests.get(resource)
+        return Fraction(0) if text is None else AMOUNTS[resource][text]
+
+
+@dataclass
+class Cluster:
+    """Nodes with what they can allocate, and pods, the last of which is about to be bound."""
+
+    nodes: dict[str, dict[str, str]]
+    pods: list[Pod] = field(default_factory=list)
+
+    def model(self, node: str) -> list[str]:
+        """Why the last pod does not fit, in kube-scheduler's words."""
+        *others, last = self.pods
+        there = [pod for pod in others if pod.is_on(node)]
+        allocatable = self.nodes[node]
+        reasons = []
+        if len(there) + 1 > int(allocatable["pods"]):
+            reasons.append("Too many pods")
+        for resource in AMOUNTS:
+            wanted, has = last.wants(resource), amount(allocatable.get(resource, "0"))
+            if wanted == 0 or (resource == GPU and has == 0):
+                continue
+            if wanted > has - sum((pod.wants(resource) for pod in there), Fraction(0)):
+                reasons.append(f"Insufficient {resource}")
+        return sorted(reasons)
+
+    def guard(self) -> Guard:
+        nodes, pods = core.NodeStore(), core.PodStore()
+        nodes.replace(listed("NodeList", [self._node(name) for name in self.nodes]))
+        pods.replace(listed("PodList", [pod.manifest() for pod in self.pods]))
+        for pod in self.pods:
+            if pod.assumed_on and pod.phase == "Pending" and not pod.node:
+                parsed = pods.get(f"uid-of-{pod.name}")
+                assert parsed is not None
+                pods.assume(parsed, pod.assumed_on)
+        return Guard(ListedNodes(nodes), ListedPods(pods), Metrics())
+
+    def _node(self, name: str) -> dict[str, Any]:
+        return {"metadata": {"name": name}, "status": {"allocatable": self.nodes[name]}}
+
+
+def listed(kind: str, items: list[dict[str, Any]]) -> bytes:
+    metadata = {"resourceVersion": "1"}
+    return json.dumps({"kind": kind, "metadata": metadata, "items": items}).encode()
+
+
+def random_cluster(chance: random.Random) -> Cluster:
+    def requests() -> dict[str, str]:
+        some = [each for each in AMOUNTS if chance.random() < 0.5]
+        return {each: chance.choice(list(AMOUNTS[each])) for each in some}
+
+    def allocatable() -> dict[str, str]:
+        some = {each: chance.choice(MANY[each]) for each in MANY if chance.random() < 0.85}
+        return {**some, "pods": str(chance.randint(1, 6))}
+
+    cluster = Cluster({name: allocatable() for name in ("a", "b")})
+    for number in range(chance.randint(0, 6)):
+        pod = Pod(f"pod-{number}", requests())
+        match chance.randrange(4):
+            case 0:
+                pod.assumed_on = chance.choice("ab")
+            case 1 | 2:
+                pod.node = chance.choice("ab")
+                pod.phase = chance.choice(["Pending", "Running", "Running", "Succeeded", "Failed"])
+        cluster.pods.append(pod)
+    cluster.pods.append(Pod("last", requests(), assumed_on="a"))
+    return cluster
+
+
+def clusters(seed: int) -> Iterator[Cluster]:
+    chance = random.Random(seed)
+    return (random_cluster(chance) for _ in range(CLUSTERS))
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_the_guard_lets_a_pod_pass_if_and_only_if_kube_scheduler_would(seed: int) -> None:
+    for cluster in clusters(seed):
+        reasons = cluster.model("a")
+        said = cluster.guard().why_not("uid-of-last", "a")
+        if reasons:
+            assert said == f"the node has no room left for the pod: {', '.join(reasons)}", cluster
+        else:
+            assert said == "", cluster
+
+
+def test_the_clusters_are_of_all_kinds() -> None:
+    found = {
+        reason
+        for seed in range(25)
+        for cluster in clusters(seed)
+        for reason in cluster.model("a") or ["fits"]
+    }
+    assert found == {"fits", "Too many pods", *(f"Insufficient {each}" for each in AMOUNTS)}
