@@ -113,16 +113,19 @@ class World:
 
 
 @pytest.mark.parametrize("with_plugins", [False, True])
-def test_of_two_pods_that_come_together_the_first_gets_room_for_one(with_plugins: bool) -> None:
+def test_of_two_pods_that_come_together_one_gets_room_for_one(with_plugins: bool) -> None:
     plugin = Steps(open={"reserve", "pre_bind"}) if with_plugins else None
     world = World(plugin)
 
     async def scenario() -> list[str]:
         return await asyncio.gather(world.bind("one"), world.bind("two"))
 
-    assert run(scenario()) == ["", NO_ROOM]
-    assert [name for _, name, *_ in world.binder.bound] == ["one"]
-    assert world.assumed() == ["one"]
+    said = dict(zip(("one", "two"), run(scenario()), strict=True))
+    # With plugins, threads decide which of the pods comes first.
+    first = min(said, key=said.__getitem__)
+    assert sorted(said.values()) == ["", NO_ROOM]
+    assert [name for _, name, *_ in world.binder.bound] == [first]
+    assert world.assumed() == [first]
     assert world.refusals() == 1
 
 
