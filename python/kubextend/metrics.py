@@ -265,6 +265,11 @@ class Metrics:
             "Rejected pods that a later node change would let pass, and that were activated.",
             registry=self.registry,
         )
+        self.group_members = Gauge(
+            "kubextend_pod_group_members",
+            "Members of pod groups that filter was called for and whose places are remembered.",
+            registry=self.registry,
+        )
         self.in_flight = Gauge(
             "kubextend_requests_in_flight_bytes",
             "Bytes that requests hold which are not yet answered to their end.",

@@ -19,6 +19,7 @@ from kubextend.verbs.answer import Answer, Body, binding
 from kubextend.verbs.chosen_node import DELETED, GONE, why_not_on
 from kubextend.verbs.context import Context
 from kubextend.verbs.failures import sentence
+from kubextend.verbs.group_places import MOST_LOOKS
 from kubextend.verbs.request_counts import counting
 from kubextend.verbs.unplaced_pods import Attempt
 from kubextend.verbs.verb import OnJob
@@ -31,6 +32,7 @@ _NO_BINDER = (
     "bindVerb out of kube-scheduler's extender entry"
 )
 _TOO_LATE = "kubextend has not bound the pod in time"
+_RESTLESS = "the pods on the node kept changing"
 _REPLACED = "a newer bind request for this pod took its place"
 
 
@@ -138,6 +140,7 @@ class BindVerb:
         return answer
 
     async def _decided(self, args: core.BindingArgs, binder: Binder, bind_time: BindTime) -> Answer:
+        self._context.memory.places.bind_begins(args.pod_uid)
         attempt = self._unplaced.take(args.pod_uid)
         pod = await self._pod_of(args, attempt)
         profile = None if pod is None else self._context.profiles.for_pod(pod)
@@ -344,16 +347,9 @@ class BindVerb:
             return await cycle.run()
         store = self._cluster.pods.store
         if profile.counts_pods:
-            # kube-scheduler may ask about the next pod before it asks us to bind this one, so
-            # filters may have let two pods onto room for one. Looking again and taking the room is
-            # one step.
-            async with self._room:
-                status = await self._look_again(profile, cycle)
-                if not status.is_success:
-                    return status
-                # Assume the pod here and not on the thread that looked: that thread goes on after
-                # its timeout, and nobody would give back what it took.
-                store.assume(cycle.pod, cycle.node_name)
+            status = await self._take_room(profile, cycle, store)
+            if not status.is_success:
+                return status
         else:
             store.assume(cycle.pod, cycle.node_name)
         try:
@@ -362,7 +358,48 @@ class BindVerb:
             if not cycle.bound:
                 store.forget(cycle.pod.uid)
 
-    async def _look_again(self, profile: Profile, cycle: BindingCycle) -> Status:
+    async def _take_room(
+        self, profile: Profile, cycle: BindingCycle, store: core.PodStore
+    ) -> Status:
+        """Return Success, with the pod assumed on its node, if the filters let it onto the node.
+
+        kube-scheduler may ask about the next pod before it asks kubextend to bind this one, so
+        filters may have let two pods onto room for one. Looking again and taking the room is one
+        step.
+        """
+        places = self._context.memory.places
+        status = await self._take_room_at_once(profile, cycle, store)
+        if status.is_success or not (wait_s := places.undecided_s(cycle.pod)):
+            return status
+        groups = places.groups_on(cycle.pod, cycle.node_name)
+        _LOGGER.info("members of %s may soon be bound to %s", groups, cycle.node_name)
+        await asyncio.sleep(wait_s)
+        places.decide(cycle.pod)
+        return await self._take_room_at_once(profile, cycle, store)
+
+    async def _take_room_at_once(
+        self, profile: Profile, cycle: BindingCycle, store: core.PodStore
+    ) -> Status:
+        pod, node, places = cycle.pod, cycle.node_name, self._context.memory.places
+
+        # A thread that looked goes on after its timeout, and nobody would give back what it took.
+        def take() -> None:
+            store.assume(pod, node)
+            places.forget(pod.uid)
+
+        async with self._room:
+            for _ in range(MOST_LOOKS):
+                seen = places.pods_with_places(pod, store.snapshot)
+                status = await self._look_again(profile, cycle, seen)
+                if not status.is_success:
+                    return status
+                if places.if_unchanged(pod, node, seen, store.snapshot, take):
+                    return status
+        return Status.error(_RESTLESS)
+
+    async def _look_again(
+        self, profile: Profile, cycle: BindingCycle, seen: core.PodSnapshot | None
+    ) -> Status:
         """Return Success if the profile's filters still let the pod onto its node."""
         # Pods of all profiles that count pods wait here, so a filter that hangs must not use up the
         # minutes that a bind has.
@@ -370,9 +407,9 @@ class BindVerb:
         look_s = self._context.settings.http_timeout_s
         if left_s is not None:
             look_s = min(left_s, look_s)
-        return await self._limits.within_async(look_s, partial(self._fits, profile, cycle))
+        return await self._limits.within_async(look_s, partial(self._fits, profile, cycle, seen))
 
-    def _fits(self, profile: Profile, cycle: BindingCycle) -> Status:
+    def _fits(self, profile: Profile, cycle: BindingCycle, seen: core.PodSnapshot | None) -> Status:
         """Return Success if the filters accept the node for the pod, counting assumed pods too.
 
         kube-scheduler does not filter at bind, so this method counts no nominated pods: two pods
@@ -380,6 +417,7 @@ class BindVerb:
         """
         nodes = self._context.stores.nodes_named(cycle.node_name)
         state, left_out = CycleState(), self._context.failures.left_out
+        state.pods_seen = seen
         before = profile.run_pre_filter_plugins(state, cycle.pod, nodes, left_out)
         outcome = profile.run_filter_plugins(state, cycle.pod, nodes, before, left_out)
         if outcome.kept.any():

@@ -35,6 +35,8 @@ class Verbs:
         self.readiness = context.readiness
         self.pool = memory.pool
         self.unplaced = memory.unplaced
+        self._places = memory.places
+        self.metrics.group_members.set_function(lambda: len(memory.places))
         self._pods = None if cluster.activator is None else cluster.pods
         self.filter = Deadline(FilterVerb(context), context)
         self.prioritize = Deadline(PrioritizeVerb(context), context)
@@ -68,8 +70,14 @@ class Verbs:
         The call runs filters. The first call after all nodes and pods are listed and all plugins
         are started also makes kube-scheduler retry pods that an earlier process left unschedulable.
         """
+        self._places.forget_old()
         self.unplaced.wake_due()
         self.unplaced.activate(self._unschedulable_before())
+
+    def forget(self, uid: str) -> None:
+        """Forget a pod that is bound or gone; any thread may call, never waits."""
+        self._places.forget(uid)
+        self.unplaced.forget(uid)
 
     def node_deleted(self, name: str) -> None:
         """Fail the binds to a deleted node. Any thread may call; the call never blocks."""
