@@ -1,6 +1,7 @@
 //! `PodSnapshot`: the pods on nodes at one moment.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use ahash::{HashSet, RandomState};
@@ -122,12 +123,8 @@ impl PodSnapshot {
                 node_name: word(node),
                 ..Pod::clone(pod)
             });
-            if filled
-                .placed
-                .insert(pod.uid.clone(), placed.clone())
-                .is_none()
-            {
-                filled.occupancy.add(placed);
+            if let Entry::Vacant(free) = filled.placed.entry(pod.uid.clone()) {
+                filled.occupancy.add(free.insert(placed).clone());
             }
         }
         filled
