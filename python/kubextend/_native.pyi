@@ -289,6 +289,11 @@ class Nodes:
 
         If the request had whole nodes, this ``Nodes`` is returned unchanged.
         """
+    def only(self, some: Mask) -> Nodes:
+        """Return the nodes of a mask alone, in the same order.
+
+        Raises: ValueError: the mask does not have one bit for each of the nodes.
+        """
     def infos(self, pods: PodSnapshot | None = None) -> list[NodeInfo]:
         """Return a view of each node, in order.
 
@@ -573,11 +578,21 @@ class PodSnapshot:
 
         Raises: ValueError: the mask does not have one bit for each of the nodes.
         """
+    def with_places(self, places: Sequence[tuple[Pod, str]]) -> PodSnapshot:
+        """Return a snapshot that has these pods on these nodes as well.
+
+        A pod that is on its node already counts once, and a pod that is nominated to another node
+        does not count there.
+
+        Args:
+            places: pods, each with the name of a node.
+        """
     def these(self, pods: Sequence[Pod]) -> list[Pod]:
         """Return given pods of the snapshot's store as the snapshot has them, in the given order.
 
         A pod with a node is left out if the snapshot does not have it on that node. A pod without a
-        node gets its nominated node as ``node_name`` if the snapshot has it there.
+        node gets its place of ``with_places`` as ``node_name``, or its nominated node if the
+        snapshot has it there.
         """
     def requested(self, nodes: Nodes, resource: str) -> memoryview:
         """Return for each node the sum of its pods' requests of one resource.

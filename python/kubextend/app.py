@@ -112,7 +112,7 @@ class _ClusterSide:
             verbs().nodes_changed()
 
         def forget(uid: str) -> None:
-            verbs().unplaced.forget(uid)
+            verbs().forget(uid)
 
         def on_deleted(uid: str) -> None:
             waiting_pods.send_back(uid, "the pod is deleted")

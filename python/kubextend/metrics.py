@@ -270,6 +270,11 @@ class Metrics:
             "Bindings that the guard prevented: the node had no room, or nobody could tell.",
             registry=self.registry,
         )
+        self.group_members = Gauge(
+            "kubextend_pod_group_members",
+            "Members of pod groups that filter was called for and whose places are remembered.",
+            registry=self.registry,
+        )
         self.in_flight = Gauge(
             "kubextend_requests_in_flight_bytes",
             "Bytes that requests hold which are not yet answered to their end.",

@@ -93,12 +93,13 @@ class PodGroups:
         size: int,
         labels: Mapping[str, str] | None = None,
         *,
+        cpu: str = "10m",
         disruption_mode: str = "single",
         priority_class: str = "",
     ) -> list[str]:
         """Create a group that needs all of its members, and the members; return their names."""
         self.declare(name, size, disruption_mode=disruption_mode, priority_class=priority_class)
-        return self.join(name, size, labels, priority_class=priority_class)
+        return self.join(name, size, labels, cpu=cpu, priority_class=priority_class)
 
     def scheduled(self, name: str) -> Object:
         """Return the group's condition PodGroupInitiallyScheduled; empty: it has none yet."""

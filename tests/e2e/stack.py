@@ -11,6 +11,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -190,6 +191,14 @@ class Stack:
             self._scheduler.close()
         self._bench.end(self._kubextend, signal.SIGKILL)
         self.client.close()
+
+    def restart_scheduler(self, meanwhile: AbstractContextManager[object]) -> None:
+        """End kube-scheduler, and start it anew after a block, with the gates of the time then."""
+        assert self._scheduler is not None
+        self._scheduler.close()
+        with meanwhile:
+            pass
+        self._scheduler = self._start_scheduler()
 
     def kill_kubextend(self) -> None:
         """Kill kubextend without a warning."""

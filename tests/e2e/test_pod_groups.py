@@ -5,15 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from .controlplane import ControlPlane
+from . import pod_groups
+from .controlplane import ControlPlane, NewControlPlane
 from .kubeapi import RDMA_LABEL, NodePool
-from .pod_groups import NewPodGroups
+from .plugins.seats import SEAT
+from .pod_groups import NewPodGroups, PodGroups
 from .recording import Recording
 from .stack import HIGH_COMM, PLUGIN_FOLDER, Mode, Stack, profile
 from .versions import needs
 from .workbench import until
+from .workload import Workload
 
 pytestmark = needs("PodGroup")
+
+SITS = {SEAT: "yes"}
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +26,25 @@ def label_stack(group_plane: ControlPlane) -> Iterator[Stack]:
     running = Stack(group_plane, "groups-labels", Mode(names=True))
     yield running
     running.close()
+
+
+@pytest.fixture(scope="module")
+def seat_stack(group_plane: ControlPlane) -> Iterator[Stack]:
+    running = seats(group_plane)
+    yield running
+    running.close()
+
+
+def seats(plane: ControlPlane) -> Stack:
+    """Start a stack whose filter lets one pod with the label ``seat`` onto each node."""
+    return Stack(
+        plane,
+        "groups-seats",
+        Mode(names=True, binds=True),
+        profile=profile("groups-seats", "Seats"),
+        out_of_tree=["seats:Seats"],
+        python_path=[PLUGIN_FOLDER],
+    )
 
 
 def test_a_gang_of_three_is_placed_on_the_node_that_a_label_filter_keeps(
@@ -34,6 +58,95 @@ def test_a_gang_of_three_is_placed_on_the_node_that_a_label_filter_keeps(
     placed = groups.workload.until_placed(names)
     assert set(placed.values()) == {pool.names[1]}
     pool.delete()
+
+
+def test_a_gang_of_five_takes_the_five_seats_with_one_filter_call_for_each_member(
+    group_plane: ControlPlane, seat_stack: Stack, new_groups: NewPodGroups
+) -> None:
+    pool = NodePool(group_plane.api, "five", 5)
+    groups = new_groups(seat_stack, pool)
+    calls = seat_stack.calls("filter")
+    placed = groups.workload.until_placed(groups.gang("quintet", 5, SITS))
+    assert sorted(placed.values()) == pool.names
+    assert seat_stack.calls("filter") == calls + 5
+    assert seat_stack.calls("prioritize") == 0
+    pool.delete()
+
+
+def test_of_a_gang_of_six_for_five_seats_nobody_is_bound_until_there_is_a_sixth(
+    group_plane: ControlPlane, seat_stack: Stack, new_groups: NewPodGroups
+) -> None:
+    pool = NodePool(group_plane.api, "six", 5)
+    groups = new_groups(seat_stack, pool)
+    calls, binds = seat_stack.calls("filter"), seat_stack.calls("bind")
+    names = groups.gang("sextet", 6, SITS)
+    until(lambda: seat_stack.calls("filter") >= calls + 18, "the gang was tried three times")
+    assert groups.workload.placed() == {}
+    assert seat_stack.calls("bind") == binds
+    sixth = NodePool(group_plane.api, "sixth", 1)
+    group_plane.api.label_nodes(sixth.names, {"e2e.kubextend.dev/pool": pool.name})
+    placed = groups.workload.until_placed(names)
+    assert sorted(placed.values()) == sorted([*pool.names, *sixth.names])
+    assert seat_stack.calls("bind") == binds + 6
+    pool.delete()
+
+
+def test_of_two_gangs_and_lone_pods_that_want_the_same_seats_no_gang_is_bound_in_part(
+    group_plane: ControlPlane, seat_stack: Stack, new_groups: NewPodGroups
+) -> None:
+    pool = NodePool(group_plane.api, "contested", 8)
+    groups = new_groups(seat_stack, pool)
+    gangs = [f"gang-{number}" for number in range(2)]
+    for gang in gangs:
+        groups.declare(gang, 5)
+    lone = groups.workload.create("lone", 3, SITS)
+    members = {gang: groups.join(gang, 5, SITS) for gang in gangs}
+    until(lambda: len(groups.workload.placed()) == 8, "all seats are taken")
+    placed = groups.workload.placed()
+    assert len(set(placed.values())) == 8
+    assert set(lone) <= set(placed)
+    (winner,) = [gang for gang in gangs if members[gang][0] in placed]
+    assert set(placed) == {*lone, *members[winner]}
+    for name in members[winner]:
+        groups.workload.delete(name)
+    (loser,) = [gang for gang in gangs if gang != winner]
+    groups.workload.until_placed(members[loser], 120.0)
+    pool.delete()
+
+
+def test_a_gang_gets_its_seats_after_a_dry_run_that_evicts_pods_without_a_seat(
+    group_plane: ControlPlane, seat_stack: Stack, new_groups: NewPodGroups
+) -> None:
+    pool = NodePool(group_plane.api, "evicting", 5, cpu="4")
+    groups = new_groups(seat_stack, pool)
+    cheap = groups.workload.fill(5, "e2e-low")
+    calls = seat_stack.calls("filter")
+    names = groups.gang("urgent", 5, SITS, cpu="1", priority_class="e2e-high")
+    placed = groups.workload.until_placed(names)
+    assert sorted(placed.values()) == pool.names
+    left = set(cheap) & set(groups.workload.pods())
+    assert len(left) == 15
+    # The first attempt ends in kube-scheduler's own filters; then come the dry run and an attempt.
+    assert seat_stack.calls("filter") <= calls + 3 * 5
+    pool.delete()
+
+
+def test_with_the_gates_off_again_the_pods_of_a_group_are_lone_pods(
+    new_control_plane: NewControlPlane,
+) -> None:
+    plane = new_control_plane(pod_groups.GATES, pod_groups.APIS)
+    pool = NodePool(plane.api, "left", 5)
+    stack = seats(plane)
+    groups = PodGroups(plane.api, Workload(plane.api, "left", stack.scheduler_name, pool), pool)
+    names = groups.gang("sextet", 6, SITS)
+    until(lambda: stack.calls("filter") >= 6, "the gang was tried")
+    plane.gates = plane.apis = ""
+    stack.restart_scheduler(plane.without_server())
+    until(lambda: len(groups.workload.placed()) == 5, "five members are placed")
+    (left,) = set(names) - set(groups.workload.placed())
+    groups.workload.delete(names[0] if left != names[0] else names[1])
+    groups.workload.until_placed([left])
+    stack.close()
 
 
 # kube-scheduler's backoff for a lone pod is a second here, so these are at least so many seconds.

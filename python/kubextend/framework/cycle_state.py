@@ -22,8 +22,8 @@ class CycleState:
         skip_score_plugins: names of plugins whose PreScore returned Skip; their Score is not run.
         asked_for_pods: whether a plugin read the pods on nodes in this attempt.
         pods_seen: a snapshot of the pods on nodes that replaces the watched pods for plugins:
-            during preemption the snapshot lacks the victims, and for a node with nominated pods it
-            includes these pods.
+            during preemption the snapshot lacks the victims, for a node with nominated pods it
+            includes these pods, and for a member of a pod group the earlier members.
             None: plugins see the watched pods.
 
     Source: kubernetes v1.36 pkg/scheduler/framework/cycle_state.go

@@ -309,7 +309,8 @@ class Handle:
             state: the CycleState of the present attempt; a Filter plugin should give its own
                 ``state``. Then the snapshot leaves out the victims of the node that the preempt
                 verb asks about, and has the pods nominated to a node when the filter checks the
-                node with these pods.
+                node with these pods. For a member of a pod group, the snapshot has the members
+                that filter was called for before.
 
         Raises: KubextendError: the plugin's class does not have ``needs_pods = True``.
         """
@@ -373,7 +374,8 @@ class Handle:
     def activate(self, pods: Iterable[core.Pod]) -> None:
         """Make kube-scheduler soon retry those of the pods for which it found no node.
 
-        The call never blocks. Without access to a cluster nothing happens.
+        The call never blocks. Without access to a cluster nothing happens. Nothing happens for a
+        pod of a pod group either: kube-scheduler retries groups after their backoff only.
         """
         if self._activator is not None:
             self._activator.activate(pods)

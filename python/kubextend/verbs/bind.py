@@ -19,6 +19,7 @@ from kubextend.verbs.answer import Answer, Body, binding
 from kubextend.verbs.chosen_node import DELETED, GONE, why_not_on
 from kubextend.verbs.context import Context
 from kubextend.verbs.failures import sentence
+from kubextend.verbs.group_places import MOST_LOOKS
 from kubextend.verbs.lead import NO_LEAD, Lead
 from kubextend.verbs.request_counts import counting
 from kubextend.verbs.unplaced_pods import Attempt
@@ -32,6 +33,7 @@ _NO_BINDER = (
     "bindVerb out of kube-scheduler's extender entry"
 )
 _TOO_LATE = "kubextend has not bound the pod in time"
+_RESTLESS = "the pods on the node kept changing"
 _REPLACED = "a newer bind request for this pod took its place"
 # The seconds that each refusal of a member of a pod group takes at least: doubled from refusal to
 # refusal, as kube-scheduler's backoff for other pods.
@@ -224,6 +226,7 @@ class BindVerb:
         args, binder = request.args, self._cluster.binder
         if binder is None or (self._guard is None and self._context.settings.guards_resources):
             return binding(_NO_BINDER)
+        self._context.memory.places.bind_begins(args.pod_uid)
         attempt = self._unplaced.take(args.pod_uid)
         if attempt is not None:
             request.pod = attempt.pod
@@ -275,8 +278,8 @@ class BindVerb:
             await default_bind()
             return binding()
         bound = False
-        if why_not := self._assume(pod, node):
-            raise ClusterError(why_not)
+        if not (assumed := self._assume(pod, node)).is_success:
+            raise ClusterError(assumed.reason)
         try:
             await default_bind()
             bound = True
@@ -299,18 +302,19 @@ class BindVerb:
         """Return whether kubextend watches pods and the watch does not show the pod any more."""
         return self._cluster.pods is not None and self._cluster.pods.store.get(pod.uid) is None
 
-    def _assume(self, pod: core.Pod, node: str) -> str:
-        """Count the pod on its node from now on; return why not if the guard finds no room there.
+    def _assume(self, pod: core.Pod, node: str) -> Status:
+        """Count the pod on its node from now on; return an Error if the guard finds no room there.
 
         To look and to take the room is one step, since nothing is awaited between.
         """
         if self._cluster.pods is None:
-            return ""
+            return Status.success()
         self._cluster.pods.store.assume(pod, node)
         why_not = "" if self._guard is None else self._guard.why_not(pod.uid, node)
-        if why_not:
-            self._cluster.pods.store.forget(pod.uid)
-        return why_not
+        if not why_not:
+            return Status.success()
+        self._cluster.pods.store.forget(pod.uid)
+        return Status.error(why_not)
 
     async def _post(self, request: _Request, binder: Binder) -> None:
         """Post the Binding of a pod to the Kubernetes API, and wait until the API has answered.
@@ -455,27 +459,62 @@ class BindVerb:
             return await cycle.run()
         store = self._cluster.pods.store
         if profile.counts_pods:
-            # kube-scheduler may ask about the next pod before it asks us to bind this one, so
-            # filters may have let two pods onto room for one. Looking again and taking the room is
-            # one step.
-            async with self._room:
-                status = await self._look_again(profile, cycle)
-                if not status.is_success:
-                    return status
-                # Assume the pod here and not on the thread that looked: that thread goes on after
-                # its timeout, and nobody would give back what it took.
-                why_not = self._assume(cycle.pod, cycle.node_name)
+            status = await self._take_room(profile, cycle, store)
         else:
-            why_not = self._assume(cycle.pod, cycle.node_name)
-        if why_not:
-            return Status.error(why_not)
+            status = self._assume(cycle.pod, cycle.node_name)
+        if not status.is_success:
+            return status
         try:
             return await cycle.run()
         finally:
             if not cycle.bound:
                 store.forget(cycle.pod.uid)
 
-    async def _look_again(self, profile: Profile, cycle: BindingCycle) -> Status:
+    async def _take_room(
+        self, profile: Profile, cycle: BindingCycle, store: core.PodStore
+    ) -> Status:
+        """Return Success, with the pod assumed on its node, if the filters let it onto the node.
+
+        kube-scheduler may ask about the next pod before it asks kubextend to bind this one, so
+        filters may have let two pods onto room for one. Looking again and taking the room is one
+        step.
+        """
+        places = self._context.memory.places
+        status = await self._take_room_at_once(profile, cycle, store)
+        if status.is_success or not (wait_s := places.undecided_s(cycle.pod)):
+            return status
+        groups = places.groups_on(cycle.pod, cycle.node_name)
+        _LOGGER.info("members of %s may soon be bound to %s", groups, cycle.node_name)
+        await asyncio.sleep(wait_s)
+        places.decide(cycle.pod)
+        return await self._take_room_at_once(profile, cycle, store)
+
+    async def _take_room_at_once(
+        self, profile: Profile, cycle: BindingCycle, store: core.PodStore
+    ) -> Status:
+        pod, node, places = cycle.pod, cycle.node_name, self._context.memory.places
+        taken = Status.success()
+
+        # A thread that looked goes on after its timeout, and nobody would give back what it took.
+        def take() -> None:
+            nonlocal taken
+            taken = self._assume(pod, node)
+            if taken.is_success:
+                places.forget(pod.uid)
+
+        async with self._room:
+            for _ in range(MOST_LOOKS):
+                seen = places.pods_with_places(pod, store.snapshot)
+                status = await self._look_again(profile, cycle, seen)
+                if not status.is_success:
+                    return status
+                if places.if_unchanged(pod, node, seen, store.snapshot, take):
+                    return taken
+        return Status.error(_RESTLESS)
+
+    async def _look_again(
+        self, profile: Profile, cycle: BindingCycle, seen: core.PodSnapshot | None
+    ) -> Status:
         """Return Success if the profile's filters still let the pod onto its node."""
         # Pods of all profiles that count pods wait here, so a filter that hangs must not use up the
         # minutes that a bind has.
@@ -483,9 +522,9 @@ class BindVerb:
         look_s = self._context.settings.http_timeout_s
         if left_s is not None:
             look_s = min(left_s, look_s)
-        return await self._limits.within_async(look_s, partial(self._fits, profile, cycle))
+        return await self._limits.within_async(look_s, partial(self._fits, profile, cycle, seen))
 
-    def _fits(self, profile: Profile, cycle: BindingCycle) -> Status:
+    def _fits(self, profile: Profile, cycle: BindingCycle, seen: core.PodSnapshot | None) -> Status:
         """Return Success if the filters accept the node for the pod, counting assumed pods too.
 
         kube-scheduler does not filter at bind, so this method counts no nominated pods: two pods
@@ -493,6 +532,7 @@ class BindVerb:
         """
         nodes = self._context.stores.nodes_named(cycle.node_name)
         state, left_out = CycleState(), self._context.failures.left_out
+        state.pods_seen = seen
         before = profile.run_pre_filter_plugins(state, cycle.pod, nodes, left_out)
         outcome = profile.run_filter_plugins(state, cycle.pod, nodes, before, left_out)
         if outcome.kept.any():

@@ -11,6 +11,7 @@ from kubextend.profile.plugin_calls import AbandonedError
 from kubextend.verbs.answer import REJECTS_ALL, Answer, Body, filter_error
 from kubextend.verbs.context import Context
 from kubextend.verbs.failures import sentence
+from kubextend.verbs.group_places import fit_member, is_member
 from kubextend.verbs.reasons import entries_of
 from kubextend.verbs.unplaced_pods import Attempt
 
@@ -90,9 +91,13 @@ class FilterVerb:
         attempt = self._unplaced.begin(args.pod, args.nodes)
         left_out, goes_on = self._context.failures.left_out, self._context.half_time()
         try:
-            outcome = profile.find_nodes_that_fit(
-                attempt.state, attempt.pod, args.nodes, left_out, goes_on
-            )
+            if is_member(profile, attempt.pod):
+                places = self._context.memory.places
+                outcome = fit_member(places, profile, attempt, args.nodes, left_out, goes_on)
+            else:
+                outcome = profile.find_nodes_that_fit(
+                    attempt.state, attempt.pod, args.nodes, left_out, goes_on
+                )
             return self._decided(profile, request, attempt, args.nodes, outcome)
         except BaseException as error:
             self._unplaced.drop(attempt)

@@ -10,6 +10,7 @@ from kubextend.framework.handle import ClusterPorts
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits, WaitingPods
 from kubextend.verbs.answer_throttle import AnswerThrottle
+from kubextend.verbs.group_places import GroupPlaces
 from kubextend.verbs.refilter import looking_again
 from kubextend.verbs.unknown_names import UnknownNames
 from kubextend.verbs.unplaced_pods import UnplacedPods
@@ -27,6 +28,7 @@ class Memory:
         limits: the threads on which plugins run, and the circuit breakers of plugins.
         unplaced: the pods that are on no node yet; makes kube-scheduler try a pod again if a plugin
             asks for that.
+        places: the nodes that filter kept for members of pod groups.
         unknown: when each unknown node name was first seen.
         waiting_pods: the pods that Permit holds.
         clock: returns monotonic seconds, at the speed of the event loop's clock.
@@ -37,6 +39,7 @@ class Memory:
     request_store: core.RequestStore
     limits: PluginLimits
     unplaced: UnplacedPods
+    places: GroupPlaces
     unknown: UnknownNames
     waiting_pods: WaitingPods
     clock: Callable[[], float]
@@ -72,6 +75,7 @@ class Memory:
             unplaced=UnplacedPods(
                 cluster.activator, metrics=metrics, look_again=look_again, clock=clock
             ),
+            places=GroupPlaces(clock),
             unknown=UnknownNames(clock),
             waiting_pods=WaitingPods() if waiting_pods is None else waiting_pods,
             clock=clock,

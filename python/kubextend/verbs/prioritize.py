@@ -6,9 +6,10 @@ from kubextend import core
 from kubextend.config import VerbName
 from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
-from kubextend.profile import Profile, Scores
+from kubextend.profile import Profile
 from kubextend.verbs.answer import NO_SCORES, Answer, Body
 from kubextend.verbs.context import Context
+from kubextend.verbs.scoring import score_nodes
 
 __all__ = ["PrioritizeVerb"]
 
@@ -62,49 +63,13 @@ class PrioritizeVerb:
         if self._context.readiness.why_not(self.name, profile, names_mode=args.names_mode):
             return NO_SCORES
         state = self._state_for(profile, args.pod, args.nodes)
-        left_out = self._pre_scored(profile, state, args.pod, args.nodes)
-        scored, failed = self._scored(profile, left_out, state, args.pod, args.nodes)
+        scored, failed = score_nodes(
+            profile, state, args.pod, args.nodes, self._context.failures.left_out
+        )
         if not scored:
             return NO_SCORES if failed else _NOTHING_TO_ADD
         scores = core.weigh(scored, self._context.settings.score_scale)
         return Answer(args.prioritize_result(scores))
-
-    def _pre_scored(
-        self, profile: Profile, state: CycleState, pod: core.Pod, nodes: core.Nodes
-    ) -> frozenset[str]:
-        """Run PreScore; return the names of plugins that failed, whose Score is left out too."""
-        state.skip_score_plugins = frozenset()
-        failed = set()
-        for plugin in profile.pre_score:
-            try:
-                profile.run_pre_score_plugin(plugin, state, pod, nodes)
-            except PluginError as error:
-                self._context.failures.left_out(error)
-                failed.add(plugin.name)
-        return frozenset(failed)
-
-    def _scored(
-        self,
-        profile: Profile,
-        left_out: frozenset[str],
-        state: CycleState,
-        pod: core.Pod,
-        nodes: core.Nodes,
-    ) -> tuple[list[tuple[Scores, int]], bool]:
-        """Return the scores and weight of each plugin that did not fail, and whether any failed."""
-        scored = []
-        failed = bool(left_out)
-        for plugin, weight in profile.score:
-            if plugin.name in left_out or plugin.name in state.skip_score_plugins:
-                continue
-            try:
-                scores = profile.run_score_plugin(plugin, state, pod, nodes)
-            except PluginError as error:
-                self._context.failures.left_out(error)
-                failed = True
-            else:
-                scored.append((scores, weight))
-        return scored, failed
 
     def _state_for(self, profile: Profile, pod: core.Pod, nodes: core.Nodes) -> CycleState:
         """Return the CycleState that the pod's filter request left for this request.

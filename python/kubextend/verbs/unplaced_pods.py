@@ -274,10 +274,13 @@ class UnplacedPods:
                 came with the request and never change.
 
         Returns: the same nodes with the reasons for kube-scheduler, which stay as they are for a
-        while; for a pod without a UID ``entries``.
+        while; for a pod without a UID and for a member of a pod group ``entries``.
         """
         self.drop(attempt)
         pod, now_s = attempt.pod, self._clock()
+        if pod.scheduling_group:
+            # kube-scheduler tries a rejected pod group after its backoff, and for nothing else.
+            return entries
         rejection = None
         with self._lock:
             record = self._record_of(pod)
@@ -341,7 +344,10 @@ class UnplacedPods:
         return record.permit
 
     def activate(self, pods: Iterable[core.Pod]) -> None:
-        """Make kube-scheduler try the pods again, because a plugin says that they may succeed."""
+        """Make kube-scheduler try the pods again, because a plugin says that they may succeed.
+
+        A member of a pod group is tried after the backoff of its group.
+        """
         pods = list(pods)
         with self._lock:
             for pod in pods:
@@ -503,8 +509,10 @@ class UnplacedPods:
         self._metrics.pods_woken.inc(len(pods))
 
     def _activate(self, pods: list[core.Pod]) -> None:
-        if pods and self._activator is not None:
-            self._activator.activate(pods)
+        """Activate the pods, except members of pod groups: no update of a pod wakes its group."""
+        lone = [pod for pod in pods if not pod.scheduling_group]
+        if lone and self._activator is not None:
+            self._activator.activate(lone)
 
     def _end_old_rejections(self) -> None:
         """Forget rejections by filters after 10 s; activate the pods if nodes changed since."""

@@ -36,6 +36,8 @@ class Verbs:
         self.pool = memory.pool
         self._guard = context.guard
         self.unplaced = memory.unplaced
+        self._places = memory.places
+        self.metrics.group_members.set_function(lambda: len(memory.places))
         self._pods = None if cluster.activator is None else cluster.pods
         self._leader = cluster.leader
         self._looked_in_term: int | None = None
@@ -72,8 +74,14 @@ class Verbs:
         are started also makes kube-scheduler retry pods that an earlier process left unschedulable.
         Where a leader is elected, the first call of each of the replica's terms does so.
         """
+        self._places.forget_old()
         self.unplaced.wake_due()
         self.unplaced.activate(self._unschedulable_before())
+
+    def forget(self, uid: str) -> None:
+        """Forget a pod that is bound or gone; any thread may call, never waits."""
+        self._places.forget(uid)
+        self.unplaced.forget(uid)
 
     def node_deleted(self, name: str) -> None:
         """Fail the binds to a deleted node. Any thread may call; the call never blocks."""

@@ -378,6 +378,38 @@ fn a_victim_without_a_uid_takes_no_pod_off_its_node() {
 }
 
 #[test]
+fn pods_with_places_count_on_them_once_and_nowhere_else() {
+    let store = PodStore::new();
+    let nominated = Shown {
+        nominated: "n2",
+        ..Shown::new("a", "u1")
+    };
+    send(&store, "ADDED", &nominated);
+    send(&store, "ADDED", &Shown::new("b", "u2").on("n1"));
+    let (first, bound) = (store.get("u1").unwrap(), store.get("u2").unwrap());
+    let places = [
+        (first.clone(), "n1"),
+        (bound.clone(), "n1"),
+        (first.clone(), "n3"),
+    ];
+    let filled = store.snapshot().with_places(&places);
+    assert_eq!(on(&filled, "n1"), (names(&["a", "b"]), 200));
+    assert_eq!(on(&filled, "n3"), (names(&[]), 0));
+    assert_eq!(filled.len(), 2);
+    let nodes = NodeStore::new(0).select(["n1", "n2"]);
+    assert!(
+        store
+            .snapshot()
+            .nominated(&Pod::default(), &nodes)
+            .is_some()
+    );
+    assert!(filled.nominated(&Pod::default(), &nodes).is_none());
+    let these = filled.these(&[first, bound]);
+    assert!(these.iter().all(|pod| &*pod.node_name == "n1"));
+    assert_eq!(on(&store.snapshot(), "n1"), (names(&["b"]), 100));
+}
+
+#[test]
 fn a_node_is_filled_with_the_nominated_pods_that_come_before_a_pod_or_beside_it() {
     let store = PodStore::new();
     for (uid, node, priority) in [("u1", "n1", 5), ("u2", "n1", -5), ("u3", "n2", 0)] {

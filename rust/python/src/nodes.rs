@@ -110,6 +110,14 @@ impl PyNodes {
         }
     }
 
+    fn only(&self, some: &PyMask) -> PyResult<Self> {
+        some.expect_len(self.nodes.len())?;
+        Ok(Self {
+            nodes: Arc::new(self.nodes.only(&some.0)),
+            table: self.table.clone(),
+        })
+    }
+
     fn index_of(&self, name: &str) -> Option<usize> {
         self.nodes.position(name)
     }

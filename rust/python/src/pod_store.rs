@@ -140,6 +140,14 @@ impl PyPodSnapshot {
         Ok(Self(Arc::new(filled)))
     }
 
+    fn with_places(&self, py: Python<'_>, places: Vec<(PyRef<'_, PyPod>, String)>) -> Self {
+        let places: Vec<(Arc<Pod>, &str)> = places
+            .iter()
+            .map(|(pod, node)| (pod.0.clone(), &**node))
+            .collect();
+        Self(Arc::new(py.detach(|| self.0.with_places(&places))))
+    }
+
     fn these(&self, py: Python<'_>, pods: Vec<PyRef<'_, PyPod>>) -> Vec<PyPod> {
         let pods: Vec<Arc<Pod>> = pods.iter().map(|pod| pod.0.clone()).collect();
         listed(&py.detach(|| self.0.these(&pods)))

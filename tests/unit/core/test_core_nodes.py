@@ -30,6 +30,19 @@ def test_names_and_length(nodes: core.Nodes) -> None:
     assert repr(nodes) == "<Nodes: 3>"
 
 
+def test_only_has_the_nodes_of_a_mask_in_order_known_or_not(nodes: core.Nodes) -> None:
+    left = nodes.only(core.Mask([False, True, True]))
+    assert left.names == ["b", "c"]
+    assert left.labels("zone") == ["y", None]
+    assert nodes.only(nodes.nothing()).names == []
+    with_unknown = core.NodeStore().select(["x", "y", "z"])
+    some = with_unknown.only(core.Mask([True, False, True]))
+    assert (some.names, list(some.known)) == (["x", "z"], [False, False])
+    assert list(some.only(core.Mask([False, True])).known) == [False]
+    with pytest.raises(ValueError, match="2"):
+        nodes.only(core.Mask([True, False]))
+
+
 @pytest.mark.parametrize(
     ("make", "expected"),
     [

@@ -117,6 +117,20 @@ impl Nodes {
         }
     }
 
+    /// Returns the nodes in `some` alone, in the same order and as they are here.
+    #[must_use]
+    pub fn only(&self, some: &Mask) -> Self {
+        let mut left = Self::over(self.snapshot.clone(), some.count());
+        for at in some.indices() {
+            match self.slots[at].place() {
+                Place::Row(row) => left.push_row(row),
+                Place::Own(own) => left.push_own(self.own[own].clone()),
+                Place::Unknown(unknown) => left.push_unknown(self.unknown[unknown].clone()),
+            }
+        }
+        left
+    }
+
     /// How many nodes the request has.
     pub fn len(&self) -> usize {
         self.slots.len()

@@ -1,6 +1,7 @@
 //! `PodSnapshot`: the pods on nodes at one moment.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use ahash::{HashSet, RandomState};
@@ -20,6 +21,8 @@ pub struct PodSnapshot {
     occupancy: Occupancy,
     /// Pods on no node, by the node that each pod is nominated to.
     nominated: Groups,
+    /// The pods of `with_places`, by UID, each with its node.
+    placed: HashMap<String, Arc<Pod>, RandomState>,
     /// The index of all pods by label. A snapshot that is made from another snapshot shares the
     /// index.
     labelled: Labelled,
@@ -102,13 +105,35 @@ impl PodSnapshot {
         node: &str,
     ) -> impl Iterator<Item = &'a Arc<Pod>> {
         let others = self.nominated.of(node);
+        let others = others.filter(|other| !self.placed.contains_key(&other.uid));
         others.filter(|other| other.uid != pod.uid && other.priority() >= pod.priority())
+    }
+
+    /// Returns a snapshot that has these pods on these nodes too. A pod that is on its node already
+    /// counts once; a pod that is nominated to another node does not count there.
+    #[must_use]
+    pub fn with_places(&self, places: &[(Arc<Pod>, &str)]) -> Self {
+        let mut filled = self.clone();
+        for &(ref pod, node) in places {
+            let mut there = self.occupancy.on(node).into_iter().flat_map(NodePods::pods);
+            if there.any(|other| other.uid == pod.uid) {
+                continue;
+            }
+            let placed = Arc::new(Pod {
+                node_name: word(node),
+                ..Pod::clone(pod)
+            });
+            if let Entry::Vacant(free) = filled.placed.entry(pod.uid.clone()) {
+                filled.occupancy.add(free.insert(placed).clone());
+            }
+        }
+        filled
     }
 
     /// Returns given pods of the snapshot's store as this snapshot has them. The result leaves out
     /// a pod that has a node if this snapshot does not have the pod on that node. A pod without a
-    /// node gets its nominated node if this snapshot has the pod there. The function walks over the
-    /// pods of each node at most once.
+    /// node gets its place of `with_places`, or its nominated node if this snapshot has the pod
+    /// there. The function walks over the pods of each node at most once.
     pub fn these(&self, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
         let mut walked = HashMap::default();
         let mut these = Vec::with_capacity(pods.len());
@@ -116,8 +141,9 @@ impl PodSnapshot {
             if pod.is_bound() {
                 these.extend(self.here(&pod.node_name, pod, &mut walked));
             } else {
-                let here = self.here(&pod.nominated_node_name, pod, &mut walked);
-                these.push(here.unwrap_or_else(|| pod.clone()));
+                let placed = self.placed.get(&pod.uid).cloned();
+                let here = || self.here(&pod.nominated_node_name, pod, &mut walked);
+                these.push(placed.or_else(here).unwrap_or_else(|| pod.clone()));
             }
         }
         these

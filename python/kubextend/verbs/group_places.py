@@ -1,0 +1,369 @@
+"""Places of the members of pod groups, from their filter calls until their binds.
+
+kube-scheduler looks for nodes for the members of a PodGroup in one pass: filter is called for one
+member after the other, and no member is bound before enough members have a node. No request says
+which node an earlier member got. If filters count the pods on nodes, filter therefore keeps one
+node for each member and remembers that node as the member's place, which later members of the pass
+find taken.
+
+Nothing says how a pass ended. The places of a pass end when kube-scheduler asks about a member
+again that has a place, when the member is bound or deleted, or after a while. A pass is undecided
+for half a second after its last filter call, or until the first bind shows that the pass succeeded.
+Meanwhile the places of the pass are taken for all other groups, and for pods that are to be bound;
+where the decision about another pod depends on an undecided pass, kubextend waits for it.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeAlias
+
+from kubextend import core
+from kubextend.framework.plugin import Rejection
+from kubextend.framework.status import Status
+from kubextend.profile import FilterOutcome, Profile
+from kubextend.verbs.kept_pods import KeptPods
+from kubextend.verbs.refilter import GoesOn
+from kubextend.verbs.scoring import LeftOut, first_of_the_best
+from kubextend.verbs.unplaced_pods import Attempt
+
+__all__ = ["MOST_LOOKS", "GroupPlaces", "fit_member", "is_member"]
+
+_LOGGER = logging.getLogger(__name__)
+
+MOST_LOOKS: Final = 3
+"""How often filters run for one decision while the pods of the chosen node keep changing."""
+
+# The objects of a member, about.
+_MEMBER_BYTES: Final = 1024
+# The binds of a pass begin within milliseconds of its last filter call.
+_UNDECIDED_S: Final = 0.5
+# Volumes may delay the bind of a member for longer than the binds of the others.
+_KEPT_S: Final = 60.0
+
+_CHOSEN_ELSEWHERE = "another node was chosen"
+_TOO_MANY = "kubextend cannot remember the nodes of so many members of pod groups"
+_RESTLESS = "the pods on the chosen node kept changing"
+
+Pods: TypeAlias = Callable[[], core.PodSnapshot | None]
+"""Returns the watched and assumed pods on nodes as they are now."""
+
+
+@dataclass(slots=True, eq=False)
+class _Pass:
+    """One pass of kube-scheduler over the members of a pod group: an attempt or a dry run.
+
+    Attributes:
+        at_s: when the last call about a member came, in monotonic seconds.
+        last: the UID of the member that the last filter call was about.
+        binds: whether the bind of a member has begun, so that the pass has succeeded.
+        failed: whether the time for a first bind is over.
+        incomplete: whether a member was forgotten for want of memory.
+    """
+
+    at_s: float
+    last: str = ""
+    binds: bool = False
+    failed: bool = False
+    incomplete: bool = False
+
+    def undecided_s(self, now_s: float) -> float:
+        """Return for how many seconds more nobody knows how the pass ended; 0: it is known."""
+        known = self.binds or self.failed
+        return 0.0 if known else max(0.0, self.at_s + _UNDECIDED_S - now_s)
+
+    def counts_for_others(self, now_s: float, undecided: bool) -> bool:
+        if self.binds:
+            return now_s - self.at_s < _KEPT_S
+        return undecided and self.undecided_s(now_s) > 0
+
+
+@dataclass(slots=True, eq=False)
+class _Member:
+    """A member of a pod group that filter was called for.
+
+    Attributes:
+        pod: the pod as the filter request brought it.
+        of: the pass of the call.
+        node: the member's place; empty: filter found no node, or has not ended.
+    """
+
+    pod: core.Pod
+    of: _Pass
+    node: str = ""
+
+    @property
+    def held_bytes(self) -> int:
+        return _MEMBER_BYTES + self.pod.held_bytes
+
+
+class GroupPlaces:
+    """The places of the members of all pod groups; safe to use from many threads.
+
+    Takes at most 16 MiB, divided between namespaces as ``KeptPods`` says. If a member of a pass had
+    to be forgotten, no later member of the pass gets a place.
+
+    Args:
+        clock: returns monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._bind_begins = threading.Condition(self._lock)
+        self._members: KeptPods[_Member] = KeptPods()
+        self._passes: dict[tuple[str, str], _Pass] = {}
+
+    def __len__(self) -> int:
+        """Return how many members are remembered."""
+        return len(self._members)
+
+    def ask(self, pod: core.Pod) -> _Member:
+        """Note that filter is called for a member, which ends the member's earlier place.
+
+        A call begins a new pass if an earlier call of the pass was about the member, or if a bind
+        of the pass has begun. A call directly after the earlier one belongs to the same pass:
+        kube-scheduler asks about a nominated node first, and then about all nodes.
+        """
+        with self._lock:
+            group = pod.namespace, pod.scheduling_group
+            current = self._passes.get(group)
+            earlier = self._members.get(pod.uid)
+            if earlier is not None and not _is_repeated(earlier, current):
+                if earlier.node and not earlier.of.binds:
+                    # kube-scheduler asks about no pod that it has assumed: the pass has failed.
+                    self._end(earlier.of)
+                if earlier.of is current:
+                    current = None
+            if current is None or current.binds:
+                # No filter call of a pass comes after its first bind.
+                current = self._passes[group] = _Pass(0.0)
+            current.at_s, current.last, current.failed = self._clock(), pod.uid, False
+            member = _Member(pod, current)
+            for gone in self._members.put(member):
+                if not gone.of.incomplete:
+                    gone.of.incomplete = True
+                    _LOGGER.warning(
+                        "pod group %s/%s: the members take too much memory", *_group(gone.pod)
+                    )
+        return member
+
+    def pods_with_places(
+        self, pod: core.Pod, pods: Pods, *, undecided: bool = True
+    ) -> core.PodSnapshot | None:
+        """Return the pods on nodes with the places that count for a pod; None: pods are unknown.
+
+        The places are those of members that were asked about before the pod in the pod's own pass,
+        and those of other passes that have succeeded or are undecided.
+
+        Args:
+            pod: a member that filter was called for, or any pod that is to be bound.
+            pods: returns the pods on nodes.
+            undecided: whether the places of undecided passes count.
+        """
+        # A place that becomes an assumed pod meanwhile is in both, and counts once.
+        places = self._counting_for(pod, undecided=undecided)
+        seen = pods()
+        return seen if seen is None or not places else seen.with_places(places)
+
+    def if_unchanged(
+        self,
+        pod: core.Pod,
+        node: str,
+        seen: core.PodSnapshot | None,
+        pods: Pods,
+        act: Callable[[], object],
+    ) -> bool:
+        """Call ``act`` if a node has the same pods as when it was looked at; return whether it has.
+
+        Of two pods that are decided at the same time for one node, the second is decided again.
+
+        Args:
+            pod: the pod that was looked at the node for.
+            node: the name of the node.
+            seen: what ``pods_with_places`` returned for the pod.
+            pods: returns the pods on nodes.
+            act: takes the node for the pod; must not wait.
+        """
+        with self._lock:
+            if _uids_on(seen, node) != _uids_on(self.pods_with_places(pod, pods), node):
+                return False
+            act()
+            return True
+
+    def take(self, member: _Member, node: str) -> None:
+        """Remember the place of a member, unless a later call was about the member."""
+        with self._lock:
+            if self._members.get(member.pod.uid) is member:
+                member.node, member.of.at_s = node, self._clock()
+
+    def bind_begins(self, uid: str) -> None:
+        """Note that the pass of a member has succeeded, if the pod with this UID is a member."""
+        with self._lock:
+            if (member := self._members.get(uid)) is not None:
+                member.of.binds, member.of.at_s = True, self._clock()
+                self._bind_begins.notify_all()
+
+    def undecided_s(self, pod: core.Pod) -> float:
+        """Return in how many seconds all places that count for a pod are of decided passes."""
+        with self._lock:
+            now_s = self._clock()
+            return max((each.undecided_s(now_s) for each in self._others(pod)), default=0.0)
+
+    def wait_until_decided(self, pod: core.Pod) -> None:
+        """Wait until the passes with places that count for a pod are decided: 0.5 s at most."""
+        with self._lock:
+            decided = self._bind_begins.wait_for(
+                lambda: not self.undecided_s(pod), self.undecided_s(pod)
+            )
+            if not decided:
+                self.decide(pod)
+
+    def decide(self, pod: core.Pod) -> None:
+        """Take the undecided passes with places that count for a pod as failed."""
+        with self._lock:
+            for each in self._others(pod):
+                each.failed = not each.binds
+
+    def forget(self, uid: str) -> None:
+        """Forget a pod that is bound or gone."""
+        with self._lock:
+            self._members.pop(uid)
+
+    def groups_on(self, pod: core.Pod, node: str) -> list[str]:
+        """Return the groups that have places on a node which count for a pod."""
+        places = self._counting_for(pod)
+        return sorted({"/".join(_group(other)) for other, at in places if at == node})
+
+    def forget_old(self) -> None:
+        """Forget what has not been of use for a minute; call this each second or so."""
+        with self._lock:
+            oldest_s = self._clock() - _KEPT_S
+            for member in [each for each in self._members.values() if each.of.at_s < oldest_s]:
+                self._members.pop(member.pod.uid)
+            old = [group for group, each in self._passes.items() if each.at_s < oldest_s]
+            for group in old:
+                del self._passes[group]
+
+    def _counting_for(self, pod: core.Pod, *, undecided: bool = True) -> list[tuple[core.Pod, str]]:
+        with self._lock:
+            now_s = self._clock()
+            own = self._members.get(pod.uid)
+            places, before = [], True
+            for member in self._members.values():
+                if member is own:
+                    before = False
+                    continue
+                if own is not None and member.of is own.of:
+                    counts = before
+                else:
+                    counts = member.of.counts_for_others(now_s, undecided)
+                if member.node and counts:
+                    places.append((member.pod, member.node))
+            return places
+
+    def _others(self, pod: core.Pod) -> set[_Pass]:
+        """Return the passes with places, except the pass of the pod."""
+        own = self._members.get(pod.uid)
+        passes = {member.of for member in self._members.values() if member.node}
+        return passes if own is None else passes - {own.of}
+
+    def _end(self, ended: _Pass) -> None:
+        for member in [each for each in self._members.values() if each.of is ended]:
+            self._members.pop(member.pod.uid)
+
+
+def is_member(profile: Profile, pod: core.Pod) -> bool:
+    """Return whether filter keeps one node for a pod, as the member of a group with places."""
+    return profile.counts_pods and bool(pod.scheduling_group and pod.uid)
+
+
+def fit_member(
+    places: GroupPlaces,
+    profile: Profile,
+    attempt: Attempt,
+    nodes: core.Nodes,
+    left_out: LeftOut,
+    goes_on: GoesOn,
+) -> FilterOutcome:
+    """Run the filters for a member of a pod group; keep the best node, which becomes its place.
+
+    The arguments are those of ``Profile.find_nodes_that_fit``. The best node is the first of those
+    with the highest score of the profile's score plugins.
+
+    Raises: PluginError: a filter failed.
+    """
+    pod, state, member = attempt.pod, attempt.state, places.ask(attempt.pod)
+
+    def look(seen: core.PodSnapshot | None) -> FilterOutcome:
+        state.pods_seen = seen
+        return profile.find_nodes_that_fit(state, pod, nodes, left_out, goes_on)
+
+    try:
+        for _ in range(MOST_LOOKS):
+            if member.of.incomplete:
+                return _rejected(nodes, _TOO_MANY)
+            seen = places.pods_with_places(pod, profile.pods)
+            outcome = look(seen)
+            if (passing := outcome.passing(nodes)).any():
+                left = nodes.only(passing)
+                node = first_of_the_best(profile, state, pod, left, left_out)
+                take = partial(places.take, member, node)
+                if places.if_unchanged(pod, node, seen, profile.pods, take):
+                    return _narrowed(outcome, nodes, passing, node)
+            elif _may_fit_soon(places, profile, pod, lambda seen: look(seen).passing(nodes).any()):
+                places.wait_until_decided(pod)
+            else:
+                _LOGGER.info(
+                    "pod %s of pod group %s/%s fits no node",
+                    pod.name,
+                    pod.namespace,
+                    pod.scheduling_group,
+                )
+                return outcome
+        return _rejected(nodes, _RESTLESS)
+    finally:
+        # The later verbs of the attempt see the pods as they are then.
+        state.pods_seen = None
+
+
+def _may_fit_soon(
+    places: GroupPlaces,
+    profile: Profile,
+    pod: core.Pod,
+    fits: Callable[[core.PodSnapshot | None], bool],
+) -> bool:
+    """Return whether a pod that fits no node fits one without the places of undecided passes."""
+    if not places.undecided_s(pod):
+        return False
+    return fits(places.pods_with_places(pod, profile.pods, undecided=False))
+
+
+def _is_repeated(earlier: _Member, current: _Pass | None) -> bool:
+    """Return whether the earlier call was the last one of the current pass, which is complete."""
+    return earlier.of is current and current.last == earlier.pod.uid and not current.incomplete
+
+
+def _narrowed(
+    outcome: FilterOutcome, nodes: core.Nodes, passing: core.Mask, node: str
+) -> FilterOutcome:
+    others = passing & core.Mask([name != node for name in nodes.names])
+    rejection = Rejection(others, Status.unschedulable(_CHOSEN_ELSEWHERE))
+    return FilterOutcome(passing & ~others, [*outcome.rejections, rejection])
+
+
+def _rejected(nodes: core.Nodes, why: str) -> FilterOutcome:
+    return FilterOutcome(
+        nodes.nothing(), [Rejection(nodes.everything(), Status.unschedulable(why))]
+    )
+
+
+def _uids_on(pods: core.PodSnapshot | None, node: str) -> frozenset[str]:
+    return frozenset() if pods is None else frozenset(pod.uid for pod in pods.pods_on(node))
+
+
+def _group(pod: core.Pod) -> tuple[str, str]:
+    return pod.namespace, pod.scheduling_group
