@@ -49,7 +49,7 @@ from kubextend.server import (
     waiting_pod_routes,
 )
 from kubextend.verbs import Context, ExtenderSettings, Memory, Verbs
-from kubextend.verbs.failures import Failures
+from kubextend.verbs.plugin_failures import Failures
 from kubextend.verbs.readiness import NODES_LISTED, PLUGINS_STARTED, PODS_LISTED, Readiness
 
 if TYPE_CHECKING:

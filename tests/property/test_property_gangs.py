@@ -26,7 +26,7 @@ from kubextend.framework.handle import ClusterPorts, Handle
 from kubextend.framework.status import Status
 from kubextend.plugins.coscheduling import Coscheduling, CoschedulingArgs
 from kubextend.profile import BindingCycle, BindingPlugins, WaitingPods
-from kubextend.profile.time_limits import PluginLimits
+from kubextend.profile.time_limited_calls import PluginLimits
 from kubextend.profile.waiting_pods import WaitingPod
 from kubextend.server.reply import RefusedError
 from kubextend.server.waiting_pods_endpoint import _allow, _reject

@@ -14,7 +14,7 @@ from kubextend.config import model
 from kubextend.framework import CycleState, Handle, HeldPod, HeldPods, Status
 from kubextend.framework.plugin import METHODS_OF_POINT
 from kubextend.profile import binding, breaker
-from kubextend.verbs import deadline, unplaced_pods
+from kubextend.verbs import answer_in_time, unplaced_pod_records
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -149,7 +149,7 @@ def test_python_on_a_page_is_formatted_as_the_code_is(page: Path) -> None:
 
 def test_the_numbers_of_failures_are_those_of_the_code() -> None:
     text = " ".join((DOCS / "failures.md").read_text().split())
-    hang, retry = deadline._SHARE, deadline._FIRST_TRY_SHARE
+    hang, retry = answer_in_time._SHARE, answer_in_time._FIRST_TRY_SHARE
     assert f"| after {retry:.0%} | prioritize".replace("%", " %") in text
     assert f"| after {hang:.0%} | kubextend answers".replace("%", " %") in text
     window = f"for pods of three namespaces within {breaker.FAILURE_WINDOW_S:g} s"
@@ -162,7 +162,10 @@ def test_the_numbers_of_failures_are_those_of_the_code() -> None:
     for share, most_s in (plugins, cleanup):
         assert f"before the last {share * 100:g} %" in text
         assert f"last {most_s:g} s if that is less" in text
-    hold_s, longest_s = unplaced_pods._PERMIT_HOLD_S, unplaced_pods._LONGEST_PERMIT_HOLD_S
+    hold_s, longest_s = (
+        unplaced_pod_records._PERMIT_HOLD_S,
+        unplaced_pod_records._LONGEST_PERMIT_HOLD_S,
+    )
     assert f"kubextend does so for {hold_s:g} s" in text
     assert f"up to {longest_s / 60:g} minutes" in text
     extender = model.Extender()

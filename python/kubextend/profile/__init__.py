@@ -4,7 +4,7 @@ from kubextend.framework.plugin import Scores
 from kubextend.profile.binding import BindingCycle, BindingPlugins, BindTime
 from kubextend.profile.profile import FilterOutcome, Profile, Profiles
 from kubextend.profile.starts import PluginStarts
-from kubextend.profile.time_limits import PluginLimits
+from kubextend.profile.time_limited_calls import PluginLimits
 from kubextend.profile.waiting_pods import WaitingPod, WaitingPods
 
 __all__ = [

@@ -29,8 +29,8 @@ from kubextend.framework.plugin import (
 )
 from kubextend.framework.status import Code, Status
 from kubextend.framework.wrong_answer import wrong_answer
-from kubextend.profile.plugin_calls import current_run
-from kubextend.profile.plugin_errors import (
+from kubextend.profile.call_record import current_run
+from kubextend.profile.guarded_calls import (
     about,
     detailed,
     error_of,
@@ -39,7 +39,7 @@ from kubextend.profile.plugin_errors import (
     seconds_until,
     status_of,
 )
-from kubextend.profile.time_limits import PluginLimits
+from kubextend.profile.time_limited_calls import PluginLimits
 from kubextend.profile.waiting_pods import WaitingPod, WaitingPods
 
 __all__ = ["BindTime", "BindingCycle", "BindingPlugins"]

@@ -19,7 +19,7 @@ from kubextend.framework.plugin import (
 )
 from kubextend.framework.status import Status
 from kubextend.framework.wrong_answer import close_all, wrong_answer
-from kubextend.profile.plugin_errors import AtNodeError
+from kubextend.profile.guarded_calls import AtNodeError
 
 __all__ = ["FilterNodes", "ScoreNodes", "Scored", "filter_nodes_of", "score_nodes_of"]
 

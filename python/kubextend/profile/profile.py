@@ -33,8 +33,7 @@ from kubextend.framework.plugin import (
 from kubextend.framework.status import Code, Status
 from kubextend.framework.wrong_answer import check_status, close_all, wrong_answer
 from kubextend.profile.binding import BindingPlugins
-from kubextend.profile.per_node import FilterNodes, ScoreNodes, filter_nodes_of, score_nodes_of
-from kubextend.profile.plugin_errors import (
+from kubextend.profile.guarded_calls import (
     AtNodeError,
     about,
     detailed,
@@ -42,6 +41,7 @@ from kubextend.profile.plugin_errors import (
     guarded,
     status_of,
 )
+from kubextend.profile.per_node import FilterNodes, ScoreNodes, filter_nodes_of, score_nodes_of
 
 __all__ = [
     "FilterOutcome",

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from kubextend.errors import PluginError
 from kubextend.framework.wrong_answer import wrong_answer
-from kubextend.profile.plugin_calls import UncalledError
-from kubextend.profile.plugin_errors import guarded
-from kubextend.profile.time_limits import PluginLimits
+from kubextend.profile.call_record import UncalledError
+from kubextend.profile.guarded_calls import guarded
+from kubextend.profile.time_limited_calls import PluginLimits
 
 __all__ = ["PluginStarts"]
 

@@ -18,9 +18,9 @@ from starlette.types import Receive, Scope, Send
 
 from kubextend.framework.handle import HeldPod, HeldPods
 from kubextend.metrics import Metrics
-from kubextend.server.access import Access
 from kubextend.server.connection.body_reader import BodyReader
 from kubextend.server.reply import RefusedError, refuse, reply
+from kubextend.server.waiting_pods_access import Access
 
 __all__ = ["waiting_pod_routes"]
 

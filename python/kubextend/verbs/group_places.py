@@ -25,10 +25,10 @@ from kubextend import core
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 from kubextend.profile import FilterOutcome, Profile
-from kubextend.verbs.kept_pods import KeptPods
-from kubextend.verbs.refilter import GoesOn
+from kubextend.verbs.filter_again import GoesOn
+from kubextend.verbs.memory_bounded_map import KeptPods
 from kubextend.verbs.scoring import LeftOut, first_of_the_best
-from kubextend.verbs.unplaced_pods import Attempt
+from kubextend.verbs.unplaced_pod_records import Attempt
 
 __all__ = ["MOST_LOOKS", "GroupPlaces", "fit_member", "is_member"]
 

@@ -12,7 +12,7 @@ from kubextend import core
 from kubextend.errors import TruncatedPodError
 from kubextend.framework.handle import NodeSource, PodSource
 from kubextend.metrics import Metrics
-from kubextend.verbs.chosen_node import NOT_KNOWN
+from kubextend.verbs.bind_node_check import NOT_KNOWN
 
 __all__ = ["Guard"]
 

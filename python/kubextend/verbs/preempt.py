@@ -23,7 +23,7 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.profile import Profile
 from kubextend.verbs.answer import ABSTAINS, NO_VICTIMS, Answer, Body
 from kubextend.verbs.context import Context
-from kubextend.verbs.refilter import GoesOn
+from kubextend.verbs.filter_again import GoesOn
 
 __all__ = ["PreemptVerb"]
 

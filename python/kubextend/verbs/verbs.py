@@ -1,14 +1,14 @@
 """Assembles the four verbs of kubextend: filter, prioritize, preempt and bind."""
 
 from kubextend import core
+from kubextend.verbs.answer_in_time import Deadline
 from kubextend.verbs.bind import BindVerb
 from kubextend.verbs.context import Context
-from kubextend.verbs.deadline import Deadline
 from kubextend.verbs.filter import FilterVerb
 from kubextend.verbs.preempt import PreemptVerb
 from kubextend.verbs.prioritize import PrioritizeVerb
-from kubextend.verbs.unplaced_pods import unschedulable_before
-from kubextend.verbs.verb import Verb
+from kubextend.verbs.unplaced_pod_records import unschedulable_before
+from kubextend.verbs.verb_protocols import Verb
 
 __all__ = ["Verbs"]
 

@@ -5,7 +5,7 @@ import pytest
 from live_server import request as body_of
 from live_server import serving, some_verbs
 
-from kubextend.profile.time_limits import PluginLimits
+from kubextend.profile.time_limited_calls import PluginLimits
 from kubextend.verbs import Verbs
 
 

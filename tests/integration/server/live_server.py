@@ -21,7 +21,7 @@ from kubextend.framework.plugin import Rejection, in_core
 from kubextend.framework.status import Status
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
-from kubextend.profile.time_limits import PluginLimits
+from kubextend.profile.time_limited_calls import PluginLimits
 from kubextend.server import Health, Limits, Listener, Service, application
 from kubextend.verbs import Verbs
 from make_verbs import make_verbs

@@ -10,7 +10,7 @@ from live_server import Connection, port_of, request, serving, some_verbs
 from server_certificates import Authority, Pair
 
 from kubextend.errors import KubextendError
-from kubextend.server import TlsFiles, service
+from kubextend.server import TlsFiles, listeners
 from kubextend.server.connection.tls import TlsReloader
 from kubextend.verbs import Verbs
 
@@ -43,7 +43,7 @@ def guarded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[str]:
     """A server that wants client certificates, and says once in its life what it says at times."""
-    monkeypatch.setattr(service, "_SAID_AGAIN_S", float("inf"))
+    monkeypatch.setattr(listeners, "_SAID_AGAIN_S", float("inf"))
     tls = TlsFiles(server_pair.cert_file, server_pair.key_file, authority.file)
     with serving(guarded_verbs, tls=tls) as url:
         yield url
@@ -182,7 +182,7 @@ def test_an_encrypted_key_is_named_and_nobody_is_asked_for_its_password(
 def test_a_handshake_that_does_not_end_is_cut_off(
     authority: Authority, server_pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "_HANDSHAKE_S", 2.0)
+    monkeypatch.setattr(listeners, "_HANDSHAKE_S", 2.0)
     tls = TlsFiles(server_pair.cert_file, server_pair.key_file)
     with serving(some_verbs(), tls=tls) as url:
         # Half of the minute that event loops give.

@@ -18,7 +18,7 @@ from kubextend.framework.status import Code, Status
 from kubextend.plugins import IN_TREE
 from kubextend.plugins.coscheduling import Coscheduling, CoschedulingArgs
 from kubextend.profile import BindingCycle, BindingPlugins, WaitingPods
-from kubextend.profile.time_limits import PluginLimits
+from kubextend.profile.time_limited_calls import PluginLimits
 from skipping_loop import run, skip, until
 
 GROUP = "scheduling.x-k8s.io/pod-group"

@@ -12,9 +12,9 @@ import pytest
 
 from kubextend.profile import PluginLimits
 from kubextend.profile.breaker import PluginHealth
-from kubextend.profile.plugin_calls import Run, current_run
+from kubextend.profile.call_record import Run, current_run
 from kubextend.profile.threads import Threads
-from kubextend.profile.time_limits import _told_of
+from kubextend.profile.time_limited_calls import _told_of
 from skipping_loop import AT_MOST_S, run, skip, until
 
 HUNG = PluginHealth(open=True, stuck_threads=1)

@@ -13,7 +13,7 @@ from kubextend import core
 from kubextend.errors import ClusterError
 from kubextend.framework.status import Status
 from kubextend.profile import BindingPlugins, Profile, Profiles
-from kubextend.verbs.chosen_node import why_not_on
+from kubextend.verbs.bind_node_check import why_not_on
 from make_verbs import make_verbs
 
 DELETED = "the node was deleted"

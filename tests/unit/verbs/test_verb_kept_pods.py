@@ -8,7 +8,7 @@ import pytest
 from verb_world import names_request, pod
 
 from kubextend import core
-from kubextend.verbs.kept_pods import KeptPods
+from kubextend.verbs.memory_bounded_map import KeptPods
 
 MOST_BYTES = 20_000
 

@@ -402,7 +402,7 @@ def log_of_failure(method: str, does: Callable[..., Any]) -> None:
 
 
 def failures_in(caplog: pytest.LogCaptureFixture) -> list[Any]:
-    return [record for record in caplog.records if record.name == "kubextend.verbs.failures"]
+    return [record for record in caplog.records if record.name == "kubextend.verbs.plugin_failures"]
 
 
 @pytest.mark.parametrize("verb", ["filter", "filter_nodes", "pre_filter"])

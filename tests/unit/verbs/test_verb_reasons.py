@@ -28,9 +28,9 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import Rejection
 from kubextend.framework.status import Status
 from kubextend.profile import FilterOutcome, Profile
-from kubextend.verbs.reasons import Entry, entries_of
-from kubextend.verbs.refilter import Verdict
-from kubextend.verbs.unplaced_pods import Attempt
+from kubextend.verbs.filter_again import Verdict
+from kubextend.verbs.stable_reasons import Entry, entries_of
+from kubextend.verbs.unplaced_pod_records import Attempt
 
 HALVES = (True, False)
 

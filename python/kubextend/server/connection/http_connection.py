@@ -25,13 +25,13 @@ from kubextend.server.connection.body_reader import BodyReceiver
 from kubextend.server.connection.bytes_in_flight import BytesInFlight
 from kubextend.server.connection.deadlines import Deadline, Deadlines
 from kubextend.server.connection.exchange import Exchange
-from kubextend.server.connection.limits import (
+from kubextend.server.connection.phases import Answer, Reading
+from kubextend.server.connection.request_bytes import (
     FREE_BYTES,
     MOST_FRAMING_BYTES,
     MOST_HEAD_BYTES,
     RequestBytes,
 )
-from kubextend.server.connection.phases import Answer, Reading
 from kubextend.server.reply import RefusedError, refuse
 
 __all__ = ["ConnectionSettings", "HttpConnection"]

@@ -9,11 +9,11 @@ from kubextend import core
 from kubextend.framework.handle import ClusterPorts
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits, WaitingPods
-from kubextend.verbs.answer_throttle import AnswerThrottle
+from kubextend.verbs.filter_again import looking_again
 from kubextend.verbs.group_places import GroupPlaces
-from kubextend.verbs.refilter import looking_again
-from kubextend.verbs.unknown_names import UnknownNames
-from kubextend.verbs.unplaced_pods import UnplacedPods
+from kubextend.verbs.permit_rejection_throttle import AnswerThrottle
+from kubextend.verbs.unknown_nodes import UnknownNames
+from kubextend.verbs.unplaced_pod_records import UnplacedPods
 
 __all__ = ["Memory"]
 

@@ -41,9 +41,9 @@ from kubextend.framework.handle import Activator, PodSource
 from kubextend.framework.status import Status
 from kubextend.metrics import Metrics
 from kubextend.profile import Profile, Profiles
-from kubextend.verbs.kept_pods import KeptPods
-from kubextend.verbs.reasons import Entry, Reasons, entries_of
-from kubextend.verbs.refilter import LookAgain, filter_anew
+from kubextend.verbs.filter_again import LookAgain, filter_anew
+from kubextend.verbs.memory_bounded_map import KeptPods
+from kubextend.verbs.stable_reasons import Entry, Reasons, entries_of
 
 __all__ = ["Attempt", "UnplacedPods", "unschedulable_before"]
 

@@ -4,7 +4,7 @@ import logging
 
 from kubextend.errors import PluginError
 from kubextend.metrics import Metrics
-from kubextend.profile.plugin_calls import UncalledError
+from kubextend.profile.call_record import UncalledError
 
 __all__ = ["Failures", "sentence"]
 
