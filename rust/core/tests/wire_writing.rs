@@ -242,7 +242,7 @@ fn an_answer_names_only_victims_that_are_on_their_candidates() {
         ],"NumPDBViolations":1},
         "b":{"Pods":[{"metadata":{"uid":"u4"},"spec":{}},{"metadata":{"uid":"u5"}}]}
     }}"#;
-    let args = read_preemption_args(body, None, None).unwrap();
+    let args = read_preemption_args(body, None).unwrap();
     let elsewhere = [
         ("b".to_owned(), "u1".to_owned()),
         ("c".to_owned(), "u3".to_owned()),
