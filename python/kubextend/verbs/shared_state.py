@@ -9,9 +9,9 @@ from kubextend import core
 from kubextend.framework.handle import ClusterPorts
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits, WaitingPods
+from kubextend.verbs.delayed_bind_answers import AnswerThrottle
 from kubextend.verbs.filter_again import looking_again
 from kubextend.verbs.group_places import GroupPlaces
-from kubextend.verbs.permit_rejection_throttle import AnswerThrottle
 from kubextend.verbs.unknown_nodes import UnknownNames
 from kubextend.verbs.unplaced_pod_records import UnplacedPods
 

@@ -23,7 +23,7 @@ from kubextend import core
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.status import Status
 from kubextend.profile import BindingPlugins, Profile, Profiles, WaitingPods
-from kubextend.verbs.permit_rejection_throttle import AnswerThrottle
+from kubextend.verbs.delayed_bind_answers import AnswerThrottle
 from make_verbs import make_verbs
 
 CLOSED = "the door is closed"
