@@ -396,7 +396,7 @@ fn pods_with_places_count_on_them_once_and_nowhere_else() {
     assert_eq!(on(&filled, "n1"), (names(&["a", "b"]), 200));
     assert_eq!(on(&filled, "n3"), (names(&[]), 0));
     assert_eq!(filled.len(), 2);
-    let nodes = NodeStore::new(0).select(["n1", "n2"]);
+    let nodes = NodeStore::new().select(["n1", "n2"]);
     assert!(
         store
             .snapshot()

@@ -119,12 +119,12 @@ impl PodSnapshot {
             if there.any(|other| other.uid == pod.uid) {
                 continue;
             }
-            let placed = Arc::new(Pod {
+            let member = Arc::new(Pod {
                 node_name: word(node),
                 ..Pod::clone(pod)
             });
             if let Entry::Vacant(free) = filled.placed.entry(pod.uid.clone()) {
-                filled.occupancy.add(free.insert(placed).clone());
+                filled.occupancy.add(free.insert(member).clone());
             }
         }
         filled
