@@ -17,7 +17,7 @@ import pytest
 from kubextend import core
 from kubextend.metrics import Metrics
 from kubextend.testing.stand_ins import ListedNodes, ListedPods
-from kubextend.verbs.guard import Guard
+from kubextend.verbs.bind_room_check import Guard
 
 CLUSTERS = 40
 GPU = "example.com/gpu"

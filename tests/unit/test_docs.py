@@ -14,7 +14,7 @@ from kubextend.config import model
 from kubextend.framework import CycleState, Handle, HeldPod, HeldPods, Status
 from kubextend.framework.plugin import METHODS_OF_POINT
 from kubextend.profile import binding, breaker
-from kubextend.verbs import answer_in_time, unplaced_pod_records
+from kubextend.verbs import answer_in_time, unbound_pod_records
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -163,8 +163,8 @@ def test_the_numbers_of_failures_are_those_of_the_code() -> None:
         assert f"before the last {share * 100:g} %" in text
         assert f"last {most_s:g} s if that is less" in text
     hold_s, longest_s = (
-        unplaced_pod_records._PERMIT_HOLD_S,
-        unplaced_pod_records._LONGEST_PERMIT_HOLD_S,
+        unbound_pod_records._PERMIT_HOLD_S,
+        unbound_pod_records._LONGEST_PERMIT_HOLD_S,
     )
     assert f"kubextend does so for {hold_s:g} s" in text
     assert f"up to {longest_s / 60:g} minutes" in text

@@ -29,7 +29,6 @@ from kubextend.framework.plugin import (
 )
 from kubextend.framework.status import Code, Status
 from kubextend.framework.wrong_answer import wrong_answer
-from kubextend.profile.call_record import current_run
 from kubextend.profile.guarded_calls import (
     about,
     detailed,
@@ -39,6 +38,7 @@ from kubextend.profile.guarded_calls import (
     seconds_until,
     status_of,
 )
+from kubextend.profile.run_in_progress import current_run
 from kubextend.profile.time_limited_calls import PluginLimits
 from kubextend.profile.waiting_pods import WaitingPod, WaitingPods
 

@@ -13,7 +13,7 @@ from kubextend.framework.plugin import Plugin
 from kubextend.framework.status import Code, Status
 from kubextend.framework.wrong_answer import check_status, wrong_answer
 from kubextend.logs import AtMost
-from kubextend.profile.call_record import AbandonedError, Run, current_run
+from kubextend.profile.run_in_progress import AbandonedError, Run, current_run
 
 __all__ = [
     "AnsweredError",

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from kubextend.errors import PluginError
 from kubextend.framework.wrong_answer import wrong_answer
-from kubextend.profile.call_record import UncalledError
 from kubextend.profile.guarded_calls import guarded
+from kubextend.profile.run_in_progress import UncalledError
 from kubextend.profile.time_limited_calls import PluginLimits
 
 __all__ = ["PluginStarts"]

@@ -15,8 +15,8 @@ from typing import Final, Generic, TypeVar
 
 from kubextend.errors import PluginError
 from kubextend.profile.breaker import Breakers
-from kubextend.profile.call_record import PluginCall, Run
 from kubextend.profile.guarded_calls import about
+from kubextend.profile.run_in_progress import PluginCall, Run
 from kubextend.profile.threads import Threads
 
 __all__ = ["HungError", "LimitedCall", "PluginLimits"]

@@ -21,7 +21,7 @@ from kubextend.framework.plugin import QueuedPodInfo
 from kubextend.queue.entry import Entry, GroupEntry, QueueEntry, State, info_of
 from kubextend.queue.fair_queue import FairQueue
 from kubextend.queue.heap import Before
-from kubextend.queue.unschedulable_pauses import UnschedulableCounts
+from kubextend.queue.namespace_pauses import UnschedulableCounts
 from kubextend.queue.window import VERDICTS, Window
 from kubextend.queue.window_waits import WindowWaits
 

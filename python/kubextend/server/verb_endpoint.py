@@ -15,7 +15,7 @@ from kubextend.server.connection.body_reader import BodyReader
 from kubextend.server.connection.bytes_in_flight import BytesInFlight, Share
 from kubextend.server.reply import RefusedError, refuse, reply
 from kubextend.verbs.answer import Answer
-from kubextend.verbs.verb_protocols import Verb
+from kubextend.verbs.verb_interface import Verb
 
 __all__ = ["VerbEndpoint"]
 

@@ -12,13 +12,13 @@ from functools import partial
 from typing import Final, Generic, TypeVar
 
 from kubextend.errors import PluginError
-from kubextend.profile.call_record import Run
+from kubextend.profile.run_in_progress import Run
 from kubextend.profile.time_limited_calls import LimitedCall
 from kubextend.verbs.answer import Answer, Body
 from kubextend.verbs.context import Context
 from kubextend.verbs.plugin_failures import sentence
 from kubextend.verbs.request_counts import counting
-from kubextend.verbs.verb_protocols import OnJob, QuickVerb
+from kubextend.verbs.verb_interface import OnJob, QuickVerb
 
 __all__ = ["Deadline"]
 

@@ -14,16 +14,16 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import Binder
 from kubextend.framework.status import Status
 from kubextend.profile import BindingCycle, BindTime, Profile
-from kubextend.profile.call_record import Run
+from kubextend.profile.run_in_progress import Run
 from kubextend.verbs.answer import Answer, Body, binding
 from kubextend.verbs.bind_node_check import DELETED, GONE, why_not_on
+from kubextend.verbs.bind_term import NO_LEAD, Lead
 from kubextend.verbs.context import Context
 from kubextend.verbs.group_places import MOST_LOOKS
-from kubextend.verbs.lead import NO_LEAD, Lead
 from kubextend.verbs.plugin_failures import sentence
 from kubextend.verbs.request_counts import counting
-from kubextend.verbs.unplaced_pod_records import Attempt
-from kubextend.verbs.verb_protocols import OnJob
+from kubextend.verbs.unbound_pod_records import Attempt
+from kubextend.verbs.verb_interface import OnJob
 
 __all__ = ["BindVerb"]
 

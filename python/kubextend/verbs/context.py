@@ -9,12 +9,12 @@ from kubextend.config import VerbName
 from kubextend.framework.handle import NO_CLUSTER, ClusterPorts
 from kubextend.metrics import Metrics
 from kubextend.profile import Profiles
+from kubextend.verbs.bind_room_check import Guard
 from kubextend.verbs.filter_again import GoesOn, half_of
-from kubextend.verbs.guard import Guard
+from kubextend.verbs.kept_between_calls import Memory
 from kubextend.verbs.node_stores import Stores
 from kubextend.verbs.plugin_failures import Failures
 from kubextend.verbs.readiness import Readiness
-from kubextend.verbs.shared_state import Memory
 from kubextend.verbs.unknown_schedulers import UnknownSchedulers
 
 __all__ = ["Context", "ExtenderSettings"]

@@ -7,13 +7,13 @@ from kubextend import core
 from kubextend.config import VerbName
 from kubextend.errors import PluginError
 from kubextend.profile import FilterOutcome, Profile
-from kubextend.profile.call_record import AbandonedError
+from kubextend.profile.run_in_progress import AbandonedError
 from kubextend.verbs.answer import REJECTS_ALL, Answer, Body, filter_error
 from kubextend.verbs.context import Context
 from kubextend.verbs.group_places import fit_member, is_member
 from kubextend.verbs.plugin_failures import sentence
 from kubextend.verbs.stable_reasons import entries_of
-from kubextend.verbs.unplaced_pod_records import Attempt
+from kubextend.verbs.unbound_pod_records import Attempt
 
 __all__ = ["FilterVerb"]
 

@@ -8,7 +8,7 @@ from kubextend import core
 from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.profile import FilterOutcome, PluginLimits, Profile
-from kubextend.profile.call_record import current_run
+from kubextend.profile.run_in_progress import current_run
 
 __all__ = [
     "GoesOn",

@@ -4,7 +4,7 @@ import logging
 
 from kubextend.errors import PluginError
 from kubextend.metrics import Metrics
-from kubextend.profile.call_record import UncalledError
+from kubextend.profile.run_in_progress import UncalledError
 
 __all__ = ["Failures", "sentence"]
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from kubextend.config import VerbName
 from kubextend.errors import WireError
 from kubextend.metrics import Metrics
-from kubextend.profile.call_record import AbandonedError
+from kubextend.profile.run_in_progress import AbandonedError
 from kubextend.verbs.answer import Answer
 
 __all__ = ["counting"]

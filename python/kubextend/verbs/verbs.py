@@ -7,8 +7,8 @@ from kubextend.verbs.context import Context
 from kubextend.verbs.filter import FilterVerb
 from kubextend.verbs.preempt import PreemptVerb
 from kubextend.verbs.prioritize import PrioritizeVerb
-from kubextend.verbs.unplaced_pod_records import unschedulable_before
-from kubextend.verbs.verb_protocols import Verb
+from kubextend.verbs.unbound_pod_records import unschedulable_before
+from kubextend.verbs.verb_interface import Verb
 
 __all__ = ["Verbs"]
 

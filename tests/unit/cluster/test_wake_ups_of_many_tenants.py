@@ -19,7 +19,7 @@ from kubextend.cluster.api_call import Call
 from kubextend.cluster.write_queue import TokenBucket, WaitingWrites, Write
 from kubextend.framework.status import Status
 from kubextend.metrics import Metrics
-from kubextend.verbs.unplaced_pod_records import UnplacedPods
+from kubextend.verbs.unbound_pod_records import UnplacedPods
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

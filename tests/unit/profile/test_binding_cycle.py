@@ -14,7 +14,7 @@ from kubextend.errors import ClusterError, PluginError
 from kubextend.framework.status import Code, Status
 from kubextend.profile import BindingCycle, BindingPlugins, BindTime, PluginLimits, WaitingPods
 from kubextend.profile.breaker import OPEN_S, Admission, Breakers
-from kubextend.profile.call_record import Run
+from kubextend.profile.run_in_progress import Run
 from kubextend.profile.threads import Threads
 from skipping_loop import run as run_skipping
 from skipping_loop import skip

@@ -12,7 +12,7 @@ import pytest
 
 from kubextend.profile import PluginLimits
 from kubextend.profile.breaker import PluginHealth
-from kubextend.profile.call_record import Run, current_run
+from kubextend.profile.run_in_progress import Run, current_run
 from kubextend.profile.threads import Threads
 from kubextend.profile.time_limited_calls import _told_of
 from skipping_loop import AT_MOST_S, run, skip, until

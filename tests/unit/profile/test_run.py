@@ -1,7 +1,7 @@
 """One verb call that is given up: what its thread may still do when it comes back."""
 
 from kubextend.profile.breaker import Admission, Breakers
-from kubextend.profile.call_record import Run
+from kubextend.profile.run_in_progress import Run
 
 
 class Clock:

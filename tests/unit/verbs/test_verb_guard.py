@@ -16,7 +16,7 @@ from kubextend.framework.status import Status
 from kubextend.metrics import Metrics
 from kubextend.profile import BindingPlugins, Profile, Profiles
 from kubextend.testing.stand_ins import ListedNodes, ListedPods
-from kubextend.verbs.guard import Guard
+from kubextend.verbs.bind_room_check import Guard
 from make_verbs import make_verbs
 from skipping_loop import run, until
 

@@ -12,8 +12,8 @@ from kubextend.profile import PluginLimits, WaitingPods
 from kubextend.verbs.delayed_bind_answers import AnswerThrottle
 from kubextend.verbs.filter_again import looking_again
 from kubextend.verbs.group_places import GroupPlaces
-from kubextend.verbs.unknown_nodes import UnknownNames
-from kubextend.verbs.unplaced_pod_records import UnplacedPods
+from kubextend.verbs.unbound_pod_records import UnplacedPods
+from kubextend.verbs.unknown_node_names import UnknownNames
 
 __all__ = ["Memory"]
 
