@@ -233,7 +233,7 @@ def test_the_log_says_what_is_missing(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.fill()
     run(world.bind("one"))
-    (line,) = [each.getMessage() for each in caplog.records if each.name.endswith(".guard")]
+    (line,) = [each.getMessage() for each in caplog.records if each.name.endswith(".bind_room_check")]
     assert line == (
         "the guard binds no pod ml/one of scheduler default-scheduler to node n: "
         "cpu: 1000 wanted, 0 of 1000 free"
