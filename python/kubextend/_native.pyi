@@ -587,6 +587,14 @@ class PodSnapshot:
         Args:
             places: pods, each with the name of a node.
         """
+    def without(self, gone: Sequence[tuple[str, Sequence[str]]]) -> PodSnapshot:
+        """Return a snapshot that lacks some pods.
+
+        Args:
+            gone: names of nodes, each with the UIDs of the pods of this node that are left out.
+        """
+    def placed(self) -> list[Pod]:
+        """Return the pods that ``with_places`` added, each with its node as ``node_name``."""
     def these(self, pods: Sequence[Pod]) -> list[Pod]:
         """Return given pods of the snapshot's store as the snapshot has them, in the given order.
 

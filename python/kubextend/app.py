@@ -5,7 +5,7 @@ import inspect
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -431,9 +431,7 @@ def build_verbs(
         configuration=config,
         metrics=metrics.registry,
     )
-    profiles = Profiles.of(
-        _profile(resolved, config.plugins, handle) for resolved in config.resolved
-    )
+    profiles = Profiles.of(_profile(resolved, config, handle) for resolved in config.resolved)
     settings = _extender_settings(config)
     return Verbs(Context(profiles, memory, ports, settings, metrics, not_started))
 
@@ -626,10 +624,9 @@ def memory_warning(in_flight_bytes: int, limit_bytes: int | None) -> str:
     )
 
 
-def _profile(
-    resolved: ResolvedProfile, known: Mapping[str, RegisteredPlugin], handle: Handle
-) -> Profile:
+def _profile(resolved: ResolvedProfile, config: ExtenderConfiguration, handle: Handle) -> Profile:
     """Make a profile, with one instance of each plugin for all its extension points."""
+    known = config.plugins
     # Any: the extension points were checked when the configuration was resolved.
     made: dict[str, Any] = {
         name: _made(known[name], args, resolved, handle) for name, args in resolved.args.items()
@@ -643,7 +640,7 @@ def _profile(
         Profile.of(resolved.scheduler_name, at, weights),
         pods=handle.pods,
         counts_pods=resolved.counts_pods,
-        needs_leader=bool(resolved.state),
+        needs_leader=bool(resolved.state) or config.guard.resources,
         ignored=resolved.ignored,
     )
 

@@ -14,6 +14,7 @@ NAMESPACE = "kubextend-system"
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:kubextend"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 LABEL = "kubextend.dev/leader"
+CONDITION = {"type": "kubextend.dev/Changed", "status": "True"}
 POLICIES = [DEPLOY / "service" / "leader", DEPLOY / "queue"]
 
 
@@ -41,7 +42,8 @@ def plane(
     apply(plane.api, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     for path, manifest in objects():
         limits = path == folder / "limits.yaml"
-        if limits or path == DEPLOY / "service" / "leader" / "rbac.yaml":
+        rights = (DEPLOY / "service" / "rbac.yaml", DEPLOY / "service" / "leader" / "rbac.yaml")
+        if limits or path in rights:
             apply(plane.api, manifest)
     container = {"name": "c", "image": "registry.invalid/none"}
     for name in ("own", "other"):
@@ -82,6 +84,14 @@ def test_kubextend_may_change_nothing_else_of_the_pods_there(
     own: Api, pod: str, patch: Object
 ) -> None:
     assert "kubextend.dev/leader" in refusal(own, pod, patch)
+
+
+def test_the_status_of_a_pod_is_no_way_to_its_metadata(own: Api) -> None:
+    for pod in ("own/status", "other/status"):
+        for patch in (labelled("stolen", "app"), {"metadata": {"finalizers": ["a.example/b"]}}):
+            assert "kubextend may change nothing but this" in refusal(own, pod, patch)
+        assert refusal(own, pod, {"status": {"phase": "Failed"}}) != ""
+        assert refusal(own, pod, {"status": {"conditions": [CONDITION]}}) == ""
 
 
 def test_a_token_of_no_pod_may_change_no_label(plane: ControlPlane) -> None:

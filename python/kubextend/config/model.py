@@ -591,8 +591,8 @@ class ExtenderConfiguration(_Model):
 
     @property
     def needs_leader(self) -> bool:
-        """Whether plugins of a profile keep what other replicas do not know."""
-        return any(profile.state for profile in self.resolved)
+        """Whether plugins of a profile, or the guard, keep what other replicas do not know."""
+        return self.guard.resources or any(profile.state for profile in self.resolved)
 
     @property
     def needs_pods(self) -> bool:

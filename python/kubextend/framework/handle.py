@@ -359,7 +359,18 @@ class Handle:
             return pods
         state.asked_for_pods = True
         seen = state.pods_seen
-        return pods if seen is None else seen.these(pods)
+        if seen is None:
+            return pods
+        # A filter request may bring a member of a pod group earlier than the watch does.
+        known = {pod.uid for pod in pods}
+        early = [
+            pod
+            for pod in seen.placed()
+            if pod.uid not in known
+            and pod.namespace == namespace
+            and pod.labels.get(label) == value
+        ]
+        return seen.these(pods) + early
 
     def assumed_pods(self) -> frozenset[str]:
         """Return the UIDs of pods whose node is chosen and that the watch does not show bound yet.

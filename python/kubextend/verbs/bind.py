@@ -162,6 +162,7 @@ class BindVerb:
             self._context.failures.note(error, "bind fails")
             answer = _refused(args, sentence(error))
         if answer.result == "error":
+            self._context.memory.places.forget(args.pod_uid)
             await self._wait_to_refuse(request)
         else:
             self._unplaced.forget(args.pod_uid)
@@ -206,9 +207,8 @@ class BindVerb:
         if pod is None or not pod.scheduling_group:
             return 0.0
         refusals = 1 if self._is_settled(pod) else self._unplaced.refuse_bind(pod)
-        delay_s = _FIRST_DELAY_S
-        for _ in range(1, refusals):
-            delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
+        # Whoever can reach the port may cause any number of refusals.
+        delay_s = min(_FIRST_DELAY_S * (1 << min(refusals - 1, 10)), _LONGEST_DELAY_S)
         _LOGGER.info(
             "kube-scheduler hears in %g s of refusal %d of pod %s/%s in pod group %s",
             *(delay_s, refusals, pod.namespace, pod.name, pod.scheduling_group),
@@ -236,6 +236,11 @@ class BindVerb:
         if pod is None:
             await default_bind()
             return binding()
+        if self._guard is not None and self._cluster.leader is not None:
+            # The guard counts the pods that this replica is about to bind.
+            request.lead = Lead.now(self._cluster.leader)
+            if why_not := self._cluster.leader.why_not():
+                return binding(why_not)
         if profile is None or not profile.binds_with_plugins:
             return self._context.unknown_schedulers.passes(
                 pod, await self._bound_without_plugins(pod, args.node, default_bind)
@@ -481,12 +486,12 @@ class BindVerb:
         """
         places = self._context.memory.places
         status = await self._take_room_at_once(profile, cycle, store)
-        if status.is_success or not (wait_s := places.undecided_s(cycle.pod)):
+        if status.is_success or not (undecided := places.undecided(cycle.pod)):
             return status
         groups = places.groups_on(cycle.pod, cycle.node_name)
         _LOGGER.info("members of %s may soon be bound to %s", groups, cycle.node_name)
-        await asyncio.sleep(wait_s)
-        places.decide(cycle.pod)
+        await asyncio.sleep(places.left_s(undecided))
+        places.decide(undecided)
         return await self._take_room_at_once(profile, cycle, store)
 
     async def _take_room_at_once(

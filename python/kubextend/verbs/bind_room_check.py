@@ -22,6 +22,8 @@ _NOT_LISTED: Final = "kubextend is not ready: nodes and pods are not listed yet"
 _NOT_COUNTED: Final = "the pod was deleted, or is bound to another node"
 _TOO_LARGE: Final = "the pod is too large to see whether it fits"
 _PODS: Final = "pods"
+# How many resources a reason and a log line name; a node may lack thousands.
+_MOST_NAMED: Final = 10
 
 
 class _Lack(NamedTuple):
@@ -89,9 +91,9 @@ class Guard:
         _LOGGER.warning(
             "the guard binds no pod %s/%s of scheduler %s to node %s: %s",
             *(pod.namespace, pod.name, pod.scheduler_name, node),
-            "; ".join(map(str, lacks)),
+            "; ".join(map(str, lacks[:_MOST_NAMED])),
         )
-        reasons = ", ".join(sorted(lack.reason for lack in lacks))
+        reasons = ", ".join(sorted(lack.reason for lack in lacks)[:_MOST_NAMED])
         return f"the node has no room left for the pod: {reasons}"
 
 

@@ -7,17 +7,18 @@ node for each member and remembers that node as the member's place, which later 
 find taken.
 
 Nothing says how a pass ended. The places of a pass end when kube-scheduler asks about a member
-again that has a place, when the member is bound or deleted, or after a while. A pass is undecided
-for half a second after its last filter call, or until the first bind shows that the pass succeeded.
-Meanwhile the places of the pass are taken for all other groups, and for pods that are to be bound;
-where the decision about another pod depends on an undecided pass, kubextend waits for it.
+again that has a place, when the member is bound, refused or deleted, or after a while. A pass is
+undecided for half a second after its last filter call, or until the first bind shows that the pass
+succeeded. Meanwhile the places of the pass are taken for all other groups, and for pods that are to
+be bound. filter waits for nothing, because kube-scheduler asks about one pod after the other; a
+pod that is to be bound waits for the outcome, which delays nobody else.
 """
 
 import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -37,12 +38,18 @@ _LOGGER = logging.getLogger(__name__)
 MOST_LOOKS: Final = 3
 """How often filters run for one decision while the pods of the chosen node keep changing."""
 
+# The API allows no longer name of a PodGroup.
+_LONGEST_NAME: Final = 253
 # The objects of a member, about.
 _MEMBER_BYTES: Final = 1024
 # The binds of a pass begin within milliseconds of its last filter call.
 _UNDECIDED_S: Final = 0.5
-# Volumes may delay the bind of a member for longer than the binds of the others.
 _KEPT_S: Final = 60.0
+# Volumes may delay the bind of a member for longer than the binds of the others: kube-scheduler
+# waits 600 s for volumes by default.
+_BINDS_S: Final = 600.0
+# The work for each member of a pass grows with the members before it.
+_MOST_MEMBERS: Final = 1_000
 
 _CHOSEN_ELSEWHERE = "another node was chosen"
 _TOO_MANY = "kubextend cannot remember the nodes of so many members of pod groups"
@@ -62,6 +69,9 @@ class _Pass:
         binds: whether the bind of a member has begun, so that the pass has succeeded.
         failed: whether the time for a first bind is over.
         incomplete: whether a member was forgotten for want of memory.
+        members: how many members of the pass are remembered.
+        nodes: UID -> node of each member that got a place, in the order of the filter calls. Stays
+            when members are bound.
     """
 
     at_s: float
@@ -69,6 +79,8 @@ class _Pass:
     binds: bool = False
     failed: bool = False
     incomplete: bool = False
+    members: int = 0
+    nodes: dict[str, str] = field(default_factory=dict)
 
     def undecided_s(self, now_s: float) -> float:
         """Return for how many seconds more nobody knows how the pass ended; 0: it is known."""
@@ -76,9 +88,18 @@ class _Pass:
         return 0.0 if known else max(0.0, self.at_s + _UNDECIDED_S - now_s)
 
     def counts_for_others(self, now_s: float, undecided: bool) -> bool:
+        """Return whether the places of the pass count for pods outside of its group."""
         if self.binds:
-            return now_s - self.at_s < _KEPT_S
+            return self.is_kept(now_s)
         return undecided and self.undecided_s(now_s) > 0
+
+    def is_kept(self, now_s: float) -> bool:
+        """Return whether the pass is of use: the last call about a member is not too long ago."""
+        return now_s - self.at_s < (_BINDS_S if self.binds else _KEPT_S)
+
+
+Undecided: TypeAlias = dict[_Pass, float]
+"""Passes of which nobody knows how they ended, each with the time of its last call."""
 
 
 @dataclass(slots=True, eq=False)
@@ -88,11 +109,14 @@ class _Member:
     Attributes:
         pod: the pod as the filter request brought it.
         of: the pass of the call.
+        nominated_alone: whether the call was about the pod's nominated node and no other, so that
+            kube-scheduler may ask about all nodes next.
         node: the member's place; empty: filter found no node, or has not ended.
     """
 
     pod: core.Pod
     of: _Pass
+    nominated_alone: bool = False
     node: str = ""
 
     @property
@@ -113,7 +137,6 @@ class GroupPlaces:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.RLock()
-        self._bind_begins = threading.Condition(self._lock)
         self._members: KeptPods[_Member] = KeptPods()
         self._passes: dict[tuple[str, str], _Pass] = {}
 
@@ -121,12 +144,17 @@ class GroupPlaces:
         """Return how many members are remembered."""
         return len(self._members)
 
-    def ask(self, pod: core.Pod) -> _Member:
+    def ask(self, pod: core.Pod, *, nominated_alone: bool = False) -> _Member:
         """Note that filter is called for a member, which ends the member's earlier place.
 
         A call begins a new pass if an earlier call of the pass was about the member, or if a bind
-        of the pass has begun. A call directly after the earlier one belongs to the same pass:
-        kube-scheduler asks about a nominated node first, and then about all nodes.
+        of the pass has begun. A call directly after one about the member's nominated node belongs
+        to the same pass: kube-scheduler asks about a nominated node first, and then about all
+        nodes.
+
+        Args:
+            pod: the member.
+            nominated_alone: whether the call is about the pod's nominated node and no other.
         """
         with self._lock:
             group = pod.namespace, pod.scheduling_group
@@ -142,8 +170,13 @@ class GroupPlaces:
                 # No filter call of a pass comes after its first bind.
                 current = self._passes[group] = _Pass(0.0)
             current.at_s, current.last, current.failed = self._clock(), pod.uid, False
-            member = _Member(pod, current)
+            member = _Member(pod, current, nominated_alone)
+            current.nodes.pop(pod.uid, None)
+            current.incomplete |= len(current.nodes) >= _MOST_MEMBERS
+            current.members += 1
+            self._pop(pod.uid)
             for gone in self._members.put(member):
+                self._dropped(gone)
                 if not gone.of.incomplete:
                     gone.of.incomplete = True
                     _LOGGER.warning(
@@ -157,7 +190,9 @@ class GroupPlaces:
         """Return the pods on nodes with the places that count for a pod; None: pods are unknown.
 
         The places are those of members that were asked about before the pod in the pod's own pass,
-        and those of other passes that have succeeded or are undecided.
+        those of other passes of the pod's group, and those of passes of other groups that have
+        succeeded or are undecided. Members that were asked about after the pod in its own pass are
+        left out, even if they are bound: kube-scheduler may bind the members in any order.
 
         Args:
             pod: a member that filter was called for, or any pod that is to be bound.
@@ -166,7 +201,10 @@ class GroupPlaces:
         """
         # A place that becomes an assumed pod meanwhile is in both, and counts once.
         places = self._counting_for(pod, undecided=undecided)
+        later = self._later_than(pod)
         seen = pods()
+        if seen is not None and later:
+            seen = seen.without(later)
         return seen if seen is None or not places else seen.with_places(places)
 
     def if_unchanged(
@@ -189,7 +227,10 @@ class GroupPlaces:
             act: takes the node for the pod; must not wait.
         """
         with self._lock:
-            if _uids_on(seen, node) != _uids_on(self.pods_with_places(pod, pods), node):
+            now = _uids_on(pods(), node)
+            now -= {uid for at, uids in self._later_than(pod) if at == node for uid in uids}
+            now |= {other.uid for other, at in self._counting_for(pod) if at == node}
+            if _uids_on(seen, node) != now:
                 return False
             act()
             return True
@@ -199,39 +240,40 @@ class GroupPlaces:
         with self._lock:
             if self._members.get(member.pod.uid) is member:
                 member.node, member.of.at_s = node, self._clock()
+                member.of.nodes[member.pod.uid] = node
 
     def bind_begins(self, uid: str) -> None:
         """Note that the pass of a member has succeeded, if the pod with this UID is a member."""
         with self._lock:
             if (member := self._members.get(uid)) is not None:
                 member.of.binds, member.of.at_s = True, self._clock()
-                self._bind_begins.notify_all()
 
-    def undecided_s(self, pod: core.Pod) -> float:
-        """Return in how many seconds all places that count for a pod are of decided passes."""
+    def undecided(self, pod: core.Pod) -> Undecided:
+        """Return the undecided passes of other groups with places that count for a pod."""
         with self._lock:
             now_s = self._clock()
-            return max((each.undecided_s(now_s) for each in self._others(pod)), default=0.0)
+            return {each: each.at_s for each in self._others(pod) if each.undecided_s(now_s)}
 
-    def wait_until_decided(self, pod: core.Pod) -> None:
-        """Wait until the passes with places that count for a pod are decided: 0.5 s at most."""
+    def left_s(self, undecided: Undecided) -> float:
+        """Return in how many seconds all of these passes are decided."""
         with self._lock:
-            decided = self._bind_begins.wait_for(
-                lambda: not self.undecided_s(pod), self.undecided_s(pod)
-            )
-            if not decided:
-                self.decide(pod)
+            now_s = self._clock()
+            return max((each.undecided_s(now_s) for each in undecided), default=0.0)
 
-    def decide(self, pod: core.Pod) -> None:
-        """Take the undecided passes with places that count for a pod as failed."""
+    def decide(self, undecided: Undecided) -> None:
+        """Take passes as failed of which no bind has begun, and no further member was asked about.
+
+        Args:
+            undecided: what ``undecided`` returned, at least ``left_s`` ago.
+        """
         with self._lock:
-            for each in self._others(pod):
-                each.failed = not each.binds
+            for each, at_s in undecided.items():
+                each.failed |= not each.binds and each.at_s == at_s
 
     def forget(self, uid: str) -> None:
         """Forget a pod that is bound or gone."""
         with self._lock:
-            self._members.pop(uid)
+            self._pop(uid)
 
     def groups_on(self, pod: core.Pod, node: str) -> list[str]:
         """Return the groups that have places on a node which count for a pod."""
@@ -239,14 +281,24 @@ class GroupPlaces:
         return sorted({"/".join(_group(other)) for other, at in places if at == node})
 
     def forget_old(self) -> None:
-        """Forget what has not been of use for a minute; call this each second or so."""
+        """Forget what has not been of use for long: a minute, or ten if a bind has begun.
+
+        Call this each second or so.
+        """
         with self._lock:
-            oldest_s = self._clock() - _KEPT_S
-            for member in [each for each in self._members.values() if each.of.at_s < oldest_s]:
-                self._members.pop(member.pod.uid)
-            old = [group for group, each in self._passes.items() if each.at_s < oldest_s]
+            now_s = self._clock()
+            for member in [each for each in self._members.values() if not each.of.is_kept(now_s)]:
+                self._pop(member.pod.uid)
+            old = [group for group, each in self._passes.items() if not each.is_kept(now_s)]
             for group in old:
                 del self._passes[group]
+
+    def forget_all(self) -> None:
+        """Forget all members and passes: another replica decides from now on."""
+        with self._lock:
+            for member in list(self._members.values()):
+                self._pop(member.pod.uid)
+            self._passes.clear()
 
     def _counting_for(self, pod: core.Pod, *, undecided: bool = True) -> list[tuple[core.Pod, str]]:
         with self._lock:
@@ -259,6 +311,10 @@ class GroupPlaces:
                     continue
                 if own is not None and member.of is own.of:
                     counts = before
+                elif own is not None and _group(member.pod) == _group(pod):
+                    # If that pass had failed, kube-scheduler would first ask again about members
+                    # with places, which ends the pass. It has succeeded, and others come late.
+                    counts = member.of.is_kept(now_s)
                 else:
                     counts = member.of.counts_for_others(now_s, undecided)
                 if member.node and counts:
@@ -266,19 +322,45 @@ class GroupPlaces:
             return places
 
     def _others(self, pod: core.Pod) -> set[_Pass]:
-        """Return the passes with places, except the pass of the pod."""
-        own = self._members.get(pod.uid)
-        passes = {member.of for member in self._members.values() if member.node}
-        return passes if own is None else passes - {own.of}
+        """Return the passes with places of other groups than the pod's, if the pod is a member."""
+        own = None if self._members.get(pod.uid) is None else _group(pod)
+        return {
+            member.of
+            for member in self._members.values()
+            if member.node and _group(member.pod) != own
+        }
+
+    def _later_than(self, pod: core.Pod) -> list[tuple[str, list[str]]]:
+        """Return the members that were asked about after a member in its pass, by their nodes."""
+        with self._lock:
+            own = self._members.get(pod.uid)
+            if own is None or pod.uid not in own.of.nodes:
+                return []
+            places = list(own.of.nodes.items())
+            after = [uid for uid, _ in places].index(pod.uid) + 1
+            return [(node, [uid]) for uid, node in places[after:]]
+
+    def _pop(self, uid: str) -> None:
+        if (member := self._members.get(uid)) is not None:
+            self._members.pop(uid)
+            self._dropped(member)
+
+    def _dropped(self, member: _Member) -> None:
+        """Count that a member is forgotten; forget its pass with the last member."""
+        member.of.members -= 1
+        group = _group(member.pod)
+        if not member.of.members and self._passes.get(group) is member.of:
+            del self._passes[group]
 
     def _end(self, ended: _Pass) -> None:
         for member in [each for each in self._members.values() if each.of is ended]:
-            self._members.pop(member.pod.uid)
+            self._pop(member.pod.uid)
 
 
 def is_member(profile: Profile, pod: core.Pod) -> bool:
     """Return whether filter keeps one node for a pod, as the member of a group with places."""
-    return profile.counts_pods and bool(pod.scheduling_group and pod.uid)
+    named = 0 < len(pod.scheduling_group) <= _LONGEST_NAME
+    return profile.counts_pods and named and bool(pod.uid)
 
 
 def fit_member(
@@ -296,7 +378,8 @@ def fit_member(
 
     Raises: PluginError: a filter failed.
     """
-    pod, state, member = attempt.pod, attempt.state, places.ask(attempt.pod)
+    pod, state = attempt.pod, attempt.state
+    member = places.ask(pod, nominated_alone=attempt.nominated_alone)
 
     def look(seen: core.PodSnapshot | None) -> FilterOutcome:
         state.pods_seen = seen
@@ -314,8 +397,6 @@ def fit_member(
                 take = partial(places.take, member, node)
                 if places.if_unchanged(pod, node, seen, profile.pods, take):
                     return _narrowed(outcome, nodes, passing, node)
-            elif _may_fit_soon(places, profile, pod, lambda seen: look(seen).passing(nodes).any()):
-                places.wait_until_decided(pod)
             else:
                 _LOGGER.info(
                     "pod %s of pod group %s/%s fits no node",
@@ -330,21 +411,10 @@ def fit_member(
         state.pods_seen = None
 
 
-def _may_fit_soon(
-    places: GroupPlaces,
-    profile: Profile,
-    pod: core.Pod,
-    fits: Callable[[core.PodSnapshot | None], bool],
-) -> bool:
-    """Return whether a pod that fits no node fits one without the places of undecided passes."""
-    if not places.undecided_s(pod):
-        return False
-    return fits(places.pods_with_places(pod, profile.pods, undecided=False))
-
-
 def _is_repeated(earlier: _Member, current: _Pass | None) -> bool:
-    """Return whether the earlier call was the last one of the current pass, which is complete."""
-    return earlier.of is current and current.last == earlier.pod.uid and not current.incomplete
+    """Return whether the last call of the current pass was about the member's nominated node."""
+    is_last = earlier.of is current and current.last == earlier.pod.uid
+    return is_last and earlier.nominated_alone and not earlier.of.incomplete
 
 
 def _narrowed(

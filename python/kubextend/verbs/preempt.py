@@ -97,7 +97,8 @@ class PreemptVerb:
         Raises: PluginError: a filter failed.
         """
         goes_on = self._context.half_time()
-        pods = profile.pods()
+        # A node that a pod is evicted for may have been chosen for a member of a pod group already.
+        pods = self._context.memory.places.pods_with_places(pod, profile.pods)
         passing, across_nodes = _judged(profile, args, pod, pods)
         alone = _Alone(profile, pod, pods, self._context.stores.read_preemption_args, goes_on)
         if across_nodes and len(args.nodes) > 1:

@@ -114,6 +114,7 @@ class Verbs:
         """
         self.bind.give_up(why)
         self.unplaced.forget_all()
+        self._places.forget_all()
 
     def nodes_listed(self) -> None:
         """Fail binds to nodes missing in the last list; never blocks, on any thread."""

@@ -148,6 +148,15 @@ impl PyPodSnapshot {
         Self(Arc::new(py.detach(|| self.0.with_places(&places))))
     }
 
+    fn without(&self, py: Python<'_>, gone: Vec<(String, Vec<String>)>) -> Self {
+        let gone = gone.iter().map(|(node, uids)| (&**node, &**uids));
+        Self(Arc::new(py.detach(|| self.0.without(gone))))
+    }
+
+    fn placed(&self) -> Vec<PyPod> {
+        listed(&self.0.placed().cloned().collect::<Vec<_>>())
+    }
+
     fn these(&self, py: Python<'_>, pods: Vec<PyRef<'_, PyPod>>) -> Vec<PyPod> {
         let pods: Vec<Arc<Pod>> = pods.iter().map(|pod| pod.0.clone()).collect();
         listed(&py.detach(|| self.0.these(&pods)))

@@ -52,6 +52,12 @@ def test_a_profile_needs_a_leader_for_what_its_plugins_keep(
     assert loaded.needs_leader is bool(state)
 
 
+def test_the_guard_needs_a_leader() -> None:
+    loaded = parse({"filter": "Plain"}, guard={"resources": True}, server={"lease": {}})
+    assert loaded.needs_leader
+    assert loaded.notes == ()
+
+
 def test_the_lease_has_a_name_and_the_namespace_of_the_pod() -> None:
     assert parse({"filter": "Counts"}).server.lease is None
     lease = parse({"filter": "Counts"}, server={"lease": {}}).server.lease

@@ -31,11 +31,6 @@ def names(count: int, prefix: str = "m") -> list[str]:
     return [f"{prefix}{number}" for number in range(count)]
 
 
-def waiters(cluster: Cluster) -> int:
-    """Return how many filter calls wait for a bind to begin."""
-    return len(cluster.verbs._places._bind_begins._waiters)  # type: ignore[attr-defined]
-
-
 def stored(cluster: Cluster, name: str) -> core.Pod:
     return next(each for each in cluster.pods.store.pods() if each.name == name)
 
@@ -114,6 +109,97 @@ def test_a_bind_looks_at_the_node_as_filter_saw_it_without_later_members() -> No
 
     cluster = Cluster(nodes=("n0",), room=Alone())
     assert len(cluster.place(cluster.create(names(2)), min_count=2)) == 2
+
+
+def test_a_bind_looks_at_the_node_without_later_members_that_are_bound_already() -> None:
+    class Alone(Room):
+        def filter(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> Status | None:
+            del state
+            return Status.unschedulable(FULL) if pod.name == "m0" and node.pods else None
+
+    cluster = Cluster(nodes=("n0",), room=Alone())
+    placed = cluster.filter_passes(cluster.create(names(3)))
+    assert [cluster.bind(name, placed[name]) for name in ("m2", "m1", "m0")] == ["", "", ""]
+
+
+def test_a_member_that_the_watch_does_not_show_yet_is_found_by_its_label() -> None:
+    class OneWithTheLabel(Room):
+        def filter(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> Status | None:
+            found = handle.labelled_pods("ml", "app", "web", state)
+            others = [each for each in found if each.node_name and each.uid != pod.uid]
+            assert node.name
+            return Status.unschedulable(FULL) if others else None
+
+    cluster = Cluster(nodes=("n0", "n1"), room=OneWithTheLabel())
+    handle = Handle(WaitingPods(), ClusterPorts(pods=cluster.pods)).of("Room", needs_pods=True)
+    for name in names(2):
+        cluster.manifests[name] = member(name)
+        cluster.manifests[name]["metadata"]["labels"] = {"app": "web"}
+    assert cluster.filter_passes(names(2)) == {"m0": "n0"}
+
+
+def test_a_member_that_is_asked_about_first_again_begins_a_pass_without_its_earlier_place() -> None:
+    cluster = Cluster(nodes=("n0", "n1"))
+    cluster.create(names(3))
+    assert cluster.filter_passes(names(3)) == {"m0": "n0", "m1": "n1"}
+    # Filters of kube-scheduler reject m0 from now on, so that each pass begins with m2.
+    assert cluster.filter("m2") == []
+    cluster.clock.now_s += 61
+    cluster.verbs.wake_due()
+    assert cluster.filter_passes(["m2", "m1"]) == {"m2": "n0", "m1": "n1"}
+
+
+def test_a_pod_is_evicted_for_no_node_that_a_member_has() -> None:
+    cluster = Cluster(nodes=("n0",), room=Room({"n0": 2}))
+    cluster.create(["victim", "preempts"], group="")
+    cluster.seen_bound("victim", "n0")
+    cluster.create(["m0"])
+    request = {
+        "Pod": cluster.manifests["preempts"],
+        "NodeNameToMetaVictims": {"n0": {"Pods": [{"UID": "uid-of-victim"}]}},
+    }
+
+    def offered() -> dict[str, Any]:
+        answer = json.loads(cluster.verbs.preempt(json.dumps(request).encode()))
+        return dict(answer["NodeNameToMetaVictims"])
+
+    cluster.room.places = {"n0": 1}
+    assert list(offered()) == ["n0"]
+    cluster.room.places = {"n0": 2}
+    assert cluster.filter("m0") == ["n0"]
+    cluster.room.places = {"n0": 1}
+    assert offered() == {}
+
+
+def test_a_wait_for_one_group_ends_no_pass_that_came_later(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def scenario() -> str:
+        lone = asyncio.create_task(cluster.binding("lone", "n0"))
+        await until(lambda: WAITS in caplog.text)
+        later = cluster.create(names(2, "o"), group="other")
+        assert cluster.filter_passes(later) == {"o0": "n1", "o1": "n2"}
+        await skip(0.5)
+        return await lone
+
+    cluster = Cluster(nodes=("n0", "n1", "n2"))
+    cluster.create(["lone", "thief"], group="")
+    assert "n0" in cluster.filter("lone")
+    cluster.create(["m0"])
+    assert cluster.filter("m0") == ["n0"]
+    assert run(scenario()) == ""
+    # The other group's pass is as undecided as before.
+    assert cluster.verbs._places.undecided(stored(cluster, "thief"))
+
+
+def test_of_a_replica_that_ceases_to_lead_no_place_is_left() -> None:
+    cluster = Cluster(nodes=("n0",))
+    cluster.create(["m0"])
+    assert cluster.filter("m0") == ["n0"]
+    cluster.verbs.cease_to_lead("another replica leads")
+    assert len(cluster.verbs._places) == 0
 
 
 def test_a_profile_whose_filters_count_no_pods_keeps_all_nodes_of_a_member() -> None:
@@ -217,23 +303,19 @@ def test_a_member_whose_bind_begins_is_assumed_and_later_members_still_see_it() 
     assert counted(cluster.verbs, "kubextend_pod_group_members") == 1
 
 
-def test_a_surplus_member_that_is_asked_about_again_waits_for_the_first_bind_of_the_others() -> (
-    None
-):
-    async def scenario() -> None:
-        asked = asyncio.create_task(asyncio.to_thread(cluster.filter, "m0"))
-        await until(lambda: waiters(cluster))
-        assert await cluster.binding("m1", "n0") == ""
-        assert await asked == []
-
+def test_a_surplus_member_that_is_asked_about_again_leaves_the_others_their_places() -> None:
     cluster = Cluster(nodes=("n0", "n1"), room=Room({"n0": 0, "n1": 0}))
-    cluster.create(names(3))
+    cluster.create(names(4))
     assert cluster.filter("m0") == []
     cluster.room.places = {}
     # The policy is basic: kube-scheduler goes on after m0, and binds the members with a node.
-    assert cluster.filter_passes(["m1", "m2"]) == {"m1": "n0", "m2": "n1"}
-    run(scenario())
-    cluster.clock.now_s += 30
+    assert cluster.filter_passes(["m1", "m2", "m3"]) == {"m1": "n0", "m2": "n1"}
+    # Volumes may delay the binds of m1 and m2 for longer than the half second.
+    for _ in range(3):
+        cluster.clock.now_s += 2
+        assert cluster.filter_passes(["m0", "m3"]) == {}
+    assert cluster.bind("m1", "n0") == ""
+    cluster.clock.now_s += 300
     assert cluster.filter("m0") == []
     assert cluster.bind("m2", "n1") == ""
 
@@ -277,21 +359,15 @@ def test_a_pod_that_is_to_be_bound_waits_half_a_second_for_the_binds_of_a_group(
     assert len(cluster.filter_passes(names(2))) == 1
     assert run(scenario()) == ""
     # The pass counts as failed, so its places do not matter to anybody else.
-    assert cluster.verbs._places.undecided_s(stored(cluster, "lone")) == 0
+    assert not cluster.verbs._places.undecided(stored(cluster, "lone"))
 
 
-def test_a_second_group_waits_for_the_first_and_is_rejected_once_a_bind_begins() -> None:
-    async def scenario() -> None:
-        asked = asyncio.create_task(asyncio.to_thread(cluster.filter_passes, second))
-        await until(lambda: waiters(cluster))
-        assert await cluster.binding(*next(iter(placed.items()))) == ""
-        assert await asked == {}
-
+def test_a_second_group_is_rejected_while_the_first_may_still_be_bound() -> None:
     cluster = Cluster()
     first, second = cluster.create(names(5)), cluster.create(names(5, "o"), group="other")
     placed = cluster.filter_passes(first)
-    run(scenario())
-    for name in first[1:]:
+    assert cluster.filter_passes(second) == {}
+    for name in first:
         assert cluster.bind(name, placed[name]) == ""
     assert cluster.filter_passes(second) == {}
     for name in first:
@@ -303,20 +379,10 @@ def test_a_second_group_gets_the_nodes_of_a_group_that_is_not_bound_in_half_a_se
     cluster = Cluster()
     cluster.filter_passes(cluster.create(names(6)))
     second = cluster.create(names(5, "o"), group="other")
+    # filter rejects at once: while it waited, kube-scheduler would ask about nobody else.
+    assert cluster.filter("o0") == []
+    cluster.clock.now_s += 0.5
     assert len(cluster.place(second, min_count=5)) == 5
-
-
-def test_a_second_group_that_fits_nowhere_waits_for_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    cluster = Cluster(room=Room({"n4": 0}))
-    for number, name in enumerate(cluster.create(names(4, "lone"), group="")):
-        cluster.seen_bound(name, f"n{number}")
-    cluster.room.places = {}
-    assert cluster.filter_passes(cluster.create(["m0"])) == {"m0": "n4"}
-    cluster.room.places = {"n4": 0}
-    monkeypatch.setattr(cluster.verbs._places, "wait_until_decided", None)
-    assert cluster.filter_passes(cluster.create(["o0"], group="other")) == {}
 
 
 def test_groups_of_one_name_in_two_namespaces_are_two_groups() -> None:

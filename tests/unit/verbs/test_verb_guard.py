@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from verb_world import Binder, Clock, Watched, counted, pod, watch_event
+from verb_world import Binder, Clock, Leader, Watched, counted, pod, watch_event
 
 from kubextend import core
 from kubextend.framework.status import Status
@@ -233,8 +233,24 @@ def test_the_log_says_what_is_missing(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.fill()
     run(world.bind("one"))
-    (line,) = [each.getMessage() for each in caplog.records if each.name.endswith(".bind_room_check")]
+    (line,) = [
+        each.getMessage() for each in caplog.records if each.name.endswith(".bind_room_check")
+    ]
     assert line == (
         "the guard binds no pod ml/one of scheduler default-scheduler to node n: "
         "cpu: 1000 wanted, 0 of 1000 free"
     )
+
+
+@pytest.mark.parametrize("with_plugins", [False, True])
+def test_only_the_leader_counts_pods_for_the_guard(with_plugins: bool) -> None:
+    leader = Leader(leads=False)
+    plugin = Steps(open={"reserve", "pre_bind"}) if with_plugins else None
+    world = World(plugin, joined={"leader": leader})
+    assert "does not lead" in run(world.bind("one"))
+    assert (world.binder.bound, world.assumed()) == ([], [])
+    leader.wins()
+    leader.fresh = False
+    assert "does not lead" in run(world.bind("one"))
+    leader.fresh = True
+    assert run(world.bind("one")) == ""

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from verb_world import (
+    NOT_LEADER,
     Activator,
     Binder,
+    Leader,
     Needs,
     Watched,
     names_request,
@@ -28,34 +30,7 @@ from make_verbs import make_verbs
 from skipping_loop import run
 
 PATIENT_S = 30
-NOT_LEADER = "this replica does not lead"
 REFUSED = f"kubextend is not ready: {NOT_LEADER}"
-
-
-@dataclass
-class Leader:
-    """A replica that leads when the test says so."""
-
-    leads: bool = True
-    term: int = 1
-    fresh: bool = True
-    lasts_s: float = 8.0
-
-    def why_not(self) -> str:
-        return "" if self.leads and self.fresh else NOT_LEADER
-
-    def why_over(self, term: int) -> str:
-        return "" if self.leads and term == self.term else NOT_LEADER
-
-    def left_s(self) -> float:
-        return self.lasts_s
-
-    def loses(self) -> None:
-        self.leads = False
-
-    def wins(self) -> None:
-        self.leads = True
-        self.term += 1
 
 
 @dataclass

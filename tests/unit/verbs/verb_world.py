@@ -115,6 +115,35 @@ class Clock:
         return self.now_s
 
 
+NOT_LEADER = "this replica does not lead"
+
+
+@dataclass
+class Leader:
+    """A replica that leads when the test says so."""
+
+    leads: bool = True
+    term: int = 1
+    fresh: bool = True
+    lasts_s: float = 8.0
+
+    def why_not(self) -> str:
+        return "" if self.leads and self.fresh else NOT_LEADER
+
+    def why_over(self, term: int) -> str:
+        return "" if self.leads and term == self.term else NOT_LEADER
+
+    def left_s(self) -> float:
+        return self.lasts_s
+
+    def loses(self) -> None:
+        self.leads = False
+
+    def wins(self) -> None:
+        self.leads = True
+        self.term += 1
+
+
 @dataclass
 class Watched:
     """A source of watched nodes whose nodes a test gives."""

@@ -130,6 +130,11 @@ impl PodSnapshot {
         filled
     }
 
+    /// The pods of `with_places`, each with its node.
+    pub fn placed(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        self.placed.values()
+    }
+
     /// Returns given pods of the snapshot's store as this snapshot has them. The result leaves out
     /// a pod that has a node if this snapshot does not have the pod on that node. A pod without a
     /// node gets its place of `with_places`, or its nominated node if this snapshot has the pod
