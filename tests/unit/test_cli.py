@@ -337,7 +337,8 @@ def test_check_says_what_the_guard_needs(config_file: Path) -> None:
     config_file.write_text(CONFIG + "cluster: {}\nguard: {resources: true}\n")
     lines = run("check", config_file).stdout.splitlines()
     assert lines[1] == "verbs: filter, preempt, prioritize, bind"
-    assert lines[5] == "guard: resources, so kubextend lists all nodes and pods and binds each pod"
+    assert lines[5].startswith("answered by: one replica only: set server.lease")
+    assert lines[6] == "guard: resources, so kubextend lists all nodes and pods and binds each pod"
 
 
 def test_check_warns_of_no_scoring_bug_where_names_are_sent(config_file: Path) -> None:
