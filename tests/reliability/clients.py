@@ -1,0 +1,97 @@
+"""Connections to a server under test, and the figures that its answers give."""
+
+import http.client
+import json
+import os
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.e2e.workbench import say
+
+PATIENT_S: Final = 120.0
+_JSON: Final = {"Content-Type": "application/json"}
+
+
+class Client:
+    """A connection that is kept alive between requests, and made anew after an error.
+
+    Args:
+        port: the port on loopback.
+        timeout_s: the most seconds without a byte of the server.
+    """
+
+    def __init__(self, port: int, timeout_s: float = PATIENT_S) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
+
+    def post(self, path: str, body: bytes) -> tuple[int, bytes]:
+        """Send a body, and return the status and the body of the answer.
+
+        Raises: OSError, http.client.HTTPException: the server gave no whole answer.
+        """
+        return self._asked("POST", path, body)
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        """Return the status and the body of what is at a path; raises as ``post`` does."""
+        return self._asked("GET", path, None)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _asked(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        try:
+            if self._connection.sock is None:
+                self._connection.connect()
+                self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._connection.request(method, path, body, _JSON)
+            answer = self._connection.getresponse()
+            return answer.status, answer.read()
+        except BaseException:
+            self._connection.close()
+            raise
+
+
+def timed(client: Client, path: str, body: bytes, count: int) -> tuple[list[float], int]:
+    """Send a request ``count`` times; return the seconds of each, and how many were not 200."""
+    took, failed = [], 0
+    for _ in range(count):
+        start = time.perf_counter()
+        try:
+            failed += client.post(path, body)[0] != http.HTTPStatus.OK
+        except (OSError, http.client.HTTPException):
+            failed += 1
+        took.append(time.perf_counter() - start)
+    return took, failed
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """Return the value that this percentage of the values does not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
+
+
+def descriptors(pid: int) -> int:
+    """Return how many files and connections a process has open."""
+    return len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208  not a folder of files
+
+
+def threads(pid: int) -> int:
+    """Return how many threads a process has."""
+    return int(_status(pid, "Threads"))
+
+
+def resident_bytes(pid: int) -> int:
+    """Return the resident memory of a process in bytes."""
+    return int(_status(pid, "VmRSS")) * 1024
+
+
+def _status(pid: int, field: str) -> str:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(line for line in lines if line.startswith(f"{field}:")).split()[1]
+
+
+def tell(figures: Mapping[str, float]) -> None:
+    """Print figures as the last line of a program, where the report reads them."""
+    say(json.dumps({name: round(value, 3) for name, value in figures.items()}))
