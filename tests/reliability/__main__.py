@@ -30,11 +30,10 @@ def main() -> int:
     if unknown := set(options.rows) - {row.id for row in table}:
         parser.error(f"no such row: {', '.join(sorted(unknown))}")
     OUTPUT.mkdir(parents=True, exist_ok=True)
-    results = _kept()
     red = False
     if not options.only_report:
-        red = _run([row for row in wanted if not row.absent], results)
-    text = markdown(table, results, os.cpu_count() or 1)
+        red = _run([row for row in wanted if not row.absent])
+    text = markdown(table, _kept(), os.cpu_count() or 1)
     _REPORT.write_text(text)
     if options.keep:
         _KEPT.write_text(text)
@@ -48,7 +47,13 @@ def _kept() -> dict[str, Result]:
     return {row: Result.read(kept) for row, kept in json.loads(_RESULTS.read_text()).items()}
 
 
-def _run(wanted: list[Row], results: dict[str, Result]) -> bool:
+def _keep(row: Row, result: Result) -> None:
+    """Add the result of a row to the kept ones, among which another run may have put its own."""
+    kept = {key: each.kept() for key, each in (_kept() | {row.id: result}).items()}
+    _RESULTS.write_text(json.dumps(kept, indent=1))
+
+
+def _run(wanted: list[Row]) -> bool:
     """Run rows: all tests at once, then one program after the other; return whether any is red."""
     load = os.getloadavg()[0]
     of_tests = python_tests(test for row in wanted for test in row.tests)
@@ -61,11 +66,11 @@ def _run(wanted: list[Row], results: dict[str, Result]) -> bool:
         if row.command:
             load = os.getloadavg()[0]
             outcome.add(program(row.command))
-        results[row.id] = Result(outcome, load)
+        result = Result(outcome, load)
+        _keep(row, result)
         red |= bool(misses(row, outcome))
-        _RESULTS.write_text(json.dumps({key: one.kept() for key, one in results.items()}, indent=1))
-        said = verdict(row, results[row.id])
-        sys.stdout.write(f"{row.id}: {said}\n")
+        sys.stdout.write(f"{row.id}: {verdict(row, result)}\n")
+        sys.stdout.flush()
     return red
 
 

@@ -155,7 +155,7 @@ def main() -> int:
             "livez_p99_ms": percentile(livez_ms, 99),
             "livez_worst_ms": max(livez_ms),
             "memory_mb": worst / MB,
-            "over_limit_mb": (worst - IN_FLIGHT) / MB,
+            "memory_of_limit": worst / IN_FLIGHT,
         }
     )
     return 0

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import select
 import socket
 import time
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,8 @@ _JSON: Final = {"Content-Type": "application/json"}
 
 class Client:
     """A connection that is kept alive between requests, and made anew after an error.
+
+    As Go's client does, a request goes over a new connection where the server has closed the old.
 
     Args:
         port: the port on loopback.
@@ -42,6 +45,8 @@ class Client:
 
     def _asked(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
         try:
+            if self._is_hung_up():
+                self._connection.close()
             if self._connection.sock is None:
                 self._connection.connect()
                 self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -51,6 +56,10 @@ class Client:
         except BaseException:
             self._connection.close()
             raise
+
+    def _is_hung_up(self) -> bool:
+        """Return whether the server has closed the connection, on which nothing is awaited."""
+        return bool(self._connection.sock and select.select([self._connection.sock], [], [], 0)[0])
 
 
 def timed(client: Client, path: str, body: bytes, for_s: float) -> tuple[list[float], int]:

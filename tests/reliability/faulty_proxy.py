@@ -48,6 +48,7 @@ class FaultyProxy:
         self._dice = random.Random(seed)
         self._lock = threading.Lock()
         self._over = threading.Event()
+        self._silenced = 0
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
         self.committed: Counter[str] = Counter()
         self.port: int = self._listener.getsockname()[1]
@@ -55,6 +56,10 @@ class FaultyProxy:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    def go_silent(self) -> None:
+        """Pass nothing on any more over the open connections of watches; new ones work."""
+        self._silenced += 1
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -83,7 +88,7 @@ class FaultyProxy:
                 line = request.partition(b"\r\n")[0]
                 if b"watch=" in line:
                     api.sendall(request)
-                    _pump(api, client)
+                    self._pump(api, client)
                     return
                 fault = self._fault() if b"/pods/" in line else ""
                 if not self._passed_on(fault, request, client, (api, answers)):
@@ -122,6 +127,15 @@ class FaultyProxy:
         client.sendall(answer * (2 if fault == "answer doubled" else 1))
         return True
 
+    def _pump(self, api: socket.socket, client: socket.socket) -> None:
+        """Pass on what the API sends until one of the two closes, or the proxy has gone silent."""
+        silenced = self._silenced
+        while data := api.recv(_CHUNK):
+            if silenced != self._silenced:
+                # Neither side hears that the other is gone.
+                self._over.wait()
+            client.sendall(data)
+
     def _hold(self) -> None:
         """Leave the client alone with an open connection."""
         self._over.wait(_HELD_S)
@@ -157,9 +171,3 @@ def _message(stream: BinaryIO) -> bytes:
             length = int(value)
         if line == b"\r\n":
             return b"".join(lines) + stream.read(length)
-
-
-def _pump(api: socket.socket, client: socket.socket) -> None:
-    """Pass on what the API sends until one of the two closes."""
-    while data := api.recv(_CHUNK):
-        client.sendall(data)
