@@ -26,7 +26,7 @@ from .clients import PATIENT_S, Client, percentile, tell
 
 RDMA: Final = "node.kubernetes.io/rdma-enabled"
 IN_FLIGHT: Final = 1 << 30
-_NODES: Final = 5000
+NODES: Final = 5000
 _PROGRAMS: Final = 2
 _PIECE: Final = 1 << 20
 _PAUSE_S: Final = 0.5
@@ -43,7 +43,7 @@ def fits(number: int) -> bool:
     return number % 5 < 2
 
 
-def body() -> bytes:
+def body(count: int = NODES) -> bytes:
     """Return a request about nodes of 16 KB each, two of five with the label."""
     images = [{"names": [f"registry.example/{at:03}@sha256:{at:064}"] * 2} for at in range(80)]
     nodes = [
@@ -51,7 +51,7 @@ def body() -> bytes:
             "metadata": {"name": f"node-{number}", "labels": {RDMA: str(fits(number)).lower()}},
             "status": {"images": images},
         }
-        for number in range(_NODES)
+        for number in range(count)
     ]
     pod = {"metadata": {"name": "p", "uid": "u", "labels": {"high-comm": "true"}}}
     return json.dumps({"Pod": pod, "Nodes": {"items": nodes}, "NodeNames": None}).encode()
@@ -88,7 +88,7 @@ class Burst:
             connection.endheaders()
             for at in range(0, len(self._request), _PIECE):
                 # A refusal may come before the body is sent, as kube-scheduler's client notices.
-                if _is_readable(connection.sock):
+                if is_readable(connection.sock):
                     break
                 connection.sock.sendall(self._request[at : at + _PIECE])
             answer = connection.getresponse()
@@ -103,7 +103,7 @@ class Burst:
             self.found[what] += 1
 
 
-def _is_readable(connection: socket.socket) -> bool:
+def is_readable(connection: socket.socket) -> bool:
     return bool(select.select([connection], [], [], 0)[0])
 
 
@@ -112,7 +112,7 @@ def burst(port: int, count: int, parent: Connection) -> None:
     request = body()
     expected = Burst(port, request, b"").asked()[1]
     names = [node["metadata"]["name"] for node in json.loads(expected)["Nodes"]["items"]]
-    if names != [f"node-{number}" for number in range(_NODES) if fits(number)]:
+    if names != [f"node-{number}" for number in range(NODES) if fits(number)]:
         raise AssertionError(names[:10])
     sending = Burst(port, request, expected)
     parent.send("is ready")

@@ -1,5 +1,8 @@
 """Binds 10,000 pods through a proxy that loses, doubles and delays 5 % of what it passes on.
 
+Without faults the program tells how many binds a second there are, ``--latency`` beside an API that
+takes its time.
+
 The clients do what kube-scheduler does: after an Error they ask again, for another node while the
 API shows the pod on none. After some of the successes they ask again for the same node, which has
 to succeed, and for another node, which has to be an Error.
@@ -11,6 +14,7 @@ import random
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,7 +28,6 @@ from .clients import Client, tell
 from .faulty_proxy import FaultyProxy
 
 NODES: Final = [f"node-{number}" for number in range(50)]
-_CLIENTS: Final = 64
 _ATTEMPTS: Final = 12
 _REPEATED: Final = 0.05
 _CONFIG: Final[dict[str, Any]] = {
@@ -96,6 +99,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--binds", type=int, default=10_000)
     parser.add_argument("--faults", type=float, default=0.05, help="share of calls with a fault")
+    parser.add_argument("--clients", type=int, default=64, help="how many bind at a time")
+    parser.add_argument("--latency", type=float, default=0.0, help="seconds of each API call")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 16))
     options = parser.parse_args()
     say(f"seed {options.seed}")
@@ -114,11 +119,14 @@ def main() -> int:
     ):
         server = Served(bench, _CONFIG, proxy)
         binds = Binds(api, server.port, options.seed)
-        with ThreadPoolExecutor(_CLIENTS) as clients:
+        api.latency_s = options.latency
+        start = time.monotonic()
+        with ThreadPoolExecutor(options.clients) as clients:
             for done, _ in enumerate(clients.map(binds.bind, range(options.binds)), start=1):
                 if done % 1000 == 0:
                     say(f"{done} pods, {dict(binds.found)}")
-        tell(_figures(api, proxy, binds))
+        took_s = time.monotonic() - start
+        tell(_figures(api, proxy, binds) | {"binds_a_second": options.binds / took_s})
     api.down()
     return 0
 

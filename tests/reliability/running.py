@@ -123,8 +123,10 @@ def program(command: tuple[str, ...]) -> Outcome:
     """
     shown = " ".join(command)
     if command[:2] == ("python", "-m"):
-        if not ROOT.joinpath(*command[2].split(".")).with_suffix(".py").exists():
+        module = ROOT.joinpath(*command[2].split("."))
+        if not (module.is_dir() or module.with_suffix(".py").exists()):
             return Outcome(skipped=[shown])
+    if command[0] == "python":
         command = (sys.executable, *command[1:])
     lines = []
     environment = os.environ | {"PYTHONPATH": _path()}

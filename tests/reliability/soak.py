@@ -166,8 +166,8 @@ def main() -> int:
         with ThreadPoolExecutor(_CLIENTS) as clients:
             numbers = iter(range(sys.maxsize))
             _until(soak, clients, numbers, 1)
-            # kubextend's pools of threads and connections grow with the requests at a time.
-            with ThreadPoolExecutor(2 * _CLIENTS) as more:
+            # The pools of threads and connections grow with the most requests at a time.
+            with ThreadPoolExecutor(8 * _CLIENTS) as more:
                 _until(soak, more, numbers, options.requests // 5)
             before = Use.of(server.program.pid)
             say(f"after a warm-up of {soak.requests} requests: {before}")
