@@ -5,6 +5,7 @@ import json
 import os
 import select
 import socket
+import ssl
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,11 +24,26 @@ class Client:
 
     Args:
         port: the port on loopback.
-        timeout_s: the most seconds without a byte of the server.
+        tls: what the client trusts; None: plain HTTP.
     """
 
-    def __init__(self, port: int, timeout_s: float = PATIENT_S) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
+    def __init__(self, port: int, tls: ssl.SSLContext | None = None) -> None:
+        host = "127.0.0.1"
+        self._connection = (
+            http.client.HTTPConnection(host, port, timeout=PATIENT_S)
+            if tls is None
+            else http.client.HTTPSConnection(host, port, timeout=PATIENT_S, context=tls)
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the last answer left the connection open."""
+        return self._connection.sock is not None
+
+    @property
+    def certificate(self) -> bytes | None:
+        """The certificate of the server in DER, while the connection is open."""
+        return self._connection.sock.getpeercert(binary_form=True)
 
     def post(self, path: str, body: bytes) -> tuple[int, bytes]:
         """Send a body, and return the status and the body of the answer.
