@@ -7,8 +7,6 @@ import argparse
 import http.client
 import json
 import multiprocessing
-import select
-import socket
 import sys
 import tempfile
 import threading
@@ -22,7 +20,7 @@ from typing import Any, Final
 from tests.e2e.workbench import Workbench, say
 from tests.hostile.memory import MB, Served
 
-from .clients import PATIENT_S, Client, percentile, tell
+from .clients import PATIENT_S, Client, is_readable, percentile, tell
 
 RDMA: Final = "node.kubernetes.io/rdma-enabled"
 IN_FLIGHT: Final = 1 << 30
@@ -103,10 +101,6 @@ class Burst:
             self.found[what] += 1
 
 
-def is_readable(connection: socket.socket) -> bool:
-    return bool(select.select([connection], [], [], 0)[0])
-
-
 def burst(port: int, count: int, parent: Connection) -> None:
     """Be one of the programs that send at once; tell the parent what came of the requests."""
     request = body()
@@ -134,6 +128,7 @@ def main() -> int:
             mine, theirs = context.Pipe()
             share = options.requests // _PROGRAMS
             context.Process(target=burst, args=(server.port, share, theirs), daemon=True).start()
+            theirs.close()
             mine.recv()
             pipes.append(mine)
         server.forget_worst()

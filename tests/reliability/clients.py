@@ -75,7 +75,14 @@ class Client:
 
     def _is_hung_up(self) -> bool:
         """Return whether the server has closed the connection, on which nothing is awaited."""
-        return bool(self._connection.sock and select.select([self._connection.sock], [], [], 0)[0])
+        return bool(self._connection.sock and is_readable(self._connection.sock))
+
+
+def is_readable(connection: socket.socket) -> bool:
+    """Return whether bytes, or the end of the connection, can be read now."""
+    looking = select.poll()
+    looking.register(connection, select.POLLIN)
+    return bool(looking.poll(0))
 
 
 def timed(client: Client, path: str, body: bytes, for_s: float) -> tuple[list[float], int]:

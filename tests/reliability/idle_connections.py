@@ -122,6 +122,7 @@ def main() -> int:
         ports = {server.port: options.verbs, server.health_port: options.health}
         process = context.Process(target=idle, args=(ports, server.health_port, theirs))
         process.start()
+        theirs.close()
         mine.recv()
         meanwhile, refused = _timed_both(server.port, kept, body, options.seconds)
         open_files = descriptors(server.program.pid)

@@ -119,6 +119,7 @@ def main() -> int:
         mine, theirs = context.Pipe()
         slow = context.Process(target=trickle, args=(server.port, options.clients, theirs))
         slow.start()
+        theirs.close()
         mine.recv()
         meanwhile, failed_meanwhile = timed(good, "/filter", body, options.seconds)
         mine.send("enough")

@@ -22,8 +22,8 @@ from typing import Any, Final
 from tests.e2e.workbench import Workbench, say
 from tests.hostile.memory import MB, Served
 
-from .burst_of_large_requests import IN_FLIGHT, is_readable
-from .clients import PATIENT_S, Client, tell
+from .burst_of_large_requests import IN_FLIGHT
+from .clients import PATIENT_S, Client, is_readable, tell
 
 _NODES: Final = 2500
 _PIECE: Final = 1 << 20
@@ -126,6 +126,7 @@ def main() -> int:
         given = (server.port, options.clients, options.seconds, theirs)
         process = context.Process(target=read_slowly, args=given)
         process.start()
+        theirs.close()
         body_bytes = mine.recv()
         server.forget_worst()
         good, failed, requests, freed_after_s = Client(server.port), 0, 0, 0.0
