@@ -67,7 +67,7 @@ def whole_nodes(count: int, times: int) -> dict[str, float]:
     return {
         "body_mb": len(request) / MB,
         "memory_mb": worst / MB,
-        "memory_beside_3_2_bodies_mb": (worst - 3.2 * len(request)) / MB,
+        "memory_over_bodies_mb": (worst - 3.2 * len(request)) / MB,
         "wrong": wrong,
     }
 

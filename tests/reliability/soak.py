@@ -25,6 +25,9 @@ from .clients import Client, descriptors, resident_bytes, tell, threads
 
 NODES: Final = [f"node-{number}" for number in range(100)]
 _CLIENTS: Final = 8
+# More than kubextend has threads for calls of the API, while each call takes some time.
+_CLIENTS_AT_FIRST: Final = 150
+_SLOW_S: Final = 0.1
 # What is done for a pod; which pods are spared and which make a plugin raise.
 _FATES: Final = (
     *["bound"] * 6,
@@ -166,9 +169,11 @@ def main() -> int:
         with ThreadPoolExecutor(_CLIENTS) as clients:
             numbers = iter(range(sys.maxsize))
             _until(soak, clients, numbers, 1)
-            # The pools of threads and connections grow with the most requests at a time.
-            with ThreadPoolExecutor(8 * _CLIENTS) as more:
+            # The pools of threads and connections may grow up to their sizes, and do so here.
+            api.latency_s = _SLOW_S
+            with ThreadPoolExecutor(_CLIENTS_AT_FIRST) as more:
                 _until(soak, more, numbers, options.requests // 5)
+            api.latency_s = 0.0
             before = Use.of(server.program.pid)
             say(f"after a warm-up of {soak.requests} requests: {before}")
             warm = soak.requests
