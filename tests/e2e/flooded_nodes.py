@@ -19,7 +19,7 @@ import statistics
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -208,11 +208,29 @@ def main() -> None:
         ending.callback(plane.close)
         create_priority_classes(plane.api)
         grant_kubextend(plane.api, "kubextend")
+        outcomes = {}
         for part in options.parts:
             if part == COST:
                 _compare(plane, options.pods, options.rates)
             else:
-                say(f"{part}: {Flood(plane, part, options.pods // 2).run()}")
+                outcomes[part] = Flood(plane, part, options.pods // 2).run()
+                say(f"{part}: {outcomes[part]}")
+        say(json.dumps(_figures(outcomes)))
+
+
+def _figures(outcomes: Mapping[str, Outcome]) -> dict[str, float]:
+    """Return how many nodes have too much, beside those without the guard.
+
+    Where the pod of the other scheduler came last, kubextend could not know of it.
+    """
+    figures: dict[str, float] = {
+        f"overfull_{case}": each.overfull for case, each in outcomes.items()
+    }
+    if "bare" in outcomes:
+        for case, each in outcomes.items():
+            ours = each.overfull - each.too_late
+            figures[f"percent_last_by_us_{case}"] = 100 * ours / max(1, outcomes["bare"].overfull)
+    return figures
 
 
 if __name__ == "__main__":

@@ -4,10 +4,12 @@ The leader is killed, is drained as in a rollout, or is cut off from the Kuberne
 
 The pods' plugin counts: a node takes one pod of each app, and there are as many places as pods. The
 program prints for each change how long no pod was bound, and exits with 1 where a pod was bound
-twice or not at all, a place was taken twice, or no pod was bound for longer than allowed.
+twice or not at all, a place was taken twice, or no pod was bound for longer than allowed. The last
+line has the figures as JSON.
 """
 
 import argparse
+import json
 import sys
 import tempfile
 import threading
@@ -156,6 +158,8 @@ def main() -> int:
             plane.close()
     for fault in report.faults:
         say(f"FAULT: {fault}")
+    figures = {f"gap_s_when_{kind}": max(gaps_s) for kind, gaps_s in report.gaps_s.items()}
+    say(json.dumps({"changes": 3 * options.times, "faults": len(report.faults)} | figures))
     return 1 if report.faults else 0
 
 

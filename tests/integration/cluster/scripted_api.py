@@ -10,10 +10,12 @@ import json
 import socket
 import threading
 import time
+from bisect import bisect_right
 from collections import Counter, deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -372,7 +374,7 @@ class Request(BaseHTTPRequestHandler):
         ends = time.monotonic() + (asked_s if api.watch_s is None else api.watch_s)
         while True:
             with api.changed:
-                due = [entry for entry in api.history if entry[0] > seen]
+                due = api.history[bisect_right(api.history, seen, key=itemgetter(0)) :]
                 left_s = ends - time.monotonic()
                 if left_s <= 0 or api._epoch != self.epoch:
                     break
