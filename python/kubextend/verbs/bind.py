@@ -113,6 +113,8 @@ class BindVerb:
         self._unplaced = context.memory.unplaced
         self._under_way: dict[str, _UnderWay] = {}
         self._bindings: set[str] = set()
+        # How many requests may still bind their pod.
+        self._deciding = 0
         # A lock for tasks and not for threads: a thread that hangs must not hold the lock for ever.
         self._room = asyncio.Lock()
 
@@ -151,6 +153,7 @@ class BindVerb:
         if missing := _missing_fields(args):
             return binding(f"the bind request has no {', '.join(missing)}")
         request = _Request(args, BindTime(arrived_s, self._context.settings.bind_timeout_s))
+        self._deciding += 1
         try:
             with Run(self._limits.breakers):
                 answer = await self._decided(request)
@@ -161,6 +164,8 @@ class BindVerb:
         except PluginError as error:
             self._context.failures.note(error, "bind fails")
             answer = _refused(args, sentence(error))
+        finally:
+            self._deciding -= 1
         if answer.result == "error":
             self._context.memory.places.forget(args.pod_uid)
             await self._wait_to_refuse(request)
@@ -353,8 +358,8 @@ class BindVerb:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a binding cycle runs, or the API has not answered a Binding yet."""
-        return bool(self._under_way or self._bindings)
+        """Whether the pod of a bind request may still be bound; refusals that wait do not count."""
+        return bool(self._deciding)
 
     def give_up(self, why: str) -> None:
         """Fail each bind before its pod is bound, even if Permit holds it; any thread may call."""

@@ -175,6 +175,15 @@ def test_held_pods_are_given_up_with_the_lead_after_unreserve() -> None:
     assert (world.assumed, world.binder.bound, world.verbs.binds) == ([], [], False)
 
 
+def test_a_bind_counts_as_under_way_before_its_cycle_begins() -> None:
+    under_way: list[bool] = []
+    world = World(on_pre_filter=lambda: under_way.append(world.verbs.binds))
+    # Without a filter call before, bind runs PreFilter itself.
+    assert asyncio.run(world.bind()) == ""
+    assert under_way[0]
+    assert not world.verbs.binds
+
+
 @pytest.mark.parametrize("wins_again", [False, True])
 def test_a_bind_that_began_before_the_lead_was_lost_binds_nothing(wins_again: bool) -> None:
     world = World()
