@@ -52,7 +52,11 @@ class _Deletions:
         """Do nothing when a list of nodes begins."""
 
     def swap(self, commit: Callable[[], object]) -> None:
-        """Put a complete list of nodes into the store, and then call ``on_listed``."""
+        """Put a complete list of nodes into the store, and then tell the owner of this object.
+
+        Args:
+            commit: puts the list into the store.
+        """
         commit()
         try:
             self._on_listed()

@@ -230,7 +230,9 @@ class Ungater:
         return True
 
     def _may_wait(self, pod: Pod, error: RefusedError | UnreachableError) -> bool:
-        """Return whether another patch of a pod, which delays later pods, is within the limits.
+        """Return whether to repeat the patch of a pod's gate now, though later pods wait meanwhile.
+
+        A limit on the rate of refused patches decides that.
 
         A truncated pod, which the store keeps without its large fields, is not patched again after
         a failure of the API: kube-apiserver compares each toleration with each other one, so that

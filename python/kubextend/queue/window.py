@@ -104,7 +104,10 @@ class Window:
         return self._late.delays_until_s(late)
 
     def has_large(self) -> bool:
-        """Return whether the gate of a large pod, which is not kept whole, is being removed."""
+        """Return whether the gate of a pod is being removed of which kubextend keeps no large field.
+
+        Such a pod has, for example, thousands of tolerations in its manifest.
+        """
         return bool(self._large)
 
     def taking_places(self) -> list[Entry]:

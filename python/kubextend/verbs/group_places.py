@@ -249,7 +249,11 @@ class GroupPlaces:
                 member.of.binds, member.of.at_s = True, self._clock()
 
     def undecided(self, pod: core.Pod) -> Undecided:
-        """Return the undecided passes of other groups with places that count for a pod."""
+        """Return other pod groups' passes whose nodes a pod may need, and whose outcome is open.
+
+        Such a pass has chosen nodes for members, and nobody knows yet whether kube-scheduler binds
+        the members.
+        """
         with self._lock:
             now_s = self._clock()
             return {each: each.at_s for each in self._others(pod) if each.undecided_s(now_s)}

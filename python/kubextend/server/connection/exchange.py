@@ -55,7 +55,7 @@ class Exchange:
         held_bytes: the bytes that the connection counts for the request; also an attribute.
 
     Attributes:
-        answer: how far the answer is.
+        answer: the state of the answer: not begun, begun or complete.
         body_is_complete: whether the whole body of the request has come.
     """
 
