@@ -104,9 +104,9 @@ class Window:
         return self._late.delays_until_s(late)
 
     def has_large(self) -> bool:
-        """Return whether the gate of a pod is being removed of which kubextend keeps no large field.
+        """Return whether the gate of a pod with too large a manifest is being removed.
 
-        Such a pod has, for example, thousands of tolerations in its manifest.
+        kubextend keeps such a pod, for example with thousands of tolerations, without these fields.
         """
         return bool(self._large)
 
