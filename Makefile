@@ -169,6 +169,10 @@ flooded-nodes: build e2e-tools ## two schedulers fill the last room of nodes: ho
 gangs-at-random: build e2e-tools ## 200 random gangs on a real kube-scheduler: none is bound in part, none spins
 	$(BIN)/python -m tests.e2e.gangs_at_random $(GANGS)
 
+.PHONY: pod-groups-at-random
+pod-groups-at-random: build e2e-tools ## 200 random pod groups of kube-scheduler 1.37: none is bound in part
+	$(BIN)/python -m tests.e2e.pod_groups_at_random $(GROUPS)
+
 .PHONY: format
 format: build ## write the formatting that lint checks
 	cargo fmt
