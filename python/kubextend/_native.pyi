@@ -587,11 +587,11 @@ class PodSnapshot:
         Args:
             places: pods, each with the name of a node.
         """
-    def without(self, gone: Sequence[tuple[str, Sequence[str]]]) -> PodSnapshot:
-        """Return a snapshot that lacks some pods.
+    def before(self, later: Sequence[tuple[str, Sequence[str]]]) -> PodSnapshot:
+        """Return a snapshot as of before some pods got their nodes.
 
         Args:
-            gone: names of nodes, each with the UIDs of the pods of this node that are left out.
+            later: names of nodes, each with the UIDs of the pods of this node.
         """
     def placed(self) -> list[Pod]:
         """Return the pods that ``with_places`` added, each with its node as ``node_name``."""

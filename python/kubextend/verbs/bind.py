@@ -34,6 +34,8 @@ _NO_BINDER = (
 )
 _TOO_LATE = "kubextend has not bound the pod in time"
 _RESTLESS = "the pods on the node kept changing"
+# How often a bind waits half a second for pod groups that kube-scheduler may still be asking about.
+_MOST_WAITS: Final = 10
 _REPLACED = "a newer bind request for this pod took its place"
 # The seconds that each refusal of a member of a pod group takes at least: doubled from refusal to
 # refusal, as kube-scheduler's backoff for other pods.
@@ -491,13 +493,15 @@ class BindVerb:
         """
         places = self._context.memory.places
         status = await self._take_room_at_once(profile, cycle, store)
-        if status.is_success or not (undecided := places.undecided(cycle.pod)):
-            return status
-        groups = places.groups_on(cycle.pod, cycle.node_name)
-        _LOGGER.info("members of %s may soon be bound to %s", groups, cycle.node_name)
-        await asyncio.sleep(places.left_s(undecided))
-        places.decide(undecided)
-        return await self._take_room_at_once(profile, cycle, store)
+        for _ in range(_MOST_WAITS):
+            if status.is_success or not (undecided := places.undecided(cycle.pod)):
+                break
+            groups = places.groups_on(cycle.pod, cycle.node_name)
+            _LOGGER.info("members of %s may soon be bound to %s", groups, cycle.node_name)
+            await asyncio.sleep(places.left_s(undecided))
+            places.decide(undecided)
+            status = await self._take_room_at_once(profile, cycle, store)
+        return status
 
     async def _take_room_at_once(
         self, profile: Profile, cycle: BindingCycle, store: core.PodStore

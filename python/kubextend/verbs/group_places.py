@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from typing import Final, TypeAlias
 
 from kubextend import core
@@ -50,6 +51,7 @@ _KEPT_S: Final = 60.0
 _BINDS_S: Final = 600.0
 # The work for each member of a pass grows with the members before it.
 _MOST_MEMBERS: Final = 1_000
+_MOST_PASSES: Final = 10_000
 
 _CHOSEN_ELSEWHERE = "another node was chosen"
 _TOO_MANY = "kubextend cannot remember the nodes of so many members of pod groups"
@@ -64,6 +66,7 @@ class _Pass:
     """One pass of kube-scheduler over the members of a pod group: an attempt or a dry run.
 
     Attributes:
+        number: grows from pass to pass.
         at_s: when the last call about a member came, in monotonic seconds.
         last: the UID of the member that the last filter call was about.
         binds: whether the bind of a member has begun, so that the pass has succeeded.
@@ -74,7 +77,8 @@ class _Pass:
             when members are bound.
     """
 
-    at_s: float
+    number: int
+    at_s: float = 0.0
     last: str = ""
     binds: bool = False
     failed: bool = False
@@ -95,6 +99,10 @@ class _Pass:
 
     def is_kept(self, now_s: float) -> bool:
         """Return whether the pass is of use: the last call about a member is not too long ago."""
+        return now_s - self.at_s < _BINDS_S
+
+    def counts_for_group(self, now_s: float) -> bool:
+        """Return whether the places of the pass count for later passes of its group."""
         return now_s - self.at_s < (_BINDS_S if self.binds else _KEPT_S)
 
 
@@ -139,6 +147,7 @@ class GroupPlaces:
         self._lock = threading.RLock()
         self._members: KeptPods[_Member] = KeptPods()
         self._passes: dict[tuple[str, str], _Pass] = {}
+        self._numbers = count()
 
     def __len__(self) -> int:
         """Return how many members are remembered."""
@@ -168,7 +177,11 @@ class GroupPlaces:
                     current = None
             if current is None or current.binds:
                 # No filter call of a pass comes after its first bind.
-                current = self._passes[group] = _Pass(0.0)
+                current = _Pass(next(self._numbers))
+                self._passes.pop(group, None)
+                self._passes[group] = current
+                if len(self._passes) > _MOST_PASSES:
+                    del self._passes[next(iter(self._passes))]
             current.at_s, current.last, current.failed = self._clock(), pod.uid, False
             member = _Member(pod, current, nominated_alone)
             current.nodes.pop(pod.uid, None)
@@ -204,7 +217,7 @@ class GroupPlaces:
         later = self._later_than(pod)
         seen = pods()
         if seen is not None and later:
-            seen = seen.without(later)
+            seen = seen.before(later)
         return seen if seen is None or not places else seen.with_places(places)
 
     def if_unchanged(
@@ -285,10 +298,7 @@ class GroupPlaces:
         return sorted({"/".join(_group(other)) for other, at in places if at == node})
 
     def forget_old(self) -> None:
-        """Forget what has not been of use for long: a minute, or ten if a bind has begun.
-
-        Call this each second or so.
-        """
+        """Forget what has not been of use for ten minutes; call this each second or so."""
         with self._lock:
             now_s = self._clock()
             for member in [each for each in self._members.values() if not each.of.is_kept(now_s)]:
@@ -318,7 +328,7 @@ class GroupPlaces:
                 elif own is not None and _group(member.pod) == _group(pod):
                     # If that pass had failed, kube-scheduler would first ask again about members
                     # with places, which ends the pass. It has succeeded, and others come late.
-                    counts = member.of.is_kept(now_s)
+                    counts = member.of.number < own.of.number and member.of.counts_for_group(now_s)
                 else:
                     counts = member.of.counts_for_others(now_s, undecided)
                 if member.node and counts:
@@ -335,14 +345,20 @@ class GroupPlaces:
         }
 
     def _later_than(self, pod: core.Pod) -> list[tuple[str, list[str]]]:
-        """Return the members that were asked about after a member in its pass, by their nodes."""
+        """Return the members of its group that were asked about after a member, by their nodes."""
         with self._lock:
             own = self._members.get(pod.uid)
             if own is None or pod.uid not in own.of.nodes:
                 return []
-            places = list(own.of.nodes.items())
-            after = [uid for uid, _ in places].index(pod.uid) + 1
-            return [(node, [uid]) for uid, node in places[after:]]
+            uids = list(own.of.nodes)
+            later = {uid: own.of.nodes[uid] for uid in uids[uids.index(pod.uid) + 1 :]}
+            newest = self._passes.get(_group(pod))
+            if newest is not None and newest.number > own.of.number:
+                later |= newest.nodes
+            by_node: dict[str, list[str]] = {}
+            for uid, node in later.items():
+                by_node.setdefault(node, []).append(uid)
+            return list(by_node.items())
 
     def _pop(self, uid: str) -> None:
         if (member := self._members.get(uid)) is not None:
@@ -350,10 +366,10 @@ class GroupPlaces:
             self._dropped(member)
 
     def _dropped(self, member: _Member) -> None:
-        """Count that a member is forgotten; forget its pass with the last member."""
+        """Count that a member is forgotten; forget a pass without members and without nodes."""
         member.of.members -= 1
-        group = _group(member.pod)
-        if not member.of.members and self._passes.get(group) is member.of:
+        group, empty = _group(member.pod), not (member.of.members or member.of.nodes)
+        if empty and self._passes.get(group) is member.of:
             del self._passes[group]
 
     def _end(self, ended: _Pass) -> None:

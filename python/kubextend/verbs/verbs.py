@@ -104,7 +104,7 @@ class Verbs:
 
     @property
     def binds(self) -> bool:
-        """Whether a pod is on its way to a node: its binding cycle runs, or a Binding is posted."""
+        """Whether the pod of a bind request may still be bound."""
         return self.bind.is_busy
 
     def cease_to_lead(self, why: str) -> None:

@@ -148,9 +148,12 @@ impl PyPodSnapshot {
         Self(Arc::new(py.detach(|| self.0.with_places(&places))))
     }
 
-    fn without(&self, py: Python<'_>, gone: Vec<(String, Vec<String>)>) -> Self {
-        let gone = gone.iter().map(|(node, uids)| (&**node, &**uids));
-        Self(Arc::new(py.detach(|| self.0.without(gone))))
+    fn before(&self, py: Python<'_>, later: Vec<(String, Vec<String>)>) -> Self {
+        let later: Vec<_> = later
+            .iter()
+            .map(|(node, uids)| (&**node, &**uids))
+            .collect();
+        Self(Arc::new(py.detach(|| self.0.before(&later))))
     }
 
     fn placed(&self) -> Vec<PyPod> {

@@ -122,6 +122,50 @@ def test_a_bind_looks_at_the_node_without_later_members_that_are_bound_already()
     assert [cluster.bind(name, placed[name]) for name in ("m2", "m1", "m0")] == ["", "", ""]
 
 
+def test_a_bind_finds_later_members_by_their_label_without_their_nodes() -> None:
+    class All(Room):
+        def filter(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> Status | None:
+            del pod, node
+            found = handle.labelled_pods("ml", "app", "web", state)
+            return None if len(found) == 3 else Status.unschedulable("too few pods")
+
+    cluster = Cluster(nodes=("n0",), room=All())
+    handle = Handle(WaitingPods(), ClusterPorts(pods=cluster.pods)).of("Room", needs_pods=True)
+    for name in names(3):
+        cluster.manifests[name] = member(name)
+        cluster.manifests[name]["metadata"]["labels"] = {"app": "web"}
+        cluster.pods.store.apply(watch_event("ADDED", cluster.manifests[name]))
+    placed = cluster.filter_passes(names(3))
+    assert [cluster.bind(name, placed[name]) for name in ("m2", "m1", "m0")] == ["", "", ""]
+
+
+def test_a_bind_looks_at_the_node_without_members_of_the_groups_next_pass() -> None:
+    cluster = Cluster(nodes=("n0",), room=Room({"n0": 2}))
+    cluster.create(names(3))
+    placed = cluster.filter_passes(names(2))
+    assert cluster.bind("m1", placed["m1"]) == ""
+    cluster.room.places = {"n0": 3}
+    # A surplus member, after the first bind.
+    assert cluster.filter("m2") == ["n0"]
+    assert cluster.bind("m2", "n0") == ""
+    cluster.room.places = {"n0": 1}
+    assert cluster.bind("m0", placed["m0"]) == ""
+
+
+def test_members_that_are_all_bound_late_are_bound_in_any_order() -> None:
+    class Alone(Room):
+        def filter(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> Status | None:
+            del state
+            return Status.unschedulable(FULL) if pod.name == "m0" and node.pods else None
+
+    cluster = Cluster(nodes=("n0",), room=Alone())
+    placed = cluster.filter_passes(cluster.create(names(2)))
+    # Volumes.
+    cluster.clock.now_s += 300
+    cluster.verbs.wake_due()
+    assert [cluster.bind(name, placed[name]) for name in ("m1", "m0")] == ["", ""]
+
+
 def test_a_member_that_the_watch_does_not_show_yet_is_found_by_its_label() -> None:
     class OneWithTheLabel(Room):
         def filter(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> Status | None:
@@ -437,11 +481,11 @@ def test_many_members_of_one_namespace_do_not_push_out_those_of_another(
     assert cluster.filter("o1") not in ([], ["n0"])
 
 
-def test_what_is_of_no_use_any_more_is_forgotten_after_a_minute() -> None:
+def test_what_is_of_no_use_any_more_is_forgotten_after_ten_minutes() -> None:
     cluster = Cluster()
     cluster.filter_passes(cluster.create(names(6)))
     assert counted(cluster.verbs, "kubextend_pod_group_members") == 6
-    cluster.clock.now_s += 61
+    cluster.clock.now_s += 601
     cluster.verbs.wake_due()
     assert counted(cluster.verbs, "kubextend_pod_group_members") == 0
     assert cluster.verbs._places._passes == {}

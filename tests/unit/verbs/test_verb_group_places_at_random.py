@@ -145,6 +145,6 @@ def test_each_pass_gives_members_the_nodes_that_a_scheduler_with_all_knowledge_g
         world.rng.choice(steps)()
         there = Counter(world.model.bound.values())
         assert all(there[node] <= seats for node, seats in world.model.seats.items())
-    world.cluster.clock.now_s += 61
+    world.cluster.clock.now_s += 601
     world.cluster.verbs.wake_due()
     assert len(world.cluster.verbs._places) == 0

@@ -23,6 +23,8 @@ pub struct PodSnapshot {
     nominated: Groups,
     /// The pods of `with_places`, by UID, each with its node.
     placed: HashMap<String, Arc<Pod>, RandomState>,
+    /// The UIDs of the pods of `before`, which have no node yet.
+    not_yet: HashSet<String>,
     /// The index of all pods by label. A snapshot that is made from another snapshot shares the
     /// index.
     labelled: Labelled,
@@ -130,6 +132,15 @@ impl PodSnapshot {
         filled
     }
 
+    /// Returns a snapshot as of before these pods got their nodes.
+    #[must_use]
+    pub fn before(&self, later: &[(&str, &[String])]) -> Self {
+        let mut before = self.without(later.iter().copied());
+        let uids = later.iter().flat_map(|(_, uids)| uids.iter().cloned());
+        before.not_yet.extend(uids);
+        before
+    }
+
     /// The pods of `with_places`, each with its node.
     pub fn placed(&self) -> impl Iterator<Item = &Arc<Pod>> {
         self.placed.values()
@@ -138,12 +149,18 @@ impl PodSnapshot {
     /// Returns given pods of the snapshot's store as this snapshot has them. The result leaves out
     /// a pod that has a node if this snapshot does not have the pod on that node. A pod without a
     /// node gets its place of `with_places`, or its nominated node if this snapshot has the pod
-    /// there. The function walks over the pods of each node at most once.
+    /// there. A pod of `before` has no node. The function walks over the pods of each node at most
+    /// once.
     pub fn these(&self, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
         let mut walked = HashMap::default();
         let mut these = Vec::with_capacity(pods.len());
         for pod in pods {
-            if pod.is_bound() {
+            if self.not_yet.contains(&pod.uid) {
+                these.push(Arc::new(Pod {
+                    node_name: word(""),
+                    ..Pod::clone(pod)
+                }));
+            } else if pod.is_bound() {
                 these.extend(self.here(&pod.node_name, pod, &mut walked));
             } else {
                 let placed = self.placed.get(&pod.uid).cloned();
