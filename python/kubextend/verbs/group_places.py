@@ -91,11 +91,9 @@ class _Pass:
         known = self.binds or self.failed
         return 0.0 if known else max(0.0, self.at_s + _UNDECIDED_S - now_s)
 
-    def counts_for_others(self, now_s: float, undecided: bool) -> bool:
+    def counts_for_others(self, now_s: float) -> bool:
         """Return whether the places of the pass count for pods outside of its group."""
-        if self.binds:
-            return self.is_kept(now_s)
-        return undecided and self.undecided_s(now_s) > 0
+        return self.is_kept(now_s) if self.binds else self.undecided_s(now_s) > 0
 
     def is_kept(self, now_s: float) -> bool:
         """Return whether the pass is of use: the last call about a member is not too long ago."""
@@ -197,9 +195,7 @@ class GroupPlaces:
                     )
         return member
 
-    def pods_with_places(
-        self, pod: core.Pod, pods: Pods, *, undecided: bool = True
-    ) -> core.PodSnapshot | None:
+    def pods_with_places(self, pod: core.Pod, pods: Pods) -> core.PodSnapshot | None:
         """Return the pods on nodes with the places that count for a pod; None: pods are unknown.
 
         The places are those of members that were asked about before the pod in the pod's own pass,
@@ -210,10 +206,9 @@ class GroupPlaces:
         Args:
             pod: a member that filter was called for, or any pod that is to be bound.
             pods: returns the pods on nodes.
-            undecided: whether the places of undecided passes count.
         """
         # A place that becomes an assumed pod meanwhile is in both, and counts once.
-        places = self._counting_for(pod, undecided=undecided)
+        places = self._counting_for(pod)
         later = self._later_than(pod)
         seen = pods()
         if seen is not None and later:
@@ -314,7 +309,7 @@ class GroupPlaces:
                 self._pop(member.pod.uid)
             self._passes.clear()
 
-    def _counting_for(self, pod: core.Pod, *, undecided: bool = True) -> list[tuple[core.Pod, str]]:
+    def _counting_for(self, pod: core.Pod) -> list[tuple[core.Pod, str]]:
         with self._lock:
             now_s = self._clock()
             own = self._members.get(pod.uid)
@@ -330,7 +325,7 @@ class GroupPlaces:
                     # with places, which ends the pass. It has succeeded, and others come late.
                     counts = member.of.number < own.of.number and member.of.counts_for_group(now_s)
                 else:
-                    counts = member.of.counts_for_others(now_s, undecided)
+                    counts = member.of.counts_for_others(now_s)
                 if member.node and counts:
                     places.append((member.pod, member.node))
             return places
