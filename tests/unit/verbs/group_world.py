@@ -6,7 +6,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from verb_world import Activator, Binder, Clock, Watched, names_request, node, pod, watch_event
+from verb_world import (
+    Activator,
+    Binder,
+    Clock,
+    Pods,
+    Watched,
+    names_request,
+    node,
+    pod,
+    watch_event,
+)
 
 from kubextend import core
 from kubextend.framework.cycle_state import CycleState
@@ -28,14 +38,6 @@ class Room:
     def filter(self, _state: CycleState, _pod: core.Pod, node: core.NodeInfo) -> Status | None:
         full = len(node.pods) >= self.places.get(node.name, 1)
         return Status.unschedulable(FULL) if full else None
-
-
-@dataclass
-class Pods:
-    """A pod source that is fed by hand."""
-
-    synced: bool = True
-    store: core.PodStore = field(default_factory=core.PodStore)
 
 
 def member(name: str, group: str = "g", **status: str) -> dict[str, Any]:

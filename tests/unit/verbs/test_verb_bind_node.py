@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from verb_world import Activator, Binder, Watched, names_request, node, pod, watch_event
+from verb_world import Activator, Binder, Pods, Watched, names_request, node, pod, watch_event
 
 from kubextend import core
 from kubextend.errors import ClusterError
@@ -19,12 +19,6 @@ from make_verbs import make_verbs
 DELETED = "the node was deleted"
 NOT_KNOWN = "the node is not among those that kubextend watches"
 CORDONED = "the node is cordoned, and the pod does not tolerate that"
-
-
-@dataclass
-class Pods:
-    synced: bool = True
-    store: core.PodStore = field(default_factory=core.PodStore)
 
 
 @dataclass

@@ -9,7 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from verb_world import Activator, Binder, Clock, Watched, names_request, node, pod, watch_event
+from verb_world import (
+    Activator,
+    Binder,
+    Clock,
+    Pods,
+    Watched,
+    names_request,
+    node,
+    pod,
+    watch_event,
+)
 
 from kubextend import core
 from kubextend.errors import ClusterError
@@ -20,17 +30,6 @@ from kubextend.profile import BindingPlugins, PluginLimits, Profile, Profiles
 from kubextend.server.api_threads import ApiThreads
 from make_verbs import make_verbs
 from skipping_loop import run, skip
-
-
-@dataclass
-class Pods:
-    """A pod source that is fed by hand."""
-
-    synced: bool = True
-    store: core.PodStore = field(default_factory=core.PodStore)
-
-    def assumed(self) -> list[str]:
-        return [each.name for each, _ in self.store.assumed()]
 
 
 @dataclass

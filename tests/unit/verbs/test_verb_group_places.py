@@ -31,6 +31,21 @@ def names(count: int, prefix: str = "m") -> list[str]:
     return [f"{prefix}{number}" for number in range(count)]
 
 
+class Alone(Room):
+    """Lets m0 onto an empty node alone, and other pods onto every node."""
+
+    def filter(self, _state: CycleState, pod: core.Pod, node: core.NodeInfo) -> Status | None:
+        return Status.unschedulable(FULL) if pod.name == "m0" and node.pods else None
+
+
+def labelled(cluster: Cluster, count: int) -> list[str]:
+    """Make the manifests of members with a label, which the watch does not show; return names."""
+    for name in names(count):
+        cluster.manifests[name] = member(name)
+        cluster.manifests[name]["metadata"]["labels"] = {"app": "web"}
+    return names(count)
+
+
 def stored(cluster: Cluster, name: str) -> core.Pod:
     return next(each for each in cluster.pods.store.pods() if each.name == name)
 
@@ -92,31 +107,18 @@ def test_a_plugin_that_asks_the_handle_sees_earlier_members_on_their_nodes() -> 
     cluster = Cluster(nodes=("n0", "n1", "n2"), room=Asks())
     handle = Handle(WaitingPods(), ClusterPorts(pods=cluster.pods))
     handle = handle.of("Room", needs_pods=True)
-    for name in names(3):
-        cluster.manifests[name] = member(name)
-        cluster.manifests[name]["metadata"]["labels"] = {"app": "web"}
-        cluster.pods.store.apply(watch_event("ADDED", cluster.manifests[name]))
+    cluster.pods.showing(*(cluster.manifests[name] for name in labelled(cluster, 3)))
     cluster.filter_passes(names(3))
     expected: list[dict[str, str]] = [{}, {"m0": "n0"}, {"m0": "n0", "m1": "n1"}]
     assert seen == [(each, each) for each in expected]
 
 
 def test_a_bind_looks_at_the_node_as_filter_saw_it_without_later_members() -> None:
-    class Alone(Room):
-        def filter(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> Status | None:
-            del state
-            return Status.unschedulable(FULL) if pod.name == "m0" and node.pods else None
-
     cluster = Cluster(nodes=("n0",), room=Alone())
     assert len(cluster.place(cluster.create(names(2)), min_count=2)) == 2
 
 
 def test_a_bind_looks_at_the_node_without_later_members_that_are_bound_already() -> None:
-    class Alone(Room):
-        def filter(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> Status | None:
-            del state
-            return Status.unschedulable(FULL) if pod.name == "m0" and node.pods else None
-
     cluster = Cluster(nodes=("n0",), room=Alone())
     placed = cluster.filter_passes(cluster.create(names(3)))
     assert [cluster.bind(name, placed[name]) for name in ("m2", "m1", "m0")] == ["", "", ""]
@@ -131,10 +133,7 @@ def test_a_bind_finds_later_members_by_their_label_without_their_nodes() -> None
 
     cluster = Cluster(nodes=("n0",), room=All())
     handle = Handle(WaitingPods(), ClusterPorts(pods=cluster.pods)).of("Room", needs_pods=True)
-    for name in names(3):
-        cluster.manifests[name] = member(name)
-        cluster.manifests[name]["metadata"]["labels"] = {"app": "web"}
-        cluster.pods.store.apply(watch_event("ADDED", cluster.manifests[name]))
+    cluster.pods.showing(*(cluster.manifests[name] for name in labelled(cluster, 3)))
     placed = cluster.filter_passes(names(3))
     assert [cluster.bind(name, placed[name]) for name in ("m2", "m1", "m0")] == ["", "", ""]
 
@@ -153,11 +152,6 @@ def test_a_bind_looks_at_the_node_without_members_of_the_groups_next_pass() -> N
 
 
 def test_members_that_are_all_bound_late_are_bound_in_any_order() -> None:
-    class Alone(Room):
-        def filter(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> Status | None:
-            del state
-            return Status.unschedulable(FULL) if pod.name == "m0" and node.pods else None
-
     cluster = Cluster(nodes=("n0",), room=Alone())
     placed = cluster.filter_passes(cluster.create(names(2)))
     # Volumes.
@@ -176,10 +170,7 @@ def test_a_member_that_the_watch_does_not_show_yet_is_found_by_its_label() -> No
 
     cluster = Cluster(nodes=("n0", "n1"), room=OneWithTheLabel())
     handle = Handle(WaitingPods(), ClusterPorts(pods=cluster.pods)).of("Room", needs_pods=True)
-    for name in names(2):
-        cluster.manifests[name] = member(name)
-        cluster.manifests[name]["metadata"]["labels"] = {"app": "web"}
-    assert cluster.filter_passes(names(2)) == {"m0": "n0"}
+    assert cluster.filter_passes(labelled(cluster, 2)) == {"m0": "n0"}
 
 
 def test_a_member_that_is_asked_about_first_again_begins_a_pass_without_its_earlier_place() -> None:

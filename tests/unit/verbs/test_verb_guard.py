@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from verb_world import Binder, Clock, Leader, Watched, counted, pod, watch_event
+from verb_world import Binder, Clock, Leader, Pods, Watched, counted, pod, watch_event
 
 from kubextend import core
 from kubextend.framework.status import Status
@@ -34,19 +34,6 @@ def node_with(name: str, cpu: str, pods: str = "10") -> dict[str, Any]:
         "metadata": {"name": name, "uid": f"uid-of-{name}"},
         "status": {"allocatable": {"cpu": cpu, "pods": pods}},
     }
-
-
-@dataclass
-class Pods:
-    """A pod source that is fed by hand."""
-
-    synced: bool = True
-    store: core.PodStore = field(default_factory=core.PodStore)
-
-    def showing(self, *pods: object) -> "Pods":
-        for each in pods:
-            self.store.apply(watch_event("ADDED", each))
-        return self
 
 
 @dataclass

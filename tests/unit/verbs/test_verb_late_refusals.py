@@ -10,7 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from verb_world import Binder, Clock, Watched, names_request, node, pod, unplaced_pods, watch_event
+from verb_world import (
+    Binder,
+    Clock,
+    Pods,
+    Watched,
+    names_request,
+    node,
+    pod,
+    unplaced_pods,
+)
 
 from kubextend import core
 from kubextend.errors import ClusterError
@@ -27,19 +36,6 @@ def member(name: str = "pod", **fields: Any) -> dict[str, Any]:
     made = pod(name)
     made["spec"] = {"schedulingGroup": {"podGroupName": "gang"}, **fields}
     return made
-
-
-@dataclass
-class Pods:
-    """A pod source that is fed by hand."""
-
-    synced: bool = True
-    store: core.PodStore = field(default_factory=core.PodStore)
-
-    def showing(self, *pods: object) -> "Pods":
-        for each in pods:
-            self.store.apply(watch_event("ADDED", each))
-        return self
 
 
 @dataclass

@@ -13,6 +13,7 @@ from verb_world import (
     Binder,
     Leader,
     Needs,
+    Pods,
     Watched,
     names_request,
     node,
@@ -31,12 +32,6 @@ from skipping_loop import run
 
 PATIENT_S = 30
 REFUSED = f"kubextend is not ready: {NOT_LEADER}"
-
-
-@dataclass
-class Pods:
-    synced: bool = True
-    store: core.PodStore = field(default_factory=core.PodStore)
 
 
 @dataclass

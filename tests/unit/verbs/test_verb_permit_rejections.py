@@ -11,6 +11,7 @@ from verb_world import (
     Activator,
     Binder,
     Clock,
+    Pods,
     Watched,
     full_request,
     names_request,
@@ -278,14 +279,6 @@ class Held:
 
     def permit(self, _state: CycleState, _pod: core.Pod, _node: str) -> tuple[Status, float]:
         return Status.wait(), 60.0
-
-
-@dataclass
-class Pods:
-    """The watched pods: none."""
-
-    store: core.PodStore = field(default_factory=core.PodStore)
-    synced: bool = True
 
 
 class Recording(AnswerThrottle):

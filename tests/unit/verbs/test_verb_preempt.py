@@ -1,5 +1,4 @@
 import json
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -8,6 +7,7 @@ from verb_world import (
     Breaks,
     Clock,
     Needs,
+    Pods,
     RejectsNamed,
     Watched,
     counted,
@@ -139,12 +139,6 @@ def counted_by(handle: Handle, state: CycleState, nodes: core.Nodes) -> list[int
     return list(snapshot.requested(nodes, "pods"))
 
 
-@dataclass
-class Pods:
-    store: core.PodStore
-    synced: bool = True
-
-
 def on_node(name: str, where: str) -> dict[str, Any]:
     metadata = {"name": name, "namespace": "ml", "uid": f"uid-of-{name}"}
     return {"metadata": metadata, "spec": {"nodeName": where}}
@@ -157,7 +151,7 @@ def test_filters_see_the_candidates_without_their_victims(grain: str) -> None:
     for where, there in placed.items():
         for name in there:
             store.apply(watch_event("ADDED", on_node(name, where)))
-    handle = Handle(WaitingPods(), ClusterPorts(pods=Pods(store)))
+    handle = Handle(WaitingPods(), ClusterPorts(pods=Pods(store=store)))
     room: Any = Room(None if grain == "per node" else handle)
     profile = Profile("default-scheduler", filter=[room], pods=store.snapshot)
     verbs = make_verbs(Profiles.of([profile]), watched=watched())
@@ -183,7 +177,7 @@ def test_candidates_whose_turn_comes_too_late_are_not_offered(
             return []
 
     clock, store = Clock(), core.PodStore()
-    handle = Handle(WaitingPods(), ClusterPorts(pods=Pods(store)))
+    handle = Handle(WaitingPods(), ClusterPorts(pods=Pods(store=store)))
     names = ["a", "b", "c", "d"]
     profile = Profile("default-scheduler", filter=[Looks()], pods=store.snapshot)
     nodes = Watched().listing(*map(node, names))

@@ -4,13 +4,14 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import pytest
 from verb_world import (
     Binder,
+    Pods,
     Watched,
     full_request,
     names_request,
@@ -20,16 +21,9 @@ from verb_world import (
     watch_event,
 )
 
-from kubextend import core
 from kubextend.framework.status import Status
 from kubextend.profile import BindingPlugins, Profile, Profiles
 from make_verbs import make_verbs
-
-
-@dataclass
-class Pods:
-    synced: bool
-    store: core.PodStore = field(default_factory=core.PodStore)
 
 
 @dataclass

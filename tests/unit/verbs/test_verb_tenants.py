@@ -1,10 +1,9 @@
 """What a tenant does to his own pods changes no answer for the pods of others."""
 
 import json
-from dataclasses import dataclass, field
 from typing import Any
 
-from verb_world import Clock, Watched, names_request, node, pod, watch_event
+from verb_world import Clock, Pods, Watched, names_request, node, pod
 
 from kubextend import core
 from kubextend.framework.handle import ClusterPorts, Handle
@@ -19,16 +18,6 @@ GANG = {
     "pod-group.scheduling.sigs.k8s.io/min-available": "2",
 }
 TOO_MANY = {f"k{number}": "v" for number in range(5000)}
-
-
-@dataclass
-class Pods:
-    synced: bool = True
-    store: core.PodStore = field(default_factory=lambda: core.PodStore(max_pod_bytes=64 << 10))
-
-    def watch(self, *shown: Any) -> None:
-        for each in shown:
-            self.store.apply(watch_event("ADDED", each))
 
 
 def verbs_with_gangs(pods: Pods) -> Verbs:
@@ -57,10 +46,10 @@ def filtered(verbs: Verbs, of: Any) -> Any:
 
 
 def test_pods_too_large_to_be_kept_in_three_namespaces_do_not_stop_gangs_elsewhere() -> None:
-    pods = Pods()
+    pods = Pods(store=core.PodStore(max_pod_bytes=64 << 10))
     verbs = verbs_with_gangs(pods)
-    pods.watch(*(pod(f"large-{n}", TOO_MANY, namespace=f"tenant-{n}") for n in range(3)))
-    pods.watch(*(pod(name, GANG) for name in "ab"))
+    pods.showing(*(pod(f"large-{n}", TOO_MANY, namespace=f"tenant-{n}") for n in range(3)))
+    pods.showing(*(pod(name, GANG) for name in "ab"))
     for n in range(9):
         said = filtered(verbs, pod(f"g{n}", GANG, namespace=f"tenant-{n % 3}"))
         assert said["Error"] == ""

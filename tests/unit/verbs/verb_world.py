@@ -119,6 +119,23 @@ NOT_LEADER = "this replica does not lead"
 
 
 @dataclass
+class Pods:
+    """A pod source that is fed by hand."""
+
+    synced: bool = True
+    store: core.PodStore = field(default_factory=core.PodStore)
+
+    def showing(self, *pods: object) -> "Pods":
+        """Have the watch show new pods; return this source."""
+        for each in pods:
+            self.store.apply(watch_event("ADDED", each))
+        return self
+
+    def assumed(self) -> list[str]:
+        return [each.name for each, _ in self.store.assumed()]
+
+
+@dataclass
 class Leader:
     """A replica that leads when the test says so."""
 
