@@ -243,18 +243,17 @@ class BindVerb:
         if pod is None:
             await default_bind()
             return binding()
-        if self._guard is not None and self._cluster.leader is not None:
-            # The guard counts the pods that this replica is about to bind.
-            request.lead = Lead.now(self._cluster.leader)
-            if why_not := self._cluster.leader.why_not():
-                return binding(why_not)
+        leader = self._cluster.leader
+        if self._guard is not None or (profile is not None and profile.needs_leader):
+            # Before the checks: if the lead ends after them, the bind has to end too.
+            request.lead = Lead.now(leader)
+        # The guard counts the pods that this replica is about to bind, also those of no profile.
+        if self._guard is not None and leader is not None and (why_not := leader.why_not()):
+            return binding(why_not)
         if profile is None or not profile.binds_with_plugins:
             return self._context.unknown_schedulers.passes(
                 pod, await self._bound_without_plugins(pod, args.node, default_bind)
             )
-        # Before the check: if the lead ends after it, the cycle has to end too.
-        if profile.needs_leader:
-            request.lead = Lead.now(self._cluster.leader)
         if why_not := self._context.readiness.why_not(self.name, profile):
             return binding(why_not)
         chosen = self._context.stores.watched_node(args.node)
