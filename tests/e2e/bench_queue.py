@@ -15,25 +15,22 @@ import argparse
 import itertools
 import json
 import re
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 
 import httpx
 
-from .controlplane import USERS, ControlPlane, build_binaries
+from .controlplane import USERS, ControlPlane
 from .kubeapi import Api, NodePool, Object, trusting
-from .manifests import grant_kubextend
+from .program_plane import program_plane
 from .queue_policies import GATE, install_queue
 from .queue_stack import QueueStack, queue_scheduler, sorted_by
 from .queued_pods import QueuedPods, by_qos, in_order, remove_gate
 from .stack import Scheduler
-from .workbench import Workbench, say, until
-from .workload import create_priority_classes
+from .workbench import say, until
 
 RUNS = ("backlog", "20", "hasty", "backlog", "1", "bare", "backlog", "created")
 UNLIMITED = {"qps": 5000, "burst": 10000}
@@ -190,12 +187,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1000)
     options = parser.parse_args()
     say(f"{options.pods} pods, {options.nodes} nodes")
-    with ExitStack() as ending:
-        folder = ending.enter_context(tempfile.TemporaryDirectory())
-        plane = ControlPlane(ending.enter_context(Workbench(Path(folder))), build_binaries())
-        ending.callback(plane.close)
-        create_priority_classes(plane.api)
-        grant_kubextend(plane.api, "kubextend")
+    with program_plane() as plane:
         install_queue(plane)
         bench = Bench(plane, options.pods, options.nodes)
         for name in options.runs:

@@ -16,22 +16,20 @@ import argparse
 import itertools
 import json
 import statistics
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
-from .controlplane import ControlPlane, build_binaries
+from .controlplane import ControlPlane
 from .kubeapi import NodePool, Object, condition, pod
-from .manifests import grant_kubextend
+from .program_plane import program_plane
 from .stack import BACKOFF, Mode, Samples, Scheduler, Stack, run_kubextend
-from .workbench import Workbench, say, until
-from .workload import create_priority_classes
+from .workbench import say, until
 
 CASES = ("bare", "guarded", "together")
 COST = "cost"
@@ -202,12 +200,7 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=1000)
     parser.add_argument("--rates", type=int, default=6, help="how often each rate is measured")
     options = parser.parse_args()
-    with ExitStack() as ending:
-        folder = ending.enter_context(tempfile.TemporaryDirectory())
-        plane = ControlPlane(ending.enter_context(Workbench(Path(folder))), build_binaries())
-        ending.callback(plane.close)
-        create_priority_classes(plane.api)
-        grant_kubextend(plane.api, "kubextend")
+    with program_plane() as plane:
         outcomes = {}
         for part in options.parts:
             if part == COST:

@@ -15,22 +15,19 @@ import argparse
 import json
 import random
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import httpx
 
-from .controlplane import ControlPlane, build_binaries
+from .controlplane import ControlPlane
 from .kubeapi import POOL_LABEL, NodePool, Object, node, placed_on, pod
-from .manifests import grant_kubextend
+from .program_plane import program_plane
 from .stack import PLUGIN_FOLDER, Mode, Stack
-from .workbench import Workbench, say, until
-from .workload import create_priority_classes
+from .workbench import say, until
 
 SCHEDULER = "gangs"
 TOKEN = "operators-of-random-gangs"
@@ -408,11 +405,7 @@ def main() -> int:
     seen = Counter[str]()
     began_s = time.monotonic()
     with ExitStack() as ending:
-        folder = ending.enter_context(tempfile.TemporaryDirectory())
-        plane = ControlPlane(ending.enter_context(Workbench(Path(folder))), build_binaries())
-        ending.callback(plane.close)
-        create_priority_classes(plane.api)
-        grant_kubextend(plane.api, "kubextend")
+        plane = ending.enter_context(program_plane())
         run = Run(plane, options.seed)
         ending.callback(run.close)
         waves = range(0, options.gangs, GANGS_AT_A_TIME)

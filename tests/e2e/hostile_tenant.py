@@ -12,7 +12,6 @@ import json
 import os
 import random
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -27,15 +26,15 @@ from typing import Final, TypeAlias
 import httpx
 import yaml
 
-from .controlplane import USERS, ControlPlane, build_binaries
+from .controlplane import USERS, ControlPlane
 from .kubeapi import MERGE, Api, NodePool, Object, trusting
-from .manifests import DEPLOY, apply, grant_kubextend
+from .manifests import DEPLOY, apply
+from .program_plane import program_plane
 from .queue_policies import GATE, QUEUED, SCHEDULER, gates, install_queue
 from .queue_stack import NAMESPACE
 from .queued_pods import queued_pod
 from .stack import Mode, Stack, run_kubextend
-from .workbench import Workbench, say, until
-from .workload import create_priority_classes
+from .workbench import say, until
 
 TENANT, OTHER_OF_TENANT, NEIGHBOUR = "tenant", "tenant-rejected", "neighbour"
 MOST_RESIDENT_BYTES: Final = 400_000_000
@@ -609,11 +608,7 @@ def main() -> int:
     parser.add_argument("--fair-queuing", choices=("ByNamespace", "None"), default="ByNamespace")
     options = parser.parse_args()
     with ExitStack() as ending:
-        folder = ending.enter_context(tempfile.TemporaryDirectory())
-        plane = ControlPlane(ending.enter_context(Workbench(Path(folder))), build_binaries())
-        ending.callback(plane.close)
-        create_priority_classes(plane.api)
-        grant_kubextend(plane.api, "kubextend")
+        plane = ending.enter_context(program_plane())
         install_queue(plane)
         trial = Trial(plane, options.strategy, options.fair_queuing, options.seconds, options.seed)
         outcome = trial.run()

@@ -11,22 +11,19 @@ was wrong.
 import argparse
 import random
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from pathlib import Path
 
 from . import pod_groups
-from .controlplane import ControlPlane, build_binaries
 from .kubeapi import RDMA_LABEL, NodePool
-from .manifests import grant_kubextend
 from .plugins.seats import SEAT
 from .pod_groups import PodGroups
+from .program_plane import program_plane
 from .stack import HIGH_COMM, PLUGIN_FOLDER, Mode, Stack, profile
-from .workbench import Workbench, say
-from .workload import Workload, create_priority_classes
+from .workbench import say
+from .workload import Workload
 
 GROUPS_AT_A_TIME = 10
 SEATS, LABELLED = 60, 10
@@ -101,12 +98,7 @@ def main() -> int:
     whole = bound = members = 0
     began_s = time.monotonic()
     with ExitStack() as ending:
-        folder = ending.enter_context(tempfile.TemporaryDirectory())
-        bench = ending.enter_context(Workbench(Path(folder)))
-        plane = ControlPlane(bench, build_binaries(), pod_groups.GATES, pod_groups.APIS)
-        ending.callback(plane.close)
-        create_priority_classes(plane.api)
-        grant_kubextend(plane.api, "kubextend")
+        plane = ending.enter_context(program_plane(pod_groups.GATES, pod_groups.APIS))
         stack = Stack(
             plane,
             "random-groups",

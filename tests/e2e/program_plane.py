@@ -1,0 +1,31 @@
+"""Starts the control plane of a program that runs outside of pytest."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from .controlplane import ControlPlane, build_binaries
+from .manifests import grant_kubextend
+from .workbench import Workbench
+from .workload import create_priority_classes
+
+__all__ = ["program_plane"]
+
+
+@contextmanager
+def program_plane(gates: str = "", apis: str = "") -> Iterator[ControlPlane]:
+    """Start a control plane with the rights of kubextend and the priority classes; end it after.
+
+    Args:
+        gates: the feature gates of kube-apiserver and kube-scheduler.
+        apis: the API groups that kube-apiserver serves besides its own choice.
+    """
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Workbench(Path(folder)) as bench,
+        closing(ControlPlane(bench, build_binaries(), gates, apis)) as plane,
+    ):
+        create_priority_classes(plane.api)
+        grant_kubextend(plane.api, "kubextend")
+        yield plane
