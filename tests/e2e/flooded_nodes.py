@@ -21,7 +21,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import yaml
 
@@ -163,8 +162,8 @@ def _other_scheduler(
         **BACKOFF,
     }
     if through:
-        options: list[str | Path] = ["--kubeconfig", kubeconfig, "--bind"]
-        written = run_kubextend("scheduler-config", "--config", ours.config, *options)
+        options = ("--config", ours.config, "--kubeconfig", kubeconfig, "--bind")
+        written = run_kubextend("scheduler-config", *options)
         entries = yaml.safe_load(written)["extenders"]
         config["extenders"] = [entry for entry in entries if "bindVerb" in entry]
     file = plane.bench.folder / f"{name}-other.yaml"
