@@ -31,6 +31,7 @@ from kubextend.framework.wrong_answer import wrong_answer
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginStarts, Profile, Profiles, WaitingPods
 from kubextend.queue_controller import QueueController
+from kubextend.reload import ConfigurationFile, Reloader
 from kubextend.server import (
     Access,
     ApiThreads,
@@ -274,6 +275,7 @@ class App:
     _starts: PluginStarts = field(repr=False)
     _cluster: _ClusterSide | None = field(repr=False)
     _queue: QueueController | None = field(repr=False)
+    _reloader: Reloader | None = field(repr=False)
 
     def follow(self) -> None:
         """Start to list and watch nodes and pods; kube-apiserver need not be reachable yet."""
@@ -283,13 +285,16 @@ class App:
     async def start(self) -> None:
         """Start every plugin, repeat failed starts until all succeed, then start the queue.
 
-        The replica stands for election once its plugins are started.
+        The replica stands for election once its plugins are started. From then on, the configured
+        profiles follow the configuration file, until the task is cancelled.
         """
         if self._leader is not None:
             self._leader.start()
         await self._starts.run()
         if self._queue is not None:
             await asyncio.to_thread(self._queue.start)
+        if self._reloader is not None:
+            await self._reloader.watch()
 
     @property
     def _leader(self) -> cluster.Leader | None:
@@ -305,8 +310,10 @@ class App:
             self._leader.stop()
         if self._queue is not None:
             self._queue.stop()
-        for plugin in self.verbs.profiles.plugins:
-            _stop(plugin)
+        retired = [] if self._reloader is None else self._reloader.retired
+        for profile in (*self.verbs.profiles.by_scheduler_name.values(), *retired):
+            for plugin in profile.plugins:
+                _stop(plugin)
         if self._cluster is not None:
             self._cluster.stop()
 
@@ -324,11 +331,13 @@ def _stop(plugin: object) -> None:
         _LOGGER.exception("stop of plugin %s failed", getattr(plugin, "name", plugin))
 
 
-def build(config: ExtenderConfiguration) -> App:
+def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) -> App:
     """Build the server that a configuration describes, without starting it.
 
     Args:
         config: a loaded and checked configuration.
+        file: the file of the configuration, whose changes the server follows; None: it follows
+            none.
 
     Raises:
         ClusterError: there are no usable credentials for the API.
@@ -350,6 +359,8 @@ def build(config: ExtenderConfiguration) -> App:
         return names
 
     verbs = build_verbs(config, ports, memory=memory, metrics=metrics, not_started=not_started)
+    make = partial(_remade, ports=ports, memory=memory, metrics=metrics)
+    reloader = None if file is None else Reloader(config, file, verbs, make, _stop, metrics)
     starts = PluginStarts(verbs.profiles.plugins, verbs.limits, Failures(metrics).note)
     queue = None
     checks = _readiness_checks(verbs.readiness, starts, side)
@@ -401,7 +412,7 @@ def build(config: ExtenderConfiguration) -> App:
         more_routes=_waiting_pod_routes(config, waiting_pods, metrics),
         running=running,
     )
-    app = App(asgi, verbs, health, metrics, starts, side, queue)
+    app = App(asgi, verbs, health, metrics, starts, side, queue, reloader)
     return app
 
 
@@ -425,13 +436,8 @@ def build_verbs(
     metrics = metrics or Metrics()
     memory = memory or _memory(config, ports, metrics, _waiting_pods(config))
     metrics.watch_store("request", memory.request_store.stats)
-    handle = Handle(
-        memory.waiting_pods,
-        replace(ports, activator=memory.unplaced),
-        configuration=config,
-        metrics=metrics.registry,
-    )
-    profiles = Profiles.of(_profile(resolved, config, handle) for resolved in config.resolved)
+    make = partial(_profile_of, config, ports=ports, memory=memory, metrics=metrics)
+    profiles = Profiles.of(map(make, config.resolved))
     settings = _extender_settings(config)
     return Verbs(Context(profiles, memory, ports, settings, metrics, not_started))
 
@@ -516,6 +522,8 @@ def create_app(config: ExtenderConfiguration) -> Application:
 def serve(
     config: ExtenderConfiguration,
     announce: Callable[[str], None] | None = None,
+    *,
+    file: ConfigurationFile | None = None,
 ) -> None:
     """Answer kube-scheduler's requests until SIGTERM or Ctrl-C.
 
@@ -523,12 +531,14 @@ def serve(
         config: a loaded and checked configuration.
         announce: called with the URL of the verbs once the server accepts connections; None: print
             ``listening on URL``.
+        file: the file of the configuration, whose changes the server follows; None: it follows
+            none.
 
     Raises: KubextendError: there are no credentials, a plugin cannot be made, the address is taken,
     or a file of certificates or tokens is unusable.
     """
     keep_freed_memory()
-    app = build(config)
+    app = build(config, file)
     if app.verbs.run_python or config.queues:
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
     server = config.server
@@ -624,8 +634,21 @@ def memory_warning(in_flight_bytes: int, limit_bytes: int | None) -> str:
     )
 
 
-def _profile(resolved: ResolvedProfile, config: ExtenderConfiguration, handle: Handle) -> Profile:
+def _profile_of(
+    config: ExtenderConfiguration,
+    resolved: ResolvedProfile,
+    *,
+    ports: ClusterPorts,
+    memory: Memory,
+    metrics: Metrics,
+) -> Profile:
     """Make a profile, with one instance of each plugin for all its extension points."""
+    handle = Handle(
+        memory.waiting_pods,
+        replace(ports, activator=memory.unplaced),
+        configuration=config,
+        metrics=metrics.registry,
+    )
     known = config.plugins
     # Any: the extension points were checked when the configuration was resolved.
     made: dict[str, Any] = {
@@ -643,6 +666,21 @@ def _profile(resolved: ResolvedProfile, config: ExtenderConfiguration, handle: H
         needs_leader=bool(resolved.state) or config.guard.resources,
         ignored=resolved.ignored,
     )
+
+
+def _remade(
+    config: ExtenderConfiguration,
+    resolved: ResolvedProfile,
+    *,
+    ports: ClusterPorts,
+    memory: Memory,
+    metrics: Metrics,
+) -> Profile:
+    """Make a profile for a server that runs already."""
+    profile = _profile_of(config, resolved, ports=ports, memory=memory, metrics=metrics)
+    if profile.plugins_in_python:
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    return profile
 
 
 def _made(

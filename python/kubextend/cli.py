@@ -90,7 +90,7 @@ def serve(
     log_format: logs.Format,
 ) -> None:
     """Answer kube-scheduler until a signal ends it."""
-    from kubextend import app
+    from kubextend import app, discovery
 
     given = {"server.host": host, "server.port": port, "cluster.kubeconfig": kubeconfig}
     overrides = {path: value for path, value in given.items() if value is not None}
@@ -98,7 +98,11 @@ def serve(
     logs.configure(log_level, log_format)
     for note in config.notes:
         logging.getLogger(__name__).info(note)
-    app.serve(config)
+    file = None
+    # Standard input ends, and the default configuration never changes.
+    if config_file is not None and str(config_file) != "-":
+        file = discovery.File(config_file, overrides)
+    app.serve(config, file=file)
 
 
 @main.command()

@@ -242,6 +242,12 @@ class Metrics:
             ("status",),
             registry=self.registry,
         )
+        self._reloads = Counter(
+            "kubextend_configuration_reloads",
+            "Changes of the configuration file, by whether kubextend uses the new file.",
+            ("result",),
+            registry=self.registry,
+        )
         self._plugin_failures = Counter(
             "kubextend_plugin_failures",
             "Calls of a plugin that raised or answered what it may not.",
@@ -316,6 +322,7 @@ class Metrics:
         self.queue_releases: Callable[[str], Counter] = cache(self._queue_releases.labels)
         self.requests: Callable[[str, str], Counter] = cache(self._requests.labels)
         self.refused: Callable[[str], Counter] = cache(self._refused.labels)
+        self.reloads: Callable[[str], Counter] = cache(self._reloads.labels)
         self.waiting_pod_requests: Callable[[str], Counter] = cache(
             self._waiting_pod_requests.labels
         )

@@ -19,6 +19,7 @@ from kubextend.config.model import (
     VerbName,
     WaitingPods,
 )
+from kubextend.config.yaml_document import read_file
 
 __all__ = [
     "DEFAULT",
@@ -36,4 +37,5 @@ __all__ = [
     "WaitingPods",
     "load",
     "parse",
+    "read_file",
 ]

@@ -519,12 +519,13 @@ class Profile:
         return True
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Profiles:
-    """All profiles of a configuration.
+    """All profiles of the configuration that is in use.
 
     Attributes:
-        by_scheduler_name: schedulerName -> profile.
+        by_scheduler_name: schedulerName -> profile. A new configuration replaces the whole mapping,
+            so that a verb that looks up a profile once runs plugins of one configuration only.
     """
 
     by_scheduler_name: Mapping[str, Profile]

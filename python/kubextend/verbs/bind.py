@@ -362,6 +362,11 @@ class BindVerb:
         """Whether the pod of a bind request may still be bound; refusals that wait do not count."""
         return bool(self._deciding)
 
+    def uses(self, profile: Profile) -> bool:
+        """Return whether plugins of this profile are binding a pod, such as one held by Permit."""
+        under_way = list(self._under_way.values())
+        return any(each.cycle.plugins is profile.binding for each in under_way)
+
     def give_up(self, why: str) -> None:
         """Fail each bind before its pod is bound, even if Permit holds it; any thread may call."""
         for under_way in list(self._under_way.values()):
@@ -418,12 +423,15 @@ class BindVerb:
     async def _state_of(
         self, attempt: Attempt | None, profile: Profile, pod: core.Pod, request: _Request
     ) -> CycleState:
-        """Return the CycleState of the pod's attempt; without an attempt, run PreFilter for one.
+        """Return the CycleState of the pod's attempt, or run PreFilter for a new CycleState.
+
+        PreFilter runs if the attempt is lost, or if another profile began it.
 
         Raises: PluginError: PreFilter failed.
         """
-        if attempt is not None:
-            return attempt.state
+        left = None if attempt is None else attempt.state_for(profile)
+        if left is not None:
+            return left
         state = CycleState()
         nodes = self._context.stores.nodes_named(request.args.node)
         prepare = partial(

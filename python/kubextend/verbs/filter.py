@@ -88,7 +88,7 @@ class FilterVerb:
         why_not = self._context.readiness.why_not(self.name, profile, names_mode=args.names_mode)
         if why_not:
             return filter_error(why_not)
-        attempt = self._unplaced.begin(args.pod, args.nodes)
+        attempt = self._unplaced.begin(args.pod, args.nodes, profile)
         left_out, goes_on = self._context.failures.left_out, self._context.half_time()
         try:
             if is_member(profile, attempt.pod):

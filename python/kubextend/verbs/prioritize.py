@@ -75,12 +75,13 @@ class PrioritizeVerb:
         """Return the CycleState that the pod's filter request left for this request.
 
         If the profile has no filter, each prioritize request begins an attempt. If the attempt is
-        lost, as after a restart, PreFilter fills a new CycleState.
+        lost, as after a restart, or if another profile began it, PreFilter fills a new CycleState.
         """
         attempt = self._unplaced.find(pod.uid)
-        if attempt is not None and profile.rejects:
-            return attempt.state
-        state = self._unplaced.begin(pod).state
+        left = None if attempt is None else attempt.state_for(profile)
+        if left is not None and profile.rejects:
+            return left
+        state = self._unplaced.begin(pod, profile=profile).state
         try:
             profile.run_pre_filter_plugins(state, pod, nodes, self._context.failures.left_out)
         except PluginError as error:

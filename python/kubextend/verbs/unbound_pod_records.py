@@ -74,11 +74,17 @@ class Attempt:
         state: the CycleState, in which the plugins of the attempt keep what they found out.
         nominated_alone: whether the filter request names the pod's nominated node and no other; if
             that node is rejected, kube-scheduler asks about all nodes in the same cycle.
+        profile: the profile whose plugins fill the CycleState; None if the pod has none.
     """
 
     pod: core.Pod
     state: CycleState
     nominated_alone: bool = False
+    profile: Profile | None = None
+
+    def state_for(self, profile: Profile) -> CycleState | None:
+        """Return the CycleState; None if a new configuration has replaced the pod's profile."""
+        return self.state if self.profile is profile else None
 
 
 @dataclass(slots=True, eq=False)
@@ -196,7 +202,9 @@ class UnplacedPods:
         self._expected = False
         self._behind = False
 
-    def begin(self, pod: core.Pod, nodes: core.Nodes | None = None) -> Attempt:
+    def begin(
+        self, pod: core.Pod, nodes: core.Nodes | None = None, profile: Profile | None = None
+    ) -> Attempt:
         """Begin and return a scheduling attempt, which replaces the pod's last attempt.
 
         If kube-scheduler's own filters left only the pod's nominated node, kube-scheduler's request
@@ -206,6 +214,7 @@ class UnplacedPods:
         Args:
             pod: the pod.
             nodes: the nodes in the filter request; None: the attempt begins without one.
+            profile: the profile of the pod; None if the pod has none.
         """
         only = nodes.names[0] if nodes is not None and len(nodes) == 1 else ""
         nominated_alone = bool(only) and only == pod.nominated_node_name
@@ -214,7 +223,7 @@ class UnplacedPods:
             if record.left_nominated == only:
                 nominated_alone = False
             record.left_nominated = ""
-            record.attempt = attempt = Attempt(pod, CycleState(), nominated_alone)
+            record.attempt = attempt = Attempt(pod, CycleState(), nominated_alone, profile)
             self._keep(record)
         return attempt
 
@@ -377,6 +386,19 @@ class UnplacedPods:
         self._note_change()
         if not self._behind:
             self._look()
+
+    def end_rejections(self) -> None:
+        """Make kube-scheduler retry each pod that filters or Permit rejected; any thread may call.
+
+        The filters of other profiles may let these pods pass.
+        """
+        with self._lock:
+            records = self._records.values()
+            rejected = [each for each in records if each.permit is not None or each.reasons.told]
+            for record in rejected:
+                record.permit = None
+                self._let_nodes_go(record)
+        self._activate([record.pod for record in rejected])
 
     def expect_change(self) -> None:
         """Record that pods may pass now though no node changed; never waits, on any thread."""

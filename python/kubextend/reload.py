@@ -1,0 +1,207 @@
+"""Replaces the profiles of a running server when its configuration file changes.
+
+Only ``profiles`` can change while kubextend runs. kubextend keeps its profiles if the new file has
+a mistake, if it changes anything else, or if a plugin of it cannot be made or started.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from kubextend.config import ExtenderConfiguration, ResolvedProfile
+from kubextend.errors import ConfigError, Issue, KubextendError
+from kubextend.metrics import Metrics
+from kubextend.profile import PluginStarts, Profile
+from kubextend.verbs import Verbs
+from kubextend.verbs.plugin_failures import Failures
+
+__all__ = ["ConfigurationFile", "Reloader", "why_restart"]
+
+_LOGGER: Final = logging.getLogger(__name__)
+_LOOK_S: Final = 1.0
+_START_S: Final = 30.0
+# Verbs other than bind end long before this; of binds, the Reloader asks.
+_LAST_CALL_S: Final = 60.0
+_AT_START_ONLY: Final = "this can change only at a start of kubextend"
+
+
+class ConfigurationFile(Protocol):
+    """The file that the configuration comes from."""
+
+    def read(self) -> bytes:
+        """Return the bytes of the file as it is now.
+
+        Raises: ConfigError: the file cannot be read.
+        """
+
+    def load(self) -> ExtenderConfiguration:
+        """Load and check the configuration in the file.
+
+        Raises: ConfigError: the configuration cannot run.
+        """
+
+
+def why_restart(old: ExtenderConfiguration, new: ExtenderConfiguration) -> list[Issue]:
+    """Return what a new configuration changes that kubextend can change only at its start.
+
+    Args:
+        old: the configuration in use.
+        new: the configuration in the changed file.
+    """
+    issues = [Issue(path, _AT_START_ONLY) for path in _changed_settings(old, new)]
+    if {*new.verbs} != {*old.verbs}:
+        message = (
+            f"the profiles need the verbs {_listed(new.verbs)} instead of {_listed(old.verbs)}; "
+            "restart kubextend, and give kube-scheduler what kubextend scheduler-config writes"
+        )
+        issues.append(Issue("profiles", message))
+    if new.needs_pods and not old.needs_pods:
+        issues.append(Issue("profiles", f"no plugin has read pods so far; {_AT_START_ONLY}"))
+    if old.queues and new.resolved != old.resolved:
+        message = f"the profiles have a scheduling queue; {_AT_START_ONLY}"
+        issues.append(Issue("profiles", message))
+    return issues
+
+
+def _changed_settings(old: ExtenderConfiguration, new: ExtenderConfiguration) -> Iterator[str]:
+    """Yield the paths of the values, other than profiles, in which configurations differ."""
+    before, after = (each.model_dump(mode="json", exclude={"profiles"}) for each in (old, new))
+    for section in before:
+        was, now = before[section], after[section]
+        if isinstance(was, dict) and isinstance(now, dict):
+            yield from (f"{section}.{key}" for key in was if was[key] != now[key])
+        elif was != now:
+            yield section
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "(none)"
+
+
+@dataclass(slots=True)
+class Reloader:
+    """Looks at the configuration file each second, and takes over the profiles of a changed file.
+
+    Attributes:
+        config: the configuration in use.
+        file: the file that the configuration came from.
+        verbs: the verbs, whose profiles are replaced.
+        make: makes a profile of a configuration, or raises KubextendError.
+        stop: stops a plugin, which may take a while.
+        metrics: counts the changed files.
+        sleep: waits the given seconds.
+        retired: replaced profiles whose plugins are not stopped yet.
+    """
+
+    config: ExtenderConfiguration
+    file: ConfigurationFile
+    verbs: Verbs
+    make: Callable[[ExtenderConfiguration, ResolvedProfile], Profile]
+    stop: Callable[[object], None]
+    metrics: Metrics
+    sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep
+    retired: list[Profile] = field(default_factory=list)
+    # The bytes of the file at the last look, and when it was last taken over or refused.
+    _last: bytes = b""
+    _settled: bytes = b""
+
+    async def watch(self) -> None:
+        """Look at the file each second, until the task is cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self.sleep(_LOOK_S)
+                if replaced := await self.look():
+                    group.create_task(self._retire(replaced))
+
+    async def look(self) -> list[Profile]:
+        """Take over the file if it changed, and say in the log and in metrics what came of it.
+
+        A file that has just changed may be half written, so that only the second look that finds
+        the same bytes counts.
+
+        Returns: the profiles that were replaced.
+        """
+        data = await asyncio.to_thread(self._bytes)
+        if data in (b"", self._settled) or data != self._last:
+            self._last = data
+            return []
+        self._settled = data
+        try:
+            new = await asyncio.to_thread(self.file.load)
+            if (new, new.resolved) == (self.config, self.config.resolved):
+                return []
+            replaced = await self._take_over(new)
+        except KubextendError as error:
+            _LOGGER.error("the configuration file changed; the old one stays in use: %s", error)  # noqa: TRY400  the file is wrong, not kubextend
+            self.metrics.reloads("refused").inc()
+        except Exception:
+            _LOGGER.exception("the configuration file changed; the old one stays in use")
+            self.metrics.reloads("refused").inc()
+        else:
+            names = _listed(sorted(profile.scheduler_name for profile in replaced))
+            _LOGGER.info("the changed configuration file is in use; replaced profiles: %s", names)
+            self.metrics.reloads("taken").inc()
+            return replaced
+        return []
+
+    def _bytes(self) -> bytes:
+        """Return the bytes of the file; empty if it cannot be read, as while it is replaced."""
+        try:
+            return self.file.read()
+        except ConfigError:
+            return b""
+
+    async def _take_over(self, new: ExtenderConfiguration) -> list[Profile]:
+        """Replace the profiles by those of a new configuration; return those that are replaced.
+
+        A profile that stays the same keeps its plugins, with all that they remember.
+
+        Raises: KubextendError: the old configuration has to stay in use.
+        """
+        if issues := why_restart(self.config, new):
+            raise ConfigError(issues)
+        running = self.verbs.profiles.by_scheduler_name
+        same = [each.scheduler_name for each in new.resolved if each in self.config.resolved]
+        made = await asyncio.to_thread(self._made, new)
+        await self._start(made)
+        self.verbs.replace_profiles([*(running[name] for name in same), *made])
+        self.config = new
+        return [profile for name, profile in running.items() if name not in same]
+
+    def _made(self, new: ExtenderConfiguration) -> list[Profile]:
+        """Make each profile of a new configuration that differs from the profile in use.
+
+        Raises: KubextendError: a plugin cannot be made.
+        """
+        return [self.make(new, each) for each in new.resolved if each not in self.config.resolved]
+
+    async def _start(self, profiles: Sequence[Profile]) -> None:
+        """Start the plugins of new profiles.
+
+        Raises: KubextendError: a plugin has not started after 30 s.
+        """
+        plugins = [plugin for profile in profiles for plugin in profile.plugins]
+        starts = PluginStarts(plugins, self.verbs.limits, Failures(self.metrics).note)
+        try:
+            async with asyncio.timeout(_START_S):
+                await starts.run()
+        except TimeoutError:
+            why = starts.why_not()
+            await asyncio.to_thread(self._stop_all, plugins)
+            raise KubextendError(why) from None
+
+    async def _retire(self, profiles: Sequence[Profile]) -> None:
+        """Stop the plugins of replaced profiles once no request uses them any more."""
+        self.retired.extend(profiles)
+        await self.sleep(_LAST_CALL_S)
+        while any(self.verbs.bind.uses(profile) for profile in profiles):
+            await self.sleep(_LOOK_S)
+        for profile in profiles:
+            self.retired.remove(profile)
+            await asyncio.to_thread(self._stop_all, profile.plugins)
+
+    def _stop_all(self, plugins: Sequence[object]) -> None:
+        for plugin in plugins:
+            self.stop(plugin)

@@ -1,0 +1,489 @@
+"""A running server takes over the profiles of a changed configuration file, or keeps its own."""
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import pytest
+from pydantic import BaseModel
+
+from kubextend import app, config, core
+from kubextend.config import ExtenderConfiguration, ResolvedProfile
+from kubextend.discovery import known_plugins
+from kubextend.errors import ConfigError, Issue
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import ClusterPorts, Handle
+from kubextend.framework.plugin import Rejection
+from kubextend.framework.status import Status
+from kubextend.metrics import Metrics
+from kubextend.profile import Profile
+from kubextend.reload import Reloader, why_restart
+
+NODES = [{"metadata": {"name": name, "labels": {"colour": name}}} for name in ("red", "green")]
+
+
+class File:
+    """A configuration file that a test writes.
+
+    Attributes:
+        text: what the file holds; empty: the file cannot be read.
+        loads: how often the file was loaded.
+    """
+
+    def __init__(self, *profiles: dict[str, Any], **sections: Any) -> None:
+        self.loads = 0
+        self.write(*profiles, **sections)
+
+    def write(self, *profiles: dict[str, Any], **sections: Any) -> None:
+        kind = {"apiVersion": "kubextend.dev/v1alpha1", "kind": "ExtenderConfiguration"}
+        self.text = json.dumps(kind | sections | {"profiles": profiles})
+
+    def read(self) -> bytes:
+        if not self.text:
+            raise ConfigError([Issue("", "cannot be read")])
+        return self.text.encode()
+
+    def load(self) -> ExtenderConfiguration:
+        self.loads += 1
+        try:
+            tree = json.loads(self.text)
+        except json.JSONDecodeError as error:
+            raise ConfigError([Issue("", str(error))]) from error
+        return config.parse(tree, known=known_plugins({"Tells": Tells}))
+
+
+class Tells:
+    """A plugin that records its calls, and whose Permit holds the pod if the arguments say so."""
+
+    name = "Tells"
+    made: ClassVar[list["Tells"]] = []
+    starts: ClassVar[bool] = True
+
+    def __init__(self, handle: Handle) -> None:
+        del handle
+        self.calls: list[str] = []
+        self.states: list[CycleState] = []
+        self.made.append(self)
+
+    def start(self) -> None:
+        self.calls.append("start")
+        if not self.starts:
+            message = "no database"
+            raise OSError(message)
+
+    def stop(self) -> None:
+        self.calls.append("stop")
+
+    def filter_nodes(
+        self, state: CycleState, _pod: core.Pod, _nodes: core.Nodes
+    ) -> Sequence[Rejection]:
+        self.calls.append("filter")
+        self.states.append(state)
+        return []
+
+    def score_nodes(self, state: CycleState, _pod: core.Pod, nodes: core.Nodes) -> list[int]:
+        self.calls.append("score")
+        self.states.append(state)
+        return [0] * len(nodes)
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    Tells.made.clear()
+    yield
+    Tells.starts = True
+
+
+def wants(
+    colour: str, name: str = "default-scheduler", reason: str = "of another colour"
+) -> dict[str, Any]:
+    """Return a profile that keeps the nodes of one colour."""
+    args = {"filters": [{"nodeSelector": f"colour={colour}", "reason": reason}]}
+    return {
+        "schedulerName": name,
+        "plugins": {"filter": {"enabled": [{"name": "LabelMatch"}]}},
+        "pluginConfig": [{"name": "LabelMatch", "args": args}],
+    }
+
+
+def telling(name: str = "default-scheduler", **policy: Any) -> dict[str, Any]:
+    """Return a profile with Tells at filter and score."""
+    return {
+        "schedulerName": name,
+        "plugins": {point: {"enabled": [{"name": "Tells"}]} for point in ("filter", "score")},
+        "pluginConfig": [{"name": "Tells"} | policy],
+    }
+
+
+class Server:
+    """A server built from a file, with the Reloader that follows the file."""
+
+    def __init__(self, file: File) -> None:
+        self.file = file
+        built = app.build(file.load(), file)
+        assert built._reloader is not None
+        self.verbs, self.reloader, self.metrics = built.verbs, built._reloader, built.metrics
+        asyncio.run(built._starts.run())
+
+    def look(self, times: int = 2) -> list[Profile]:
+        """Look at the file so many times; return the profiles that the last look replaced."""
+
+        async def looks() -> list[Profile]:
+            return [await self.reloader.look() for _ in range(times)][-1]
+
+        return asyncio.run(looks())
+
+    def kept(self, scheduler: str = "default-scheduler", uid: str = "u") -> list[str]:
+        metadata = {"name": "p", "namespace": "ml", "uid": uid}
+        of = {"metadata": metadata, "spec": {"schedulerName": scheduler}}
+        body = json.dumps({"Pod": of, "Nodes": {"items": NODES}}).encode()
+        answer = json.loads(self.verbs.filter(body))
+        assert not answer["Error"]
+        return [item["metadata"]["name"] for item in answer["Nodes"]["items"]]
+
+    def scored(self) -> None:
+        metadata = {"name": "p", "namespace": "ml", "uid": "u"}
+        body = {"Pod": {"metadata": metadata}, "Nodes": {"items": NODES}}
+        assert json.loads(self.verbs.prioritize(json.dumps(body).encode()))
+
+    def counted(self, result: str) -> float:
+        value = self.metrics.registry.get_sample_value(
+            "kubextend_configuration_reloads_total", {"result": result}
+        )
+        return value or 0.0
+
+
+def test_a_changed_file_is_in_use_at_the_second_look_that_finds_it() -> None:
+    server = Server(File(wants("red")))
+    assert server.kept() == ["red"]
+    server.file.write(wants("green"))
+    assert server.look(1) == []
+    assert server.kept() == ["red"]
+    (replaced,) = server.look(1)
+    assert replaced.scheduler_name == "default-scheduler"
+    assert server.kept() == ["green"]
+    assert (server.counted("taken"), server.counted("refused")) == (1, 0)
+
+
+def test_a_file_that_stays_the_same_is_loaded_once_and_never_counted() -> None:
+    server = Server(File(wants("red")))
+    before = server.file.loads
+    profiles = dict(server.verbs.profiles.by_scheduler_name)
+    server.look(5)
+    assert server.file.loads == before + 1
+    server.file.text += "\n"
+    server.look(5)
+    assert server.file.loads == before + 2
+    assert dict(server.verbs.profiles.by_scheduler_name) == profiles
+    assert (server.counted("taken"), server.counted("refused")) == (0, 0)
+
+
+def test_a_file_that_is_still_being_written_is_not_even_loaded() -> None:
+    server = Server(File(wants("red")))
+    server.look()
+    before = server.file.loads
+    server.file.write(wants("green"))
+    whole = server.file.text
+    for length in (10, 40, 0, 90):
+        server.file.text = whole[:length]
+        server.look(1)
+    assert server.file.loads == before
+    server.file.text = whole
+    server.look()
+    assert server.kept() == ["green"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "where"),
+    [
+        (
+            {
+                "profiles": [
+                    {"schedulerName": "x", "plugins": {"filter": {"enabled": [{"name": "No"}]}}}
+                ]
+            },
+            "No",
+        ),
+        ({"server": {"port": 9}}, "server.port"),
+        ({"scoreScale": "strict10"}, "scoreScale"),
+        ({"extender": {"httpTimeout": "7s"}}, "extender.httpTimeout"),
+        ({"profiles": [wants("red"), telling("other")]}, "prioritize"),
+    ],
+    ids=["an unknown plugin", "the port", "the scale", "the timeout", "another verb"],
+)
+def test_a_file_that_cannot_be_taken_over_changes_nothing_and_is_named_once(
+    changed: dict[str, Any], where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = File(wants("red"))
+    server = Server(file)
+    file.text = json.dumps(json.loads(file.text) | changed)
+    with caplog.at_level(logging.ERROR):
+        server.look(6)
+    (record,) = caplog.records
+    assert where in record.getMessage()
+    assert "the old one stays in use" in record.getMessage()
+    assert server.kept() == ["red"]
+    assert (server.counted("taken"), server.counted("refused")) == (0, 1)
+    file.write(wants("green"))
+    server.look()
+    assert server.kept() == ["green"]
+
+
+def test_a_profile_that_stays_the_same_keeps_its_plugins() -> None:
+    server = Server(File(telling(), wants("red", "other")))
+    server.file.write(telling(), wants("green", "other"))
+    (replaced,) = server.look()
+    assert replaced.scheduler_name == "other"
+    assert len(Tells.made) == 1
+    assert server.kept("other") == ["green"]
+
+
+def test_a_profile_that_is_gone_answers_no_pod_any_more() -> None:
+    server = Server(File(wants("red"), wants("green", "other")))
+    assert server.kept("other") == ["green"]
+    server.file.write(wants("red"))
+    server.look()
+    assert server.kept("other") == ["red", "green"]
+
+
+def test_a_new_plugin_has_started_before_it_is_called() -> None:
+    server = Server(File(telling()))
+    server.file.write(telling(failurePolicy="Ignore"))
+    server.look()
+    server.kept()
+    old, new = Tells.made
+    assert old.calls == ["start"]
+    assert new.calls == ["start", "filter"]
+
+
+def test_a_plugin_that_does_not_start_leaves_the_old_one_in_use(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("kubextend.reload._START_S", 0.1)
+    server = Server(File(telling()))
+    server.file.write(telling(failurePolicy="Ignore"))
+    Tells.starts = False
+    server.look()
+    server.kept()
+    old, new = Tells.made
+    assert old.calls == ["start", "filter"]
+    assert new.calls == ["start", "stop"]
+    assert 'plugin "Tells" does not start: OSError: no database' in caplog.text
+    assert server.counted("refused") == 1
+
+
+def test_an_attempt_that_the_old_profile_began_gets_a_new_state_from_the_new_one() -> None:
+    server = Server(File(telling()))
+    server.kept()
+    server.scored()
+    server.kept()
+    server.file.write(telling(failurePolicy="Ignore"))
+    server.look()
+    server.scored()
+    old, new = Tells.made
+    assert old.states[0] is old.states[1]
+    assert new.states[0] not in old.states
+
+
+class Woken:
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def activate(self, pods: Any) -> None:
+        self.names += [pod.name for pod in pods]
+
+
+class Binder:
+    def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        raise AssertionError
+
+
+HOLDING = ("filter", "reserve", "permit")
+FILTER = {
+    "Pod": {"metadata": {"name": "p", "namespace": "ml", "uid": "u"}},
+    "Nodes": {"items": NODES},
+}
+BIND = {"PodName": "p", "PodNamespace": "ml", "PodUID": "u", "Node": "red"}
+
+
+class Holds:
+    """Reserves for each pod, and holds the pod until a test lets it go."""
+
+    name = "Holds"
+
+    class Args(BaseModel):
+        """The arguments, by which two configurations differ."""
+
+        number: int = 0
+
+    def __init__(self, args: Args) -> None:
+        self.number = args.number
+        self.calls: list[str] = []
+
+    def filter(self, _state: CycleState, _pod: core.Pod, _node: core.NodeInfo) -> None: ...
+
+    def reserve(self, _state: CycleState, _pod: core.Pod, _node: str) -> None:
+        self.calls.append("reserve")
+
+    def unreserve(self, _state: CycleState, _pod: core.Pod, _node: str) -> None:
+        self.calls.append("unreserve")
+
+    def permit(self, _state: CycleState, _pod: core.Pod, _node: str) -> tuple[Status, float]:
+        self.calls.append("permit")
+        return Status.wait(), 600.0
+
+
+def holding(number: int) -> ExtenderConfiguration:
+    """Return the configuration of a profile whose plugin Holds has this number."""
+    profile = {
+        "schedulerName": "default-scheduler",
+        "plugins": {point: {"enabled": [{"name": "Holds"}]} for point in HOLDING},
+        "pluginConfig": [{"name": "Holds", "args": {"number": number}}],
+    }
+    kind = {"apiVersion": "kubextend.dev/v1alpha1", "kind": "ExtenderConfiguration"}
+    known = known_plugins({"Holds": Holds})
+    return config.parse(kind | {"cluster": {}, "profiles": [profile]}, known=known)
+
+
+class Numbered:
+    """A file that has changed to the number 1."""
+
+    def read(self) -> bytes:
+        return b"1"
+
+    def load(self) -> ExtenderConfiguration:
+        return holding(1)
+
+
+def test_a_pod_that_permit_holds_ends_with_the_plugin_that_holds_it() -> None:
+    stopped: list[object] = []
+
+    async def scenario() -> None:
+        held, replaced, never = (asyncio.Event() for _ in range(3))
+        looks = iter(range(2))
+
+        async def sleep(_: float) -> None:
+            if next(looks, None) is None:
+                replaced.set()
+                await never.wait()
+
+        verbs = app.build_verbs(holding(0), ClusterPorts(binder=Binder()))
+        verbs.waiting_pods.tell(lambda _: held.set())
+        (old,) = verbs.profiles.plugins
+        assert isinstance(old, Holds)
+
+        def make(new: ExtenderConfiguration, _: ResolvedProfile) -> Profile:
+            return app.build_verbs(new).profiles.by_scheduler_name["default-scheduler"]
+
+        reloader = Reloader(holding(0), Numbered(), verbs, make, stopped.append, Metrics(), sleep)
+        verbs.filter(json.dumps(FILTER).encode())
+        binding = asyncio.create_task(verbs.bind(json.dumps(BIND).encode()))
+        await held.wait()
+        watching = asyncio.create_task(reloader.watch())
+        await replaced.wait()
+        (new,) = verbs.profiles.plugins
+        assert isinstance(new, Holds)
+        assert (old.number, new.number) == (0, 1)
+        (retired,) = reloader.retired
+        assert verbs.bind.uses(retired)
+        (waiting,) = verbs.waiting_pods
+        waiting.send_back("the test is over")
+        assert "the test is over" in json.loads(await binding)["Error"]
+        assert old.calls == ["reserve", "permit", "unreserve"]
+        assert new.calls == []
+        assert not verbs.bind.uses(retired)
+        watching.cancel()
+        await asyncio.wait([watching])
+
+    asyncio.run(scenario())
+    assert stopped == []
+
+
+def test_a_replaced_plugin_is_stopped_once_no_pod_is_bound_with_it() -> None:
+    async def scenario() -> None:
+        loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+        busy, waits = [True, True, False], []
+
+        async def sleep(seconds: float) -> None:
+            waits.append(seconds)
+            await asyncio.sleep(0)
+
+        verbs = app.build_verbs(holding(0), ClusterPorts(binder=Binder()))
+        verbs.bind.uses = lambda _: busy.pop(0)  # type: ignore[method-assign]
+        (old,) = verbs.profiles.plugins
+
+        def stop(plugin: object) -> None:
+            assert plugin is old
+            assert not busy
+            loop.call_soon_threadsafe(stopped.set)
+
+        def make(new: ExtenderConfiguration, _: ResolvedProfile) -> Profile:
+            return app.build_verbs(new).profiles.by_scheduler_name["default-scheduler"]
+
+        reloader = Reloader(holding(0), Numbered(), verbs, make, stop, Metrics(), sleep)
+        watching = asyncio.create_task(reloader.watch())
+        await stopped.wait()
+        assert reloader.retired == []
+        # Requests of other verbs have ended by then.
+        assert max(waits) >= 2 * reloader.config.extender.http_timeout.seconds
+        watching.cancel()
+        await asyncio.wait([watching])
+
+    asyncio.run(scenario())
+
+
+def test_pods_that_were_rejected_are_tried_again() -> None:
+    woken = Woken()
+    verbs = app.build_verbs(File(wants("red")).load(), ClusterPorts(activator=woken))
+    metadata = {"name": "p", "namespace": "ml", "uid": "u"}
+    body = {"Pod": {"metadata": metadata}, "Nodes": {"items": NODES[1:]}}
+    assert json.loads(verbs.filter(json.dumps(body).encode()))["Nodes"]["items"] == []
+    assert woken.names == []
+    second = app.build_verbs(File(wants("green")).load()).profiles
+    verbs.replace_profiles(second.by_scheduler_name.values())
+    assert woken.names == ["p"]
+
+
+def test_what_needs_a_restart_is_listed_with_its_path() -> None:
+    old = File(wants("red")).load()
+    new = File(wants("red"), server={"port": 9, "path": "/x"}, queue={"window": 3}).load()
+    assert [issue.path for issue in why_restart(old, new)] == [
+        "server.port",
+        "server.path",
+        "queue.window",
+    ]
+    assert why_restart(old, File(wants("green")).load()) == []
+
+
+def test_requests_beside_100_changes_of_the_file_are_answered_by_one_policy_each() -> None:
+    server = Server(File(wants("red")))
+    asked, changing = [0, 0], threading.Event()
+    answers: set[tuple[str, ...]] = set()
+
+    def ask(thread: int) -> None:
+        while asked[thread] < 5_000 or not changing.is_set():
+            answers.add(tuple(server.kept(uid=f"{thread}-{asked[thread] % 100}")))
+            asked[thread] += 1
+
+    threads = [threading.Thread(target=ask, args=(thread,)) for thread in range(2)]
+    for thread in threads:
+        thread.start()
+    whole = server.file.text
+    for change in range(100):
+        colour = "green" if change % 2 else "red"
+        server.file.write(wants(colour, reason=f"reason {change}"))
+        whole = server.file.text
+        server.file.text = whole[: change % len(whole)]
+        server.look(1)
+        server.file.text = whole if change % 3 else whole.replace("LabelMatch", "LabelMach")
+        server.look()
+    changing.set()
+    for thread in threads:
+        thread.join()
+    assert min(asked) >= 5_000
+    assert answers == {("red",), ("green",)}
+    # Every third file names a plugin that nobody knows.
+    assert (server.counted("taken"), server.counted("refused")) == (66, 34)
