@@ -594,7 +594,7 @@ def test_scheduler_config_refuses_bind_without_the_api() -> None:
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     configs: list[Any] = []
-    monkeypatch.setattr(app, "serve", configs.append)
+    monkeypatch.setattr(app, "serve", lambda config, **_: configs.append(config))
     monkeypatch.setattr("kubextend.logs.configure", lambda *_: None)
     return configs
 
@@ -629,6 +629,20 @@ def test_serve_logs_the_notes(
     ]
 
 
+def test_serve_follows_its_file_with_the_options_still_over_it(
+    monkeypatch: pytest.MonkeyPatch, config_file: Path
+) -> None:
+    files: list[Any] = []
+    monkeypatch.setattr(app, "serve", lambda _, file: files.append(file))
+    monkeypatch.setattr("kubextend.logs.configure", lambda *_: None)
+    assert run("serve", f"--config={config_file}", "--port=9999").exit_code == 0
+    assert run("serve").exit_code == 0
+    file, default = files
+    assert default is None
+    assert file.read() == config_file.read_bytes()
+    assert file.load().server.port == 9999
+
+
 def test_serve_refuses_a_wrong_file_before_it_listens(served: list[Any], config_file: Path) -> None:
     config_file.write_text(BROKEN)
     assert run("serve", f"--config={config_file}").exit_code == 1
@@ -636,7 +650,7 @@ def test_serve_refuses_a_wrong_file_before_it_listens(served: list[Any], config_
 
 
 def test_ctrl_c_leaves_no_traceback(served: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(app, "serve", interrupted)
