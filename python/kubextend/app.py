@@ -26,6 +26,7 @@ from kubextend.framework.handle import (
     Handle,
     InThread,
 )
+from kubextend.framework.informer import Resource
 from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.framework.wrong_answer import wrong_answer
 from kubextend.metrics import Metrics
@@ -50,7 +51,13 @@ from kubextend.server import (
 )
 from kubextend.verbs import Context, ExtenderSettings, Memory, Verbs
 from kubextend.verbs.plugin_failures import Failures
-from kubextend.verbs.readiness import NODES_LISTED, PLUGINS_STARTED, PODS_LISTED, Readiness
+from kubextend.verbs.readiness import (
+    INFORMERS_SYNCED,
+    NODES_LISTED,
+    PLUGINS_STARTED,
+    PODS_LISTED,
+    Readiness,
+)
 
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
@@ -67,6 +74,8 @@ _SWITCH_INTERVAL_S = 1e-4
 _MOST_PROBES = 64
 _PROBES_KEEP_ALIVE_S = 5
 
+_STOP_S = 10.0
+
 
 @dataclass(slots=True)
 class _ClusterSide:
@@ -80,6 +89,7 @@ class _ClusterSide:
     activator: cluster.Activator
     events: cluster.EventRecorder
     leader: cluster.Leader | None
+    informers: cluster.Informers
 
     @classmethod
     def of(
@@ -87,6 +97,7 @@ class _ClusterSide:
         config: ExtenderConfiguration,
         waiting_pods: WaitingPods,
         verbs: Callable[[], Verbs],
+        failures: Failures,
     ) -> "_ClusterSide | None":
         """Make the readers and writers of the Kubernetes API without calling the API yet.
 
@@ -95,6 +106,7 @@ class _ClusterSide:
             waiting_pods: the pods that Permit plugins hold.
             verbs: returns the verbs, whose methods are called when nodes or pods change; called
                 only after the watches have started.
+            failures: counts and logs failures of plugins in the background.
 
         Returns: None if the configuration does not use the Kubernetes API.
         Raises: ClusterError: there are no usable credentials, or a leader is to be elected and
@@ -143,14 +155,22 @@ class _ClusterSide:
             cluster.Activator(api),
             events,
             _leader(config, api, pods, verbs),
+            cluster.Informers(
+                api,
+                map(Resource.of, config.informers),
+                on_change,
+                partial(failures.note, consequence="a watched object is passed over"),
+            ),
         )
 
     def start(self) -> None:
         self.nodes.start()
         if self.pods is not None:
             self.pods.start()
+        self.informers.start()
 
     def stop(self) -> None:
+        self.informers.stop()
         self.nodes.stop()
         if self.pods is not None:
             self.pods.stop()
@@ -170,6 +190,8 @@ class _ClusterSide:
             binder=self.binder,
             activator=self.activator,
             leader=self.leader,
+            informers=self.informers,
+            events=self.events,
             kubernetes_client=lambda: self.api.api_client,
             in_thread=in_thread,
         )
@@ -181,6 +203,9 @@ class _ClusterSide:
         metrics.watch_reflector("nodes", self.nodes)
         if self.pods is not None:
             metrics.watch_reflector("pods", self.pods)
+        for informer in self.informers:
+            metrics.watch_reflector(str(informer.resource), informer)
+            metrics.watch_informer(str(informer.resource), informer.held)
         if (leader := self.leader) is not None:
             metrics.watch_leader(lambda: leader.leads)
         metrics.watch_activations(lambda: self.activator.stats)
@@ -188,7 +213,10 @@ class _ClusterSide:
 
     def last_errors(self) -> dict[str, Callable[[], str | None]]:
         """Return name of a readiness check -> function that returns its watch's last error."""
-        errors = {NODES_LISTED: lambda: self.nodes.last_error}
+        errors = {
+            NODES_LISTED: lambda: self.nodes.last_error,
+            INFORMERS_SYNCED: self.informers.last_error,
+        }
         if (pods := self.pods) is not None:
             errors[PODS_LISTED] = lambda: pods.last_error
         return errors
@@ -299,16 +327,41 @@ class App:
         """Return whether clients had better call another replica, since this one does not lead."""
         return self._leader is not None and not self._leader.leads
 
+    async def stop_async_plugins(self) -> None:
+        """Await the method ``stop`` of each plugin whose ``stop`` is ``async``.
+
+        A ``stop`` that takes longer than ten seconds is given up.
+        """
+        stops = [_stopped(plugin) for plugin in self.verbs.profiles.plugins if _stops_async(plugin)]
+        await asyncio.gather(*stops)
+
     def stop(self) -> None:
-        """Stop the queue, the plugins and every call to the Kubernetes API."""
+        """Stop the queue, the plugins and every call to the Kubernetes API.
+
+        The method ``stop_async_plugins`` stops the plugins whose ``stop`` is ``async``.
+        """
         if self._leader is not None:
             self._leader.stop()
         if self._queue is not None:
             self._queue.stop()
         for plugin in self.verbs.profiles.plugins:
-            _stop(plugin)
+            if not _stops_async(plugin):
+                _stop(plugin)
         if self._cluster is not None:
             self._cluster.stop()
+
+
+def _stops_async(plugin: object) -> bool:
+    return inspect.iscoroutinefunction(getattr(plugin, "stop", None))
+
+
+async def _stopped(plugin: Any) -> None:
+    """Await a plugin's async method ``stop``; log a failure."""
+    try:
+        async with asyncio.timeout(_STOP_S):
+            await plugin.stop()
+    except Exception:
+        _LOGGER.exception("stop of plugin %s failed", getattr(plugin, "name", plugin))
 
 
 def _stop(plugin: object) -> None:
@@ -339,7 +392,8 @@ def build(config: ExtenderConfiguration) -> App:
     waiting_pods = _waiting_pods(config)
     workers = ApiThreads()
 
-    side = _ClusterSide.of(config, waiting_pods, lambda: verbs)
+    failures = Failures(metrics)
+    side = _ClusterSide.of(config, waiting_pods, lambda: verbs, failures)
     ports = NO_CLUSTER if side is None else side.ports(workers.wait_for)
     # No request counts memory that waits for the next one, so that it has a limit of its own.
     pool = core.BodyPool(max_idle_bytes=config.server.max_in_flight_bytes // 2)
@@ -350,7 +404,7 @@ def build(config: ExtenderConfiguration) -> App:
         return names
 
     verbs = build_verbs(config, ports, memory=memory, metrics=metrics, not_started=not_started)
-    starts = PluginStarts(verbs.profiles.plugins, verbs.limits, Failures(metrics).note)
+    starts = PluginStarts(verbs.profiles.plugins, verbs.limits, failures.note)
     queue = None
     checks = _readiness_checks(verbs.readiness, starts, side)
     alive = [Check("plugins", verbs.limits.breakers.why_not_alive)]
@@ -389,6 +443,7 @@ def build(config: ExtenderConfiguration) -> App:
             await asyncio.gather(*tasks, return_exceptions=True)
             health.shut_down()
             try:
+                await app.stop_async_plugins()
                 await asyncio.to_thread(app.stop)
             finally:
                 workers.stop()
@@ -429,7 +484,8 @@ def build_verbs(
         memory.waiting_pods,
         replace(ports, activator=memory.unplaced),
         configuration=config,
-        metrics=metrics.registry,
+        registries=lambda owner: metrics.plugin_registry(owner.plugin, owner.profile),
+        common_metrics=metrics.registry,
     )
     profiles = Profiles.of(_profile(resolved, config, handle) for resolved in config.resolved)
     settings = _extender_settings(config)
@@ -627,6 +683,7 @@ def memory_warning(in_flight_bytes: int, limit_bytes: int | None) -> str:
 def _profile(resolved: ResolvedProfile, config: ExtenderConfiguration, handle: Handle) -> Profile:
     """Make a profile, with one instance of each plugin for all its extension points."""
     known = config.plugins
+    handle = handle.in_profile(resolved.scheduler_name)
     # Any: the extension points were checked when the configuration was resolved.
     made: dict[str, Any] = {
         name: _made(known[name], args, resolved, handle) for name, args in resolved.args.items()
