@@ -26,6 +26,8 @@ from kubextend.framework.handle import (
     Handle,
     InThread,
 )
+from kubextend.framework.informer import Resource
+from kubextend.framework.plugin import Plugin
 from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.framework.wrong_answer import wrong_answer
 from kubextend.metrics import Metrics
@@ -51,7 +53,13 @@ from kubextend.server import (
 )
 from kubextend.verbs import Context, ExtenderSettings, Memory, Verbs
 from kubextend.verbs.plugin_failures import Failures
-from kubextend.verbs.readiness import NODES_LISTED, PLUGINS_STARTED, PODS_LISTED, Readiness
+from kubextend.verbs.readiness import (
+    INFORMERS_SYNCED,
+    NODES_LISTED,
+    PLUGINS_STARTED,
+    PODS_LISTED,
+    Readiness,
+)
 
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
@@ -68,6 +76,8 @@ _SWITCH_INTERVAL_S = 1e-4
 _MOST_PROBES = 64
 _PROBES_KEEP_ALIVE_S = 5
 
+_STOP_S = 10.0
+
 
 @dataclass(slots=True)
 class _ClusterSide:
@@ -81,6 +91,7 @@ class _ClusterSide:
     activator: cluster.Activator
     events: cluster.EventRecorder
     leader: cluster.Leader | None
+    informers: cluster.Informers
 
     @classmethod
     def of(
@@ -88,6 +99,7 @@ class _ClusterSide:
         config: ExtenderConfiguration,
         waiting_pods: WaitingPods,
         verbs: Callable[[], Verbs],
+        failures: Failures,
     ) -> "_ClusterSide | None":
         """Make the readers and writers of the Kubernetes API without calling the API yet.
 
@@ -96,6 +108,7 @@ class _ClusterSide:
             waiting_pods: the pods that Permit plugins hold.
             verbs: returns the verbs, whose methods are called when nodes or pods change; called
                 only after the watches have started.
+            failures: counts and logs failures of plugins in the background.
 
         Returns: None if the configuration does not use the Kubernetes API.
         Raises: ClusterError: there are no usable credentials, or a leader is to be elected and
@@ -144,14 +157,22 @@ class _ClusterSide:
             cluster.Activator(api),
             events,
             _leader(config, api, pods, verbs),
+            cluster.Informers(
+                api,
+                map(Resource.of, config.informers),
+                on_change,
+                partial(failures.note, consequence="a watched object is passed over"),
+            ),
         )
 
     def start(self) -> None:
         self.nodes.start()
         if self.pods is not None:
             self.pods.start()
+        self.informers.start()
 
     def stop(self) -> None:
+        self.informers.stop()
         self.nodes.stop()
         if self.pods is not None:
             self.pods.stop()
@@ -171,6 +192,8 @@ class _ClusterSide:
             binder=self.binder,
             activator=self.activator,
             leader=self.leader,
+            informers=self.informers,
+            events=self.events,
             kubernetes_client=lambda: self.api.api_client,
             in_thread=in_thread,
         )
@@ -182,6 +205,9 @@ class _ClusterSide:
         metrics.watch_reflector("nodes", self.nodes)
         if self.pods is not None:
             metrics.watch_reflector("pods", self.pods)
+        for informer in self.informers:
+            metrics.watch_reflector(str(informer.resource), informer)
+            metrics.watch_informer(str(informer.resource), informer.held)
         if (leader := self.leader) is not None:
             metrics.watch_leader(lambda: leader.leads)
         metrics.watch_activations(lambda: self.activator.stats)
@@ -189,7 +215,10 @@ class _ClusterSide:
 
     def last_errors(self) -> dict[str, Callable[[], str | None]]:
         """Return name of a readiness check -> function that returns its watch's last error."""
-        errors = {NODES_LISTED: lambda: self.nodes.last_error}
+        errors = {
+            NODES_LISTED: lambda: self.nodes.last_error,
+            INFORMERS_SYNCED: self.informers.last_error,
+        }
         if (pods := self.pods) is not None:
             errors[PODS_LISTED] = lambda: pods.last_error
         return errors
@@ -304,18 +333,57 @@ class App:
         """Return whether clients had better call another replica, since this one does not lead."""
         return self._leader is not None and not self._leader.leads
 
+    async def stop_async_plugins(self) -> None:
+        """Await the method ``stop`` of each plugin whose ``stop`` is ``async``.
+
+        A ``stop`` that takes longer than ten seconds is given up.
+        """
+        stops = [_stopped(plugin) for plugin in self._plugins() if _stops_async(plugin)]
+        await asyncio.gather(*stops)
+
     def stop(self) -> None:
-        """Stop the queue, the plugins and every call to the Kubernetes API."""
+        """Stop the queue, the plugins and every call to the Kubernetes API.
+
+        The method ``stop_async_plugins`` stops the plugins whose ``stop`` is ``async``.
+        """
         if self._leader is not None:
             self._leader.stop()
         if self._queue is not None:
             self._queue.stop()
-        retired = [] if self._reloader is None else self._reloader.retired
-        for profile in (*self.verbs.profiles.by_scheduler_name.values(), *retired):
-            for plugin in profile.plugins:
+        for plugin in self._plugins():
+            if not _stops_async(plugin):
                 _stop(plugin)
         if self._cluster is not None:
             self._cluster.stop()
+
+    def _plugins(self) -> list[Plugin]:
+        """Return the plugins in use, and those of replaced profiles that are not stopped yet."""
+        retired = [] if self._reloader is None else self._reloader.retired
+        return [
+            *self.verbs.profiles.plugins,
+            *(plugin for profile in retired for plugin in profile.plugins),
+        ]
+
+
+async def _stop_plugin(plugin: object) -> None:
+    """Stop a plugin of a replaced profile; log a failure."""
+    if _stops_async(plugin):
+        await _stopped(plugin)
+    else:
+        await asyncio.to_thread(_stop, plugin)
+
+
+def _stops_async(plugin: object) -> bool:
+    return inspect.iscoroutinefunction(getattr(plugin, "stop", None))
+
+
+async def _stopped(plugin: Any) -> None:
+    """Await a plugin's async method ``stop``; log a failure."""
+    try:
+        async with asyncio.timeout(_STOP_S):
+            await plugin.stop()
+    except Exception:
+        _LOGGER.exception("stop of plugin %s failed", getattr(plugin, "name", plugin))
 
 
 def _stop(plugin: object) -> None:
@@ -348,7 +416,8 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
     waiting_pods = _waiting_pods(config)
     workers = ApiThreads()
 
-    side = _ClusterSide.of(config, waiting_pods, lambda: verbs)
+    failures = Failures(metrics)
+    side = _ClusterSide.of(config, waiting_pods, lambda: verbs, failures)
     ports = NO_CLUSTER if side is None else side.ports(workers.wait_for)
     # No request counts memory that waits for the next one, so that it has a limit of its own.
     pool = core.BodyPool(max_idle_bytes=config.server.max_in_flight_bytes // 2)
@@ -358,20 +427,17 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
         names: frozenset[str] = starts.names()
         return names
 
-    verbs = build_verbs(config, ports, memory=memory, metrics=metrics, not_started=not_started)
-    make = partial(_remade, ports=ports, memory=memory, metrics=metrics)
-    reloader = None if file is None else Reloader(config, file, verbs, make, _stop, metrics)
-    starts = PluginStarts(verbs.profiles.plugins, verbs.limits, Failures(metrics).note)
-    queue = None
+    handle = _handle(config, ports, memory, metrics)
+    verbs = build_verbs(
+        config, ports, memory=memory, metrics=metrics, not_started=not_started, handle=handle
+    )
+    make = partial(_remade, handle=handle, metrics=metrics)
+    reloader = None if file is None else Reloader(config, file, verbs, make, _stop_plugin, metrics)
+    starts = PluginStarts(verbs.profiles.plugins, verbs.limits, failures.note)
+    queue = None if side is None else _queue(config, verbs, side)
     checks = _readiness_checks(verbs.readiness, starts, side)
     alive = [Check("plugins", verbs.limits.breakers.why_not_alive)]
-    if side is not None and config.queues:
-        queue = QueueController.of(config, verbs.profiles, side.api, metrics, side.events)
-        runner = queue.runner
-        waiting_pods.tell(
-            lambda held: runner.held_in_permit(held.pod),
-            lambda held: runner.left_permit(held.pod),
-        )
+    if queue is not None:
         checks.append(Check("queue-sync", partial(_why_not_synced, "pending pods", queue.pods)))
         alive.append(Check("queue", queue.runner.why_not_alive))
 
@@ -400,6 +466,7 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
             await asyncio.gather(*tasks, return_exceptions=True)
             health.shut_down()
             try:
+                await app.stop_async_plugins()
                 await asyncio.to_thread(app.stop)
             finally:
                 workers.stop()
@@ -416,6 +483,20 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
     return app
 
 
+def _queue(
+    config: ExtenderConfiguration, verbs: Verbs, side: _ClusterSide
+) -> QueueController | None:
+    """Return the queue, which hears of the pods that Permit holds; None: no profile has a queue."""
+    if not config.queues:
+        return None
+    queue = QueueController.of(config, verbs.profiles, side.api, verbs.metrics, side.events)
+    runner = queue.runner
+    verbs.waiting_pods.tell(
+        lambda held: runner.held_in_permit(held.pod), lambda held: runner.left_permit(held.pod)
+    )
+    return queue
+
+
 def build_verbs(
     config: ExtenderConfiguration,
     ports: ClusterPorts = NO_CLUSTER,
@@ -423,6 +504,7 @@ def build_verbs(
     memory: Memory | None = None,
     metrics: Metrics | None = None,
     not_started: Callable[[], Iterable[str]] = tuple,
+    handle: Handle | None = None,
 ) -> Verbs:
     """Make the extender verbs that a configuration enables, without a server around them.
 
@@ -432,12 +514,13 @@ def build_verbs(
         memory: what the verbs remember between calls; None: a new, empty ``Memory``.
         metrics: where calls are counted; None: new metrics.
         not_started: returns the plugins whose ``start`` has not succeeded yet.
+        handle: the Handle from which those of the plugins are made; None: a new Handle.
     """
     metrics = metrics or Metrics()
     memory = memory or _memory(config, ports, metrics, _waiting_pods(config))
     metrics.watch_store("request", memory.request_store.stats)
-    make = partial(_profile_of, config, ports=ports, memory=memory, metrics=metrics)
-    profiles = Profiles.of(map(make, config.resolved))
+    handle = handle or _handle(config, ports, memory, metrics)
+    profiles = Profiles.of(_profile_of(config, each, handle) for each in config.resolved)
     settings = _extender_settings(config)
     return Verbs(Context(profiles, memory, ports, settings, metrics, not_started))
 
@@ -634,22 +717,25 @@ def memory_warning(in_flight_bytes: int, limit_bytes: int | None) -> str:
     )
 
 
-def _profile_of(
-    config: ExtenderConfiguration,
-    resolved: ResolvedProfile,
-    *,
-    ports: ClusterPorts,
-    memory: Memory,
-    metrics: Metrics,
-) -> Profile:
-    """Make a profile, with one instance of each plugin for all its extension points."""
-    handle = Handle(
+def _handle(
+    config: ExtenderConfiguration, ports: ClusterPorts, memory: Memory, metrics: Metrics
+) -> Handle:
+    """Return the Handle from which the Handles of all plugins are made."""
+    return Handle(
         memory.waiting_pods,
         replace(ports, activator=memory.unplaced),
         configuration=config,
-        metrics=metrics.registry,
+        registries=lambda owner: metrics.plugin_registry(owner.plugin, owner.profile),
+        common_metrics=metrics.registry,
     )
+
+
+def _profile_of(
+    config: ExtenderConfiguration, resolved: ResolvedProfile, handle: Handle
+) -> Profile:
+    """Make a profile, with one instance of each plugin for all its extension points."""
     known = config.plugins
+    handle = handle.in_profile(resolved.scheduler_name)
     # Any: the extension points were checked when the configuration was resolved.
     made: dict[str, Any] = {
         name: _made(known[name], args, resolved, handle) for name, args in resolved.args.items()
@@ -669,15 +755,13 @@ def _profile_of(
 
 
 def _remade(
-    config: ExtenderConfiguration,
-    resolved: ResolvedProfile,
-    *,
-    ports: ClusterPorts,
-    memory: Memory,
-    metrics: Metrics,
+    config: ExtenderConfiguration, resolved: ResolvedProfile, *, handle: Handle, metrics: Metrics
 ) -> Profile:
-    """Make a profile for a server that runs already."""
-    profile = _profile_of(config, resolved, ports=ports, memory=memory, metrics=metrics)
+    """Make a profile of a changed configuration, for a server that runs already."""
+    name = resolved.scheduler_name
+    registries = {plugin: metrics.next_plugin_registry(plugin, name) for plugin in resolved.args}
+    changed = handle.for_configuration(config, lambda owner: registries[owner.plugin])
+    profile = _profile_of(config, resolved, changed)
     if profile.plugins_in_python:
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
     return profile

@@ -112,13 +112,20 @@ def serve(
     type=click.Path(path_type=Path),
     help="kube-scheduler's own configuration: list where it does not fit FILE.",
 )
-def check(file: Path, scheduler: Path | None) -> None:
+@click.option(
+    "--rbac", is_flag=True, help="Print the roles that FILE and its plugins need, and no summary."
+)
+def check(*, file: Path, scheduler: Path | None, rbac: bool) -> None:
     """Show what FILE would run, or list everything that is wrong."""
     from kubextend import app
     from kubextend.config.scheduler_comparison import scheduler_differences
+    from kubextend.rbac import roles
 
     config = _load(file, runs_here=False)
     app.check(config)
+    if rbac:
+        click.echo(roles(config), nl=False)
+        return
     for line in _summary(config):
         click.echo(line)
     for note in config.notes:

@@ -10,7 +10,9 @@ __all__ = [
     "ConfigError",
     "Issue",
     "KubextendError",
+    "NotListedError",
     "PluginError",
+    "TruncatedObjectError",
     "TruncatedPodError",
     "WireError",
 ]
@@ -89,3 +91,11 @@ class ClusterError(KubextendError):
     def __init__(self, message: str, status: int | None = None) -> None:
         self.status = status
         super().__init__(message)
+
+
+class NotListedError(KubextendError):
+    """An informer has no complete list of its objects, so that no plugin may read them."""
+
+
+class TruncatedObjectError(KubextendError):
+    """A plugin read a field of an object that is too large for an informer to keep the field."""

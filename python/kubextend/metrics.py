@@ -1,8 +1,9 @@
 """kubextend's Prometheus metrics: counters, histograms, and values that are read at a scrape."""
 
+import logging
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import accumulate
 from math import inf
@@ -23,12 +24,17 @@ __all__ = [
     "Histogram",
     "Metrics",
     "NodeStoreStats",
+    "ObjectStats",
     "PluginHealth",
     "Reflector",
     "ReflectorStats",
     "Snapshot",
     "WriteStats",
 ]
+
+_LOGGER = logging.getLogger(__name__)
+_MOST_WARNINGS = 100
+_OWN_PREFIXES = ("kubextend_", "process_")
 
 _MILLISECOND = 0.001
 # kube-scheduler's scheduling_algorithm_duration_seconds has ExponentialBuckets(0.001, 2, 15)
@@ -117,6 +123,18 @@ class WriteStats(Protocol):
     @property
     def dropped(self) -> int:
         """How many calls were dropped because the queue was full or a pod's name was not valid."""
+
+
+class ObjectStats(Protocol):
+    """How much an informer holds; ``cluster.object_store.ObjectStats`` implements this."""
+
+    @property
+    def objects(self) -> int:
+        """The number of objects."""
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of the objects' JSON."""
 
 
 class PluginHealth(Protocol):
@@ -211,6 +229,11 @@ class Metrics:
         plugin_calls_refused: plugin -> counter of calls that its open breaker prevented.
         queue_wait: histogram of the seconds from a pod's creation until its gate was removed.
         queue_releases: result -> counter of pods whose scheduling gate was to be removed.
+        plugin_registry: (plugin, profile) -> registry for the plugin's own metrics, to which every
+            scrape adds the labels ``plugin`` and ``profile``.
+        next_plugin_registry: (plugin, profile) -> registry for a plugin of a changed configuration,
+            which no scrape collects yet.
+        replace_plugin_registries: makes scrapes collect such registries, in place of others.
     """
 
     def __init__(self) -> None:
@@ -220,6 +243,13 @@ class Metrics:
         self.registry.register(self._stores)
         self._reflectors = _ReflectorCollector()
         self.registry.register(self._reflectors)
+        self._informers = _InformerCollector()
+        self.registry.register(self._informers)
+        self._of_plugins = _PluginRegistries()
+        self.registry.register(self._of_plugins)
+        self.plugin_registry = self._of_plugins.of
+        self.next_plugin_registry = self._of_plugins.next_of
+        self.replace_plugin_registries = self._of_plugins.replace
         self._requests = Counter(
             "kubextend_verb_requests",
             "Verb calls by how they ended: ok, error (answered with Error), unknown_scheduler (no "
@@ -372,6 +402,15 @@ class Metrics:
         """
         self._reflectors.add(resource, reflector)
 
+    def watch_informer(self, resource: str, stats: Callable[[], ObjectStats]) -> None:
+        """Add the number of an informer's objects and their bytes to every scrape.
+
+        Args:
+            resource: the label of the informer.
+            stats: returns the numbers; called at every scrape, from any thread.
+        """
+        self._informers.add(resource, stats)
+
     def watch_activations(self, stats: Callable[[], WriteStats]) -> None:
         """Add to every scrape the counts of patches that make kube-scheduler retry pods, by result.
 
@@ -508,6 +547,108 @@ class _ReflectorCollector(Collector):
             if (age_s := reflector.age_s()) is not None:
                 age.add_metric([resource], age_s)
         yield from (lists, watches, events, failures, synced, age)
+
+
+class _PluginRegistry(CollectorRegistry):
+    """The registry of one plugin instance; refuses the names of kubextend's own metrics."""
+
+    def register(self, collector: Collector) -> None:
+        """Add a metric, or a collector of metrics.
+
+        Raises: ValueError: the name is used already, or begins as kubextend's own names do.
+        """
+        describe = getattr(collector, "describe", tuple)
+        for family in describe():
+            if family.name.startswith(_OWN_PREFIXES):
+                message = f"{family.name}: names that begin with {_OWN_PREFIXES} are kubextend's"
+                raise ValueError(message)
+        super().register(collector)
+
+
+class _PluginRegistries(Collector):
+    """Collects the metrics of all plugin instances, with the labels ``plugin`` and ``profile``.
+
+    Metrics of one name become one family. A plugin whose collector raises, or whose metric is of
+    another type than an earlier plugin's metric of the same name, is left out and logged.
+    """
+
+    def __init__(self) -> None:
+        self._registries: dict[tuple[str, str], _PluginRegistry] = {}
+        self._next: dict[tuple[str, str], _PluginRegistry] = {}
+        self._warned: set[str] = set()
+
+    def of(self, plugin: str, profile: str) -> CollectorRegistry:
+        """Return the registry of one plugin instance; the first call makes it.
+
+        Args:
+            plugin: the name of the plugin.
+            profile: the name of the profile.
+        """
+        return self._registries.setdefault((plugin, profile), _PluginRegistry())
+
+    def next_of(self, plugin: str, profile: str) -> CollectorRegistry:
+        """Return a new registry for a plugin instance that may replace the instance in use."""
+        self._next[plugin, profile] = registry = _PluginRegistry()
+        return registry
+
+    def replace(self, gone: Collection[str], made: Collection[tuple[str, str]]) -> None:
+        """Collect from the registries of other plugin instances from now on.
+
+        Args:
+            gone: the profiles whose instances are replaced.
+            made: (plugin, profile) of each new instance, with or without a registry of ``next_of``.
+        """
+        kept = {key: each for key, each in self._registries.items() if key[1] not in gone}
+        self._registries = kept | {key: each for key, each in self._next.items() if key in made}
+        self._next = {}
+
+    def collect(self) -> Iterator[Metric]:
+        families: dict[str, Metric] = {}
+        for (plugin, profile), registry in list(self._registries.items()):
+            labels = {"plugin": plugin, "profile": profile}
+            try:
+                found = list(registry.collect())
+            except Exception as error:  # noqa: BLE001  a plugin's code
+                self._warn(f"the metrics of plugin {plugin} cannot be collected: {error!r}")
+                continue
+            for family in found:
+                merged = families.setdefault(
+                    family.name,
+                    Metric(family.name, family.documentation, family.type, family.unit),
+                )
+                if merged.type != family.type or family.name.startswith(_OWN_PREFIXES):
+                    self._warn(f"the metric {family.name} of plugin {plugin} clashes with another")
+                    continue
+                merged.samples += [
+                    sample._replace(labels={**sample.labels, **labels}) for sample in family.samples
+                ]
+        yield from (family for family in families.values() if family.samples)
+
+    def _warn(self, message: str) -> None:
+        """Log a warning, once for each text."""
+        if message not in self._warned and len(self._warned) < _MOST_WARNINGS:
+            self._warned.add(message)
+            _LOGGER.warning(message)
+
+
+class _InformerCollector(Collector):
+    """Collects the numbers of objects and bytes of the informers at each scrape."""
+
+    def __init__(self) -> None:
+        self._stats: dict[str, Callable[[], ObjectStats]] = {}
+
+    def add(self, resource: str, stats: Callable[[], ObjectStats]) -> None:
+        self._stats[resource] = stats
+
+    def collect(self) -> Iterator[Metric]:
+        prefix, label = "kubextend_informer_", ["resource"]
+        objects = GaugeMetricFamily(prefix + "objects", "Objects kept.", labels=label)
+        kept = GaugeMetricFamily(prefix + "bytes", "Bytes of the objects' JSON.", labels=label)
+        for resource, read in self._stats.items():
+            stats = read()
+            objects.add_metric([resource], stats.objects)
+            kept.add_metric([resource], stats.bytes)
+        yield from (objects, kept)
 
 
 class _WriteCollector(Collector):

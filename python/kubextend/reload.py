@@ -59,6 +59,9 @@ def why_restart(old: ExtenderConfiguration, new: ExtenderConfiguration) -> list[
         issues.append(Issue("profiles", message))
     if new.needs_pods and not old.needs_pods:
         issues.append(Issue("profiles", f"no plugin has read pods so far; {_AT_START_ONLY}"))
+    if any(_reads_objects(*each) for each in ((old, new), (new, old))):
+        message = f"a plugin of a changed profile has informers; {_AT_START_ONLY}"
+        issues.append(Issue("profiles", message))
     if old.queues and new.resolved != old.resolved:
         message = f"the profiles have a scheduling queue; {_AT_START_ONLY}"
         issues.append(Issue("profiles", message))
@@ -76,6 +79,12 @@ def _changed_settings(old: ExtenderConfiguration, new: ExtenderConfiguration) ->
             yield section
 
 
+def _reads_objects(config: ExtenderConfiguration, other: ExtenderConfiguration) -> bool:
+    """Return whether a profile that the other configuration does not have reads an informer."""
+    changed = [profile for profile in config.resolved if profile not in other.resolved]
+    return any(config.plugins[name].informers for profile in changed for name in profile.args)
+
+
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) or "(none)"
 
@@ -89,7 +98,7 @@ class Reloader:
         file: the file that the configuration came from.
         verbs: the verbs, whose profiles are replaced.
         make: makes a profile of a configuration, or raises KubextendError.
-        stop: stops a plugin, which may take a while.
+        stop: stops a plugin.
         metrics: counts the changed files.
         sleep: waits the given seconds.
         retired: replaced profiles whose plugins are not stopped yet.
@@ -99,7 +108,7 @@ class Reloader:
     file: ConfigurationFile
     verbs: Verbs
     make: Callable[[ExtenderConfiguration, ResolvedProfile], Profile]
-    stop: Callable[[object], None]
+    stop: Callable[[object], Awaitable[None]]
     metrics: Metrics
     sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep
     retired: list[Profile] = field(default_factory=list)
@@ -164,11 +173,14 @@ class Reloader:
             raise ConfigError(issues)
         running = self.verbs.profiles.by_scheduler_name
         same = [each.scheduler_name for each in new.resolved if each in self.config.resolved]
+        gone = [profile for name, profile in running.items() if name not in same]
         made = await asyncio.to_thread(self._made, new)
         await self._start(made)
         self.verbs.replace_profiles([*(running[name] for name in same), *made])
+        instances = [(plugin.name, each.scheduler_name) for each in made for plugin in each.plugins]
+        self.metrics.replace_plugin_registries({each.scheduler_name for each in gone}, instances)
         self.config = new
-        return [profile for name, profile in running.items() if name not in same]
+        return gone
 
     def _made(self, new: ExtenderConfiguration) -> list[Profile]:
         """Make each profile of a new configuration that differs from the profile in use.
@@ -189,7 +201,7 @@ class Reloader:
                 await starts.run()
         except TimeoutError:
             why = starts.why_not()
-            await asyncio.to_thread(self._stop_all, plugins)
+            await self._stop_all(plugins)
             raise KubextendError(why) from None
 
     async def _retire(self, profiles: Sequence[Profile]) -> None:
@@ -200,8 +212,8 @@ class Reloader:
             await self.sleep(_LOOK_S)
         for profile in profiles:
             self.retired.remove(profile)
-            await asyncio.to_thread(self._stop_all, profile.plugins)
+            await self._stop_all(profile.plugins)
 
-    def _stop_all(self, plugins: Sequence[object]) -> None:
+    async def _stop_all(self, plugins: Sequence[object]) -> None:
         for plugin in plugins:
-            self.stop(plugin)
+            await self.stop(plugin)

@@ -33,8 +33,8 @@ PAGES = sorted(
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", FIRST, re.DOTALL | re.MULTILINE)
+def blocks(language: str, page: str = FIRST) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +78,25 @@ def shell_line(start: str) -> str:
         line for block in blocks("sh") for line in block.splitlines() if line.startswith(start)
     ]
     return line
+
+
+def test_the_tests_of_the_plugin_with_an_informer_pass(tmp_path: Path) -> None:
+    for block in blocks("python", (DOCS / "plugin-api.md").read_text()):
+        name = re.match(r"# (\S+)\n", block)
+        assert name is not None
+        (tmp_path / name[1]).write_text(block)
+    path = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
 
 
 def test_the_commands_print_what_the_page_says(folder: Path) -> None:

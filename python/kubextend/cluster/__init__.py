@@ -15,6 +15,7 @@ from kubextend.cluster.api_call import NAME, RefusedError, UnreachableError
 from kubextend.cluster.binder import Binder
 from kubextend.cluster.election import Election, LeaseName, lease_holder
 from kubextend.cluster.events import EventRecorder, list_set_aside
+from kubextend.cluster.informers import Informers
 from kubextend.cluster.leader import Leader, PodName
 from kubextend.cluster.nodes import follow_nodes
 from kubextend.cluster.pending_pods import follow_pending_pods, list_pending_pods, list_pods
@@ -34,6 +35,7 @@ __all__ = [
     "Election",
     "EventRecorder",
     "Fate",
+    "Informers",
     "Leader",
     "LeaseName",
     "PodName",

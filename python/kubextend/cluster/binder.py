@@ -23,9 +23,10 @@ from kubextend.cluster.api_call import (
     UnreachableError,
 )
 from kubextend.errors import ClusterError
+from kubextend.framework.handle import NO_ANNOTATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from kubextend.cluster.client import Cluster
 
@@ -65,7 +66,14 @@ class Binder:
         self._why_not = why_not
 
     def bind(
-        self, namespace: str, name: str, uid: str, node: str, *, timeout_s: float | None = None
+        self,
+        namespace: str,
+        name: str,
+        uid: str,
+        node: str,
+        *,
+        timeout_s: float | None = None,
+        annotations: Mapping[str, str] = NO_ANNOTATIONS,
     ) -> None:
         """Bind a pod to a node, and return once the API confirms that the pod is on that node.
 
@@ -78,12 +86,15 @@ class Binder:
             node: name of the node.
             timeout_s: the most seconds for this call, if less than the ``timeout_s`` given to the
                 constructor; None means the constructor's.
+            annotations: what the Binding adds to the pod's annotations, in the same step.
 
         Raises:
             ClusterError: the pod is not bound, or the result was not known in time; the message
                 says why.
         """
-        _Binding(self._cluster, namespace, name, uid, node).write(
+        binding = _Binding(self._cluster, namespace, name, uid, node)
+        binding.annotate(annotations)
+        binding.write(
             self._clock()
             + min(self._timeout_s, self._timeout_s if timeout_s is None else timeout_s),
             self._clock,
@@ -108,12 +119,22 @@ class _Binding:
         self._path = f"/api/v1/namespaces/{namespace}/pods/{name}"
         self._uid = uid
         self._node = node
-        self._body = {
+        self._metadata = {"namespace": namespace, "name": name, "uid": uid}
+        self._body: dict[str, object] = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"namespace": namespace, "name": name, "uid": uid},
+            "metadata": self._metadata,
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
+
+    def annotate(self, annotations: Mapping[str, str]) -> None:
+        """Make the Binding add annotations to the pod; kube-apiserver merges them into the pod's.
+
+        Source: kubernetes v1.36 pkg/registry/core/pod/storage/storage.go assignPod
+        """
+        if annotations:
+            metadata = {**self._metadata, "annotations": dict(annotations)}
+            self._body = {**self._body, "metadata": metadata}
 
     def write(
         self,

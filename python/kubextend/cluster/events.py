@@ -1,7 +1,9 @@
-"""Writes Events on pods that Permit plugins hold, or whose scheduling gate cannot be removed.
+"""Writes Events of kubextend about pods, and Events of plugins about any object.
 
-`kubectl describe pod` shows these Events. A thread of its own sends the Events, so that no caller
-waits. An Event that the API refuses is lost, which does not change how the pod is scheduled.
+kubextend itself writes Events on pods that Permit plugins hold, and on pods whose scheduling gate
+cannot be removed. `kubectl describe` shows the Events. A thread of its own sends the Events, so
+that no caller waits. An Event that the API refuses is lost, which does not change how the pod is
+scheduled.
 """
 
 from __future__ import annotations
@@ -16,13 +18,22 @@ from typing import TYPE_CHECKING, Literal
 
 import orjson
 
-from kubextend.cluster.api_call import Call, UnreachableError, is_addressable
+from kubextend.cluster.api_call import (
+    NAME,
+    STRATEGIC_MERGE,
+    Call,
+    UnreachableError,
+    is_addressable,
+)
+from kubextend.cluster.event_correlator import EventCorrelator
 from kubextend.cluster.write_queue import TokenBucket, WaitingWrites, Write, WriteQueue, WriteStats
+from kubextend.framework.events import PluginEvent, Regarding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kubextend.cluster.client import Cluster
+    from kubextend.cluster.event_correlator import Told
     from kubextend.core import Pod
 
 CONTROLLER = "kubextend"
@@ -36,6 +47,8 @@ AGAIN_S = 50 * 60.0
 MOST_REMEMBERED = 10_000
 CALL_S = 5.0
 
+NO_NAMESPACE = "default"
+"""The namespace of Events about objects of a kind that has no namespaces."""
 MOST_NOTE_BYTES = 1024
 MOST_NAME_CHARS = 253
 MOST_INSTANCE_CHARS = 128
@@ -71,7 +84,10 @@ def set_aside(why: str) -> Note:
 
 
 class EventRecorder:
-    """Writes Events on pods at a limited rate, an Event of a pod at most once in 50 minutes.
+    """Writes Events at a limited rate.
+
+    An Event of kubextend's own about a pod is written at most once in 50 minutes. Events of plugins
+    are counted and left out as client-go does.
 
     Args:
         cluster: the connection to the Kubernetes API.
@@ -97,6 +113,7 @@ class EventRecorder:
         self._clock = clock
         self._lock = threading.Lock()
         self._told_at: OrderedDict[str, float] = OrderedDict()
+        self._correlator = EventCorrelator(clock, lambda name: _name(name, datetime.now(UTC)))
 
     @property
     def stats(self) -> WriteStats:
@@ -127,6 +144,26 @@ class EventRecorder:
             why: the reason, one sentence.
         """
         self._write(f"{pod.uid} set aside", pod, set_aside(why))
+
+    def record(self, event: PluginEvent) -> None:
+        """Queue an Event of a plugin, or count it in an earlier one; never wait or raise.
+
+        Args:
+            event: the Event.
+        """
+        regarding = event.regarding
+        namespace = regarding.namespace or NO_NAMESPACE
+        named = NAME.fullmatch(namespace) and NAME.fullmatch(regarding.name)
+        if not named or not regarding.uid:
+            self.stats.dropped += 1
+            return
+        told = self._correlator.correlate(event)
+        if told is not None:
+            call = _call(event, told, namespace, datetime.now(UTC))
+            # Of an Event and its repetitions each is a write of its own, in their order.
+            key = f"{told.name} {told.count}"
+            group = hash(event.owner)
+            self._queue.put(Write(key, lambda: call, namespace, regarding.name, group))
 
     def stop(self) -> None:
         """Stop sending Events, and drop the Events that are still queued."""
@@ -180,25 +217,55 @@ def event(pod: Pod, note: Note, now: datetime) -> dict[str, object]:
         note: the content of the Event.
         now: the present time with its time zone; part of the Event's name, as in Kubernetes.
     """
+    metadata = {"namespace": pod.namespace, "name": _name(pod.name, now)}
+    regarding = Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
+    return _event(regarding, note, metadata, now)
+
+
+def _event(
+    regarding: Regarding, note: Note, metadata: dict[str, str], now: datetime
+) -> dict[str, object]:
+    reference = {
+        "apiVersion": regarding.api_version,
+        "kind": regarding.kind,
+        "namespace": regarding.namespace,
+        "name": regarding.name,
+        "uid": regarding.uid,
+    }
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"namespace": pod.namespace, "name": _name(pod.name, now)},
-        "eventTime": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "metadata": metadata,
+        "eventTime": _moment(now),
         "type": note.type,
         "reason": note.reason,
         "action": note.action,
         "note": note.text.encode()[:MOST_NOTE_BYTES].decode(errors="ignore"),
         "reportingController": CONTROLLER,
         "reportingInstance": f"{CONTROLLER}-{socket.gethostname()}"[:MOST_INSTANCE_CHARS],
-        "regarding": {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "namespace": pod.namespace,
-            "name": pod.name,
-            "uid": pod.uid,
-        },
+        "regarding": {key: value for key, value in reference.items() if value},
     }
+
+
+def _call(event: PluginEvent, told: Told, namespace: str, now: datetime) -> Call:
+    """Return the call that makes a plugin's Event, or that counts a repetition in it."""
+    path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+    if told.count > 1:
+        series = {"count": told.count, "lastObservedTime": _moment(now)}
+        return Call(
+            "PATCH",
+            f"{path}/{told.name}",
+            CALL_S,
+            body={"series": series},
+            content_type=STRATEGIC_MERGE,
+        )
+    note = Note(event.reason, event.action, event.type, told.note)
+    metadata = {"namespace": namespace, "name": told.name}
+    return Call("POST", path, CALL_S, body=_event(event.regarding, note, metadata, now))
+
+
+def _moment(now: datetime) -> str:
+    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _name(pod_name: str, now: datetime) -> str:

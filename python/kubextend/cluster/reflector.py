@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from kubextend.cluster.api_call import (
     GONE,
+    NOT_FOUND,
     SERVER_ERROR,
     Call,
     RefusedError,
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
     from kubextend.cluster.client import Cluster
     from kubextend.cluster.stream import Stream
-    from kubextend.core import ListPage
-
 log = logging.getLogger(__name__)
 
 PAGE_ITEMS = 500
@@ -89,10 +88,22 @@ class Kind:
 NODES: Final = Kind("nodes", "/api/v1/nodes")
 
 
+class Page(Protocol):
+    """The metadata of one page of a list, such as ``core.ListPage``."""
+
+    @property
+    def resource_version(self) -> str:
+        """The resourceVersion of the list."""
+
+    @property
+    def continue_token(self) -> str:
+        """The token of the next page; empty on the last page."""
+
+
 class Relist(Protocol):
     """A list that is read page by page; a store shows no object of the list before ``commit``."""
 
-    def page(self, list_bytes: bytes, /) -> ListPage:
+    def page(self, list_bytes: bytes, /) -> Page:
         """Parse one page of the list, and return its continue token and resourceVersion."""
 
     def commit(self) -> object:
@@ -222,6 +233,7 @@ class Reflector(Generic[_Store]):
         self._page_items = PAGE_ITEMS
         self._synced = threading.Event()
         self._contact_at: float | None = None
+        self._missing = False
         self._last_error: str | None = None
         self._lost_at: float | None = None
         self._streaks = _Streaks()
@@ -235,6 +247,11 @@ class Reflector(Generic[_Store]):
     def synced(self) -> bool:
         """Whether the store has had a complete list; stays True while the API is unreachable."""
         return self._synced.is_set()
+
+    @property
+    def missing(self) -> bool:
+        """Whether the API answered the last attempt with 404: it does not serve the resource."""
+        return self._missing
 
     @property
     def last_error(self) -> str | None:
@@ -316,6 +333,7 @@ class Reflector(Generic[_Store]):
             message = f"{call}: a list without a resourceVersion"
             raise ClusterError(message)
         self._listener.swap(relist.commit)
+        self._missing = False
         self._version = page.resource_version
         self._streaks.unreachable = self._streaks.refused = self._streaks.silent_watches = 0
         if not self.synced:
@@ -461,6 +479,12 @@ class Reflector(Generic[_Store]):
                 log.error("the watch of %s failed unexpectedly", noun, exc_info=error)
             self._version = None
             return self._jitter(self._streaks.refused, REFUSED_PAUSE_S)
+        if error.status == NOT_FOUND:
+            self._missing = True
+            if self._version is not None:
+                # The objects of a resource that is served anew are not those that the store has.
+                self._streaks.broken_watches += 1
+                self._version = None
         self._count_broken_watch(error.status)
         failures = max(self._streaks.refused, self._streaks.broken_watches)
         limit_s = UNREACHABLE_PAUSE_S if error.status in GATEWAY else REFUSED_PAUSE_S
@@ -499,6 +523,8 @@ class Reflector(Generic[_Store]):
         if isinstance(error, RefusedError) and error.status == FORBIDDEN:
             resource = self._kind.path.rpartition("/")[2]
             return f"{said}; grant list and watch on {resource}"
+        if isinstance(error, RefusedError) and error.status == NOT_FOUND:
+            return f"{said}; the API serves no {self._kind.noun}: is its definition installed?"
         return said
 
     def _jitter(self, failures: int, limit_s: float) -> float:

@@ -604,5 +604,14 @@ class ExtenderConfiguration(_Model):
         asked_for = any(profile.needs_pods for profile in self.resolved) or self.guard.resources
         return asked_for or self._any_at(("reserve", "permit"))
 
+    @property
+    def informers(self) -> tuple[str, ...]:
+        """The resources whose objects the enabled plugins read, sorted.
+
+        Raises: KubextendError: a plugin's ``informers`` hold something else.
+        """
+        enabled = {name for profile in self.resolved for name in profile.args}
+        return tuple(sorted({each for name in enabled for each in self.plugins[name].informers}))
+
     def _any_at(self, points: tuple[str, ...]) -> bool:
         return any(profile.at(point) for profile in self.resolved for point in points)

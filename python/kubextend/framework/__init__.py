@@ -1,7 +1,9 @@
 """The API for authors of plugins: the plugin interfaces, Status, CycleState and Handle."""
 
 from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.events import PluginEvents
 from kubextend.framework.handle import Handle, HeldPod, HeldPods
+from kubextend.framework.informer import Informer, KubeObject
 from kubextend.framework.plugin import (
     BindPlugin,
     FilterPlugin,
@@ -24,6 +26,7 @@ from kubextend.framework.plugin import (
     ScorePlugin,
     Scores,
 )
+from kubextend.framework.plugin_logger import PluginLogger
 from kubextend.framework.status import Code, Status
 
 __all__ = [
@@ -34,11 +37,15 @@ __all__ = [
     "Handle",
     "HeldPod",
     "HeldPods",
+    "Informer",
+    "KubeObject",
     "NormalizeScorePlugin",
     "PerNodeFilterPlugin",
     "PerNodeScorePlugin",
     "PermitPlugin",
     "Plugin",
+    "PluginEvents",
+    "PluginLogger",
     "PostBindPlugin",
     "PostFilterPlugin",
     "PreBindPlugin",

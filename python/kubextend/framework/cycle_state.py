@@ -1,5 +1,8 @@
 """CycleState: the values that plugins share during one attempt to schedule a pod."""
 
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -9,6 +12,11 @@ __all__ = ["CycleState"]
 
 # Each call of ``frozenset()`` would allocate 200 bytes.
 _NONE: Final[frozenset[str]] = frozenset()
+_NO_ANNOTATIONS: Final[Mapping[str, str]] = MappingProxyType({})
+_KEY: Final = re.compile(
+    r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+)
+_MOST_ANNOTATION_BYTES: Final = 256 << 10
 
 
 class CycleState:
@@ -30,6 +38,7 @@ class CycleState:
     """
 
     __slots__ = (
+        "_annotations",
         "_values",
         "asked_for_pods",
         "pods_seen",
@@ -39,6 +48,7 @@ class CycleState:
 
     def __init__(self) -> None:
         self._values: dict[str, object] = {}
+        self._annotations: dict[str, dict[str, str]] | None = None
         self.skip_filter_plugins = _NONE
         self.skip_score_plugins = _NONE
         self.pods_seen: core.PodSnapshot | None = None
@@ -58,3 +68,43 @@ class CycleState:
     def delete(self, key: str) -> None:
         """Remove the value under a key; an absent key is no error."""
         self._values.pop(key, None)
+
+    def annotate(self, pod: "core.Pod", key: str, value: str) -> None:
+        """Make the pod's Binding add an annotation to the pod, if this attempt binds the pod.
+
+        kube-apiserver sets node and annotations in one step: no reader sees the one without the
+        other. Call this method in Reserve, Permit or PreBind. It has no effect if a Bind plugin or
+        kube-scheduler itself binds the pod. A later call with the same key replaces the value.
+
+        Args:
+            pod: the pod that is bound.
+            key: the key of the annotation, such as ``example.com/slot``.
+            value: the value of the annotation.
+
+        Raises:
+            TypeError: the value is no str.
+            ValueError: Kubernetes allows no such key, or all annotations are too large together.
+        """
+        if not isinstance(value, str):
+            message = f"an annotation is a str, and {key!r} is a {type(value).__name__}"
+            raise TypeError(message)
+        if not _KEY.fullmatch(key):
+            message = f"{key!r:.80} is no key of an annotation"
+            raise ValueError(message)
+        if self._annotations is None:
+            self._annotations = {}
+        of_pod = {**self._annotations.get(pod.uid, {}), key: value}
+        size = sum(len(each.encode()) for item in of_pod.items() for each in item)
+        if size > _MOST_ANNOTATION_BYTES:
+            message = f"the annotations of a pod have at most {_MOST_ANNOTATION_BYTES} bytes"
+            raise ValueError(message)
+        self._annotations[pod.uid] = of_pod
+
+    def annotations_of(self, uid: str) -> Mapping[str, str]:
+        """Return what plugins annotated the pod of a UID with in this attempt.
+
+        Args:
+            uid: UID of the pod.
+        """
+        found = self._annotations
+        return _NO_ANNOTATIONS if found is None else found.get(uid, _NO_ANNOTATIONS)

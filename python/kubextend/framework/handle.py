@@ -1,16 +1,29 @@
 """The Handle, by which plugins read and change the cluster, and protocols of a Handle's parts."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
+
+from prometheus_client import CollectorRegistry
 
 from kubextend import core
 from kubextend.errors import KubextendError
 from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.events import EventSink, PluginEvents
+from kubextend.framework.informer import (
+    Informer,
+    InformerSource,
+    Owner,
+    Resource,
+    UnwatchedInformer,
+)
+from kubextend.framework.plugin_logger import PluginLogger
 
 __all__ = [
+    "NO_ANNOTATIONS",
     "NO_CLUSTER",
     "Activator",
     "Binder",
@@ -32,6 +45,9 @@ together, and also the most of the pod's requests, gates, labels and containers 
 exists because users choose how large their pods are, and the store holds the pods of the whole
 cluster.
 """
+
+NO_ANNOTATIONS: Final[Mapping[str, str]] = MappingProxyType({})
+"""The annotations of a Binding for which no plugin called ``state.annotate``."""
 
 _Shared = TypeVar("_Shared")
 
@@ -81,7 +97,14 @@ class Binder(Protocol):
     """Binds pods to nodes by posting Bindings to the Kubernetes API."""
 
     def bind(
-        self, namespace: str, name: str, uid: str, node: str, *, timeout_s: float | None = None
+        self,
+        namespace: str,
+        name: str,
+        uid: str,
+        node: str,
+        *,
+        timeout_s: float | None = None,
+        annotations: Mapping[str, str] = NO_ANNOTATIONS,
     ) -> None:
         """Bind a pod to a node; a pod that was already bound to this node is a success. Blocks.
 
@@ -91,6 +114,7 @@ class Binder(Protocol):
             uid: UID of the pod; another pod of the same name is never bound.
             node: name of the node.
             timeout_s: the most seconds for this call; None: the limit that the Binder itself has.
+            annotations: what the Binding adds to the pod's annotations.
 
         Raises: ClusterError: the pod is not bound, or the result is unknown; the message says why.
         """
@@ -213,6 +237,8 @@ class ClusterPorts:
         binder: binds pods.
         activator: makes kube-scheduler try again pods for which it found no node.
         leader: says whether this replica leads; None: no leader is elected.
+        informers: the objects of other resources that plugins declare.
+        events: writes the Events of plugins.
         kubernetes_client: returns an ``ApiClient`` of the official client with the present
             credentials.
         in_thread: runs, in a thread, a call that waits for the Kubernetes API.
@@ -224,6 +250,8 @@ class ClusterPorts:
     binder: Binder | None = None
     activator: Activator | None = None
     leader: LeaderSource | None = None
+    informers: InformerSource | None = None
+    events: EventSink | None = None
     kubernetes_client: Callable[[], Any] | None = None
     in_thread: InThread = asyncio.to_thread
 
@@ -233,13 +261,21 @@ NO_CLUSTER: Final = ClusterPorts()
 
 
 class Handle:
-    """A plugin's access to the cluster's nodes and pods, held pods, configuration and metrics.
+    """A plugin's access to the cluster, to held pods, to the configuration, metrics and logs.
+
+    Any thread may call the methods. No method waits for the Kubernetes API.
 
     Args:
         waiting_pods: the pods that Permit plugins hold.
         cluster: access to the cluster.
-        configuration: the whole typed configuration.
-        metrics: a ``prometheus_client.CollectorRegistry`` for the plugin's own metrics.
+        configuration: the whole typed configuration, an ``ExtenderConfiguration``.
+        registries: returns the registry for the metrics of one plugin instance.
+        common_metrics: the registry for metrics of what ``shared`` makes; None: no such metrics.
+
+    Attributes:
+        waiting_pods: the pods that Permit plugins hold.
+        configuration: the whole typed configuration; None in most tests.
+        common_metrics: the registry for metrics of what all plugins share.
     """
 
     def __init__(
@@ -247,21 +283,51 @@ class Handle:
         waiting_pods: HeldPods,
         cluster: ClusterPorts = NO_CLUSTER,
         *,
+        # Any: the type is of the package ``config``, which stands above this one.
         configuration: Any = None,
-        metrics: Any = None,
+        registries: Callable[[Owner], CollectorRegistry] = lambda _owner: CollectorRegistry(),
+        common_metrics: CollectorRegistry | None = None,
     ) -> None:
         self.waiting_pods = waiting_pods
         self.configuration = configuration
-        self.metrics = metrics
+        self.common_metrics = common_metrics
+        self._cluster = cluster
         self._nodes = cluster.nodes
         self._pods = cluster.pods
         self._activator = cluster.activator
         self._kubernetes_client = cluster.kubernetes_client
+        self._registries = registries
         self._shared: dict[type[Any], Any] = {}
         self._undeclared = ""
+        self._informers: frozenset[str] | None = None
+        self._belongs_to(Owner(""))
 
-    def of(self, plugin: str, *, needs_pods: bool) -> "Handle":
-        """Return the Handle for one plugin, which can read pods only if the plugin declares that.
+    def for_configuration(
+        self, configuration: object, registries: Callable[[Owner], CollectorRegistry]
+    ) -> "Handle":
+        """Return a Handle for the plugins of a changed configuration.
+
+        Args:
+            configuration: the changed configuration, an ``ExtenderConfiguration``.
+            registries: returns the registry for the metrics of one plugin instance.
+        """
+        changed = copy(self)
+        changed.configuration = configuration
+        changed._registries = registries  # noqa: SLF001  of the same class
+        return changed
+
+    def in_profile(self, profile: str) -> "Handle":
+        """Return the Handle from which those of a profile's plugins are made.
+
+        Args:
+            profile: the name of the profile.
+        """
+        mine = copy(self)
+        mine._belongs_to(Owner("", profile))  # noqa: SLF001  it is of this class
+        return mine
+
+    def of(self, plugin: str, *, needs_pods: bool, informers: Iterable[str] = ()) -> "Handle":
+        """Return the Handle for one plugin, which can read what the plugin's class declares.
 
         kubextend watches pods only if an enabled plugin needs pods. Without this check, a plugin
         that does not declare its need would work by chance where another enabled plugin declares
@@ -271,10 +337,59 @@ class Handle:
             plugin: the name of the plugin.
             needs_pods: whether the plugin's class has ``needs_pods = True``; if not, the Handle's
                 methods that read pods raise KubextendError.
+            informers: the names of resources in ``informers`` of the plugin's class.
         """
         mine = copy(self)
         mine._undeclared = "" if needs_pods else plugin  # noqa: SLF001  it is of this class
+        mine._informers = frozenset(informers)  # noqa: SLF001
+        mine._belongs_to(Owner(plugin, self._owner.profile))  # noqa: SLF001
         return mine
+
+    def _belongs_to(self, owner: Owner) -> None:
+        self._owner = owner
+        self._metrics: CollectorRegistry | None = None
+        self._logger = PluginLogger(owner)
+        self._events = PluginEvents(owner, self._cluster.events)
+
+    @property
+    def logger(self) -> PluginLogger:
+        """The plugin's logger, whose lines name the plugin and the profile."""
+        return self._logger
+
+    @property
+    def events(self) -> PluginEvents:
+        """Writes Events of the plugin on pods, nodes and objects of informers."""
+        return self._events
+
+    @property
+    def metrics(self) -> CollectorRegistry:
+        """The registry for the plugin's own metrics.
+
+        kubextend adds the labels ``plugin`` and ``profile`` to each metric, so that the instances
+        of two profiles may have metrics of one name.
+        """
+        if self._metrics is None:
+            self._metrics = self._registries(self._owner)
+        return self._metrics
+
+    def informer(self, resource: str) -> Informer:
+        """Return the informer of a resource that the plugin's class names in ``informers``.
+
+        Call this method in the constructor or in ``start``, and keep the informer.
+
+        Args:
+            resource: the plural of a core resource, such as ``persistentvolumeclaims``, or
+                ``group/version/plural``, spelled as in ``informers``.
+
+        Raises: KubextendError: the class does not name the resource.
+        """
+        if self._informers is not None and resource not in self._informers:
+            message = f"add {resource!r} to informers of {self._owner.plugin}: it asks for them"
+            raise KubextendError(message)
+        wanted = Resource.of(resource)
+        if self._cluster.informers is None:
+            return UnwatchedInformer(wanted)
+        return self._cluster.informers.of(wanted, self._owner)
 
     def shared(self, kind: type[_Shared], make: Callable[[], _Shared]) -> _Shared:
         """Return the instance of a class that all plugins share; the first call makes the instance.

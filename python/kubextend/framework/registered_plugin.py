@@ -6,7 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from kubextend.errors import KubextendError
 from kubextend.framework.handle import Handle
+from kubextend.framework.informer import Resource
 from kubextend.framework.plugin import METHODS_OF_POINT, Plugin
 
 __all__ = ["RegisteredPlugin"]
@@ -46,6 +48,24 @@ class RegisteredPlugin:
         """Whether the plugin's class has ``needs_pods = True``: it reads the pods on nodes."""
         return bool(getattr(self.plugin_class, "needs_pods", False))
 
+    @property
+    def informers(self) -> tuple[str, ...]:
+        """The resources that the plugin's class names in ``informers``: it reads their objects.
+
+        Raises: KubextendError: the attribute holds something else than names of resources.
+        """
+        names = getattr(self.plugin_class, "informers", ())
+        if not isinstance(names, tuple | list):
+            message = f'informers of plugin "{self.name}" is no tuple: informers = ("services",)'
+            raise KubextendError(message)
+        for name in names:
+            try:
+                Resource.of(name)
+            except KubextendError as error:
+                message = f'informers of plugin "{self.name}": {error}'
+                raise KubextendError(message) from error
+        return tuple(names)
+
     def make(self, args: BaseModel | None, handle: Handle) -> Plugin:
         """Construct the plugin from its arguments, with a Handle of its own if it takes one.
 
@@ -56,8 +76,8 @@ class RegisteredPlugin:
         positional: list[BaseModel] = []
         if self.args_model is not None:
             positional.append(args if args is not None else self.args_model())
-        mine = {"handle": handle.of(self.name, needs_pods=self.needs_pods)}
-        named = mine if self._takes_handle else {}
+        own = handle.of(self.name, needs_pods=self.needs_pods, informers=self.informers)
+        named = {"handle": own} if self._takes_handle else {}
         plugin: Plugin = self.plugin_class(*positional, **named)
         return plugin
 

@@ -20,12 +20,15 @@ def wrong_answer(answer: object, expected: str) -> TypeError:
     """
     if inspect.iscoroutine(answer):
         answer.close()
-        hint = "; only reserve, unreserve, permit, preBind, bind and postBind may be async"
-        return TypeError(f"answered a coroutine where {expected} is expected{hint}")
+        may = "start, stop, reserve, unreserve, permit, preBind, bind and postBind"
+        message = f"answered a coroutine where {expected} is expected; only {may} may be async"
+        return TypeError(message)
     shown = type(answer).__name__
     if isinstance(answer, bool | int | float | str | bytes):
         shown = f"{shown} {answer!r:.{_LONGEST_SHOWN}}"
-    return TypeError(f"answered {shown} where {expected} is expected")
+    is_numpy = type(answer).__module__ == "numpy"
+    hint = "; round a float of NumPy yourself: int(score), or scores.astype(int)"
+    return TypeError(f"answered {shown} where {expected} is expected{hint if is_numpy else ''}")
 
 
 def close_all(answers: Iterable[object]) -> None:

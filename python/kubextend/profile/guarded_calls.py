@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from kubextend import core
-from kubextend.errors import PluginError, TruncatedPodError
+from kubextend.errors import PluginError, TruncatedObjectError, TruncatedPodError
 from kubextend.framework.plugin import Plugin
 from kubextend.framework.status import Code, Status
 from kubextend.framework.wrong_answer import check_status, wrong_answer
@@ -219,7 +219,7 @@ def _failed(
 ) -> PluginError:
     """Report a plugin's failure to the current run, and return the PluginError to raise."""
     cause = _cause(error)
-    if run is not None and _is_of_a_truncated_pod(cause):
+    if run is not None and _is_of_a_large_object(cause):
         run.met_truncated_pod(plugin.name, point)
     elif run is not None:
         run.failed(plugin.name, point, "" if pod is None else pod.namespace)
@@ -238,9 +238,10 @@ def _cause(error: BaseException) -> BaseException:
     return error if cause is None else cause
 
 
-def _is_of_a_truncated_pod(error: BaseException) -> bool:
-    """Return whether the plugin read a field that kubextend drops from very large pods."""
-    return any(isinstance(each, TruncatedPodError) for each in (error, error.__cause__))
+def _is_of_a_large_object(error: BaseException) -> bool:
+    """Return whether the plugin read a field that kubextend drops from very large objects."""
+    dropped = (TruncatedPodError, TruncatedObjectError)
+    return any(isinstance(each, dropped) for each in (error, error.__cause__))
 
 
 def _times_cancelled() -> int:

@@ -224,6 +224,16 @@ class Profile:
             getattr(plugin, "needs_pods", False) for plugin in self.plugins
         )
 
+    @cached_property
+    def informers(self) -> frozenset[str]:
+        """The resources that plugins read and whose failurePolicy is not Ignore."""
+        return frozenset(
+            name
+            for plugin in self.plugins
+            if plugin.name not in self.ignored
+            for name in getattr(plugin, "informers", ())
+        )
+
     @property
     def plugins_in_python(self) -> bool:
         """Whether a verb may run Python code of this profile's plugins."""

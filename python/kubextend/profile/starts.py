@@ -1,11 +1,14 @@
 """Calls ``start`` of plugins that work in the background, and repeats starts that fail.
 
+A method ``start`` may be ``async``: then it runs on the event loop.
+
 The pause between two starts of a plugin doubles, from 5 s to 30 s. Before kubextend calls a plugin,
 it checks here whether the plugin has started.
 """
 
 import asyncio
 import inspect
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +16,7 @@ from typing import Any, Final
 
 from kubextend.errors import PluginError
 from kubextend.framework.wrong_answer import wrong_answer
-from kubextend.profile.guarded_calls import guarded
+from kubextend.profile.guarded_calls import guarded, guarded_async
 from kubextend.profile.run_in_progress import UncalledError
 from kubextend.profile.time_limited_calls import PluginLimits
 
@@ -93,6 +96,10 @@ class PluginStarts:
 
     async def _failure_of(self, plugin: Any) -> PluginError | None:
         try:
+            if inspect.iscoroutinefunction(plugin.start):
+                until_s = time.monotonic() + self._deadline_s
+                await guarded_async(plugin, _POINT, plugin.start, deadline_s=until_s)
+                return None
             await self._limits.within_async(self._deadline_s, partial(_call_start, plugin))
         except PluginError as error:
             return error
@@ -102,9 +109,9 @@ class PluginStarts:
 
 
 def _call_start(plugin: Any) -> None:
-    """Call a plugin's method ``start``, which must not be async.
+    """Call a plugin's method ``start`` that is no coroutine function.
 
-    Raises: PluginError: ``start`` raised, or is async: kubextend does not await the result.
+    Raises: PluginError: ``start`` raised, or returned a coroutine, which nobody awaits.
     """
     with guarded(plugin, _POINT):
         answer = plugin.start()

@@ -35,7 +35,7 @@ class Sources(Collector):
     @classmethod
     def of(cls, handle: Handle) -> "Sources":
         """Return the one ``Sources`` that all plugins share through their Handles."""
-        return handle.shared(cls, lambda: cls(handle.metrics))
+        return handle.shared(cls, lambda: cls(handle.common_metrics))
 
     def source(self, query: Query, plugin: str) -> Source:
         """Return the ``Source`` of a query; the first call with the query makes the ``Source``.

@@ -5,6 +5,7 @@ need no cluster: a plugin that needs a Kubernetes client gets the client that th
 """
 
 import asyncio
+import difflib
 import inspect
 import itertools
 import re
@@ -16,7 +17,7 @@ from pydantic import BaseModel
 
 from kubextend import core
 from kubextend.config.scheduler_plugins import IN_TREE_PLUGINS
-from kubextend.errors import PluginError
+from kubextend.errors import KubextendError, PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.plugin import METHODS_OF_POINT, PreFilterResult, QueuedPodInfo
 from kubextend.framework.registered_plugin import RegisteredPlugin
@@ -35,6 +36,8 @@ _LONGEST_REASON: Final = 120
 _MOST_REASONS: Final = 7
 _EXACT_WEIGHT: Final = 10
 _NODE: Final = "node-0"
+# How alike two names are, from 0 to 1, if one is a mistyped form of the other: fitler, filter.
+_ALIKE: Final = 0.8
 _QUEUED: Final = 12
 _NUMBER: Final = re.compile(r"\d+")
 
@@ -140,7 +143,25 @@ def violations(
         subject.runner(subject.cases[0])
     except Exception as error:  # noqa: BLE001  whatever a constructor raises
         return [Violation("can be made", f"{type(error).__name__}: {error}")]
-    return [violation for rule in _CONDUCT for violation in _tried(rule, subject)]
+    before = _state_of_class(plugin)
+    broken = [violation for rule in _CONDUCT for violation in _tried(rule, subject)]
+    after = _state_of_class(plugin)
+    changed = sorted(name for name in after if before.get(name) != after[name])
+    if changed:
+        what = f"{', '.join(changed)} of the class changed: make it in __init__, for each profile"
+        broken.append(Violation("keeps its state in the instance", what))
+    return broken
+
+
+def _state_of_class(plugin: Any) -> Mapping[str, str]:
+    """Return the values on a plugin's class, as text; all profiles share them."""
+    owner = _class_of(plugin)
+    found = ((name, inspect.getattr_static(owner, name)) for name in dir(owner))
+    return {
+        name: repr(value)
+        for name, value in found
+        if not (name.startswith("__") or name == "_abc_impl" or callable(value))
+    }
 
 
 def _tried(
@@ -176,7 +197,31 @@ def _extends_something(plugin: Any) -> Iterator[Violation]:
     ):
         yield Violation("normalises its own scores", "normalize_score without score")
     if hasattr(plugin, "reserve") != hasattr(plugin, "unreserve"):
-        yield Violation("gives up what it reserves", "one of reserve and unreserve is missing")
+        what = "one of reserve and unreserve is missing: write both, if need be with an empty body"
+        yield Violation("gives up what it reserves", what)
+
+
+def _spells_its_methods(plugin: Any) -> Iterator[Violation]:
+    known = {name for names in METHODS_OF_POINT.values() for name in names}
+    missing = [
+        name
+        for name in (*sorted(known), "normalize_score", "start", "stop")
+        if not hasattr(plugin, name)
+    ]
+    owner = _class_of(plugin)
+    for name in dir(owner):
+        if name.startswith("_") or name in known or not inspect.isroutine(getattr(owner, name)):
+            continue
+        for meant in difflib.get_close_matches(name.lower(), missing, 1, _ALIKE):
+            what = f"kubextend never calls {name}: rename it to {meant}, or to something else"
+            yield Violation("spells its methods", what)
+
+
+def _declares_resources(plugin: Any) -> Iterator[Violation]:
+    try:
+        _ = RegisteredPlugin(plugin.name, _class_of(plugin)).informers
+    except KubextendError as error:
+        yield Violation("names resources in informers", str(error))
 
 
 def _has_the_signatures(plugin: Any) -> Iterator[Violation]:
@@ -405,7 +450,14 @@ def _enqueues_soundly(subject: _Subject) -> Iterator[Violation]:
             yield Violation("preEnqueue answers what it may", f"{answer!r}")
 
 
-_FORM: Final = (_has_a_name, _extends_something, _has_the_signatures, _takes_closed_args)
+_FORM: Final = (
+    _has_a_name,
+    _extends_something,
+    _spells_its_methods,
+    _has_the_signatures,
+    _takes_closed_args,
+    _declares_resources,
+)
 _CONDUCT: Final = (
     _filters_soundly,
     _scores_soundly,

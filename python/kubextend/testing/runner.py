@@ -9,6 +9,7 @@ import asyncio
 import itertools
 import json
 import logging
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from kubextend.framework.handle import Binder, ClusterPorts, Handle, HeldPod
 from kubextend.framework.plugin import METHODS_OF_POINT
 from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.metrics import Metrics
-from kubextend.profile import Profile, Profiles, WaitingPods
+from kubextend.profile import PluginLimits, Profile, Profiles, WaitingPods
 from kubextend.testing.objects import (
     Manifest,
     NodesLike,
@@ -30,7 +31,15 @@ from kubextend.testing.objects import (
     pod_manifest_of,
     pod_store,
 )
-from kubextend.testing.stand_ins import Activations, Bindings, ListedNodes, ListedPods, make_handle
+from kubextend.testing.stand_ins import (
+    Activations,
+    Bindings,
+    ListedNodes,
+    ListedObjects,
+    ListedPods,
+    RecordedEvents,
+    make_handle,
+)
 from kubextend.verbs import Context, ExtenderSettings, Memory, Verbs
 
 __all__ = [
@@ -96,8 +105,43 @@ class _Everyones(Profiles):
         return next(iter(self.by_scheduler_name.values()))
 
 
+class _Clock:
+    """The time of a runner: each look at it comes an hour later, until the test moves the time.
+
+    With an hour between calls, no limit per minute takes effect in a test that has nothing to do
+    with time.
+    """
+
+    def __init__(self) -> None:
+        self._hours = itertools.count(1)
+        self._now_s: float | None = None
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether the test moves the time itself."""
+        return self._now_s is not None
+
+    def of_pods(self) -> float:
+        """Return the time in seconds for what is remembered of pods."""
+        return next(self._hours) * _HOUR_S if self._now_s is None else self._now_s
+
+    def of_plugins(self) -> float:
+        """Return the time in seconds for the time limits and breakers of plugins."""
+        return time.monotonic() if self._now_s is None else self._now_s
+
+    def move(self, seconds: float) -> None:
+        """Let time pass, and from now on only so."""
+        if self._now_s is None:
+            self._now_s = max(time.monotonic(), next(self._hours) * _HOUR_S)
+        self._now_s += seconds
+
+
 class Runner:
     """Runs plugins on the nodes and pods of a test, and remembers what was bound.
+
+    By default each call comes an hour after the last one. After the first call of ``pass_time``,
+    time passes only by ``pass_time``, and each change of nodes, pods and objects makes kubextend
+    look again at the pods that filters rejected, as in a cluster.
 
     Args:
         plugins: the plugins in their order, at every point that they extend.
@@ -113,6 +157,7 @@ class Runner:
         verbs: the verbs (filter, prioritize, preempt and bind) that the runner calls.
         bindings: the record of the node of each bound pod, by UID.
         activations: the record of the pods that were activated.
+        events: the Events that plugins wrote.
     """
 
     def __init__(
@@ -129,6 +174,11 @@ class Runner:
         self.node_names = [manifest["metadata"]["name"] for manifest in manifests]
         self._nodes = ListedNodes(node_store(manifests))
         self._pods = ListedPods(pod_store(pod_manifest_of(pod) for pod in pods))
+        self._objects = ListedObjects(
+            name for plugin in plugins for name in getattr(plugin, "informers", ())
+        )
+        self._recorded = RecordedEvents()
+        self.events = self._recorded.written
         self.bindings = Bindings()
         self.activations = Activations()
         self.waiting_pods = WaitingPods()
@@ -140,22 +190,23 @@ class Runner:
             pod_reader=self._pods,
             binder=binder or self.bindings,
             activator=self.activations,
+            informers=self._objects,
+            events=self._recorded,
             kubernetes_client=lambda: kubernetes_client,
         )
         self.handle = Handle(self.waiting_pods, cluster)
         self.plugins = [
             made(plugin, (args or {}).get(plugin.name), self.handle) for plugin in plugins
         ]
-        # Each call comes an hour after the last one, so that no limit per minute takes effect in a
-        # test.
-        hours = itertools.count(1)
+        self._clock = _Clock()
         metrics, settings = Metrics(), ExtenderSettings()
         memory = Memory.of(
             cluster,
             metrics,
             look_again_s=settings.http_timeout_s,
             waiting_pods=self.waiting_pods,
-            clock=lambda: next(hours) * _HOUR_S,
+            limits=PluginLimits(self._clock.of_plugins),
+            clock=self._clock.of_pods,
         )
         profiles = _Everyones.of([_profile(self.plugins, weights or {}, self.handle)])
         self.verbs = Verbs(Context(profiles, memory, cluster, settings, metrics))
@@ -269,9 +320,68 @@ class Runner:
         best = max(kept, key=lambda name: points.get(name, 0))
         return best if self.bind(pod, best).bound else None
 
+    def put(self, resource: str, manifest: Manifest) -> None:
+        """Create or change an object, as an event of the watch would.
+
+        The functions of ``on_change`` run before this method returns.
+
+        Args:
+            resource: the name of the resource, as in a plugin's ``informers``.
+            manifest: the object, with ``metadata.name``.
+
+        Raises:
+            KeyError: no plugin of the runner has the resource in its ``informers``.
+            PluginError: a plugin's function of ``on_change`` or of an index raised.
+        """
+        self._objects.apply("MODIFIED", resource, manifest)
+        self._changed()
+
+    def remove(self, resource: str, manifest: Manifest) -> None:
+        """Delete an object of an informer, as an event of the watch would.
+
+        Args:
+            resource: the name of the resource, as in a plugin's ``informers``.
+            manifest: the object; only its names matter.
+        """
+        self._objects.apply("DELETED", resource, manifest)
+        self._changed()
+
+    def put_nodes(self, nodes: NodesLike) -> None:
+        """Add nodes, or change those of the same names, as events of the watch would.
+
+        Args:
+            nodes: nodes in any form that ``make_nodes`` takes.
+        """
+        for manifest in manifests_of_nodes(nodes):
+            event = json.dumps({"type": "MODIFIED", "object": manifest}).encode()
+            self._nodes.store.apply(event)
+            name = manifest["metadata"]["name"]
+            if name not in self.node_names:
+                self.node_names.append(name)
+        self._changed()
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass for breakers and for pods that wait; pods that are due are activated.
+
+        After the first call, time passes by this method alone. The seconds for which Permit holds a
+        pod pass by themselves.
+
+        Args:
+            seconds: how many seconds pass; 0 only stops the time.
+        """
+        self._clock.move(seconds)
+        self.verbs.wake_due()
+
+    def _changed(self) -> None:
+        if self._clock.is_moved:
+            self.verbs.nodes_changed()
+
     def delete(self, pod: PodLike) -> None:
         """Delete the pod from the existing pods, as an event of the watch would."""
-        self._seen("DELETED", pod_manifest_of(pod))
+        manifest = pod_manifest_of(pod)
+        self._seen("DELETED", manifest)
+        self.verbs.forget(manifest["metadata"]["uid"])
+        self._changed()
 
     def _request(self, pod: PodLike, nodes: Sequence[str] | None) -> bytes:
         names = self.node_names if nodes is None else list(nodes)

@@ -1,15 +1,27 @@
 """Stand-ins for the cluster in tests: given nodes and pods, and records of what plugins did."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from kubextend import core
-from kubextend.framework.handle import Activator, ClusterPorts, Handle, HeldPods
+from kubextend.cluster import Informers
+from kubextend.errors import PluginError
+from kubextend.framework.events import PluginEvent
+from kubextend.framework.handle import (
+    NO_ANNOTATIONS,
+    Activator,
+    ClusterPorts,
+    Handle,
+    HeldPods,
+)
+from kubextend.framework.informer import Informer, Owner, Resource
 from kubextend.profile import WaitingPods
 from kubextend.testing.objects import (
+    Manifest,
     NodesLike,
     PodLike,
     manifests_of_nodes,
@@ -18,7 +30,15 @@ from kubextend.testing.objects import (
     pod_store,
 )
 
-__all__ = ["Activations", "Bindings", "ListedNodes", "ListedPods", "make_handle"]
+__all__ = [
+    "Activations",
+    "Bindings",
+    "ListedNodes",
+    "ListedObjects",
+    "ListedPods",
+    "RecordedEvents",
+    "make_handle",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +71,27 @@ class Bindings:
 
     Attributes:
         nodes: the node of each bound pod, by the pod's UID.
+        annotations: what the Bindings annotated pods with, by the pod's UID.
     """
 
     nodes: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def bind(
-        self, namespace: str, name: str, uid: str, node: str, *, timeout_s: float | None = None
+        self,
+        namespace: str,
+        name: str,
+        uid: str,
+        node: str,
+        *,
+        timeout_s: float | None = None,
+        annotations: Mapping[str, str] = NO_ANNOTATIONS,
     ) -> None:
         """Record that the pod with this UID is bound to the node."""
         del namespace, name, timeout_s
         self.nodes[uid] = node
+        if annotations:
+            self.annotations[uid] = dict(annotations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +107,66 @@ class Activations:
     def activate(self, pods: Iterable[core.Pod]) -> None:
         """Record the names of the activated pods."""
         self.names.extend(pod.name for pod in pods)
+
+
+class ListedObjects:
+    """The informers of a test: objects that the test puts, instead of objects of a cluster.
+
+    The functions of ``on_change`` run on the caller's thread, before ``put`` and ``remove`` return.
+
+    Args:
+        resources: the names of the resources, as in a plugin's ``informers``.
+    """
+
+    def __init__(self, resources: Iterable[str] = ()) -> None:
+        named = map(Resource.of, dict.fromkeys(resources))
+        self._informers = Informers(None, named, lambda: None, _raised)
+
+    def of(self, resource: Resource, owner: Owner) -> Informer:
+        """Return the informer of a resource for one plugin.
+
+        Raises: KeyError: no plugin of the test has the resource in its ``informers``.
+        """
+        return self._informers.of(resource, owner)
+
+    def why_not_synced(self, names: Iterable[str]) -> str:
+        """Return which of the resources no plugin of the test declares; "" if there are none."""
+        return self._informers.why_not_synced(names)
+
+    def apply(self, event: str, resource: str, manifest: Manifest) -> None:
+        """Apply a watch event to the objects, and call the functions of ``on_change``.
+
+        Args:
+            event: ADDED, MODIFIED or DELETED.
+            resource: the name of the resource, as in a plugin's ``informers``.
+            manifest: the object, with ``metadata.name``.
+
+        Raises:
+            KeyError: no plugin of the test has the resource in its ``informers``.
+            PluginError: an index function or a function of ``on_change`` raised.
+        """
+        store = {str(each.resource): each.store for each in self._informers}[resource]
+        store.apply(json.dumps({"type": event, "object": manifest}).encode())
+        self._informers.call_handlers()
+
+
+def _raised(error: PluginError) -> None:
+    raise error
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEvents:
+    """An ``EventSink`` for tests that only records the Events that plugins write.
+
+    Attributes:
+        written: the Events, in the order in which plugins wrote them.
+    """
+
+    written: list[PluginEvent] = field(default_factory=list)
+
+    def record(self, event: PluginEvent) -> None:
+        """Record an Event."""
+        self.written.append(event)
 
 
 def make_handle(
@@ -109,5 +200,5 @@ def make_handle(
         WaitingPods() if waiting_pods is None else waiting_pods,
         cluster,
         configuration=configuration,
-        metrics=CollectorRegistry(),
+        common_metrics=CollectorRegistry(),
     )

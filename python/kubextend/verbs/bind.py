@@ -11,7 +11,7 @@ from typing import Any, Final
 from kubextend import core
 from kubextend.errors import ClusterError, PluginError
 from kubextend.framework.cycle_state import CycleState
-from kubextend.framework.handle import Binder
+from kubextend.framework.handle import NO_ANNOTATIONS, Binder
 from kubextend.framework.status import Status
 from kubextend.profile import BindingCycle, BindTime, Profile
 from kubextend.profile.run_in_progress import Run
@@ -54,6 +54,7 @@ class _Request:
         permit_said: why Permit rejected the pod; None: Permit did not.
         was_held: whether Permit held the pod before it rejected the pod.
         lead: the term of this replica in which the bind began.
+        state: the CycleState of the binding cycle; None: no plugin takes part.
     """
 
     args: core.BindingArgs
@@ -62,6 +63,7 @@ class _Request:
     permit_said: Status | None = None
     was_held: bool = False
     lead: Lead = NO_LEAD
+    state: CycleState | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -258,7 +260,7 @@ class BindVerb:
             return binding(why_not)
         chosen = self._context.stores.watched_node(args.node)
         chosen_uid = None if chosen is None else chosen.uid
-        state = await self._state_of(attempt, profile, pod, request)
+        request.state = state = await self._state_of(attempt, profile, pod, request)
         cycle = BindingCycle(
             profile.binding,
             state,
@@ -335,6 +337,9 @@ class BindVerb:
             TimeoutError: kube-scheduler has given up, or soon will, and may place the pod anew.
         """
         args = request.args
+        annotations = NO_ANNOTATIONS
+        if request.state is not None:
+            annotations = request.state.annotations_of(args.pod_uid)
 
         def write() -> None:
             # The write may begin late, because no thread was free earlier.
@@ -344,7 +349,7 @@ class BindVerb:
             if left_s is not None and left_s <= 0:
                 raise TimeoutError
             names = args.pod_namespace, args.pod_name, args.pod_uid, args.node
-            binder.bind(*names, timeout_s=left_s)
+            binder.bind(*names, timeout_s=left_s, annotations=annotations)
 
         binding_of = f"{args.pod_namespace}/{args.pod_name} to node {args.node}"
         self._bindings.add(binding_of)

@@ -72,8 +72,9 @@ class Context:
     @cached_property
     def readiness(self) -> Readiness:
         """The object that decides whether a verb may call plugins now."""
-        cluster = self.cluster
-        return Readiness(cluster.nodes, cluster.pods, self.not_started, cluster.leader)
+        profiles = self.profiles.by_scheduler_name.values()
+        informers = (name for profile in profiles for name in profile.informers)
+        return Readiness(self.cluster, informers, self.not_started)
 
     @cached_property
     def guard(self) -> Guard | None:

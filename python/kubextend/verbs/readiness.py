@@ -1,4 +1,4 @@
-"""Decides whether a verb may call plugins now: nodes and pods are listed, plugins started.
+"""Decides whether a verb may call plugins now: all that they read is listed, plugins started.
 
 The probe ``/readyz?verbose`` lists the conditions under the names that this module uses.
 """
@@ -7,15 +7,16 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from kubextend.config import VerbName
-from kubextend.framework.handle import LeaderSource, NodeSource, PodSource
+from kubextend.framework.handle import ClusterPorts
 from kubextend.profile import Profile
 
-__all__ = ["NODES_LISTED", "PLUGINS_STARTED", "PODS_LISTED", "Readiness"]
+__all__ = ["INFORMERS_SYNCED", "NODES_LISTED", "PLUGINS_STARTED", "PODS_LISTED", "Readiness"]
 
 _LOGGER = logging.getLogger(__name__)
 
 NODES_LISTED = "node-sync"
 PODS_LISTED = "pod-sync"
+INFORMERS_SYNCED = "informer-sync"
 PLUGINS_STARTED = "plugins-started"
 
 _NO_CACHE = (
@@ -27,28 +28,29 @@ _NAMES_ALONE = frozenset({"preempt", "bind"})
 
 
 class Readiness:
-    """Checks what verbs need before they call plugins: listed nodes and pods, started plugins.
+    """Checks what verbs need before they call plugins: listed objects and started plugins.
 
     Where a profile needs a leader, this replica has to be the leader, too.
 
     Args:
-        watched: the watched nodes; None without access to an API.
-        pods: the watched pods; None if kubextend watches no pods.
+        cluster: the watched nodes, pods and other objects, and the leader.
+        informers: the resources that plugins of any profile read, except for plugins whose
+            failurePolicy is Ignore.
         not_started: returns the names of the plugins whose ``start`` has not succeeded yet.
-        leader: says whether this replica leads; None: no leader is elected.
     """
 
     def __init__(
         self,
-        watched: NodeSource | None,
-        pods: PodSource | None,
+        cluster: ClusterPorts,
+        informers: Iterable[str] = (),
         not_started: Callable[[], Iterable[str]] = tuple,
-        leader: LeaderSource | None = None,
     ) -> None:
-        self._watched = watched
-        self._pods = pods
+        self._watched = cluster.nodes
+        self._pods = cluster.pods
+        self._leader = cluster.leader
+        self._informers = cluster.informers
+        self._all_informers = frozenset(informers)
         self._not_started = not_started
-        self._leader = leader
         self._logged: dict[str, str] = {}
 
     @property
@@ -62,6 +64,8 @@ class Readiness:
             conditions[NODES_LISTED] = self._why_no_nodes
         if self._pods is not None:
             conditions[PODS_LISTED] = self._why_no_pods
+        if self._all_informers:
+            conditions[INFORMERS_SYNCED] = lambda: self._why_no_objects(self._all_informers)
         return conditions
 
     def why_not(self, verb: VerbName, profile: Profile, *, names_mode: bool = False) -> str:
@@ -87,6 +91,8 @@ class Readiness:
             return why
         if needs_pods and (why := self._why_no_pods()):
             return why
+        if profile.informers and (why := self._why_no_objects(profile.informers)):
+            return why
         return _not_started(sorted(profile.plugin_names.intersection(self._not_started())))
 
     def _why_no_nodes(self) -> str:
@@ -95,6 +101,12 @@ class Readiness:
 
     def _why_no_pods(self) -> str:
         return "" if self._pods is None or self._pods.synced else "the pods are not listed yet"
+
+    def _why_no_objects(self, informers: frozenset[str]) -> str:
+        if self._informers is None:
+            listed = ", ".join(sorted(informers))
+            return f"plugins read {listed}, which kubextend cannot watch: configure `cluster`"
+        return self._informers.why_not_synced(informers)
 
     def _log(self, verb: VerbName, scheduler_name: str, why: str) -> None:
         """Log when a profile's missing condition changes, and not once for each pod."""

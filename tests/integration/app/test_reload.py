@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import pytest
+from prometheus_client import Gauge
 from pydantic import BaseModel
 
 from kubextend import app, config, core
@@ -52,7 +53,7 @@ class File:
             tree = json.loads(self.text)
         except json.JSONDecodeError as error:
             raise ConfigError([Issue("", str(error))]) from error
-        return config.parse(tree, known=known_plugins({"Tells": Tells}))
+        return config.parse(tree, known=known_plugins({"Tells": Tells, "Counts": Counts}))
 
 
 class Tells:
@@ -275,6 +276,51 @@ def test_a_plugin_that_does_not_start_leaves_the_old_one_in_use(
     assert server.counted("refused") == 1
 
 
+class Counts:
+    """A plugin with a metric of its own and, if the arguments say so, no way to be made."""
+
+    name = "Counts"
+
+    class Args(BaseModel):
+        """The arguments, by which two configurations differ."""
+
+        number: int = 0
+
+    def __init__(self, args: Args, handle: Handle) -> None:
+        gauge = Gauge("my_number", "The number of the arguments.", registry=handle.metrics)
+        gauge.set(args.number)
+        if args.number < 0:
+            message = "less than nothing"
+            raise ValueError(message)
+
+    def filter(self, _state: CycleState, _pod: core.Pod, _node: core.NodeInfo) -> None: ...
+
+
+def counting(number: int) -> dict[str, Any]:
+    return {
+        "schedulerName": "default-scheduler",
+        "plugins": {"filter": {"enabled": [{"name": "Counts"}]}},
+        "pluginConfig": [{"name": "Counts", "args": {"number": number}}],
+    }
+
+
+def test_the_metrics_of_a_plugin_are_those_of_the_instance_in_use() -> None:
+    server = Server(File(counting(1)))
+
+    def shown() -> list[str]:
+        text = server.metrics.render()[0].decode()
+        return [line for line in text.splitlines() if line.startswith("my_number")]
+
+    labels = '{plugin="Counts",profile="default-scheduler"}'
+    assert shown() == [f"my_number{labels} 1.0"]
+    server.file.write(counting(-1))
+    server.look()
+    assert shown() == [f"my_number{labels} 1.0"]
+    server.file.write(counting(2))
+    server.look()
+    assert shown() == [f"my_number{labels} 2.0"]
+
+
 def test_an_attempt_that_the_old_profile_began_gets_a_new_state_from_the_new_one() -> None:
     server = Server(File(telling()))
     server.kept()
@@ -297,7 +343,7 @@ class Woken:
 
 
 class Binder:
-    def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+    def bind(self, *_: object, **__: object) -> None:
         raise AssertionError
 
 
@@ -375,10 +421,13 @@ def test_a_pod_that_permit_holds_ends_with_the_plugin_that_holds_it() -> None:
         (old,) = verbs.profiles.plugins
         assert isinstance(old, Holds)
 
+        async def stop(plugin: object) -> None:
+            stopped.append(plugin)
+
         def make(new: ExtenderConfiguration, _: ResolvedProfile) -> Profile:
             return app.build_verbs(new).profiles.by_scheduler_name["default-scheduler"]
 
-        reloader = Reloader(holding(0), Numbered(), verbs, make, stopped.append, Metrics(), sleep)
+        reloader = Reloader(holding(0), Numbered(), verbs, make, stop, Metrics(), sleep)
         verbs.filter(json.dumps(FILTER).encode())
         binding = asyncio.create_task(verbs.bind(json.dumps(BIND).encode()))
         await held.wait()
@@ -404,7 +453,7 @@ def test_a_pod_that_permit_holds_ends_with_the_plugin_that_holds_it() -> None:
 
 def test_a_replaced_plugin_is_stopped_once_no_pod_is_bound_with_it() -> None:
     async def scenario() -> None:
-        loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+        stopped = asyncio.Event()
         busy, waits = [True, True, False], []
 
         async def sleep(seconds: float) -> None:
@@ -415,10 +464,10 @@ def test_a_replaced_plugin_is_stopped_once_no_pod_is_bound_with_it() -> None:
         verbs.bind.uses = lambda _: busy.pop(0)  # type: ignore[method-assign]
         (old,) = verbs.profiles.plugins
 
-        def stop(plugin: object) -> None:
+        async def stop(plugin: object) -> None:
             assert plugin is old
             assert not busy
-            loop.call_soon_threadsafe(stopped.set)
+            stopped.set()
 
         def make(new: ExtenderConfiguration, _: ResolvedProfile) -> Profile:
             return app.build_verbs(new).profiles.by_scheduler_name["default-scheduler"]

@@ -65,6 +65,22 @@ def test_a_binding_carries_name_uid_and_node(api: ScriptedApi, cluster: Cluster)
     assert api.pods["web"]["spec"]["nodeName"] == "node-1"
 
 
+def test_a_binding_carries_the_annotations_of_plugins(api: ScriptedApi, cluster: Cluster) -> None:
+    api.put_pod("web", "uid-1")
+    api.fail("bind", lost_request)
+    binder = Binder(cluster, timeout_s=PATIENCE_S, sleep=lambda _: None)
+    binder.bind("default", "web", "uid-1", "node-1", annotations={"example.com/slot": "3"})
+    bodies = [json.loads(body) for kind, _, _, body in api.requests if kind == "bind"]
+    expected = {
+        "name": "web",
+        "namespace": "default",
+        "uid": "uid-1",
+        "annotations": {"example.com/slot": "3"},
+    }
+    # The repeated Binding has them too.
+    assert [body["metadata"] for body in bodies] == [expected, expected]
+
+
 @pytest.mark.parametrize(
     "faults",
     [

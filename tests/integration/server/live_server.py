@@ -84,7 +84,14 @@ class Bindings:
         self.made: list[tuple[str, str, str, str]] = []
 
     def bind(
-        self, namespace: str, name: str, uid: str, node: str, *, timeout_s: float | None = None
+        self,
+        namespace: str,
+        name: str,
+        uid: str,
+        node: str,
+        *,
+        timeout_s: float | None = None,
+        annotations: object = None,
     ) -> None:
         if name == "dies":
             raise DiesError

@@ -46,7 +46,7 @@ class SlowApi:
     def waiting(self) -> int:
         return self._barrier.n_waiting
 
-    def bind(self, *_: str, timeout_s: float | None = None) -> None:
+    def bind(self, *_: str, timeout_s: float | None = None, annotations: object = None) -> None:
         self._barrier.wait(timeout=PATIENT_S)
 
 
@@ -77,7 +77,14 @@ class StuckApi:
         self.asked: list[str] = []
         self.answers = threading.Event()
 
-    def bind(self, _namespace: str, name: str, *_: str, timeout_s: float | None = None) -> None:
+    def bind(
+        self,
+        _namespace: str,
+        name: str,
+        *_: str,
+        timeout_s: float | None = None,
+        annotations: object = None,
+    ) -> None:
         self.asked.append(name)
         self.answers.wait(timeout=PATIENT_S)
 

@@ -118,6 +118,9 @@ def test_a_list_is_told_as_a_change_once_the_store_has_it(monkeypatch: pytest.Mo
         ([refused(429, 5.0)] * 5, [5, 5, 5, 5, 8]),
         ([AWAY] * 5 + [refused(403)] * 2, [0.5, 1, 2, 3, 3, 0.5, 1]),
         ([LIST, refused(410), LIST, refused(410), LIST], [0, 0, 0, 0.5, 0]),
+        # Lists that succeed, and watches of what the API says that it does not serve.
+        ([LIST, refused(404), LIST, refused(404), LIST, refused(404)], [0, 0.5, 0, 1, 0, 2]),
+        ([refused(404)] * 8, [0.5, 1, 2, 4, 8, 16, 30, 30]),
         ([LIST, (45.0, [NODE]), (45.0, [NODE])], [0, 0, 0]),
         ([LIST, (0.25, []), (0.25, [NODE])], [0, 0.75, 0.75]),
         ([LIST, AWAY, AWAY, (1.0, [NODE]), AWAY], [0, 0.5, 1, 0, 0.5]),
@@ -134,6 +137,8 @@ def test_a_list_is_told_as_a_change_once_the_store_has_it(monkeypatch: pytest.Mo
         "Retry-After",
         "away, then starting up",
         "gone twice",
+        "not served to watches",
+        "not served",
         "watches that last",
         "watches that end at once",
         "a watch that works ends the streak",

@@ -101,10 +101,11 @@ def test_the_package_has_nothing_else() -> None:
 
 def test_the_framework_has_every_protocol_and_value_of_its_modules() -> None:
     internal = {"METHODS_OF_POINT", "in_core", "runs_in_core"} | {
-        "NO_CLUSTER", "Activator", "Binder", "ClusterPorts", "InThread", "LeaderSource",
-        "NodeSource", "PodReader", "PodSource", "needs_pods_undeclared"
+        "NO_ANNOTATIONS", "NO_CLUSTER", "Activator", "Binder", "ClusterPorts", "InThread",
+        "LeaderSource", "NodeSource", "PodReader", "PodSource", "needs_pods_undeclared"
     }  # fmt: skip
     public = {*cycle_state.__all__, *handle.__all__, *plugin.__all__, *status.__all__} - internal
+    public |= {"Informer", "KubeObject", "PluginEvents", "PluginLogger"}
     assert set(framework.__all__) == public
 
 

@@ -97,16 +97,47 @@ def test_a_start_that_hangs_is_given_up_and_tried_again_when_its_breaker_allows(
     go_on.set()
 
 
-def test_a_start_that_nobody_would_await_is_no_start() -> None:
-    class Later(Starting):
-        async def start(self) -> None:  # type: ignore[override]
-            self.calls += 1
+class Later(Starting):
+    """Starts on the event loop, as often as it is told to fail before."""
 
+    loop: asyncio.AbstractEventLoop | None = None
+
+    async def start(self) -> None:  # type: ignore[override]
+        self.loop = asyncio.get_running_loop()
+        await asyncio.sleep(0)
+        super().start()
+
+
+def test_an_async_start_is_awaited_on_the_event_loop_and_repeated_if_it_fails() -> None:
+    plugin = Later("A", failures=2)
+    starts, told, pauses = starts_of(plugin)
+
+    async def run() -> None:
+        await starts.run()
+        assert plugin.loop is asyncio.get_running_loop()
+
+    asyncio.run(run())
+    assert (plugin.calls, starts.why_not(), pauses) == (3, "", [5.0, 10.0])
+    assert told[0] == ('kubextend is not ready: running "A" Start plugin: RuntimeError: not yet: 1')
+
+
+def test_an_async_start_that_hangs_is_given_up() -> None:
+    class Hangs(Starting):
+        async def start(self) -> None:  # type: ignore[override]
+            await asyncio.Event().wait()
+
+    starts, told, _ = starts_of(Hangs("A"), deadline_s=0.01)
+    asyncio.run(given_up(starts))
+    assert told[0] == 'kubextend is not ready: running "A" Start plugin: has not answered in time'
+
+
+def test_a_coroutine_that_a_plain_start_returns_is_awaited_by_nobody() -> None:
     plugin = Later("A")
-    starts, _, _ = starts_of(plugin)
+    wrapped = type("Wrapped", (), {"name": "A", "start": lambda _self: plugin.start()})()
+    starts, _, _ = starts_of(wrapped)
     asyncio.run(given_up(starts))
     assert plugin.calls == 0
     assert starts.why_not() == (
-        'plugin "A" does not start: TypeError: answered a coroutine where None is expected; '
-        "only reserve, unreserve, permit, preBind, bind and postBind may be async"
+        'plugin "A" does not start: TypeError: answered a coroutine where None is expected; only'
+        " start, stop, reserve, unreserve, permit, preBind, bind and postBind may be async"
     )

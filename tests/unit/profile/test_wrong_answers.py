@@ -157,7 +157,7 @@ POINTS: dict[str, Point] = {
     "pre_bind": Point("PreBind", A_STATUS, binds, awaited=True),
     "bind": Point("Bind", A_STATUS, binds, awaited=True),
     "post_bind": Point("PostBind", "None", binds, awaited=True),
-    "start": Point("Start", "None", starts, right=HARMLESS),
+    "start": Point("Start", "None", starts, right=(*HARMLESS, "a coroutine")),
     "stop": Point("stop", "None", app._stop, right=HARMLESS),
 }
 

@@ -211,7 +211,7 @@ def test_the_log_tells_a_change_once_and_not_every_refresh(
 
 
 def test_plugins_that_ask_the_same_share_a_source_and_others_do_not() -> None:
-    handle = Handle(WaitingPods(), metrics=CollectorRegistry())
+    handle = Handle(WaitingPods(), common_metrics=CollectorRegistry())
     sources = Sources.of(handle)
     assert Sources.of(handle) is sources
     one = sources.source(query(), "NetworkTraffic")

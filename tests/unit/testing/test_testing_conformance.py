@@ -101,6 +101,14 @@ async def _three(self: Any, state: Any, pod: Any, third: Any) -> None: ...
 def _nothing(self: Any, state: Any, pod: Any, third: Any) -> None: ...
 
 
+def _counts_on_the_class(self: Any, state: Any, pod: Any, third: Any) -> None:
+    type(self).seen += 1
+
+
+# As numpy.float64, a mean for example; numpy.int64 counts as an int.
+_NUMPY_7 = type("float64", (float,), {"__module__": "numpy"})(7)
+
+
 def _age(info: QueuedPodInfo) -> int:
     """0 to 3, so that some pods are equal."""
     return int(info.timestamp) % 2 + 2 * (len(info.pod.labels) % 2)
@@ -125,7 +133,32 @@ def _once(self: Any, state: Any, pod: Any, node_name: Any) -> None:
         ),
         (broken(), "extends a point", "it has none of pre_enqueue, less, pre_filter"),
         (broken(normalize_score=_nothing), "normalises its own scores", "without score"),
-        (broken(reserve=_nothing), "gives up what it reserves", "is missing"),
+        (broken(reserve=_nothing), "gives up what it reserves", "is missing: write both"),
+        (
+            broken(score=_nothing, fitler=_nothing),
+            "spells its methods",
+            "kubextend never calls fitler: rename it to filter",
+        ),
+        (
+            broken(score=_nothing, preBind=_nothing),
+            "spells its methods",
+            "kubextend never calls preBind: rename it to pre_bind",
+        ),
+        (
+            broken(filter=_nothing, informers=("PVC",)),
+            "names resources in informers",
+            "'PVC' names no resource",
+        ),
+        (
+            broken(filter=_counts_on_the_class, seen=0),
+            "keeps its state in the instance",
+            "seen of the class changed: make it in __init__",
+        ),
+        (
+            broken(score=lambda *_: _NUMPY_7),
+            "does not raise",
+            "round a float of NumPy yourself: int(score)",
+        ),
         (
             broken(filter=_takes_too_little),
             "has the framework's signatures",

@@ -265,3 +265,121 @@ def test_a_plugin_that_says_so_lends_its_pods_to_no_other() -> None:
 
     with pytest.raises(PluginError, match="set needs_pods = True on Lp"):
         testing.Runner(Other, Asks).filter(testing.make_pod())
+
+
+GROUPS = "scheduling.x-k8s.io/v1alpha1/podgroups"
+
+
+class Quota:
+    """Lets as many pods run as the PodGroup of their label says; speaks in every way."""
+
+    name = "Quota"
+    informers = (GROUPS,)
+
+    def __init__(self, handle: Handle) -> None:
+        self._groups = handle.informer(GROUPS)
+        self._groups.add_index("least", lambda group: [group["spec"]["minMember"]])
+        self._groups.on_change(lambda before, now: self.changes.append((before, now)))
+        self._events = handle.events
+        self.changes: list[Any] = []
+
+    def filter(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> Status | None:
+        group = self._groups.get(pod.namespace, pod.labels["group"])
+        if group is None:
+            self._events.warning(pod, "NoGroup", "Scheduling", "its PodGroup is missing")
+            return Status.unschedulable("the PodGroup is missing")
+        return None
+
+    def reserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None:
+        state.annotate(pod, "example.com/groups", str(len(self._groups.by_index("least", 2))))
+
+    def unreserve(self, state: CycleState, pod: core.Pod, node_name: str) -> None: ...
+
+
+def group(name: str, least: int) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": {"minMember": least}}
+
+
+def test_a_plugin_reads_the_objects_that_the_test_puts_and_speaks_to_the_test() -> None:
+    runner = testing.Runner(Quota, nodes=NODES)
+    pod = testing.make_pod("p", labels={"group": "g"})
+    assert set(runner.filter(pod).rejected.values()) == {"the PodGroup is missing"}
+    assert {(event.regarding.name, event.reason) for event in runner.events} == {("p", "NoGroup")}
+    runner.put(GROUPS, group("g", 2))
+    assert runner.filter(pod).kept == ("a", "b", "c")
+    assert runner.bind(pod, "a").bound
+    assert runner.bindings.annotations == {pod.uid: {"example.com/groups": "1"}}
+    runner.remove(GROUPS, group("g", 2))
+    assert runner.filter(pod).kept == ()
+    changes = runner.plugins[0].changes
+    assert [(before is None, now is None) for before, now in changes] == [
+        (True, False),
+        (False, True),
+    ]
+
+
+def test_an_object_of_an_informer_that_no_plugin_declares_is_an_error_of_the_test() -> None:
+    with pytest.raises(KeyError):
+        testing.Runner(NeedsLabel, nodes=NODES).put(GROUPS, group("g", 2))
+
+
+def test_what_a_handler_raises_reaches_the_test() -> None:
+    class Fails(Quota):
+        def __init__(self, handle: Handle) -> None:
+            handle.informer(GROUPS).add_index("x", lambda group: [group["status"]])
+
+    with pytest.raises(PluginError, match=r"the index x of .*: KeyError: 'status'"):
+        testing.Runner(Fails, nodes=NODES).put(GROUPS, group("g", 2))
+
+
+def test_a_rejected_pod_is_activated_when_an_object_lets_it_pass() -> None:
+    runner = testing.Runner(Quota, nodes=NODES)
+    runner.pass_time(0)
+    pod, other = (testing.make_pod(name, labels={"group": name}) for name in ("p", "q"))
+    assert runner.filter(pod).kept == ()
+    assert runner.filter(other).kept == ()
+    runner.put(GROUPS, group("x", 1))
+    assert runner.activations.names == []
+    runner.put(GROUPS, group("p", 1))
+    assert runner.activations.names == ["p"]
+
+
+def test_a_rejected_pod_is_activated_when_a_node_lets_it_pass() -> None:
+    runner = testing.Runner(NeedsLabel, nodes={"c": {}})
+    runner.pass_time(0)
+    pod = testing.make_pod("p")
+    assert runner.filter(pod).kept == ()
+    runner.put_nodes({"d": {"disk": "hdd"}})
+    assert runner.activations.names == []
+    runner.put_nodes({"c": {"disk": "ssd"}})
+    assert runner.activations.names == ["p"]
+    assert runner.filter(pod).kept == ("c",)
+    assert runner.filter(pod).rejected == {"d": "node is busy"}
+
+
+class FailsAtFirst:
+    """Fails until it is mended."""
+
+    name = "FailsAtFirst"
+    broken = True
+
+    def filter(self, state: CycleState, pod: core.Pod, node: core.NodeInfo) -> None:
+        if self.broken:
+            message = "broken"
+            raise RuntimeError(message)
+
+
+def test_the_breaker_opens_and_closes_by_the_time_of_the_test() -> None:
+    plugin = FailsAtFirst()
+    runner = testing.Runner(plugin, nodes=1)
+    runner.pass_time(0)
+    pods = [testing.make_pod("p", namespace=f"team-{number}") for number in range(3)]
+    for pod in pods:
+        with pytest.raises(PluginError, match="broken"):
+            runner.filter(pod)
+    plugin.broken = False
+    assert 'plugin "FailsAtFirst" failed' in runner.filter(pods[0]).error
+    runner.pass_time(29)
+    assert 'plugin "FailsAtFirst" failed' in runner.filter(pods[0]).error
+    runner.pass_time(1)
+    assert runner.filter(pods[0]).kept == ("node-0",)

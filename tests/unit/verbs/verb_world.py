@@ -183,7 +183,14 @@ class Binder:
     timeouts_s: list[float | None] = field(default_factory=list)
 
     def bind(
-        self, namespace: str, name: str, uid: str, node: str, *, timeout_s: float | None = None
+        self,
+        namespace: str,
+        name: str,
+        uid: str,
+        node: str,
+        *,
+        timeout_s: float | None = None,
+        annotations: object = None,
     ) -> None:
         self.timeouts_s.append(timeout_s)
         if self.error is not None:

@@ -1,0 +1,151 @@
+"""Decides which Events of plugins are written: equal ones are counted, too many are left out.
+
+The rules are those of client-go's EventCorrelator. Source: client-go v0.36
+tools/record/events_cache.go
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from kubextend.framework.events import PluginEvent
+
+MOST_REMEMBERED: Final = 4096
+SPAM_BURST: Final = 25
+SPAM_INTERVAL_S: Final = 300.0
+MOST_SIMILAR: Final = 10
+SIMILAR_S: Final = 600.0
+COMBINED: Final = "(combined from similar events): "
+ONE_EVENT_S: Final = 50 * 60.0
+"""Seconds for which repetitions of an Event are counted in that Event; the API deletes an Event an
+hour after it was last written."""
+
+_T = TypeVar("_T")
+
+
+class _Recent(Generic[_T]):
+    """The values of the 4,096 keys that were used last."""
+
+    def __init__(self, make: Callable[[], _T]) -> None:
+        self._make = make
+        self._values: OrderedDict[Hashable, _T] = OrderedDict()
+
+    def get(self, key: Hashable) -> _T:
+        """Return the value of a key; the first call with the key makes it."""
+        if key not in self._values:
+            self._values[key] = self._make()
+            if len(self._values) > MOST_REMEMBERED:
+                self._values.popitem(last=False)
+        self._values.move_to_end(key)
+        return self._values[key]
+
+
+@dataclass(slots=True)
+class _Spam:
+    """How many Events of one plugin about one object may still be written."""
+
+    tokens: float = SPAM_BURST
+    filled_at: float | None = None
+
+    def take(self, now: float) -> bool:
+        """Take a token and return True; False: there is none."""
+        if self.filled_at is not None:
+            filled = self.tokens + (now - self.filled_at) / SPAM_INTERVAL_S
+            self.tokens = min(float(SPAM_BURST), filled)
+        self.filled_at = now
+        if self.tokens < 1.0:
+            return False
+        self.tokens -= 1.0
+        return True
+
+
+@dataclass(slots=True)
+class _Similar:
+    """Hashes of the different notes of Events that are equal but for the note."""
+
+    notes: set[int] = field(default_factory=set)
+    last_at: float = float("-inf")
+
+
+@dataclass(slots=True)
+class _Told:
+    """An Event that was written, with the number of its repetitions."""
+
+    name: str = ""
+    count: int = 0
+    began_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What to write about an Event.
+
+    Attributes:
+        name: the name of the Event object.
+        note: the note.
+        count: how often the Event occurred; 1: the object is to be made.
+    """
+
+    name: str
+    note: str
+    count: int
+
+
+class EventCorrelator:
+    """Turns the Events of plugins into what is written to the API.
+
+    Any thread may call the method. What it remembers is bounded: 4,096 Events, groups of similar
+    Events, and objects of plugins.
+
+    Args:
+        clock: returns the present time in monotonic seconds.
+        name: returns the name of a new Event object about an object.
+    """
+
+    def __init__(self, clock: Callable[[], float], name: Callable[[str], str]) -> None:
+        self._clock = clock
+        self._name = name
+        self._lock = threading.Lock()
+        self._told = _Recent(_Told)
+        self._similar = _Recent(_Similar)
+        self._spam = _Recent(_Spam)
+
+    def correlate(self, event: PluginEvent) -> Told | None:
+        """Return what to write about an Event; None: nothing is to be written now.
+
+        An Event that is not written still counts: the next one about the same has its count.
+        """
+        now = self._clock()
+        kind = (event.owner, event.regarding, event.type, event.reason, event.action)
+        with self._lock:
+            note, key = self._combined(event.note, kind, now)
+            told = self._told.get(key)
+            if told.count and now - told.began_at >= ONE_EVENT_S:
+                told.count = 0
+            if not self._spam.get((event.owner, event.regarding)).take(now):
+                # An Event that was never made cannot be counted in.
+                told.count += 1 if told.count else 0
+                return None
+            told.count += 1
+            if told.count == 1:
+                told.name, told.began_at = self._name(event.regarding.name), now
+            return Told(told.name, note, told.count)
+
+    def _combined(self, note: str, kind: Hashable, now: float) -> tuple[str, Hashable]:
+        """Return the note to write, and the key by which repetitions are counted."""
+        similar = self._similar.get(kind)
+        if now - similar.last_at > SIMILAR_S:
+            similar.notes.clear()
+        similar.last_at = now
+        # Hashes, because plugins may write long notes.
+        told = hash(note)
+        if told not in similar.notes and len(similar.notes) >= MOST_SIMILAR - 1:
+            return COMBINED + note, kind
+        similar.notes.add(told)
+        return note, (kind, told)

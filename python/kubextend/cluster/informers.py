@@ -1,0 +1,378 @@
+"""The informers of all plugins: one reflector and one store for each resource.
+
+A handler of a plugin runs on a thread of its own. The thread hands the handler the last state of
+each changed object, so that a slow handler costs no memory for each change.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from kubextend.cluster.object_store import ObjectStore
+from kubextend.cluster.reflector import Kind, Reflector
+from kubextend.errors import NotListedError, PluginError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+    from typing import TypeAlias
+
+    from kubextend.cluster.client import Cluster
+    from kubextend.cluster.object_store import Key, ObjectStats
+    from kubextend.cluster.reflector import ReflectorStats
+    from kubextend.framework.informer import (
+        IndexFunction,
+        Informer,
+        KubeObject,
+        OnChange,
+        Owner,
+        Resource,
+    )
+
+    _Change: TypeAlias = tuple[KubeObject | None, KubeObject | None]
+
+JOIN_S: Final = 2.0
+POINT: Final = "Informer"
+"""What the failure of an index function or a handler is counted under."""
+
+
+class Informers:
+    """The informers of the resources that the plugins of a configuration name.
+
+    Args:
+        cluster: the connection to the Kubernetes API; None: the stores are filled by a test.
+        resources: the resources.
+        on_change: called on a thread of its own soon after objects changed.
+        on_failure: called with the error of a plugin's index function or handler.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster | None,
+        resources: Iterable[Resource],
+        on_change: Callable[[], object],
+        on_failure: Callable[[PluginError], object],
+    ) -> None:
+        self._followed = {
+            str(resource): _Followed(cluster, resource, on_change, on_failure)
+            for resource in resources
+        }
+
+    def of(self, resource: Resource, owner: Owner) -> Informer:
+        """Return the informer of a resource for one plugin.
+
+        Raises: KeyError: the resource is none of those that the constructor got.
+        """
+        return PluginInformer(self._followed[str(resource)], owner)
+
+    def __iter__(self) -> Iterator[_Followed]:
+        """Iterate over the informers, one for each resource."""
+        return iter(self._followed.values())
+
+    def why_not_synced(self, names: Iterable[str]) -> str:
+        """Return which resources of these names plugins cannot read yet; "" if there are none.
+
+        Args:
+            names: names of resources; an unknown name counts as not listed.
+        """
+        missing = []
+        for name in sorted(names):
+            followed = self._followed.get(name)
+            if followed is None or not followed.synced:
+                missing.append(name if followed is None else followed.why_not_synced())
+        return "; ".join(missing)
+
+    def last_error(self) -> str | None:
+        """Return the last error of each informer that is not synced; None: there is no error."""
+        errors = [each.last_error for each in self if not each.synced and each.last_error]
+        return "; ".join(errors) or None
+
+    def call_handlers(self) -> None:
+        """Call every handler on this thread until it knows the last state of each object.
+
+        Only tests call this method; they do not call ``start``.
+        """
+        for followed in self:
+            followed.call_handlers()
+
+    def start(self) -> None:
+        """Start to list and watch, and to call handlers."""
+        for followed in self:
+            followed.start()
+
+    def stop(self) -> None:
+        """End the watches and the threads of the handlers."""
+        for followed in self:
+            followed.stop()
+
+
+class _Followed:
+    """One resource: its store, the reflector that fills it, and the handlers of plugins.
+
+    Attributes:
+        resource: the resource.
+        store: the objects.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster | None,
+        resource: Resource,
+        on_change: Callable[[], object],
+        on_failure: Callable[[PluginError], object],
+    ) -> None:
+        self.resource = resource
+        self.store = ObjectStore(str(resource))
+        self._reflector = (
+            None
+            if cluster is None
+            else Reflector(cluster, self.store, on_change, kind=Kind(str(resource), resource.path))
+        )
+        self._on_failure = on_failure
+        self._lock = threading.Lock()
+        self._handlers: dict[tuple[Owner, OnChange], _Handler] = {}
+        self._started = False
+
+    @property
+    def synced(self) -> bool:
+        """Whether the objects are listed, and the API serves the resource."""
+        reflector = self._reflector
+        return reflector is None or (reflector.synced and not reflector.missing)
+
+    @property
+    def last_error(self) -> str | None:
+        """The error of the last failed list or watch; None if a watch has succeeded since then."""
+        return None if self._reflector is None else self._reflector.last_error
+
+    @property
+    def stats(self) -> ReflectorStats:
+        """The counts of the reflector, for metrics."""
+        assert self._reflector is not None  # noqa: S101  only a test has no cluster
+        return self._reflector.stats
+
+    def held(self) -> ObjectStats:
+        """Return how many objects and bytes the store holds, for metrics."""
+        return self.store.stats()
+
+    def age_s(self) -> float | None:
+        """Return the seconds since the API last sent anything of the resource; None: not yet."""
+        return None if self._reflector is None else self._reflector.age_s()
+
+    def why_not_synced(self) -> str:
+        """Return why plugins cannot read the objects now, in words that do not vary."""
+        if self._reflector is not None and self._reflector.missing:
+            return f"the API serves no {self.resource}"
+        return f"{self.resource} are not listed yet"
+
+    def failed(self, owner: Owner, what: str, error: Exception) -> None:
+        """Report that a plugin's function raised.
+
+        Args:
+            owner: the plugin.
+            what: names the function.
+            error: the exception.
+        """
+        message = f"{what} of {self.resource}: {type(error).__name__}: {error}"
+        failure = PluginError(owner.plugin, POINT, message)
+        failure.profile = owner.profile
+        failure.__cause__ = error
+        self._on_failure(failure)
+
+    def add_handler(self, owner: Owner, function: OnChange) -> None:
+        """Call a plugin's function for each object and each change, on a thread of its own."""
+        with self._lock:
+            if (owner, function) in self._handlers:
+                # A start that failed is repeated.
+                return
+            failed = partial(self.failed, owner, "the handler of changes")
+            handler = _Handler(self.store, function, failed, f"kubextend-on-{self.resource}")
+            self._handlers[owner, function] = handler
+            if self._started:
+                handler.start()
+
+    def call_handlers(self) -> None:
+        """Call every handler on this thread until it knows the last state of each object."""
+        for handler in list(self._handlers.values()):
+            handler.call_all()
+
+    def start(self) -> None:
+        """Start to list and watch, and to call handlers."""
+        with self._lock:
+            self._started = True
+            for handler in self._handlers.values():
+                handler.start()
+        if self._reflector is not None:
+            self._reflector.start()
+
+    def stop(self) -> None:
+        """End the watch and the threads of the handlers."""
+        if self._reflector is not None:
+            self._reflector.stop()
+        with self._lock:
+            self._started = False
+            handlers = list(self._handlers.values())
+        for handler in handlers:
+            handler.stop()
+
+
+class PluginInformer:
+    """The informer of one resource for one plugin; implements ``framework.informer.Informer``.
+
+    Args:
+        followed: the resource, shared by all plugins.
+        owner: the plugin.
+    """
+
+    def __init__(self, followed: _Followed, owner: Owner) -> None:
+        self._followed = followed
+        self._owner = owner
+
+    @property
+    def synced(self) -> bool:
+        """Whether the objects are listed, and the API serves the resource."""
+        return self._followed.synced
+
+    def get(self, namespace: str, name: str) -> KubeObject | None:
+        """Return an object; None if the API has no such object.
+
+        Args:
+            namespace: the namespace of the object; "" for a resource without namespaces.
+            name: the name of the object.
+
+        Raises: NotListedError: the objects are not listed yet.
+        """
+        return self._listed().get((namespace, name))
+
+    def list(self, namespace: str | None = None) -> Sequence[KubeObject]:
+        """Return all objects of a namespace, or of the cluster if ``namespace`` is None.
+
+        Raises: NotListedError: the objects are not listed yet.
+        """
+        return self._listed().list(namespace)
+
+    def add_index(self, name: str, function: IndexFunction) -> None:
+        """Index the objects by the values that a function returns for each object.
+
+        Args:
+            name: the name of the index; an earlier index of this plugin and name is replaced.
+            function: returns the values by which an object is found.
+        """
+        failed = partial(self._followed.failed, self._owner, f"the index {name}")
+        self._followed.store.add_index((self._owner, name), function, failed)
+
+    def by_index(self, name: str, value: Hashable) -> Sequence[KubeObject]:
+        """Return the objects for which the function of an index returned a value.
+
+        Raises:
+            KeyError: the plugin has added no index of this name.
+            NotListedError: the objects are not listed yet.
+        """
+        return self._listed().by_index((self._owner, name), value)
+
+    def on_change(self, function: OnChange) -> None:
+        """Call a function for each object that there is, and for each change from then on.
+
+        Args:
+            function: called with the object before and after the change.
+        """
+        self._followed.add_handler(self._owner, function)
+
+    def _listed(self) -> ObjectStore:
+        if not self._followed.synced:
+            raise NotListedError(self._followed.why_not_synced())
+        return self._followed.store
+
+
+class _Handler:
+    """Calls one function with the last state of each changed object, on a thread of its own.
+
+    Args:
+        store: the objects.
+        function: called with the object that the last call had, and with the object as it is now.
+        failed: called with the exception if the function raises.
+        name: the name of the thread.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        function: OnChange,
+        failed: Callable[[Exception], object],
+        name: str,
+    ) -> None:
+        self._store = store
+        self._function = function
+        self._failed = failed
+        self._changed = threading.Condition()
+        # At most the keys that the store has and those that the function still has to forget.
+        self._pending: OrderedDict[Key, None] = OrderedDict()
+        self._known: dict[Key, KubeObject] = {}
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        store.listen(self._tell)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; wait up to 2 s if the function is running."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+        if self._thread.is_alive():
+            self._thread.join(JOIN_S)
+
+    def _tell(self, keys: Iterable[Key]) -> None:
+        with self._changed:
+            for key in keys:
+                if key in self._known or self._store.get(key) is not None:
+                    self._pending.setdefault(key)
+                else:
+                    # The object came and went while the function was busy.
+                    self._pending.pop(key, None)
+            self._changed.notify()
+
+    def call_all(self) -> None:
+        """Call the function on this thread until it knows the last state of each object."""
+        while (change := self._taken()) is not None:
+            self._call(change)
+
+    def _run(self) -> None:
+        while (change := self._awaited()) is not None:
+            self._call(change)
+
+    def _awaited(self) -> _Change | None:
+        """Wait for a change, and return it; None once the thread is to end."""
+        with self._changed:
+            while not (self._pending or self._stopped):
+                self._changed.wait()
+            return None if self._stopped else self._taken()
+
+    def _taken(self) -> _Change | None:
+        """Return the object that the function knows, and as it is now; None: nothing changed.
+
+        The lock is held until ``_known`` is right: ``_tell`` decides by it whether a deletion
+        matters to the function.
+        """
+        with self._changed:
+            if not self._pending:
+                return None
+            key = self._pending.popitem(last=False)[0]
+            before, now = self._known.get(key), self._store.get(key)
+            if now is None:
+                self._known.pop(key, None)
+            else:
+                self._known[key] = now
+            return before, now
+
+    def _call(self, change: _Change) -> None:
+        before, now = change
+        if before is now:
+            return
+        try:
+            self._function(before, now)
+        except Exception as error:  # noqa: BLE001  a plugin's code
+            self._failed(error)

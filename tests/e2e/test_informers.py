@@ -1,0 +1,228 @@
+"""A plugin's informers, Events and annotations on a real control plane."""
+
+import json
+from collections.abc import Iterator
+
+import httpx
+import pytest
+import yaml
+
+from .controlplane import ControlPlane
+from .kubeapi import Api, NodePool, Object
+from .manifests import apply
+from .stack import PLUGIN_FOLDER, Mode, Stack, profile, run_kubextend
+from .workbench import until
+from .workload import NewWorkload
+
+GROUP = "e2e.kubextend.dev"
+RESOURCE = f"{GROUP}/v1alpha1/podgroups"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+RBAC = "rbac.authorization.k8s.io"
+
+
+def definition() -> Object:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1alpha1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"podgroups.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup"},
+            "versions": [version],
+        },
+    }
+
+
+def define(api: Api) -> None:
+    api.call("POST", CRDS, definition())
+    until(lambda: is_served(api), "the PodGroups are served")
+
+
+def is_served(api: Api) -> bool:
+    try:
+        api.items(f"/apis/{RESOURCE}")
+    except httpx.HTTPStatusError:
+        return False
+    return True
+
+
+def undefine(api: Api) -> None:
+    api.call("DELETE", f"{CRDS}/podgroups.{GROUP}")
+    until(lambda: not is_served(api), "the PodGroups are served no more")
+
+
+def groups_path(namespace: str) -> str:
+    return f"/apis/{GROUP}/v1alpha1/namespaces/{namespace}/podgroups"
+
+
+def put_group(api: Api, namespace: str, name: str, queue: str = "ml") -> None:
+    body = {
+        "apiVersion": f"{GROUP}/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"queue": queue},
+    }
+    api.call("POST", groups_path(namespace), body)
+
+
+def grant(api: Api, roles: str) -> None:
+    """Grant the user kubextend the ClusterRole that ``kubextend check --rbac`` printed."""
+    role = next(each for each in yaml.safe_load_all(roles) if each["kind"] == "ClusterRole")
+    role["metadata"]["name"] = "e2e-informed"
+    apply(api, role)
+    binding = {
+        "metadata": {"name": "e2e-informed"},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": "kubextend"}],
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "e2e-informed"},
+    }
+    api.call("POST", f"/apis/{RBAC}/v1/clusterrolebindings", binding)
+
+
+@pytest.fixture(scope="module")
+def api(breakable_plane: ControlPlane) -> Api:
+    """Make ``new_workload`` create pods in the control plane that this module breaks."""
+    return breakable_plane.api
+
+
+@pytest.fixture(scope="module")
+def stack(breakable_plane: ControlPlane) -> Iterator[Stack]:
+    api = breakable_plane.api
+    define(api)
+    file = breakable_plane.bench.folder / "informed.yaml"
+    wanted = profile("informed", "Informed")
+    whole = {
+        "apiVersion": "kubextend.dev/v1alpha1",
+        "kind": "ExtenderConfiguration",
+        "cluster": {},
+        "outOfTree": ["informed:Informed"],
+        "profiles": [wanted],
+    }
+    file.write_text(json.dumps(whole))
+    grant(api, run_kubextend("check", "--rbac", file, python_path=[PLUGIN_FOLDER]))
+    running = Stack(
+        breakable_plane,
+        "informed",
+        Mode(names=True, binds=True),
+        profile=wanted,
+        out_of_tree=["informed:Informed"],
+        python_path=[PLUGIN_FOLDER],
+    )
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def pool(breakable_plane: ControlPlane, stack: Stack) -> NodePool:
+    pool = NodePool(breakable_plane.api, "informed", 2)
+    until(lambda: stack.kept(pool.names) == pool.names, "the nodes are known")
+    return pool
+
+
+def events_of(api: Api, namespace: str, reason: str) -> list[Object]:
+    found = api.items(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
+    return [each for each in found if each.get("reason") == reason]
+
+
+def sees(stack: Stack, pool: NodePool, name: str) -> bool:
+    """Return whether the plugin finds a PodGroup of the namespace default."""
+    return stack.kept(pool.names, {"group": name}) == pool.names
+
+
+def test_a_definition_that_appears_after_the_start_begins_to_work(
+    stack: Stack, pool: NodePool, breakable_plane: ControlPlane, new_workload: NewWorkload
+) -> None:
+    api = breakable_plane.api
+    assert stack.stop_kubextend() == 0
+    undefine(api)
+    stack.start_kubextend()
+    workload = new_workload(stack, pool)
+    (pod,) = workload.create("early", 1, {"group": "a"})
+    why = f"kubextend is not ready: the API serves no {RESOURCE}"
+    until(lambda: why in workload.why_pending(pod), "the Error names the resource")
+    ready = stack.client.get("/readyz", params={"verbose": "1"})
+    assert ready.status_code == 503
+    assert f"[-]informer-sync failed: the API serves no {RESOURCE}" in ready.text
+    assert "is its definition installed?" in ready.text
+    counts = stack.counts()
+    assert counts.total("kubextend_reflector_synced", resource=RESOURCE) == 0
+    assert counts.total("kubextend_reflector_failures_total", resource=RESOURCE) > 0
+    assert counts.total("kubextend_reflector_synced", resource="persistentvolumeclaims") == 1
+    define(api)
+    until(stack.is_ready, "kubextend reads the PodGroups")
+    until(lambda: "the PodGroup is missing" in workload.why_pending(pod), "the plugin judges")
+    until(lambda: events_of(api, workload.namespace, "NoPodGroup"), "the plugin's Event is written")
+    put_group(api, workload.namespace, "a")
+    put_group(api, workload.namespace, "b")
+    workload.until_placed([pod])
+
+
+def test_a_binding_carries_the_annotations_and_events_are_counted(
+    stack: Stack, pool: NodePool, breakable_plane: ControlPlane, new_workload: NewWorkload
+) -> None:
+    api = breakable_plane.api
+    workload = new_workload(stack, pool)
+    namespace = workload.namespace
+    for name in ("a", "b"):
+        put_group(api, namespace, name, queue=f"queue-of-{namespace}")
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    api.call("POST", f"/api/v1/namespaces/{namespace}/persistentvolumeclaims", claim)
+    until(
+        lambda: (
+            stack.counts().total("kubextend_informer_objects", resource="persistentvolumeclaims")
+            == 1
+        ),
+        "the claim is known",
+    )
+    until(
+        lambda: (
+            stack.counts().total("kubextend_informer_objects", resource=RESOURCE)
+            == len(api.items(f"/apis/{RESOURCE}"))
+        ),
+        "the groups are known",
+    )
+    (pod,) = workload.create("annotated", 1, {"group": "a"})
+    workload.until_placed([pod])
+    annotations = api.pod(namespace, pod)["metadata"]["annotations"]
+    assert annotations["e2e.kubextend.dev/groups"] == "2"
+    assert annotations["e2e.kubextend.dev/claims"] == "1"
+    metadata = {"name": "told", "namespace": namespace, "uid": "u", "labels": {"group": "none"}}
+    told = {"metadata": metadata, "spec": {"schedulerName": stack.scheduler_name}}
+    for _ in range(3):
+        stack.post("filter", {"Pod": told, "Nodes": None, "NodeNames": pool.names[:1]})
+
+    def counted() -> bool:
+        # kubextend may have filtered the rejected pod once more by itself.
+        written = events_of(api, namespace, "NoPodGroup")
+        counts = [each.get("series", {}).get("count", 1) for each in written]
+        return len(counts) == 1 and counts[0] >= 3
+
+    until(counted, "equal Events are one Event with a count")
+
+
+def test_a_restart_of_kube_apiserver_leaves_no_ghost(
+    stack: Stack, pool: NodePool, breakable_plane: ControlPlane
+) -> None:
+    api = breakable_plane.api
+    for name in ("stays", "ghost"):
+        put_group(api, "default", name)
+        until(lambda: sees(stack, pool, name), "the PodGroup is known")  # noqa: B023
+    with breakable_plane.second_server() as other, breakable_plane.without_server():
+        # kubextend watches the server that is gone.
+        other.call("DELETE", f"{groups_path('default')}/ghost")
+        put_group(other, "default", "new")
+        assert sees(stack, pool, "ghost")
+        assert sees(stack, pool, "stays")
+    until(lambda: sees(stack, pool, "new"), "the watch goes on")
+    assert not sees(stack, pool, "ghost")
+    assert sees(stack, pool, "stays")

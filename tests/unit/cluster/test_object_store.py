@@ -1,0 +1,292 @@
+"""What an informer's store holds after lists and watch events, and what plugins read from it."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kubextend.cluster.object_store import ObjectStore
+from kubextend.errors import NotListedError, TruncatedObjectError, WireError
+from kubextend.framework.informer import MAX_OBJECT_BYTES, KubeObject, Resource, UnwatchedInformer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Key = tuple[str, str]
+
+
+def claim(name: str, namespace: str = "ml", version: str = "1", **spec: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace, "uid": name, "resourceVersion": version}
+    return {"apiVersion": "v1", "kind": "Claim", "metadata": metadata, "spec": spec}
+
+
+def event(kind: str, found: dict[str, Any]) -> bytes:
+    return json.dumps({"type": kind, "object": found}).encode()
+
+
+def page(*items: dict[str, Any], token: str = "") -> bytes:
+    metadata = {"resourceVersion": "9", "continue": token}
+    whole = {"kind": "ClaimList", "apiVersion": "v1", "metadata": metadata, "items": list(items)}
+    return json.dumps(whole).encode()
+
+
+def listed(*items: dict[str, Any]) -> ObjectStore:
+    store = ObjectStore("claims")
+    relist = store.relist()
+    relist.page(page(*items))
+    relist.commit()
+    return store
+
+
+def names(found: Iterable[KubeObject]) -> list[str]:
+    return sorted(each["metadata"]["name"] for each in found)
+
+
+def test_a_list_shows_nothing_before_its_last_page() -> None:
+    store = listed(claim("old"))
+    relist = store.relist()
+    first = relist.page(page(claim("a"), token="more"))
+    assert (first.continue_token, first.resource_version) == ("more", "9")
+    assert names(store.list()) == ["old"]
+    relist.page(page(claim("b", "other")))
+    relist.commit()
+    assert names(store.list()) == ["a", "b"]
+    assert names(store.list("other")) == ["b"]
+    assert store.get(("ml", "old")) is None
+
+
+def test_items_of_a_list_have_the_kind_that_the_api_leaves_out() -> None:
+    item = {"metadata": {"name": "a", "namespace": "ml"}}
+    found = listed(item).get(("ml", "a"))
+    assert found is not None
+    assert (found["apiVersion"], found["kind"]) == ("v1", "Claim")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"{", b"[]", b'{"metadata":1}', b'{"metadata":{},"items":1}', b'{"metadata":{},"items":[1]}'],
+)
+def test_what_is_no_list_is_an_error(text: bytes) -> None:
+    with pytest.raises(WireError):
+        ObjectStore("claims").relist().page(text)
+
+
+@pytest.mark.parametrize(
+    "text", [b"{", b"{}", b'{"type":"ADDED"}', b'{"type":"NEW","object":{}}', b'{"type":1}']
+)
+def test_what_is_no_event_is_an_error(text: bytes) -> None:
+    with pytest.raises(WireError):
+        ObjectStore("claims").apply(text)
+
+
+def test_an_error_and_a_bookmark_change_nothing() -> None:
+    store = listed(claim("a"))
+    error = store.apply(event("ERROR", {"code": 410, "message": "too old"}))
+    assert (error.type, error.code, error.message) == ("ERROR", 410, "too old")
+    mark = store.apply(event("BOOKMARK", {"metadata": {"resourceVersion": "12"}}))
+    assert (mark.resource_version, mark.changed) == ("12", False)
+    assert names(store.list()) == ["a"]
+
+
+def test_a_value_cannot_be_changed_at_any_depth() -> None:
+    store = listed(claim("a", rules=[{"verbs": ["get"]}, [1, [2]]], size=3))
+    found: Any = store.get(("ml", "a"))
+    assert found["spec"]["rules"][0]["verbs"][0] == "get"
+    assert found["spec"] == {"size": 3, "rules": [{"verbs": ["get"]}, [1, [2]]]}
+    assert "spec" in found
+    assert found.get("status") is None
+    for place, key in (
+        (found, "spec"),
+        (found["spec"], "size"),
+        (found["spec"]["rules"], 0),
+        (found["spec"]["rules"][0]["verbs"], 0),
+        (found["spec"]["rules"][1], 0),
+        (found["spec"]["rules"][0:1][0], "verbs"),
+    ):
+        with pytest.raises(TypeError):
+            place[key] = "else"
+        with pytest.raises(TypeError):
+            del place[key]
+    with pytest.raises(AttributeError):
+        found["spec"]["rules"].append(1)
+
+
+def test_managed_fields_are_not_kept() -> None:
+    item = claim("a")
+    item["metadata"]["managedFields"] = [{"manager": "x" * 100}]
+    store = listed(item)
+    found: Any = store.get(("ml", "a"))
+    assert "managedFields" not in found["metadata"]
+    del item["metadata"]["managedFields"]
+    assert store.stats().bytes == len(json.dumps(item, separators=(",", ":")))
+
+
+def test_of_an_object_that_is_too_large_only_the_names_can_be_read(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = listed(claim("big", note="x" * MAX_OBJECT_BYTES), claim("small"))
+    found: Any = store.get(("ml", "big"))
+    assert found["kind"] == "Claim"
+    assert found["metadata"]["uid"] == "big"
+    for read in (
+        lambda: found["spec"],
+        lambda: found.get("spec"),
+        lambda: "spec" in found,
+        lambda: found["metadata"]["labels"],
+    ):
+        with pytest.raises(TruncatedObjectError, match="ml/big is larger than 65536 bytes"):
+            read()
+    assert names(store.list("ml")) == ["big", "small"]
+    assert "ml/big has 656" in caplog.text
+
+
+def test_the_largest_object_is_kept_whole() -> None:
+    whole = len(json.dumps(claim("a", note=""), separators=(",", ":")))
+    store = listed(claim("a", note="x" * (MAX_OBJECT_BYTES - whole)))
+    found: Any = store.get(("ml", "a"))
+    assert found["spec"]["note"]
+
+
+def test_an_object_without_a_namespace_is_found_under_none() -> None:
+    item = {"metadata": {"name": "fast", "uid": "f", "resourceVersion": "1"}}
+    store = listed(item)
+    assert names(store.list("")) == ["fast"]
+    assert store.get(("", "fast")) is not None
+
+
+def test_an_index_that_raises_tells_and_leaves_the_object_out() -> None:
+    store = listed(claim("a", size=1), claim("b"))
+    errors: list[Exception] = []
+    store.add_index("size", lambda found: [found["spec"]["size"]], errors.append)
+    assert names(store.by_index("size", 1)) == ["a"]
+    assert [type(error) for error in errors] == [KeyError]
+    store.add_index("text", lambda found: found["metadata"]["name"], errors.append)
+    assert store.by_index("text", "a") == []
+    assert "returned the str 'b'" in str(errors[-1])
+    with pytest.raises(KeyError):
+        store.by_index("none", 1)
+
+
+class Compared:
+    """A store beside the slow obvious model of it: a dict that is searched."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = random.Random(seed)
+        self.store = ObjectStore("claims")
+        self.model: dict[Key, dict[str, Any]] = {}
+        self.told: dict[Key, KubeObject | None] = {}
+        self.store.listen(lambda keys: self.told.update((key, self.store.get(key)) for key in keys))
+
+    def drawn(self) -> dict[str, Any]:
+        draw = self.draw
+        sizes = draw.sample(range(4), draw.randrange(3))
+        names = f"c{draw.randrange(5)}", f"n{draw.randrange(3)}", str(draw.randrange(1 << 30))
+        return claim(*names, sizes=sizes)
+
+    def lists(self) -> None:
+        items = [self.drawn() for _ in range(self.draw.randrange(6))]
+        items += [each for each in self.model.values() if self.draw.random() < 0.3]
+        relist = self.store.relist()
+        for item in items:
+            relist.page(page(item))
+        relist.commit()
+        self.model = {key(item): item for item in items}
+
+    def watches(self) -> None:
+        found = self.drawn()
+        if self.draw.random() < 0.4:
+            self.store.apply(event("DELETED", found))
+            self.model.pop(key(found), None)
+        else:
+            self.store.apply(event(self.draw.choice(["ADDED", "MODIFIED"]), found))
+            self.model[key(found)] = found
+
+    def agrees(self, *, indexed: bool) -> None:
+        store = self.store
+        assert names(store.list()) == self.names()
+        assert store.stats().objects == len(store) == len(self.model)
+        for namespace in ("n0", "n1", "n2"):
+            assert names(store.list(namespace)) == self.names(namespace=namespace)
+        for size in range(4 if indexed else 0):
+            assert names(store.by_index("size", size)) == self.names(size=size)
+        held = {where: store.get(where) for where in self.model}
+        assert {where: kept for where, kept in self.told.items() if kept is not None} == held
+
+    def names(self, *, size: int | None = None, namespace: str | None = None) -> list[str]:
+        return sorted(
+            name
+            for (where, name), found in self.model.items()
+            if namespace in {None, where} and (size is None or size in found["spec"]["sizes"])
+        )
+
+
+def key(found: dict[str, Any]) -> Key:
+    return found["metadata"]["namespace"], found["metadata"]["name"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lists_events_and_indexes_agree_with_a_slow_model(seed: int) -> None:
+    both = Compared(seed)
+    store = both.store
+    for step in range(120):
+        if step == 40:
+            store.add_index("size", lambda found: found["spec"]["sizes"], lambda _error: None)
+        (both.lists if both.draw.random() < 0.1 else both.watches)()
+        both.agrees(indexed=step >= 40)
+    for found in list(both.model.values()):
+        store.apply(event("DELETED", found))
+    assert store.stats().bytes == 0
+    assert [store.by_index("size", size) for size in range(4)] == [[], [], [], []]
+
+
+def test_an_object_that_a_list_shows_unchanged_is_the_same_and_no_change() -> None:
+    store = listed(claim("a"), claim("b"))
+    before = store.get(("ml", "a"))
+    changes: list[list[Key]] = []
+    store.listen(lambda keys: changes.append(sorted(keys)))
+    relist = store.relist()
+    relist.page(page(claim("a"), claim("b", version="2")))
+    relist.commit()
+    assert store.get(("ml", "a")) is before
+    assert changes[1:] == [[("ml", "b")]]
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("persistentvolumeclaims", "/api/v1/persistentvolumeclaims"),
+        ("apps/v1/deployments", "/apis/apps/v1/deployments"),
+        (
+            "scheduling.x-k8s.io/v1alpha1/podgroups",
+            "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
+        ),
+    ],
+)
+def test_a_resource_is_named_as_plugins_name_it(name: str, path: str) -> None:
+    resource = Resource.of(name)
+    assert (resource.path, str(resource)) == (path, name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "PVC", "v1/pods", "apps/deployments", "a/b/c", "apps/v1/x/y", "apps/v1/x?", "../x"]
+)
+def test_a_name_of_no_resource_is_refused(name: str) -> None:
+    with pytest.raises(Exception, match="names no resource: write the plural"):
+        Resource.of(name)
+
+
+def test_without_an_api_nothing_can_be_read() -> None:
+    informer = UnwatchedInformer(Resource.of("services"))
+    informer.add_index("x", lambda _: [])
+    informer.on_change(lambda _before, _now: None)
+    assert not informer.synced
+    for read in (
+        lambda: informer.get("a", "b"),
+        informer.list,
+        lambda: informer.by_index("x", 1),
+    ):
+        with pytest.raises(NotListedError, match="services cannot be watched: configure"):
+            read()
