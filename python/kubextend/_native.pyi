@@ -593,8 +593,16 @@ class PodSnapshot:
         Args:
             later: names of nodes, each with the UIDs of the pods of this node.
         """
-    def placed(self) -> list[Pod]:
-        """Return the pods that ``with_places`` added, each with its node as ``node_name``."""
+    def placed_with_label(self, namespace: str, key: str, value: str) -> list[Pod]:
+        """Return the pods of a namespace that ``with_places`` added and that have a label.
+
+        Each pod has its place as ``node_name``. The pods come in no order.
+
+        Args:
+            namespace: the namespace of the pods.
+            key: the key of the label.
+            value: the value of the label.
+        """
     def these(self, pods: Sequence[Pod]) -> list[Pod]:
         """Return given pods of the snapshot's store as the snapshot has them, in the given order.
 

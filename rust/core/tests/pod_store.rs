@@ -410,6 +410,42 @@ fn pods_with_places_count_on_them_once_and_nowhere_else() {
 }
 
 #[test]
+fn pods_with_places_are_found_by_namespace_and_label_alone() {
+    let store = PodStore::new();
+    let large = Shown {
+        cpu_milli: 200,
+        ..Shown::new("b", "u2")
+    };
+    for pod in [&Shown::new("a", "u1"), &large] {
+        send(&store, "ADDED", pod);
+    }
+    let places = ["u1", "u2"].map(|uid| (store.get(uid).unwrap(), "n1"));
+    let filled = store.snapshot().with_places(&places);
+    let found = |namespace, key, value| {
+        let pods = filled.placed_with_label(namespace, key, value);
+        let pods = pods.into_iter();
+        pods.map(|pod| (pod.uid.clone(), pod.node_name.to_string()))
+            .collect::<Vec<_>>()
+    };
+    let second = ("u2".to_owned(), "n1".to_owned());
+    assert_eq!(found("ns", "size", "200"), [second]);
+    for (namespace, key, value) in [
+        ("other", "size", "200"),
+        ("ns", "other", "200"),
+        ("ns", "size", "300"),
+        ("ns", "other", ""),
+    ] {
+        assert_eq!(found(namespace, key, value), []);
+    }
+    assert!(
+        store
+            .snapshot()
+            .placed_with_label("ns", "size", "200")
+            .is_empty()
+    );
+}
+
+#[test]
 fn a_node_is_filled_with_the_nominated_pods_that_come_before_a_pod_or_beside_it() {
     let store = PodStore::new();
     for (uid, node, priority) in [("u1", "n1", 5), ("u2", "n1", -5), ("u3", "n2", 0)] {

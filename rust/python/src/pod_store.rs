@@ -156,8 +156,8 @@ impl PyPodSnapshot {
         Self(Arc::new(py.detach(|| self.0.before(&later))))
     }
 
-    fn placed(&self) -> Vec<PyPod> {
-        listed(&self.0.placed().cloned().collect::<Vec<_>>())
+    fn placed_with_label(&self, namespace: &str, key: &str, value: &str) -> Vec<PyPod> {
+        listed(&self.0.placed_with_label(namespace, key, value))
     }
 
     fn these(&self, py: Python<'_>, pods: Vec<PyRef<'_, PyPod>>) -> Vec<PyPod> {

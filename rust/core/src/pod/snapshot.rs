@@ -11,6 +11,7 @@ use super::labelled::Labelled;
 use super::occupancy::{NodePods, Occupancy};
 use super::record::Pod;
 use super::resources::word;
+use crate::labels::LabelLookup;
 use crate::node::{Mask, Nodes};
 
 type ByUid<'a> = HashMap<&'a str, &'a Arc<Pod>, RandomState>;
@@ -141,9 +142,13 @@ impl PodSnapshot {
         before
     }
 
-    /// The pods of `with_places`, each with its node.
-    pub fn placed(&self) -> impl Iterator<Item = &Arc<Pod>> {
-        self.placed.values()
+    /// Returns the pods of `with_places` in a namespace that have a label with a value, each with
+    /// its node, in no order.
+    pub fn placed_with_label(&self, namespace: &str, key: &str, value: &str) -> Vec<Arc<Pod>> {
+        let has_label = |pod: &&Arc<Pod>| {
+            pod.namespace == namespace && pod.label_lookup().value(key) == Some(value)
+        };
+        self.placed.values().filter(has_label).cloned().collect()
     }
 
     /// Returns given pods of the snapshot's store as this snapshot has them. The result leaves out
