@@ -548,6 +548,13 @@ class PodSnapshot:
 
     def pods_on(self, node: str) -> list[Pod]:
         """Return the pods on a node, in the order in which they came to the node."""
+    def pod_on(self, node: str, uid: str) -> Pod | None:
+        """Return the pod with a UID on a node; None if there is no such pod on the node.
+
+        Args:
+            node: the name of the node.
+            uid: the UID of the pod.
+        """
     def started_after(self, nodes: Nodes, time: str) -> dict[int, list[Pod]]:
         """Return the pods that started after a time or have not started yet, by node.
 

@@ -404,6 +404,16 @@ fn pods_with_places_count_on_them_once_and_nowhere_else() {
             .is_some()
     );
     assert!(filled.nominated(&Pod::default(), &nodes).is_none());
+    for (node, uid, found) in [
+        ("n1", "u1", true),
+        ("n1", "u2", true),
+        ("n3", "u1", false),
+        ("n1", "", false),
+    ] {
+        let pod = filled.pod_on(node, uid);
+        assert_eq!(pod.is_some(), found);
+        assert!(pod.is_none_or(|pod| pod.uid == uid && &*pod.node_name == node));
+    }
     let these = filled.these(&[first, bound]);
     assert!(these.iter().all(|pod| &*pod.node_name == "n1"));
     assert_eq!(on(&store.snapshot(), "n1"), (names(&["b"]), 100));

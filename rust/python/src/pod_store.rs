@@ -112,6 +112,10 @@ impl PyPodSnapshot {
         listed(&self.0.pods_on(node))
     }
 
+    fn pod_on(&self, node: &str, uid: &str) -> Option<PyPod> {
+        self.0.pod_on(node, uid).map(PyPod)
+    }
+
     fn started_after(
         &self,
         py: Python<'_>,

@@ -48,6 +48,12 @@ impl PodSnapshot {
         node.map_or_else(Vec::new, |node| node.as_they_came(|_| true))
     }
 
+    /// Returns the pod with a UID on a node; None if there is no such pod on the node.
+    pub fn pod_on(&self, node: &str, uid: &str) -> Option<Arc<Pod>> {
+        let mut there = self.occupancy.on(node).into_iter().flat_map(NodePods::pods);
+        there.find(|pod| pod.uid == uid).cloned()
+    }
+
     /// Returns the sum of the requests of one resource by the pods on a node: cpu in milli-CPUs,
     /// others in units; for the resource `pods` the number of pods.
     pub fn requested_on(&self, node: &str, resource: &str) -> i64 {
@@ -118,8 +124,7 @@ impl PodSnapshot {
     pub fn with_places(&self, places: &[(Arc<Pod>, &str)]) -> Self {
         let mut filled = self.clone();
         for &(ref pod, node) in places {
-            let mut there = self.occupancy.on(node).into_iter().flat_map(NodePods::pods);
-            if there.any(|other| other.uid == pod.uid) {
+            if self.pod_on(node, &pod.uid).is_some() {
                 continue;
             }
             let member = Arc::new(Pod {
