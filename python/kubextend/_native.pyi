@@ -548,6 +548,13 @@ class PodSnapshot:
 
     def pods_on(self, node: str) -> list[Pod]:
         """Return the pods on a node, in the order in which they came to the node."""
+    def pod_on(self, node: str, uid: str) -> Pod | None:
+        """Return the pod with a UID on a node; None if there is no such pod on the node.
+
+        Args:
+            node: the name of the node.
+            uid: the UID of the pod.
+        """
     def started_after(self, nodes: Nodes, time: str) -> dict[int, list[Pod]]:
         """Return the pods that started after a time or have not started yet, by node.
 
@@ -593,8 +600,16 @@ class PodSnapshot:
         Args:
             later: names of nodes, each with the UIDs of the pods of this node.
         """
-    def placed(self) -> list[Pod]:
-        """Return the pods that ``with_places`` added, each with its node as ``node_name``."""
+    def placed_with_label(self, namespace: str, key: str, value: str) -> list[Pod]:
+        """Return the pods of a namespace that ``with_places`` added and that have a label.
+
+        Each pod has its place as ``node_name``. The pods come in no order.
+
+        Args:
+            namespace: the namespace of the pods.
+            key: the key of the label.
+            value: the value of the label.
+        """
     def these(self, pods: Sequence[Pod]) -> list[Pod]:
         """Return given pods of the snapshot's store as the snapshot has them, in the given order.
 

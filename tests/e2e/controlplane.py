@@ -13,6 +13,7 @@ import signal
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Protocol
 
@@ -33,7 +34,7 @@ USERS = {
     "system:kube-scheduler": ("scheduler-token", "system:authenticated"),
     "kubextend": ("kubextend-token", "system:authenticated"),
 }
-# The audit log holds the writes of kubextend, and of no other user.
+# The audit log holds the writes of kubextend, and the Bindings of everybody.
 AUDITED = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -43,6 +44,11 @@ AUDITED = {
             "level": "Metadata",
             "users": ["kubextend"],
             "verbs": ["create", "update", "patch", "delete", "deletecollection"],
+        },
+        {
+            "level": "Metadata",
+            "verbs": ["create"],
+            "resources": [{"group": "", "resources": ["pods/binding"]}],
         },
         {"level": "None"},
     ],
@@ -164,6 +170,18 @@ class ControlPlane:
 
     def written(self, namespace: str) -> list[Object]:
         """Return every write request of kubextend in a namespace, as audit Events, in order."""
+        return [e for e in self._audit(namespace) if e["user"]["username"] == "kubextend"]
+
+    def bindings(self, namespace: str) -> list[Object]:
+        """Return each Binding of a namespace that kube-apiserver took, as an audit Event."""
+        return [
+            event
+            for event in self._audit(namespace)
+            if event["objectRef"].get("subresource") == "binding"
+            and event["responseStatus"]["code"] == HTTPStatus.CREATED
+        ]
+
+    def _audit(self, namespace: str) -> list[Object]:
         events = map(json.loads, self._audited.read_text().splitlines())
         return [e for e in events if e["objectRef"].get("namespace") == namespace]
 

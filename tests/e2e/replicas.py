@@ -255,15 +255,9 @@ class Replicas:
 
     def bindings(self, namespace: str) -> list[tuple[float, str]]:
         """Return when the API took each Binding of a namespace, in seconds, and of which pod."""
-        events = [
-            event
-            for event in self._plane.written(namespace)
-            if event["objectRef"].get("subresource") == "binding"
-            and event["responseStatus"]["code"] == httpx.codes.CREATED
-        ]
         taken = [
             (datetime.fromisoformat(event["stageTimestamp"]).timestamp(), _pod_of(event))
-            for event in events
+            for event in self._plane.bindings(namespace)
         ]
         return sorted(taken)
 

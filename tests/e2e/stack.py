@@ -125,6 +125,14 @@ class Scheduler:
     def get(self, path: str) -> httpx.Response:
         return httpx.get(f"{self._url}{path}", verify=self._trust, trust_env=False)
 
+    def log(self) -> str:
+        """Return what kube-scheduler has logged."""
+        return self._program.log.read_text()
+
+    def processor_s(self) -> float:
+        """Return the processor time in seconds that kube-scheduler has used."""
+        return self._program.processor_s()
+
     def close(self) -> None:
         self._bench.end(self._program, signal.SIGKILL)
 
@@ -216,6 +224,14 @@ class Stack:
     def pid(self) -> int:
         """The process id of kubextend."""
         return self._kubextend.pid
+
+    def processor_s(self) -> dict[str, float]:
+        """Return the processor time in seconds that kubextend and kube-scheduler have used."""
+        assert self._scheduler is not None
+        return {
+            "kubextend": self._kubextend.processor_s(),
+            "kube_scheduler": self._scheduler.processor_s(),
+        }
 
     def is_ready(self) -> bool:
         return self._is_well("/readyz")

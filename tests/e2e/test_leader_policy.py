@@ -14,6 +14,7 @@ NAMESPACE = "kubextend-system"
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:kubextend"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 LABEL = "kubextend.dev/leader"
+CONTAINER = {"name": "c", "image": "registry.invalid/none"}
 CONDITION = {"type": "kubextend.dev/Changed", "status": "True"}
 POLICIES = [DEPLOY / "service" / "leader", DEPLOY / "queue"]
 
@@ -22,10 +23,10 @@ def labelled(value: str | None, label: str = LABEL) -> Object:
     return {"metadata": {"labels": {label: value}}}
 
 
-def refusal(api: Api, pod: str, patch: Object) -> str:
+def refusal(api: Api, pod: str, patch: Object, pods: str = PODS) -> str:
     """Return why the patch of a pod is refused; empty: it is not."""
     try:
-        api.call("PATCH", f"{PODS}/{pod}", patch, STRATEGIC, dryRun="All")
+        api.call("PATCH", f"{pods}/{pod}", patch, STRATEGIC, dryRun="All")
     except httpx.HTTPStatusError as refused:
         return str(refused)
     return ""
@@ -45,10 +46,9 @@ def plane(
         rights = (DEPLOY / "service" / "rbac.yaml", DEPLOY / "service" / "leader" / "rbac.yaml")
         if limits or path in rights:
             apply(plane.api, manifest)
-    container = {"name": "c", "image": "registry.invalid/none"}
     for name in ("own", "other"):
         pod = {"metadata": {"name": name, "labels": {"is": "kubextend"}}}
-        plane.api.call("POST", PODS, pod | {"spec": {"containers": [container]}})
+        plane.api.call("POST", PODS, pod | {"spec": {"containers": [CONTAINER]}})
     with plane.api_of(ACCOUNT, "own") as api:
         until(lambda: refusal(api, "other", labelled("true")), "the policy is in force")
     return plane
@@ -92,6 +92,41 @@ def test_the_status_of_a_pod_is_no_way_to_its_metadata(own: Api) -> None:
             assert "kubextend may change nothing but this" in refusal(own, pod, patch)
         assert refusal(own, pod, {"status": {"phase": "Failed"}}) != ""
         assert refusal(own, pod, {"status": {"conditions": [CONDITION]}}) == ""
+
+
+def account_in(api: Api, namespace: str, kind: str, role: str) -> str:
+    """Make a namespace, bind a role to its service account named kubextend; return the account."""
+    group = "rbac.authorization.k8s.io"
+    apply(api, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    binding: Object = {
+        "apiVersion": f"{group}/v1",
+        "kind": kind,
+        "metadata": {"name": namespace, "namespace": namespace},
+        "subjects": [{"kind": "ServiceAccount", "name": "kubextend", "namespace": namespace}],
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
+    }
+    if kind == "ClusterRoleBinding":
+        del binding["metadata"]["namespace"]
+    apply(api, binding)
+    return f"system:serviceaccount:{namespace}:kubextend"
+
+
+def test_a_tenants_own_account_named_kubextend_is_not_limited(plane: ControlPlane) -> None:
+    account = account_in(plane.api, "tenant", "RoleBinding", "cluster-admin")
+    pods = "/api/v1/namespaces/tenant/pods"
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [CONTAINER]}}
+    plane.api.call("POST", pods, pod)
+    with plane.api_of(account) as api:
+        changes = labelled("mine", "app")
+        until(lambda: not refusal(api, "p", changes, pods), "the tenant may change its own pod")
+
+
+def test_kubextend_is_limited_in_another_namespace_too(plane: ControlPlane) -> None:
+    """A kustomization may move kubextend; the rights without which it cannot work go with it."""
+    account = account_in(plane.api, "elsewhere", "ClusterRoleBinding", "kubextend")
+    with plane.api_of(account) as api:
+        changes = labelled("stolen", "app")
+        until(lambda: "denied request" in refusal(api, "own/status", changes), "it is limited")
 
 
 def test_a_token_of_no_pod_may_change_no_label(plane: ControlPlane) -> None:

@@ -46,6 +46,12 @@ class Program:
     def pid(self) -> int:
         return self._process.pid
 
+    def processor_s(self) -> float:
+        """Return the processor time in seconds that the program has used."""
+        # Source: proc(5), /proc/pid/stat: the fields behind the name, utime and stime.
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def is_running(self) -> bool:
         return self._process.poll() is None
 

@@ -8,7 +8,6 @@
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 import time
@@ -52,12 +51,12 @@ def away(api: ScriptedApi, _: FaultyProxy, server: Served) -> dict[str, float]:
     """Take the API away for a minute, and bring it back with another node."""
     lists = api.counts["list"]
     api.down()
-    spent_s, start = _processor_s(server.program.pid), time.monotonic()
+    spent_s, start = server.program.processor_s(), time.monotonic()
     wrong = 0
     while (away_s := time.monotonic() - start) < _AWAY_S:
         time.sleep(5.0)
         wrong += _known(server, ["node-0", "nobody"]) != {"node-0"}
-    spent_s = _processor_s(server.program.pid) - spent_s
+    spent_s = server.program.processor_s() - spent_s
     api.put_node("another")
     api.up()
     start = time.monotonic()
@@ -69,13 +68,6 @@ def away(api: ScriptedApi, _: FaultyProxy, server: Served) -> dict[str, float]:
         "resumed_after_s": time.monotonic() - start,
         "lists": api.counts["list"] - lists,
     }
-
-
-def _processor_s(pid: int) -> float:
-    """Return the processor time in seconds that a process has used."""
-    # Source: proc(5), /proc/pid/stat: the fields behind the name, utime and stime.
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _missed(api: ScriptedApi, server: Served) -> set[str]:

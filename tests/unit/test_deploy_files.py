@@ -294,6 +294,8 @@ def test_the_role_of_the_leader_is_exactly_what_a_replica_calls_to_lead() -> Non
     policy = documents(DEPLOY / "service/leader/limits.yaml")[0]
     limited = policy["spec"]["matchConditions"][0]["expression"]
     assert f"'^system:serviceaccount:[^:]+:{account['name']}$'" in limited
+    # The policy leaves accounts alone that may not watch pods everywhere.
+    assert all(("watch", "pods") in role for role in granted("ClusterRole", "kubextend"))
 
 
 def test_every_account_that_may_patch_pods_is_one_that_the_policy_limits() -> None:
@@ -305,12 +307,12 @@ def test_every_account_that_may_patch_pods_is_one_that_the_policy_limits() -> No
         for condition in policy["spec"]["matchConditions"]
         if condition["name"] == "is-kubextend"
     ]
-    (pattern,) = re.findall(r"'([^']+)'", limited)
+    user, pattern = re.findall(r"(?:== |matches\(\s*)'([^']+)'", limited)
     # A kustomization may rewrite the namespace of the binding, and leaves the policy as it is.
     for namespace in ("kubextend-system", "elsewhere"):
         for who in binding["subjects"]:
             account = f"system:serviceaccount:{namespace}:{who['name']}"
-            assert re.search(pattern, account if "namespace" in who else who["name"])
+            assert re.search(pattern, account) if "namespace" in who else who["name"] == user
     for other in ("kubextender", "system:serviceaccount:kubextend:default", "a:kubextend"):
         assert re.search(pattern, other) is None
 
@@ -325,6 +327,16 @@ def test_the_image_and_the_manifests_agree_on_user_paths_and_version() -> None:
     (rust_version,) = re.findall(r'rust-version = "(.*)"', (ROOT / "Cargo.toml").read_text())
     (rust_image,) = re.findall(r"^FROM rust:(\d+\.\d+)", image, re.MULTILINE)
     assert tuple(map(int, rust_image.split("."))) >= tuple(map(int, rust_version.split(".")))
+
+
+def test_the_manifests_name_the_newest_kube_scheduler_of_the_e2e_tests() -> None:
+    newest = max((ROOT / "tests/e2e/tools").glob("1.*"), key=lambda module: module.name)
+    pinned = re.findall(r"\tk8s.io/kubernetes (v\S+)", (newest / "go.mod").read_text())
+    (container,) = documents(DEPLOY / "static-pod/pod.yaml")[0]["spec"]["containers"]
+    image = container["image"].removeprefix("kube-scheduler:")
+    images = documents(DEPLOY / "second-scheduler/kustomization.yaml")[0]["images"]
+    tags = [each["newTag"] for each in images if each["name"] == "kube-scheduler"]
+    assert [image] == tags == pinned
 
 
 def test_no_image_names_a_registry() -> None:

@@ -478,14 +478,8 @@ class Handle:
             return pods
         # A filter request may bring a member of a pod group earlier than the watch does.
         known = {pod.uid for pod in pods}
-        early = [
-            pod
-            for pod in seen.placed()
-            if pod.uid not in known
-            and pod.namespace == namespace
-            and pod.labels.get(label) == value
-        ]
-        return seen.these(pods) + early
+        placed = seen.placed_with_label(namespace, label, value)
+        return seen.these(pods) + [pod for pod in placed if pod.uid not in known]
 
     def assumed_pods(self) -> frozenset[str]:
         """Return the UIDs of pods whose node is chosen and that the watch does not show bound yet.

@@ -76,7 +76,7 @@ class Guard:
         if not (self._nodes.synced and self._pods.synced):
             return _NOT_LISTED
         snapshot = self._pods.store.snapshot()
-        pod = next((each for each in snapshot.pods_on(node) if each.uid == uid), None)
+        pod = snapshot.pod_on(node, uid)
         if pod is None:
             return _NOT_COUNTED
         there = self._nodes.store.get(node, snapshot)

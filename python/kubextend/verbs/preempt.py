@@ -81,7 +81,9 @@ class PreemptVerb:
         self._context.metrics.nodes(self.name).observe(len(args.nodes))
         profile = self._context.profiles.for_pod(args.pod)
         if profile is None or not profile.rejects:
-            every = ABSTAINS if self._may_abstain(args) else self._named(args)
+            every = self._named(args, args.nodes.everything())
+            if self._may_abstain(args):
+                every = ABSTAINS
             return self._context.unknown_schedulers.passes(args.pod, every)
         if self._context.readiness.why_not(self.name, profile):
             return NO_VICTIMS
@@ -98,7 +100,11 @@ class PreemptVerb:
         """
         goes_on = self._context.half_time()
         # A node that a pod is evicted for may have been chosen for a member of a pod group already.
-        pods = self._context.memory.places.pods_with_places(pod, profile.pods)
+        places = self._context.memory.places
+        undecided = places.undecided(pod)
+        pods = places.pods_with_places(pod, profile.pods)
+        # A pass may end before the places are read, or get its first place after.
+        undecided |= places.undecided(pod)
         passing, across_nodes = _judged(profile, args, pod, pods)
         alone = _Alone(profile, pod, pods, self._context.stores.read_preemption_args, goes_on)
         if across_nodes and len(args.nodes) > 1:
@@ -107,23 +113,37 @@ class PreemptVerb:
             every = map(alone.passes, _candidates(args, whole=True)) if across_nodes else passing
             if all(every):
                 return ABSTAINS
+        if undecided and not self._nameable(args, passing).any():
+            self._retry(profile, args, pod, places.left_s(undecided))
         return self._named(args, passing)
+
+    def _retry(
+        self, profile: Profile, args: core.PreemptionArgs, pod: core.Pod, in_s: float
+    ) -> None:
+        """Have a pod tried again in some seconds if it may then be offered a candidate.
+
+        Nobody knows yet whether the members of some pod groups get the nodes that filter chose for
+        them. If they do not, no event makes kube-scheduler try the pod again.
+
+        Raises: PluginError: a filter failed.
+        """
+        passing, _ = _judged(profile, args, pod, profile.pods())
+        if self._nameable(args, passing).any():
+            self._context.memory.unplaced.retry(pod, in_s)
 
     def _may_abstain(self, args: core.PreemptionArgs) -> bool:
         """Return whether preempt abstains from a request if every candidate passes."""
         return self._context.settings.preempt_groups and any(args.elsewhere)
 
-    def _named(self, args: core.PreemptionArgs, passing: core.Mask | None = None) -> Answer:
-        """Return the answer that offers candidates whose victims it can name.
+    def _named(self, args: core.PreemptionArgs, passing: core.Mask) -> Answer:
+        """Return the answer that offers the passing candidates whose victims it can name."""
+        return Answer(args.result(self._nameable(args, passing)))
 
-        Args:
-            args: the request.
-            passing: the candidates that may be offered; None: all.
-        """
-        passing = args.nodes.everything() if passing is None else passing
+    def _nameable(self, args: core.PreemptionArgs, passing: core.Mask) -> core.Mask:
+        """Return the passing candidates whose victims an answer can name."""
         whole = passing & ~core.Mask(map(bool, args.elsewhere))
         in_part = self._context.settings.preempt_groups and not whole.any()
-        return Answer(args.result(passing if in_part else whole))
+        return passing if in_part else whole
 
 
 def _judged(

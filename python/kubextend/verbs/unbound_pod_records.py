@@ -21,6 +21,8 @@ record holds:
   because not every plugin does so.
 - How often bind refused the pod, if the pod belongs to a pod group. bind answers each refusal later
   than the one before.
+- When kube-scheduler is to try the pod again because what kept the pod from a node is over by then
+  and no event says so: see ``retry``.
 
 A restarted kubextend has no records, and a replica that answers bind but not filter lacks some.
 kube-scheduler then simply tries the pods again.
@@ -137,6 +139,7 @@ class _Record:
         permit_hold_s: how many seconds filter rejects the pod because Permit rejected it.
         permit_until_s: until when filter rejects the pod because Permit rejected it.
         refusals: how often bind refused the pod, as far as ``refuse_bind`` was told.
+        retry_s: when kube-scheduler is to try the pod again; infinite: nobody asked for that.
     """
 
     pod: core.Pod
@@ -150,6 +153,7 @@ class _Record:
     permit_hold_s: float = 0.0
     permit_until_s: float = -math.inf
     refusals: int = 0
+    retry_s: float = math.inf
 
     @property
     def held_bytes(self) -> int:
@@ -160,7 +164,7 @@ class _Record:
         """Whether the record has nothing that a new record of the pod would lack."""
         now = self.attempt is not None or self.rejection is not None
         later = self.left_nominated or self.permit_hold_s or self.reasons.told or self.refusals
-        return not (now or later)
+        return not (now or later or self.retry_s < math.inf)
 
 
 class UnplacedPods:
@@ -345,6 +349,13 @@ class UnplacedPods:
             self._keep(record)
             return record.refusals
 
+    def retry(self, pod: core.Pod, in_s: float) -> None:
+        """Make kube-scheduler try a pod again, at the first ``wake_due`` after some seconds."""
+        with self._lock:
+            record = self._record_of(pod)
+            record.retry_s = self._clock() + in_s
+            self._keep(record)
+
     def why_not_tried(self, uid: str) -> Status | None:
         """Return Permit's rejection of a pod, which filter has to repeat; None: filters decide."""
         record = self._records.get(uid)
@@ -410,6 +421,7 @@ class UnplacedPods:
         The call runs filters, so it needs a thread that may wait. The pods are those
         - that may pass after ``expect_change``, or that ``nodes_changed`` had no time to check,
         - that Permit rejected a while ago,
+        - for which ``retry`` was called,
         - whose reasons changed while kube-scheduler has the old ones.
         """
         if self._expected:
@@ -418,7 +430,7 @@ class UnplacedPods:
             self._look()
         elif self._behind:
             self._look()
-        self._activate([*self._due_after_permit(), *self._due_for_reasons()])
+        self._activate([*self._due_by_time(), *self._due_for_reasons()])
         with self._lock:
             self._end_old_rejections()
             oldest_s = self._clock() - _IDLE_S
@@ -437,7 +449,7 @@ class UnplacedPods:
     def _keep(self, record: _Record) -> None:
         for gone in self._records.put(record):
             self._rejected.pop(gone.pod.uid, None)
-            if gone.permit is not None:
+            if gone.permit is not None or gone.retry_s < math.inf:
                 # The pod may be unschedulable by now, and ``wake_due`` no longer finds it.
                 self._forgotten.append(gone.pod)
 
@@ -550,14 +562,17 @@ class UnplacedPods:
                 self._activate([rejection.pod])
                 self._metrics.pods_woken.inc()
 
-    def _due_after_permit(self) -> list[core.Pod]:
-        """Return the pods, each once, whose time after a rejection by Permit is over."""
+    def _due_by_time(self) -> list[core.Pod]:
+        """Return the pods, each once, whose time after Permit's rejection or ``retry`` is over."""
         now_s = self._clock()
         with self._lock:
             due, self._forgotten = self._forgotten, []
             for record in self._records.values():
-                if record.permit is not None and record.permit_until_s <= now_s:
+                after_permit = record.permit is not None and record.permit_until_s <= now_s
+                if after_permit:
                     record.permit = None
+                if after_permit or record.retry_s <= now_s:
+                    record.retry_s = math.inf
                     due.append(record.pod)
         return due
 

@@ -404,9 +404,55 @@ fn pods_with_places_count_on_them_once_and_nowhere_else() {
             .is_some()
     );
     assert!(filled.nominated(&Pod::default(), &nodes).is_none());
+    for (node, uid, found) in [
+        ("n1", "u1", true),
+        ("n1", "u2", true),
+        ("n3", "u1", false),
+        ("n1", "", false),
+    ] {
+        let pod = filled.pod_on(node, uid);
+        assert_eq!(pod.is_some(), found);
+        assert!(pod.is_none_or(|pod| pod.uid == uid && &*pod.node_name == node));
+    }
     let these = filled.these(&[first, bound]);
     assert!(these.iter().all(|pod| &*pod.node_name == "n1"));
     assert_eq!(on(&store.snapshot(), "n1"), (names(&["b"]), 100));
+}
+
+#[test]
+fn pods_with_places_are_found_by_namespace_and_label_alone() {
+    let store = PodStore::new();
+    let large = Shown {
+        cpu_milli: 200,
+        ..Shown::new("b", "u2")
+    };
+    for pod in [&Shown::new("a", "u1"), &large] {
+        send(&store, "ADDED", pod);
+    }
+    let places = ["u1", "u2"].map(|uid| (store.get(uid).unwrap(), "n1"));
+    let filled = store.snapshot().with_places(&places);
+    let found = |namespace, key, value| {
+        let pods = filled.placed_with_label(namespace, key, value);
+        let pods = pods.into_iter();
+        pods.map(|pod| (pod.uid.clone(), pod.node_name.to_string()))
+            .collect::<Vec<_>>()
+    };
+    let second = ("u2".to_owned(), "n1".to_owned());
+    assert_eq!(found("ns", "size", "200"), [second]);
+    for (namespace, key, value) in [
+        ("other", "size", "200"),
+        ("ns", "other", "200"),
+        ("ns", "size", "300"),
+        ("ns", "other", ""),
+    ] {
+        assert_eq!(found(namespace, key, value), []);
+    }
+    assert!(
+        store
+            .snapshot()
+            .placed_with_label("ns", "size", "200")
+            .is_empty()
+    );
 }
 
 #[test]

@@ -112,6 +112,10 @@ impl PyPodSnapshot {
         listed(&self.0.pods_on(node))
     }
 
+    fn pod_on(&self, node: &str, uid: &str) -> Option<PyPod> {
+        self.0.pod_on(node, uid).map(PyPod)
+    }
+
     fn started_after(
         &self,
         py: Python<'_>,
@@ -156,8 +160,8 @@ impl PyPodSnapshot {
         Self(Arc::new(py.detach(|| self.0.before(&later))))
     }
 
-    fn placed(&self) -> Vec<PyPod> {
-        listed(&self.0.placed().cloned().collect::<Vec<_>>())
+    fn placed_with_label(&self, namespace: &str, key: &str, value: &str) -> Vec<PyPod> {
+        listed(&self.0.placed_with_label(namespace, key, value))
     }
 
     fn these(&self, py: Python<'_>, pods: Vec<PyRef<'_, PyPod>>) -> Vec<PyPod> {

@@ -184,26 +184,70 @@ def test_a_member_that_is_asked_about_first_again_begins_a_pass_without_its_earl
     assert cluster.filter_passes(["m2", "m1"]) == {"m2": "n0", "m1": "n1"}
 
 
-def test_a_pod_is_evicted_for_no_node_that_a_member_has() -> None:
+def preempting() -> Cluster:
+    """Return a node with a victim, a pod that preempts, and a member that is chosen for the node.
+
+    The node has room for one pod.
+    """
     cluster = Cluster(nodes=("n0",), room=Room({"n0": 2}))
     cluster.create(["victim", "preempts"], group="")
     cluster.seen_bound("victim", "n0")
     cluster.create(["m0"])
+    assert cluster.filter("m0") == ["n0"]
+    cluster.room.places = {"n0": 1}
+    return cluster
+
+
+def offered(cluster: Cluster) -> list[str]:
+    """Return the nodes that preempt offers to the pod that preempts."""
     request = {
         "Pod": cluster.manifests["preempts"],
         "NodeNameToMetaVictims": {"n0": {"Pods": [{"UID": "uid-of-victim"}]}},
     }
+    answer = json.loads(cluster.verbs.preempt(json.dumps(request).encode()))
+    return list(answer["NodeNameToMetaVictims"])
 
-    def offered() -> dict[str, Any]:
-        answer = json.loads(cluster.verbs.preempt(json.dumps(request).encode()))
-        return dict(answer["NodeNameToMetaVictims"])
 
-    cluster.room.places = {"n0": 1}
-    assert list(offered()) == ["n0"]
+def woken_in(cluster: Cluster, seconds: float) -> list[str]:
+    """Return the pods that are tried again after some seconds."""
+    cluster.clock.now_s += seconds
+    cluster.activator.woken.clear()
+    cluster.verbs.wake_due()
+    return [*cluster.activator.woken]
+
+
+def test_a_pod_is_evicted_for_no_node_that_a_member_has() -> None:
+    cluster = preempting()
+    assert offered(cluster) == []
+    cluster.delete("m0")
+    assert offered(cluster) == ["n0"]
+
+
+def test_a_pod_that_is_offered_no_node_because_of_a_member_is_tried_again_once() -> None:
+    cluster = preempting()
+    assert offered(cluster) == []
+    # An attempt in between, which ends elsewhere, changes nothing.
+    cluster.filter("preempts")
+    assert woken_in(cluster, 0.4) == []
+    assert woken_in(cluster, 0.2) == ["preempts"]
+    assert offered(cluster) == ["n0"]
+    assert woken_in(cluster, 1.0) == []
+
+
+def test_a_pod_that_is_offered_no_node_anyway_is_not_tried_again_for_a_member() -> None:
+    cluster = preempting()
+    cluster.room.places = {"n0": 0}
+    assert offered(cluster) == []
+    assert woken_in(cluster, 1.0) == []
+
+
+def test_a_pod_that_is_offered_no_node_because_of_bound_members_is_not_tried_again() -> None:
+    cluster = preempting()
     cluster.room.places = {"n0": 2}
-    assert cluster.filter("m0") == ["n0"]
+    assert cluster.bind("m0", "n0") == ""
     cluster.room.places = {"n0": 1}
-    assert offered() == {}
+    assert offered(cluster) == []
+    assert woken_in(cluster, 1.0) == []
 
 
 def test_a_wait_for_one_group_ends_no_pass_that_came_later(

@@ -251,6 +251,18 @@ def test_one_that_is_forgotten_for_another_is_woken_as_its_time_is_never_over() 
         assert activator.woken == ["parked"]
 
 
+def test_one_that_is_to_be_tried_again_and_is_forgotten_for_another_is_woken() -> None:
+    activator = Activator()
+    unplaced = unplaced_pods(activator, room_for=1)
+    for name in ("first", "next"):
+        asked = core.read_args(names_request([], of=pod(name))).pod
+        assert asked is not None
+        unplaced.retry(asked, 60.0)
+    for _ in range(2):
+        unplaced.wake_due()
+        assert activator.woken == ["first"]
+
+
 def test_a_pod_that_is_rejected_after_each_activation_waits_twice_as_long_each_time() -> None:
     now_s = 0.0
     rejected = unplaced_pods(clock=lambda: now_s)

@@ -11,6 +11,7 @@ use super::labelled::Labelled;
 use super::occupancy::{NodePods, Occupancy};
 use super::record::Pod;
 use super::resources::word;
+use crate::labels::LabelLookup;
 use crate::node::{Mask, Nodes};
 
 type ByUid<'a> = HashMap<&'a str, &'a Arc<Pod>, RandomState>;
@@ -45,6 +46,12 @@ impl PodSnapshot {
     pub fn pods_on(&self, node: &str) -> Vec<Arc<Pod>> {
         let node = self.occupancy.on(node);
         node.map_or_else(Vec::new, |node| node.as_they_came(|_| true))
+    }
+
+    /// Returns the pod with a UID on a node; None if there is no such pod on the node.
+    pub fn pod_on(&self, node: &str, uid: &str) -> Option<Arc<Pod>> {
+        let mut there = self.occupancy.on(node).into_iter().flat_map(NodePods::pods);
+        there.find(|pod| pod.uid == uid).cloned()
     }
 
     /// Returns the sum of the requests of one resource by the pods on a node: cpu in milli-CPUs,
@@ -117,8 +124,7 @@ impl PodSnapshot {
     pub fn with_places(&self, places: &[(Arc<Pod>, &str)]) -> Self {
         let mut filled = self.clone();
         for &(ref pod, node) in places {
-            let mut there = self.occupancy.on(node).into_iter().flat_map(NodePods::pods);
-            if there.any(|other| other.uid == pod.uid) {
+            if self.pod_on(node, &pod.uid).is_some() {
                 continue;
             }
             let member = Arc::new(Pod {
@@ -141,9 +147,13 @@ impl PodSnapshot {
         before
     }
 
-    /// The pods of `with_places`, each with its node.
-    pub fn placed(&self) -> impl Iterator<Item = &Arc<Pod>> {
-        self.placed.values()
+    /// Returns the pods of `with_places` in a namespace that have a label with a value, each with
+    /// its node, in no order.
+    pub fn placed_with_label(&self, namespace: &str, key: &str, value: &str) -> Vec<Arc<Pod>> {
+        let has_label = |pod: &&Arc<Pod>| {
+            pod.namespace == namespace && pod.label_lookup().value(key) == Some(value)
+        };
+        self.placed.values().filter(has_label).cloned().collect()
     }
 
     /// Returns given pods of the snapshot's store as this snapshot has them. The result leaves out

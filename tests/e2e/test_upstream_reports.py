@@ -1,0 +1,158 @@
+"""Takes the steps of docs/upstream with the extender and the configuration of each page.
+
+A test that fails says that kube-scheduler does not behave any more as the page says.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from textwrap import dedent
+
+from .controlplane import ROOT, ControlPlane
+from .kubeapi import NodePool, Object, pod
+from .pod_groups import PodGroups
+from .stack import Scheduler
+from .versions import needs
+from .workbench import Program, until
+from .workload import Workload
+
+pytestmark = needs("PodGroup")
+
+PAGES = ROOT / "docs" / "upstream"
+SCHEDULER = "default-scheduler"
+# With kube-scheduler's backoff, a pod is tried ten times a minute at most.
+MANY = 60
+TIMEOUT_S = 60.0
+REJECTED, GATED = 5, 10
+
+
+@dataclass
+class Report:
+    """A page whose extender and kube-scheduler run.
+
+    Attributes:
+        scheduler: the kube-scheduler.
+    """
+
+    scheduler: Scheduler
+    _extender: Program
+
+    def calls(self) -> int:
+        """Return how often the extender was called: it prints the number of each call."""
+        return len(re.findall(r"^\d+ /", self._extender.log.read_text(), re.MULTILINE))
+
+
+@contextmanager
+def running(plane: ControlPlane, name: str) -> Iterator[Report]:
+    """Run what a page says."""
+    page = (PAGES / f"{name}.md").read_text()
+    blocks = {
+        kind: dedent(text) for kind, text in re.findall(r" ```(\w+)\n(.*?) ```", page, re.DOTALL)
+    }
+    port = plane.bench.free_port()
+    extender = plane.bench.folder / f"{name}-{port}.py"
+    extender.write_text(blocks["python"].replace("8888", str(port)))
+    kubeconfig = str(plane.kubeconfig("system:kube-scheduler"))
+    config = blocks["yaml"].replace("8888", str(port))
+    file = extender.with_suffix(".yaml")
+    file.write_text(config.replace("/etc/kubernetes/scheduler.conf", kubeconfig))
+    program = plane.bench.start(extender.name, sys.executable, extender)
+    scheduler = Scheduler(plane, extender.name, file)
+    yield Report(scheduler, program)
+    scheduler.close()
+    plane.bench.end(program)
+
+
+def groups_of(plane: ControlPlane, pool: NodePool) -> PodGroups:
+    return PodGroups(plane.api, Workload(plane.api, pool.name, SCHEDULER, pool), pool)
+
+
+def test_a_member_is_tried_again_without_backoff_after_a_refused_bind(
+    group_plane: ControlPlane,
+) -> None:
+    pool = NodePool(group_plane.api, "upstream-bind", 1)
+    groups = groups_of(group_plane, pool)
+    with running(group_plane, "refused-bind") as report:
+        groups.declare("basic", 0)
+        groups.join("basic", 1)
+        until(lambda: report.calls() > MANY, "the member is tried", TIMEOUT_S)
+    groups.workload.close()
+    pool.delete()
+
+
+def gated(name: str, pool: NodePool) -> Object:
+    waits = pod(name, SCHEDULER, pool.name)
+    waits["spec"]["schedulingGates"] = [{"name": "e2e.kubextend.dev/gate"}]
+    return waits
+
+
+def test_each_new_pod_wakes_all_rejected_pods_if_pod_groups_are_on(
+    group_plane: ControlPlane,
+) -> None:
+    pool = NodePool(group_plane.api, "upstream-wake", 1)
+    workload = Workload(group_plane.api, pool.name, SCHEDULER, pool)
+    with running(group_plane, "new-pods-wake-rejected-pods") as report:
+        for name in workload.create("rejected", REJECTED):
+            workload.until_pending(name)
+        calls = report.calls()
+        for number in range(GATED):
+            calls += REJECTED
+            group_plane.api.create_pods(workload.namespace, [gated(f"gated-{number}", pool)])
+            until(partial(called, report, calls), "each rejected pod is tried", TIMEOUT_S)
+    workload.close()
+    pool.delete()
+
+
+def called(report: Report, times: int) -> bool:
+    return report.calls() >= times
+
+
+def test_new_pods_wake_no_rejected_pods_if_pod_groups_are_off(control_plane: ControlPlane) -> None:
+    pool = NodePool(control_plane.api, "upstream-rest", 1)
+    workload = Workload(control_plane.api, pool.name, SCHEDULER, pool)
+    with running(control_plane, "new-pods-wake-rejected-pods") as report:
+        for name in workload.create("rejected", REJECTED):
+            workload.until_pending(name)
+        waiting = [gated(f"gated-{number}", pool) for number in range(GATED)]
+        control_plane.api.create_pods(workload.namespace, waiting)
+        # kube-scheduler hears of this pod after the others, and tries each new pod twice at most.
+        (last,) = workload.create("last", 1)
+        workload.until_pending(last)
+        assert report.calls() <= 2 * (REJECTED + 1)
+    workload.close()
+    pool.delete()
+
+
+def test_the_victims_of_a_group_are_refused_in_an_answer_to_preempt(
+    group_plane: ControlPlane,
+) -> None:
+    pool = NodePool(group_plane.api, "upstream-victims", 2, cpu="4")
+    groups = groups_of(group_plane, pool)
+    with running(group_plane, "refused-victims") as report:
+        whole = {"cpu": "2", "priority_class": "e2e-low"}
+        members = groups.gang("whole", 4, disruption_mode="all", **whole)
+        groups.workload.until_placed(members)
+        (urgent,) = groups.workload.create("urgent", 1, cpu="1", priority_class="e2e-high")
+        until(lambda: "claims to preempt pod" in report.scheduler.log(), "refused", TIMEOUT_S)
+        groups.workload.until_pending(urgent)
+        assert set(groups.workload.uids().values()) == {*members, urgent}
+    groups.workload.close()
+    pool.delete()
+
+
+def test_the_victims_of_a_group_that_may_be_disrupted_in_part_are_evicted(
+    group_plane: ControlPlane,
+) -> None:
+    pool = NodePool(group_plane.api, "upstream-single", 2, cpu="4")
+    groups = groups_of(group_plane, pool)
+    with running(group_plane, "refused-victims"):
+        members = groups.gang("single", 4, cpu="2", priority_class="e2e-low")
+        groups.workload.until_placed(members)
+        groups.workload.until_placed(
+            groups.workload.create("urgent", 1, cpu="1", priority_class="e2e-high")
+        )
+    groups.workload.close()
+    pool.delete()
