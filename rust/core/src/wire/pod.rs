@@ -1,17 +1,22 @@
 //! Parses a v1.Pod: decodes the fields that plugins read, and skips all others.
 
 use std::borrow::Cow;
+use std::mem::take;
 use std::sync::Arc;
 
 use super::affinity::Affinity;
 use super::container::{Resources, Statuses, WireContainer, WireContainerStatus, held};
-use super::cursor::Result;
+use super::cursor::{Cursor, Result};
 use super::decode::{Map, Slice, converted, object};
+use super::details::{Detail, Placed, Skipped, WireCondition, raw};
 use super::error::{Problem, WireError};
+use super::pod_details::{WireOwner, WireResourceClaim, WireSpread, WireVolume, host_ports};
 use super::quantity::WireQuantity;
 use super::time::WireTime;
 use crate::labels::{RequiredNodeAffinity, Toleration};
-use crate::pod::{ContainerResources, Missing, Pod, PodResources, Word, qos_class, word};
+use crate::pod::{
+    ContainerResources, Missing, Pod, PodDetails, PodResources, PodTemplate, Word, qos_class, word,
+};
 
 object! {
     pub(crate) struct WirePod<'a> {
@@ -32,6 +37,8 @@ object! {
         "deletionTimestamp" => deletion_timestamp: Option<WireTime<'a>>,
         "labels" => labels: Map<'a, Cow<'a, str>>,
         "annotations" => annotations: Map<'a, Cow<'a, str>>,
+        "ownerReferences" => owner_references: Detail<Slice<WireOwner<'a>>>,
+        "managedFields" => managed_fields: Skipped,
     }
 }
 
@@ -49,6 +56,10 @@ object! {
         "overhead" => overhead: Map<'a, WireQuantity>,
         "schedulingGates" => scheduling_gates: Slice<Gate<'a>>,
         "schedulingGroup" => scheduling_group: Option<SchedulingGroup<'a>>,
+        "topologySpreadConstraints" => spread_constraints: Detail<Slice<WireSpread<'a>>>,
+        "volumes" => volumes: Detail<Slice<WireVolume<'a>>>,
+        "runtimeClassName" => runtime_class_name: Detail<Option<Cow<'a, str>>>,
+        "resourceClaims" => resource_claims: Detail<Slice<WireResourceClaim<'a>>>,
     }
 }
 
@@ -70,18 +81,11 @@ object! {
         "qosClass" => qos_class: Cow<'a, str>,
         "nominatedNodeName" => nominated_node_name: Cow<'a, str>,
         "startTime" => start_time: Option<WireTime<'a>>,
-        "conditions" => conditions: Slice<Condition<'a>>,
+        "conditions" => conditions: Slice<WireCondition<'a>>,
         "containerStatuses" => container_statuses: Slice<WireContainerStatus<'a>>,
         "initContainerStatuses" => init_container_statuses: Slice<WireContainerStatus<'a>>,
         "resources" => resources: Option<Resources<'a>>,
         "allocatedResources" => allocated_resources: Map<'a, WireQuantity>,
-    }
-}
-
-object! {
-    struct Condition<'a> {
-        "type" => kind: Cow<'a, str>,
-        "reason" => reason: Cow<'a, str>,
     }
 }
 
@@ -91,6 +95,64 @@ object! {
         "operator" => operator: Cow<'a, str>,
         "value" => value: Cow<'a, str>,
         "effect" => effect: Cow<'a, str>,
+    }
+}
+
+impl Placed<WirePod<'_>> {
+    /// Converts to a `Pod` with the optional parts that the cursor decodes.
+    pub(crate) fn into_pod(mut self, cursor: &Cursor<'_>) -> Pod {
+        let raw = raw(cursor, self.span, &self.object.metadata.managed_fields);
+        let details = cursor.parts().details.then(|| self.object.take_details());
+        Pod {
+            details: details.map(Arc::new),
+            raw,
+            ..self.object.into()
+        }
+    }
+}
+
+impl WirePod<'_> {
+    /// Takes the fields out that only a store with details keeps.
+    fn take_details(&mut self) -> PodDetails {
+        let Self {
+            metadata,
+            spec,
+            status,
+        } = self;
+        let mut affinity = spec.affinity.as_mut();
+        let mut containers = [&mut spec.init_containers, &mut spec.containers];
+        let [init_containers, containers] = containers.each_mut().map(|list| list.present());
+        let images = init_containers.iter_mut().chain(containers.iter_mut());
+        let images = images.map(|container| take(&mut container.image.0).into());
+        let template = PodTemplate {
+            images: images.collect(),
+            host_ports: host_ports(init_containers, containers),
+            affinity: affinity
+                .as_mut()
+                .and_then(|affinity| affinity.pod_affinity.0.take())
+                .unwrap_or_default()
+                .into(),
+            anti_affinity: affinity
+                .and_then(|affinity| affinity.pod_anti_affinity.0.take())
+                .unwrap_or_default()
+                .into(),
+            spread_constraints: converted(take(&mut spec.spread_constraints.0)).into(),
+            owner_references: converted(take(&mut metadata.owner_references.0)).into(),
+            runtime_class_name: take(&mut spec.runtime_class_name.0)
+                .unwrap_or_default()
+                .into(),
+            resource_claims: converted(take(&mut spec.resource_claims.0)).into(),
+        };
+        PodDetails {
+            template: Arc::new(template),
+            volumes: converted(take(&mut spec.volumes.0)).into(),
+            conditions: status
+                .conditions
+                .present()
+                .iter()
+                .map(|condition| condition.clone().into())
+                .collect(),
+        }
     }
 }
 
@@ -108,8 +170,8 @@ impl From<WirePod<'_>> for Pod {
             .unwrap_or_default();
         let conditions = status.conditions.into_vec();
         let mut statuses = Statuses::of(status.container_statuses, status.init_container_statuses);
-        let (asked, containers) = statuses.joined_with(spec.containers);
-        let (asked_first, init_containers) = statuses.joined_with(spec.init_containers);
+        let (asked, containers) = statuses.joined_with(spec.containers.into_vec());
+        let (asked_first, init_containers) = statuses.joined_with(spec.init_containers.into_vec());
         let whole_is_given = spec.resources.is_some();
         let whole = spec.resources.unwrap_or_default();
         let resources = PodResources {
@@ -157,6 +219,8 @@ impl From<WirePod<'_>> for Pod {
             scheduled_reason: scheduled_reason(&conditions),
             nominated_node_name: status.nominated_node_name.into(),
             start_time: status.start_time.map(|time| time.0.into()),
+            details: None,
+            raw: None,
             missing: Missing::default(),
         }
     }
@@ -173,16 +237,16 @@ fn scheduling_group(group: Option<SchedulingGroup<'_>>) -> Word {
 
 /// Whether the pod's first condition about a pending resize says that the node cannot resize the
 /// pod.
-fn resize_refused(conditions: &[Condition<'_>]) -> bool {
+fn resize_refused(conditions: &[WireCondition<'_>]) -> bool {
     reason_of("PodResizePending", conditions) == Some("Infeasible")
 }
 
 /// Returns the reason of the condition `PodScheduled`; "" without one.
-fn scheduled_reason(conditions: &[Condition<'_>]) -> Word {
+fn scheduled_reason(conditions: &[WireCondition<'_>]) -> Word {
     word(reason_of("PodScheduled", conditions).unwrap_or_default())
 }
 
-fn reason_of<'a>(kind: &str, conditions: &'a [Condition<'_>]) -> Option<&'a str> {
+fn reason_of<'a>(kind: &str, conditions: &'a [WireCondition<'_>]) -> Option<&'a str> {
     let mut conditions = conditions.iter();
     let found = conditions.find(|condition| condition.kind == kind)?;
     Some(&found.reason)
@@ -221,8 +285,8 @@ const MOST_CONDITIONS: usize = 1000;
 /// # Errors
 /// The pod's node affinity has more than `MOST_CONDITIONS` conditions: one such pod would keep a
 /// thread for seconds.
-pub(crate) fn asked_about(wire: WirePod<'_>) -> Result<Pod> {
-    let pod = Pod::from(wire);
+pub(crate) fn asked_about(wire: Placed<WirePod<'_>>, cursor: &Cursor<'_>) -> Result<Pod> {
+    let pod = wire.into_pod(cursor);
     let required = pod.required.terms.iter().flatten();
     let preferred = pod.preferred.iter().map(|term| &term.preference);
     let conditions = required
@@ -238,7 +302,6 @@ const TOO_MANY: &str = "a pod whose node affinity has more than 1000 conditions"
 
 #[cfg(test)]
 pub(crate) fn parsed(bytes: &[u8]) -> Result<Pod> {
-    use super::cursor::Cursor;
     use super::decode::Decode;
 
     let mut wire = WirePod::default();
