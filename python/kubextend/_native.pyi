@@ -107,7 +107,7 @@ class PodAffinity:
 
     @property
     def required(self) -> list[PodAffinityTerm]:
-        """``requiredDuringSchedulingIgnoredDuringExecution``"""
+        """The terms of ``requiredDuringSchedulingIgnoredDuringExecution``."""
     @property
     def preferred(self) -> list[tuple[int, PodAffinityTerm]]:
         """``preferredDuringSchedulingIgnoredDuringExecution``: each term with its weight."""
@@ -243,7 +243,7 @@ class Pod:
         """``spec.affinity.podAntiAffinity``, empty if absent."""
     @property
     def topology_spread_constraints(self) -> list[TopologySpreadConstraint]:
-        """``spec.topologySpreadConstraints``
+        """The constraints on how this pod and others are spread: ``topologySpreadConstraints``.
 
         Raises: ValueError: Kubernetes would refuse a label selector of the pod.
         """

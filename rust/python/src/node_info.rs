@@ -169,7 +169,9 @@ impl PyNodeInfo {
         let mut used = Vec::new();
         for pod in self.pods()? {
             let ports = pod.host_ports()?.into_iter();
-            used.extend(ports.map(|(ip, protocol, port)| (ip.to_owned(), protocol.to_owned(), port)));
+            used.extend(
+                ports.map(|(ip, protocol, port)| (ip.to_owned(), protocol.to_owned(), port)),
+            );
         }
         Ok(used)
     }
@@ -180,7 +182,9 @@ impl PyNodeInfo {
         for pod in self.pods()? {
             pod.details("pvc_ref_counts")?;
             for claim in pod.0.claim_names() {
-                *counts.entry(format!("{}/{claim}", pod.0.namespace)).or_default() += 1;
+                *counts
+                    .entry(format!("{}/{claim}", pod.0.namespace))
+                    .or_default() += 1;
             }
         }
         Ok(counts)

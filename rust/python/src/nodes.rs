@@ -62,10 +62,9 @@ impl PyNodes {
         // A store keeps the details of all nodes or of none.
         let known = (0..self.nodes.len()).find_map(|at| self.nodes.node(at));
         match known {
-            Some(node) if node.details().is_none() => Err(undeclared(
-                &format!("{what} of nodes"),
-                "needs_details",
-            )),
+            Some(node) if node.details().is_none() => {
+                Err(undeclared(&format!("{what} of nodes"), "needs_details"))
+            }
             _ => Ok(()),
         }
     }
@@ -267,5 +266,7 @@ impl PyNodes {
 
 /// Returns the error to raise when Python reads the pods of nodes that were made without pods.
 pub(crate) fn no_pods() -> PyErr {
-    PyRuntimeError::new_err("pods are not known here: set needs_pods = True on the plugin's class, or use with_pods")
+    PyRuntimeError::new_err(
+        "pods are not known here: set needs_pods = True on the plugin's class, or use with_pods",
+    )
 }

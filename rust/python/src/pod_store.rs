@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use kubextend_core::labels::Selector;
 use kubextend_core::node::Parts;
-use kubextend_core::pod::{
-    Counted, Keeping, Pod, PodSnapshot, PodStore, Unassumable, Unlabelled,
-};
+use kubextend_core::pod::{Counted, Keeping, Pod, PodSnapshot, PodStore, Unassumable, Unlabelled};
 use kubextend_core::wire;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -65,7 +65,8 @@ pub(super) fn word(word: &Word) -> usize {
 /// Returns the bytes of memory of the details of a pod.
 pub(super) fn details(of: &PodDetails) -> usize {
     let volumes = of.volumes.iter();
-    let volumes = volumes.map(|volume| gate(&volume.name) + gate(&volume.source) + gate(&volume.claim_name));
+    let volumes =
+        volumes.map(|volume| gate(&volume.name) + gate(&volume.source) + gate(&volume.claim_name));
     let conditions = of.conditions.iter().map(|condition| {
         let times = gate(&condition.last_transition_time);
         times + gate(&condition.kind) + gate(&condition.status) + gate(&condition.reason)
@@ -125,7 +126,8 @@ fn selector(of: &LabelSelector) -> usize {
         LabelSelector::Invalid(why) => why.len(),
         LabelSelector::Of(selector) => {
             let requirements = selector.requirements().iter();
-            let values = |of: &Requirement| of.values().iter().map(|value| text(value)).sum::<usize>();
+            let values =
+                |of: &Requirement| of.values().iter().map(|value| text(value)).sum::<usize>();
             requirements
                 .map(|of| size_of::<Requirement>() + text(of.key()) + values(of))
                 .sum()

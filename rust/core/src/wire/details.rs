@@ -9,15 +9,27 @@ use super::time::WireTime;
 use crate::node::{Condition, Span};
 
 /// A field that is decoded only if details are kept, and skipped otherwise.
+///
+/// A box, so that an object takes hardly more memory where details are not kept.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Detail<T>(pub(crate) T);
+pub(crate) struct Detail<T>(Option<Box<T>>);
 
-impl<'a, T: Decode<'a>> Decode<'a> for Detail<T> {
+impl<T: Default> Detail<T> {
+    /// Takes the decoded value out; an absent or skipped field gives the default.
+    pub(crate) fn take(&mut self) -> T {
+        self.0.take().map_or_else(T::default, |value| *value)
+    }
+}
+
+impl<'a, T: Decode<'a> + Default> Decode<'a> for Detail<T> {
     fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
-        if cursor.parts().details {
-            return self.0.decode(cursor);
+        if !cursor.parts().details {
+            return cursor.skip_value();
         }
-        cursor.skip_value()
+        if self.0.is_none() {
+            cursor.charge(size_of::<T>())?;
+        }
+        self.0.get_or_insert_default().decode(cursor)
     }
 }
 
@@ -85,12 +97,12 @@ object! {
 }
 
 impl From<WireCondition<'_>> for Condition {
-    fn from(wire: WireCondition<'_>) -> Self {
+    fn from(mut wire: WireCondition<'_>) -> Self {
         Self {
             kind: often(wire.kind),
-            status: often(wire.status.0),
+            status: often(wire.status.take()),
             reason: often(wire.reason),
-            last_transition_time: wire.last_transition_time.0.0.into(),
+            last_transition_time: wire.last_transition_time.take().0.into(),
         }
     }
 }

@@ -89,19 +89,19 @@ impl Placed<WireNode<'_>> {
     /// optional parts that the cursor decodes.
     pub(crate) fn into_node(self, strings: &mut Strings, cursor: &Cursor<'_>) -> Node {
         let WireNode {
-            metadata,
-            spec,
-            status,
+            mut metadata,
+            mut spec,
+            mut status,
         } = self.object;
         let raw = raw(cursor, self.span, &metadata.managed_fields);
         let details = cursor.parts().details.then(|| NodeDetails {
-            annotations: pooled_labels(metadata.annotations.0, strings),
-            conditions: converted(status.conditions.0).into(),
-            addresses: converted(status.addresses.0).into(),
-            provider_id: spec.provider_id.0.into(),
-            info: info(status.info.0),
-            capacity: pooled_amounts(status.capacity.0, strings),
-            images: images(status.images.0, strings),
+            annotations: pooled_labels(metadata.annotations.take(), strings),
+            conditions: converted(status.conditions.take()).into(),
+            addresses: converted(status.addresses.take()).into(),
+            provider_id: spec.provider_id.take().into(),
+            info: info(status.info.take()),
+            capacity: pooled_amounts(status.capacity.take(), strings),
+            images: images(status.images.take(), strings),
         });
         Node {
             name: metadata.name.as_ref().into(),

@@ -1,7 +1,6 @@
 //! Parses a v1.Pod: decodes the fields that plugins read, and skips all others.
 
 use std::borrow::Cow;
-use std::mem::take;
 use std::sync::Arc;
 
 use super::affinity::Affinity;
@@ -123,29 +122,27 @@ impl WirePod<'_> {
         let mut containers = [&mut spec.init_containers, &mut spec.containers];
         let [init_containers, containers] = containers.each_mut().map(|list| list.present());
         let images = init_containers.iter_mut().chain(containers.iter_mut());
-        let images = images.map(|container| take(&mut container.image.0).into());
+        let images = images.map(|container| container.image.take().into());
         let template = PodTemplate {
             images: images.collect(),
             host_ports: host_ports(init_containers, containers),
             affinity: affinity
                 .as_mut()
-                .and_then(|affinity| affinity.pod_affinity.0.take())
+                .and_then(|affinity| affinity.pod_affinity.take())
                 .unwrap_or_default()
                 .into(),
             anti_affinity: affinity
-                .and_then(|affinity| affinity.pod_anti_affinity.0.take())
+                .and_then(|affinity| affinity.pod_anti_affinity.take())
                 .unwrap_or_default()
                 .into(),
-            spread_constraints: converted(take(&mut spec.spread_constraints.0)).into(),
-            owner_references: converted(take(&mut metadata.owner_references.0)).into(),
-            runtime_class_name: take(&mut spec.runtime_class_name.0)
-                .unwrap_or_default()
-                .into(),
-            resource_claims: converted(take(&mut spec.resource_claims.0)).into(),
+            spread_constraints: converted(spec.spread_constraints.take()).into(),
+            owner_references: converted(metadata.owner_references.take()).into(),
+            runtime_class_name: spec.runtime_class_name.take().unwrap_or_default().into(),
+            resource_claims: converted(spec.resource_claims.take()).into(),
         };
         PodDetails {
             template: Arc::new(template),
-            volumes: converted(take(&mut spec.volumes.0)).into(),
+            volumes: converted(spec.volumes.take()).into(),
             conditions: status
                 .conditions
                 .present()

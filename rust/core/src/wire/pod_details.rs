@@ -215,7 +215,7 @@ pub(crate) fn host_ports<'a>(
         .iter_mut()
         .filter(|container| container.is_sidecar());
     let running = sidecars.chain(containers.iter_mut());
-    let ports = running.flat_map(|container| std::mem::take(&mut container.ports.0).into_vec());
+    let ports = running.flat_map(|container| container.ports.take().into_vec());
     let host_ports = ports.filter(|port| port.port > 0).map(|port| HostPort {
         ip: or(port.ip, "0.0.0.0"),
         protocol: or(port.protocol, "TCP"),
