@@ -118,7 +118,7 @@ def _resolved(
         args,
         needs_pods=bool(needing),
         counts_pods=bool(counting),
-        parts=kept_parts(info.plugin_class for info in infos.values() if info is not None),
+        parts=kept_parts(infos.values()),
         state=_state(points, needing),
         ignored=frozenset(each.name for each in configs if each.failure_policy == "Ignore"),
     )

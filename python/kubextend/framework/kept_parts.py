@@ -27,7 +27,7 @@ def kept_parts(plugins: Iterable[object]) -> KeptParts:
     """Return the parts that plugins need, by their ``needs_details`` and ``needs_raw``.
 
     Args:
-        plugins: plugins or classes of plugins.
+        plugins: plugins, classes of plugins, or objects of type ``RegisteredPlugin``.
     """
     asked = [
         (getattr(plugin, "needs_details", False), getattr(plugin, "needs_raw", False))

@@ -192,7 +192,7 @@ fn selector(selector: &LabelSelector) -> PyResult<Option<PySelector>> {
 }
 
 fn texts(texts: &[Box<str>]) -> Vec<String> {
-    texts.iter().map(|text| text.to_string()).collect()
+    texts.iter().map(ToString::to_string).collect()
 }
 
 fn or(text: &str, absent: &str) -> String {

@@ -37,7 +37,7 @@ pub(crate) struct Templates {
     preferred: Pool<[PreferredTerm]>,
     containers: Pool<[Container]>,
     amounts: Pool<[(Word, i64)]>,
-    templates: Pool<PodTemplate>,
+    details: Pool<PodTemplate>,
     /// How many pods were removed since the pools were purged.
     lost: usize,
     /// The approximate bytes of the pools, and the bytes at which they are purged.
@@ -70,7 +70,7 @@ impl Templates {
             + share(&mut self.amounts, seen, &mut pod.requests.0, amounts);
         // The pod was parsed a moment ago, so no other pod has its details yet.
         if let Some(details) = pod.details.as_mut().and_then(Arc::get_mut) {
-            self.bytes += share(&mut self.templates, seen, &mut details.template, template);
+            self.bytes += share(&mut self.details, seen, &mut details.template, template);
         }
         for word in [&mut pod.namespace, &mut pod.node_name] {
             if let Word::Other(text) = word {
@@ -107,7 +107,7 @@ impl Templates {
             + purged(&mut self.preferred, preferred)
             + purged(&mut self.containers, containers)
             + purged(&mut self.amounts, amounts)
-            + purged(&mut self.templates, template);
+            + purged(&mut self.details, template);
         self.purge_at = self.bytes + LITTLE.max(self.bytes / 4);
         self.lost = 0;
     }

@@ -9,9 +9,9 @@ use crate::labels::{NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm};
 
 object! {
     pub(crate) struct Affinity<'a> {
-        "nodeAffinity" => pub(crate) node_affinity: Option<NodeAffinity<'a>>,
-        "podAffinity" => pub(crate) pod_affinity: Detail<Option<WirePodAffinity<'a>>>,
-        "podAntiAffinity" => pub(crate) pod_anti_affinity: Detail<Option<WirePodAffinity<'a>>>,
+        "nodeAffinity" => pub(crate) node: Option<NodeAffinity<'a>>,
+        "podAffinity" => pub(crate) pod: Detail<Option<WirePodAffinity<'a>>>,
+        "podAntiAffinity" => pub(crate) pod_anti: Detail<Option<WirePodAffinity<'a>>>,
     }
 }
 

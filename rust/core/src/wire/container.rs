@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 
-use super::decode::{Map, Slice, object};
+use super::cursor::{Cursor, Result};
+use super::decode::{Decode, Map, Slice, object};
 use super::details::Detail;
 use super::pod_details::WirePort;
 use super::quantity::WireQuantity;
@@ -16,9 +17,22 @@ object! {
     pub(crate) struct WireContainer<'a> {
         "name" => name: Cow<'a, str>,
         "resources" => resources: Resources<'a>,
-        "restartPolicy" => restart_policy: Option<Cow<'a, str>>,
+        "restartPolicy" => restart_policy: RestartPolicy,
         "image" => pub(crate) image: Detail<Cow<'a, str>>,
         "ports" => pub(crate) ports: Detail<Slice<WirePort<'a>>>,
+    }
+}
+
+/// The `restartPolicy` of a container. Small, because a body may have very many containers.
+#[derive(Debug, Default)]
+struct RestartPolicy {
+    is_always: bool,
+}
+
+impl<'a> Decode<'a> for RestartPolicy {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        self.is_always = cursor.string()?.as_deref() == Some("Always");
+        Ok(())
     }
 }
 
@@ -43,7 +57,7 @@ pub(crate) struct Statuses<'a>(HashMap<Cow<'a, str>, (Arc<Held>, u32), RandomSta
 impl WireContainer<'_> {
     /// Whether an init container with these fields keeps running.
     pub(crate) fn is_sidecar(&self) -> bool {
-        self.restart_policy.as_deref() == Some("Always")
+        self.restart_policy.is_always
     }
 }
 

@@ -1,7 +1,7 @@
 //! Parses a v1.Pod: decodes the fields that plugins read, and skips all others.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::affinity::Affinity;
 use super::container::{Resources, Statuses, WireContainer, WireContainerStatus, held};
@@ -9,12 +9,16 @@ use super::cursor::{Cursor, Result};
 use super::decode::{Map, Slice, converted, object};
 use super::details::{Detail, Placed, Skipped, WireCondition, raw};
 use super::error::{Problem, WireError};
-use super::pod_details::{WireOwner, WireResourceClaim, WireSpread, WireVolume, host_ports};
+use super::pod_details::{
+    WireOwner, WirePodAffinity, WirePort, WireResourceClaim, WireSpread, WireVolume, host_ports,
+};
 use super::quantity::WireQuantity;
 use super::time::WireTime;
 use crate::labels::{RequiredNodeAffinity, Toleration};
+use crate::node::Condition;
 use crate::pod::{
-    ContainerResources, Missing, Pod, PodDetails, PodResources, PodTemplate, Word, qos_class, word,
+    ContainerResources, HostPort, Missing, Pod, PodDetails, PodResources, PodTemplate, Word,
+    qos_class, word,
 };
 
 object! {
@@ -97,61 +101,90 @@ object! {
     }
 }
 
-impl Placed<WirePod<'_>> {
+impl<'a> Placed<WirePod<'a>> {
     /// Converts to a `Pod` with the optional parts that the cursor decodes.
     pub(crate) fn into_pod(mut self, cursor: &Cursor<'_>) -> Pod {
         let raw = raw(cursor, self.span, &self.object.metadata.managed_fields);
         let details = cursor.parts().details.then(|| self.object.take_details());
+        let pod = Pod::from(self.object);
         Pod {
-            details: details.map(Arc::new),
+            details: details.map(Arc::from),
             raw,
-            ..self.object.into()
+            ..pod
         }
     }
 }
 
-impl WirePod<'_> {
+/// The fields of a pod that only a store with details keeps.
+struct WireDetails<'a> {
+    volumes: Slice<WireVolume<'a>>,
+    conditions: Vec<WireCondition<'a>>,
+    affinity: Option<WirePodAffinity<'a>>,
+    anti_affinity: Option<WirePodAffinity<'a>>,
+    spread_constraints: Slice<WireSpread<'a>>,
+    owner_references: Slice<WireOwner<'a>>,
+    host_ports: Vec<WirePort<'a>>,
+    images: Vec<Cow<'a, str>>,
+    runtime_class_name: Option<Cow<'a, str>>,
+    resource_claims: Slice<WireResourceClaim<'a>>,
+}
+
+impl<'a> WirePod<'a> {
     /// Takes the fields out that only a store with details keeps.
-    fn take_details(&mut self) -> PodDetails {
+    fn take_details(&mut self) -> WireDetails<'a> {
         let Self {
             metadata,
             spec,
             status,
         } = self;
-        let mut affinity = spec.affinity.as_mut();
-        let mut containers = [&mut spec.init_containers, &mut spec.containers];
-        let [init_containers, containers] = containers.each_mut().map(|list| list.present());
-        let images = init_containers.iter_mut().chain(containers.iter_mut());
-        let images = images.map(|container| container.image.take().into());
-        let template = PodTemplate {
-            images: images.collect(),
-            host_ports: host_ports(init_containers, containers),
-            affinity: affinity
-                .as_mut()
-                .and_then(|affinity| affinity.pod_affinity.take())
-                .unwrap_or_default()
-                .into(),
-            anti_affinity: affinity
-                .and_then(|affinity| affinity.pod_anti_affinity.take())
-                .unwrap_or_default()
-                .into(),
-            spread_constraints: converted(spec.spread_constraints.take()).into(),
-            owner_references: converted(metadata.owner_references.take()).into(),
-            runtime_class_name: spec.runtime_class_name.take().unwrap_or_default().into(),
-            resource_claims: converted(spec.resource_claims.take()).into(),
+        let (affinity, anti_affinity) = match &mut spec.affinity {
+            Some(affinity) => (affinity.pod.take(), affinity.pod_anti.take()),
+            None => (None, None),
         };
-        PodDetails {
-            template: Arc::new(template),
-            volumes: converted(spec.volumes.take()).into(),
-            conditions: status
-                .conditions
-                .present()
-                .iter()
-                .map(|condition| condition.clone().into())
-                .collect(),
+        let mut lists = [&mut spec.init_containers, &mut spec.containers];
+        let [init_containers, containers] = lists.each_mut().map(|list| list.present());
+        let images = init_containers.iter_mut().chain(containers.iter_mut());
+        WireDetails {
+            volumes: spec.volumes.take(),
+            conditions: status.conditions.present().to_vec(),
+            affinity,
+            anti_affinity,
+            spread_constraints: spec.spread_constraints.take(),
+            owner_references: metadata.owner_references.take(),
+            images: images.map(|container| container.image.take()).collect(),
+            host_ports: host_ports(init_containers, containers),
+            runtime_class_name: spec.runtime_class_name.take(),
+            resource_claims: spec.resource_claims.take(),
         }
     }
 }
+
+impl From<WireDetails<'_>> for Arc<PodDetails> {
+    fn from(wire: WireDetails<'_>) -> Self {
+        let images = wire.images.into_iter().map(Box::from);
+        let host_ports = wire.host_ports.into_iter().map(HostPort::from);
+        let mut details = Self::new(PodDetails {
+            volumes: converted(wire.volumes).into(),
+            conditions: wire.conditions.into_iter().map(Condition::from).collect(),
+            template: NO_TEMPLATE.clone(),
+        });
+        // Last, because most pods share it with others: this copy is freed a moment later, and a
+        // hole between memory that stays would be lost.
+        Self::make_mut(&mut details).template = Arc::new(PodTemplate {
+            affinity: wire.affinity.unwrap_or_default().into(),
+            anti_affinity: wire.anti_affinity.unwrap_or_default().into(),
+            spread_constraints: converted(wire.spread_constraints).into(),
+            owner_references: converted(wire.owner_references).into(),
+            host_ports: host_ports.collect(),
+            images: images.collect(),
+            runtime_class_name: wire.runtime_class_name.unwrap_or_default().into(),
+            resource_claims: converted(wire.resource_claims).into(),
+        });
+        details
+    }
+}
+
+static NO_TEMPLATE: LazyLock<Arc<PodTemplate>> = LazyLock::new(Arc::default);
 
 impl From<WirePod<'_>> for Pod {
     fn from(
@@ -163,7 +196,7 @@ impl From<WirePod<'_>> for Pod {
     ) -> Self {
         let node_affinity = spec
             .affinity
-            .and_then(|affinity| affinity.node_affinity)
+            .and_then(|affinity| affinity.node)
             .unwrap_or_default();
         let conditions = status.conditions.into_vec();
         let mut statuses = Statuses::of(status.container_statuses, status.init_container_statuses);

@@ -205,23 +205,28 @@ impl From<WireResourceClaim<'_>> for ResourceClaim {
 
 /// Returns the host ports of the containers that run for as long as the pod does, sidecars first.
 ///
-/// Source: kubernetes v1.37 pkg/scheduler/util/utils.go `GetHostPorts`, kube-scheduler v0.37
-/// framework/types.go `HostPortInfo.sanitize`
+/// Source: kubernetes v1.37 pkg/scheduler/util/utils.go `GetHostPorts`
 pub(crate) fn host_ports<'a>(
     init_containers: &mut [WireContainer<'a>],
     containers: &mut [WireContainer<'a>],
-) -> Box<[HostPort]> {
+) -> Vec<WirePort<'a>> {
     let sidecars = init_containers
         .iter_mut()
         .filter(|container| container.is_sidecar());
     let running = sidecars.chain(containers.iter_mut());
     let ports = running.flat_map(|container| container.ports.take().into_vec());
-    let host_ports = ports.filter(|port| port.port > 0).map(|port| HostPort {
-        ip: or(port.ip, "0.0.0.0"),
-        protocol: or(port.protocol, "TCP"),
-        port: port.port,
-    });
-    host_ports.collect()
+    ports.filter(|port| port.port > 0).collect()
+}
+
+/// Source: kube-scheduler v0.37 framework/types.go `HostPortInfo.sanitize`
+impl From<WirePort<'_>> for HostPort {
+    fn from(wire: WirePort<'_>) -> Self {
+        Self {
+            ip: or(wire.ip, "0.0.0.0"),
+            protocol: or(wire.protocol, "TCP"),
+            port: wire.port,
+        }
+    }
 }
 
 fn or(text: Cow<'_, str>, absent: &str) -> Box<str> {
