@@ -101,7 +101,7 @@ object! {
     }
 }
 
-impl<'a> Placed<WirePod<'a>> {
+impl Placed<WirePod<'_>> {
     /// Converts to a `Pod` with the optional parts that the cursor decodes.
     pub(crate) fn into_pod(mut self, cursor: &Cursor<'_>) -> Pod {
         let raw = raw(cursor, self.span, &self.object.metadata.managed_fields);
