@@ -144,6 +144,24 @@ def test_a_filter_of_all_nodes_sees_a_preemption_without_the_victims() -> None:
     assert runner.preempt(pod, {"a1": [uid], "b1": [uid]}) == {"a1": [uid]}
 
 
+def test_a_filter_of_all_nodes_that_reads_all_pods_judges_each_candidate_alone() -> None:
+    class AtMostTwo:
+        name = "AtMostTwo"
+        needs_pods = True
+
+        def filter_nodes(
+            self, state: CycleState, pod: core.Pod, nodes: core.Nodes
+        ) -> Sequence[Rejection]:
+            full = len(nodes.pods) > 2
+            said = nodes.everything() if full else nodes.nothing()
+            return [Rejection(said, Status.unschedulable("the cluster is full"))]
+
+    runner = testing.Runner(AtMostTwo, nodes=NODES, pods=PODS)
+    uid = {each.name: each.uid for each in PODS}
+    victims = {"a1": [uid["p1"]], "a2": [uid["p2"]], "b1": [uid["p3"], uid["other"]]}
+    assert runner.preempt(testing.make_pod("new"), victims) == {"b1": victims["b1"]}
+
+
 @pytest.mark.parametrize(
     ("reads", "declaration"),
     [
