@@ -301,7 +301,7 @@ def test_a_workflow_calls_the_makefile_alone_and_pins_its_actions(path: Path) ->
 
 def test_the_plugin_of_the_page_about_state_counts_pods_in_all_zones() -> None:
     [block] = re.findall(
-        r"^```python\n(.*?)^```$", (DOCS / "state.md").read_text(), re.MULTILINE | re.DOTALL
+        r"^```python\n(.*?)^```$", (DOCS / "readable-fields.md").read_text(), re.MULTILINE | re.DOTALL
     )
     names: dict[str, Any] = {}
     exec(block, names)
@@ -318,7 +318,7 @@ def test_the_plugin_of_the_page_about_state_counts_pods_in_all_zones() -> None:
 
 
 def test_the_page_about_state_names_each_field_that_plugins_can_read() -> None:
-    page = (DOCS / "state.md").read_text()
+    page = (DOCS / "readable-fields.md").read_text()
     no_field = {"truncated", "held_bytes", "matches", "pods_read"}
     for kind in (core.Pod, core.NodeInfo):
         fields = {name for name in dir(kind) if not name.startswith("_")} - no_field

@@ -1,7 +1,7 @@
 //! Parses a v1.Pod: decodes the fields that plugins read, and skips all others.
 
 use std::borrow::Cow;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use super::affinity::Affinity;
 use super::container::{Resources, Statuses, WireContainer, WireContainerStatus, held};
@@ -108,7 +108,7 @@ impl Placed<WirePod<'_>> {
         let details = cursor.parts().details.then(|| self.object.take_details());
         let pod = Pod::from(self.object);
         Pod {
-            details: details.map(Arc::from),
+            details: details.map(|details| Arc::new(details.into())),
             raw,
             ..pod
         }
@@ -159,32 +159,26 @@ impl<'a> WirePod<'a> {
     }
 }
 
-impl From<WireDetails<'_>> for Arc<PodDetails> {
+impl From<WireDetails<'_>> for PodDetails {
     fn from(wire: WireDetails<'_>) -> Self {
         let images = wire.images.into_iter().map(Box::from);
         let host_ports = wire.host_ports.into_iter().map(HostPort::from);
-        let mut details = Self::new(PodDetails {
+        Self {
             volumes: converted(wire.volumes).into(),
             conditions: wire.conditions.into_iter().map(Condition::from).collect(),
-            template: NO_TEMPLATE.clone(),
-        });
-        // Last, because most pods share it with others: this copy is freed a moment later, and a
-        // hole between memory that stays would be lost.
-        Self::make_mut(&mut details).template = Arc::new(PodTemplate {
-            affinity: wire.affinity.unwrap_or_default().into(),
-            anti_affinity: wire.anti_affinity.unwrap_or_default().into(),
-            spread_constraints: converted(wire.spread_constraints).into(),
-            owner_references: converted(wire.owner_references).into(),
-            host_ports: host_ports.collect(),
-            images: images.collect(),
-            runtime_class_name: wire.runtime_class_name.unwrap_or_default().into(),
-            resource_claims: converted(wire.resource_claims).into(),
-        });
-        details
+            template: Arc::new(PodTemplate {
+                affinity: wire.affinity.unwrap_or_default().into(),
+                anti_affinity: wire.anti_affinity.unwrap_or_default().into(),
+                spread_constraints: converted(wire.spread_constraints).into(),
+                owner_references: converted(wire.owner_references).into(),
+                host_ports: host_ports.collect(),
+                images: images.collect(),
+                runtime_class_name: wire.runtime_class_name.unwrap_or_default().into(),
+                resource_claims: converted(wire.resource_claims).into(),
+            }),
+        }
     }
 }
-
-static NO_TEMPLATE: LazyLock<Arc<PodTemplate>> = LazyLock::new(Arc::default);
 
 impl From<WirePod<'_>> for Pod {
     fn from(
