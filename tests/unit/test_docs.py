@@ -300,12 +300,8 @@ def test_a_workflow_calls_the_makefile_alone_and_pins_its_actions(path: Path) ->
 
 
 def test_the_plugin_of_the_page_about_state_counts_pods_in_all_zones() -> None:
-    [block] = re.findall(
     page = (DOCS / "readable-fields.md").read_text()
     [block] = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-        (DOCS / "readable-fields.md").read_text(),
-        re.MULTILINE | re.DOTALL,
-    )
     names: dict[str, Any] = {}
     exec(block, names)
     zone = {name: {names["ZONE"]: name[0]} for name in ("a1", "a2", "b1")} | {"none": {}}
