@@ -59,6 +59,133 @@ class Container:
         """Whether the container is a sidecar: an init container whose restartPolicy is Always."""
 
 @final
+class Condition:
+    """A condition in the status of a node or a pod; its message and heartbeat are only in raw."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def status(self) -> str:
+        """``True``, ``False`` or ``Unknown``."""
+    @property
+    def reason(self) -> str: ...
+    @property
+    def last_transition_time(self) -> str: ...
+
+@final
+class PodAffinityTerm:
+    """A term of a pod's affinity or anti-affinity to other pods."""
+
+    @property
+    def topology_key(self) -> str: ...
+    @property
+    def selector(self) -> Selector | None:
+        """The selector of the other pods; None: the term matches no pod.
+
+        kube-apiserver has put ``matchLabelKeys`` and ``mismatchLabelKeys`` into the selector.
+        """
+    @property
+    def namespaces(self) -> list[str]:
+        """The names of the namespaces; the pod's own if the term says nothing about namespaces.
+
+        Source: kube-scheduler v0.37 framework/types.go getNamespacesFromPodAffinityTerm
+        """
+    @property
+    def namespace_selector(self) -> Selector | None:
+        """The selector of further namespaces by their labels; None selects no namespace."""
+    @property
+    def match_label_keys(self) -> list[str]: ...
+    @property
+    def mismatch_label_keys(self) -> list[str]: ...
+
+@final
+class PodAffinity:
+    """The affinity or the anti-affinity of a pod to other pods.
+
+    To read the terms raises ValueError if Kubernetes would refuse a label selector of the pod.
+    """
+
+    @property
+    def required(self) -> list[PodAffinityTerm]:
+        """The terms of ``requiredDuringSchedulingIgnoredDuringExecution``."""
+    @property
+    def preferred(self) -> list[tuple[int, PodAffinityTerm]]:
+        """``preferredDuringSchedulingIgnoredDuringExecution``: each term with its weight."""
+
+@final
+class TopologySpreadConstraint:
+    """A constraint on how pods are spread over the values of a topology key."""
+
+    @property
+    def max_skew(self) -> int: ...
+    @property
+    def topology_key(self) -> str: ...
+    @property
+    def when_unsatisfiable(self) -> str:
+        """``DoNotSchedule`` or ``ScheduleAnyway``."""
+    @property
+    def selector(self) -> Selector | None:
+        """The selector of the pods to spread; None: the constraint counts no pod."""
+    @property
+    def min_domains(self) -> int | None: ...
+    @property
+    def node_affinity_policy(self) -> str:
+        """``Honor``, which is the default, or ``Ignore``."""
+    @property
+    def node_taints_policy(self) -> str:
+        """``Honor``, or ``Ignore``, which is the default."""
+    @property
+    def match_label_keys(self) -> list[str]:
+        """The label keys whose values in the pod are part of the selector.
+
+        Older versions of kube-apiserver leave it to the scheduler to add them to ``selector``.
+        """
+
+@final
+class OwnerReference:
+    """An object that owns a pod, such as a ReplicaSet."""
+
+    @property
+    def api_version(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def uid(self) -> str: ...
+    @property
+    def controller(self) -> bool:
+        """Whether the owner manages the pod."""
+
+@final
+class PodResourceClaim:
+    """A claim of a pod for devices: an entry of ``spec.resourceClaims``."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def resource_claim_name(self) -> str:
+        """The name of the ResourceClaim; "" if a template makes the claim."""
+    @property
+    def resource_claim_template_name(self) -> str: ...
+
+@final
+class Volume:
+    """A volume of a pod."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def source(self) -> str:
+        """The field that says where the volume comes from: ``persistentVolumeClaim``, ``secret``.
+
+        The source is "" for a volume without such a field.
+        """
+    @property
+    def claim_name(self) -> str:
+        """The name of the PersistentVolumeClaim; "" for a volume from elsewhere."""
+
+@final
 class Pod:
     """An immutable pod as a request or the Kubernetes API showed it.
 
@@ -69,8 +196,12 @@ class Pod:
     ``truncated``. To read a part that is not kept raises TruncatedPodError. The parts are:
     tolerations, node_selector, required_terms and annotations, also if a method of Nodes reads
     them; labels, also if ``matches`` reads them; containers and init_containers; requests and
-    overhead, and ``request`` of any but the usual resources. Of too many scheduling_gates the first
-    16 are kept.
+    overhead, and ``request`` of any but the usual resources; all details; raw. Of too many
+    scheduling_gates the first 16 are kept.
+
+    The details are the attributes from ``pod_affinity`` to ``conditions``. kubextend keeps them
+    only if the class of an enabled plugin has ``needs_details = True``, and ``raw`` only if one has
+    ``needs_raw = True``. To read what is not kept raises KubextendError.
     """
 
     @property
@@ -101,6 +232,52 @@ class Pod:
 
         A node has to match one of the terms. None: the pod has no required node affinity.
         """
+    @property
+    def preferred_terms(self) -> list[tuple[int, _Term]]:
+        """The weights and terms of the preferred node affinity."""
+    @property
+    def pod_affinity(self) -> PodAffinity:
+        """``spec.affinity.podAffinity``, empty if absent."""
+    @property
+    def pod_anti_affinity(self) -> PodAffinity:
+        """``spec.affinity.podAntiAffinity``, empty if absent."""
+    @property
+    def topology_spread_constraints(self) -> list[TopologySpreadConstraint]:
+        """The constraints on how this pod and others are spread: ``topologySpreadConstraints``.
+
+        Raises: ValueError: Kubernetes would refuse a label selector of the pod.
+        """
+    @property
+    def volumes(self) -> list[Volume]: ...
+    @property
+    def claim_names(self) -> list[str]:
+        """The names of the PersistentVolumeClaims of the pod's volumes, in the pod's namespace."""
+    @property
+    def owner_references(self) -> list[OwnerReference]: ...
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that manages the pod; None for a pod without such an owner."""
+    @property
+    def host_ports(self) -> list[tuple[str, str, int]]:
+        """The ports of the node that the pod takes, as ``(IP address, protocol, port)``.
+
+        The ports are those of sidecars and containers. An absent IP address is ``0.0.0.0``, an
+        absent protocol ``TCP``.
+
+        Source: kubernetes v1.37 pkg/scheduler/util/utils.go GetHostPorts
+        """
+    @property
+    def images(self) -> list[str]:
+        """The images of the init containers and then of the containers, as the pod names them."""
+    @property
+    def runtime_class_name(self) -> str: ...
+    @property
+    def resource_claims(self) -> list[PodResourceClaim]: ...
+    @property
+    def conditions(self) -> list[Condition]: ...
+    @property
+    def raw(self) -> bytes:
+        """The JSON of the pod as it came, with an empty list as ``metadata.managedFields``."""
     @property
     def requests(self) -> dict[str, int]:
         """The resources that the pod requests from its node: name of a resource -> amount.
@@ -193,6 +370,11 @@ class NodeInfo:
     """A view of one node of a ``Nodes``, and of the pods on the node.
 
     A node that the node store does not know has only a name: no labels, no taints, allocatable 0.
+
+    The details are annotations, conditions, addresses, provider_id, system_info, images and
+    capacity. kubextend keeps them only if the class of an enabled plugin has ``needs_details =
+    True``, and ``raw`` only if one has ``needs_raw = True``. To read what is not kept raises
+    KubextendError.
     """
 
     @property
@@ -210,10 +392,35 @@ class NodeInfo:
         This method is faster than ``labels``, which makes a dict of all labels.
         """
     @property
+    def annotations(self) -> dict[str, str]: ...
+    def annotation(self, key: str) -> str | None:
+        """Return the value of one annotation of the node; None without the annotation."""
+    @property
     def taints(self) -> list[tuple[str, str, str]]:
         """The taints of the node as ``(key, value, effect)``."""
     @property
     def unschedulable(self) -> bool: ...
+    @property
+    def conditions(self) -> list[Condition]: ...
+    @property
+    def addresses(self) -> list[tuple[str, str]]:
+        """The addresses of the node as ``(type, address)``."""
+    @property
+    def provider_id(self) -> str: ...
+    @property
+    def system_info(self) -> dict[str, str]:
+        """The texts of ``status.nodeInfo`` by field, such as ``kernelVersion``."""
+    @property
+    def images(self) -> dict[str, int]:
+        """The size in bytes of each image on the node, by each name of the image."""
+    @property
+    def raw(self) -> bytes:
+        """The JSON of the node as it came, with an empty list as ``metadata.managedFields``.
+
+        The bytes are empty for a node that the node store does not know.
+        """
+    def capacity(self, resource: str) -> int:
+        """Return ``status.capacity`` of one resource, in the units of ``allocatable``; may be 0."""
     def allocatable(self, resource: str) -> int:
         """Return ``status.allocatable`` of one resource: cpu in milli-CPUs, others in units.
 
@@ -233,6 +440,19 @@ class NodeInfo:
         """The pods on the node: bound ones, and assumed ones, which are not seen bound yet.
 
         Raises: RuntimeError: the view was made without a snapshot of pods.
+        """
+    @property
+    def used_ports(self) -> list[tuple[str, str, int]]:
+        """The ``host_ports`` of all pods on the node.
+
+        Raises: RuntimeError: the view was made without a snapshot of pods.
+        """
+    @property
+    def pvc_ref_counts(self) -> dict[str, int]:
+        """How many volumes of the node's pods use each claim: ``namespace/name`` -> number.
+
+        Raises: RuntimeError: the view was made without a snapshot of pods.
+        Source: kubernetes v1.37 pkg/scheduler/framework/types.go NodeInfo.PVCRefCounts
         """
 
 @final
@@ -279,6 +499,41 @@ class Nodes:
         """
     def labels(self, key: str) -> list[str | None]:
         """Return the value of one label for each node; None for a node without the label."""
+    def annotations(self, key: str) -> list[str | None]:
+        """Return the value of one annotation for each node; None for a node without it.
+
+        Raises: KubextendError: kubextend does not keep the details of nodes.
+        """
+    def topology(self, key: str) -> tuple[memoryview, list[str]]:
+        """Return the number of each node's value of a label, and the values.
+
+        Returns: int64, shape ``(len(nodes),)``, in the order of the nodes: the position of the
+            node's value in the list of values, or -1 for a node without the label. The list has
+            each value once, in no order.
+        """
+    def images(self, name: str) -> memoryview:
+        """Return the size in bytes of an image for each node; -1 for a node without the image.
+
+        Returns: int64, shape ``(len(nodes),)``, in the order of the nodes.
+        Raises: KubextendError: kubextend does not keep the details of nodes.
+        """
+    def capacity(self, resource: str) -> memoryview:
+        """Return ``status.capacity`` of one resource for each node; 0 if a node lacks it.
+
+        Returns: int64, shape ``(len(nodes),)``; cpu in milli-CPUs, others in units.
+        Raises: KubextendError: kubextend does not keep the details of nodes.
+        """
+    @property
+    def pods(self) -> PodSnapshot:
+        """The pods that the views of these nodes show.
+
+        Raises: RuntimeError: the nodes have no snapshot of pods.
+        """
+    @property
+    def pods_read(self) -> bool:
+        """Whether the pods of these nodes, or of a view of them, were read."""
+    def with_pods(self, pods: PodSnapshot) -> Nodes:
+        """Return these nodes, whose views show the pods of a snapshot."""
     def allocatable(self, resource: str) -> memoryview:
         """Return ``status.allocatable`` of one resource for each node; 0 if a node lacks it.
 
@@ -298,8 +553,8 @@ class Nodes:
         """Return a view of each node, in order.
 
         Args:
-            pods: the pods that the views show on their nodes; without them, reading the pods of a
-                view raises RuntimeError.
+            pods: the pods that the views show on their nodes; None: the pods of ``with_pods``.
+                Without either, to read the pods of a view raises RuntimeError.
         """
     def index_of(self, name: str) -> int | None:
         """Return the position of the node with this name; None if there is no such node."""
@@ -374,9 +629,13 @@ class NodeStore:
     """A store of a cluster's nodes, for one writer and any number of readers.
 
     Only list and watch change the store: ``replace``, ``relist`` and ``apply``.
+
+    Args:
+        details: whether to keep the details of nodes.
+        raw: whether to keep the JSON of nodes.
     """
 
-    def __new__(cls) -> NodeStore: ...
+    def __new__(cls, *, details: bool = False, raw: bool = False) -> NodeStore: ...
     def replace(self, list_bytes: bytes) -> str:
         """Replace the content of the store by a NodeList, and return the list's resourceVersion.
 
@@ -414,9 +673,13 @@ class RequestStore:
     Args:
         max_bytes: bytes of node objects that the store may keep; beyond that, the store drops the
             nodes that were seen least recently.
+        details: whether to keep the details of nodes.
+        raw: whether to keep a copy of each node's JSON for plugins.
     """
 
-    def __new__(cls, max_bytes: int = 536870912) -> RequestStore: ...
+    def __new__(
+        cls, max_bytes: int = 536870912, *, details: bool = False, raw: bool = False
+    ) -> RequestStore: ...
     def select(self, names: Sequence[str]) -> Nodes:
         """Return the nodes of these names, in order; a node that is not stored is unknown."""
     def nodes(self) -> Nodes:
@@ -488,12 +751,20 @@ class PodStore:
     Args:
         annotations: keys of the annotations to keep; None keeps all.
         max_pod_bytes: the most bytes of one pod's tolerations, node selector, node affinity and
-            annotations together, and also of its requests, gates, labels and containers together. A
-            pod with more is kept ``truncated``, without them. None: no limit.
+            annotations together, also of its requests, gates, labels and containers together, also
+            of its details, and also of its JSON. A pod with more is kept ``truncated``, without
+            them. None: no limit.
+        details: whether to keep the details of pods.
+        raw: whether to keep the JSON of pods.
     """
 
     def __new__(
-        cls, *, annotations: Sequence[str] | None = None, max_pod_bytes: int | None = None
+        cls,
+        *,
+        annotations: Sequence[str] | None = None,
+        max_pod_bytes: int | None = None,
+        details: bool = False,
+        raw: bool = False,
     ) -> PodStore: ...
     def replace(self, list_bytes: bytes) -> str:
         """Replace the pods of the store by a PodList, and return the list's resourceVersion.
@@ -616,6 +887,57 @@ class PodSnapshot:
         A pod with a node is left out if the snapshot does not have it on that node. A pod without a
         node gets its place of ``with_places`` as ``node_name``, or its nominated node if the
         snapshot has it there.
+        """
+    def count(
+        self,
+        nodes: Nodes,
+        selector: str | Selector | None = None,
+        *,
+        namespaces: Sequence[str] | None = None,
+        terminating: bool = True,
+    ) -> memoryview:
+        """Return for each node how many of its pods match a label selector.
+
+        kubextend remembers the counts of the last selectors, and counts a node again only after its
+        pods have changed.
+
+        Args:
+            nodes: the nodes.
+            selector: the selector; None matches every pod.
+            namespaces: the namespaces of the pods; None: all.
+            terminating: whether pods count that are being deleted.
+
+        Returns: int64, shape ``(len(nodes),)``, in the order of the nodes.
+        Raises: TruncatedPodError: a pod of the namespaces is kept without its labels.
+        """
+    def count_by(
+        self,
+        topology_key: str,
+        nodes: Nodes,
+        selector: str | Selector | None = None,
+        *,
+        namespaces: Sequence[str] | None = None,
+        terminating: bool = True,
+        among: Nodes | None = None,
+    ) -> memoryview:
+        """Return for each node how many pods match in the node's topology domain.
+
+        A domain is the nodes of ``among`` that have one value of the topology key. As ``nodes`` of
+        a filter leaves out nodes that kube-scheduler rejected, ``among`` is mostly
+        ``handle.snapshot()``.
+
+        Args:
+            topology_key: the label key, such as ``topology.kubernetes.io/zone``.
+            nodes: the nodes to return a count for.
+            selector: the selector; None matches every pod.
+            namespaces: the namespaces of the pods; None: all.
+            terminating: whether pods count that are being deleted; PodTopologySpread does not count
+                them.
+            among: the nodes whose pods are counted; None: ``nodes``.
+
+        Returns: int64, shape ``(len(nodes),)``, in the order of ``nodes``; -1 for a node without
+            the label.
+        Raises: TruncatedPodError: a pod of the namespaces is kept without its labels.
         """
     def requested(self, nodes: Nodes, resource: str) -> memoryview:
         """Return for each node the sum of its pods' requests of one resource.

@@ -136,7 +136,7 @@ class _ClusterSide:
         if config.needs_pods:
             pods = cluster.follow_pods(
                 api,
-                core.PodStore(max_pod_bytes=MAX_POD_BYTES),
+                core.PodStore(max_pod_bytes=MAX_POD_BYTES, **config.kept_parts),
                 on_change,
                 awaited=lambda: [waiting.pod.uid for waiting in waiting_pods],
                 on_deleted=on_deleted,
@@ -146,7 +146,7 @@ class _ClusterSide:
             api,
             cluster.follow_nodes(
                 api,
-                core.NodeStore(),
+                core.NodeStore(**config.kept_parts),
                 on_change,
                 on_deleted=lambda name: verbs().node_deleted(name),
                 on_listed=lambda: verbs().nodes_listed(),
@@ -541,7 +541,8 @@ def _memory(
     config: ExtenderConfiguration, ports: ClusterPorts, metrics: Metrics, waiting_pods: WaitingPods
 ) -> Memory:
     look_again_s = config.extender.http_timeout.seconds
-    return Memory.of(ports, metrics, look_again_s=look_again_s, waiting_pods=waiting_pods)
+    memory = Memory.of(ports, metrics, look_again_s=look_again_s, waiting_pods=waiting_pods)
+    return replace(memory, request_store=core.RequestStore(**config.kept_parts))
 
 
 async def _wake_due(verbs: Verbs) -> None:

@@ -295,9 +295,9 @@ def queue(config_file: Path | None, kubeconfig: str | None, output: _Output) -> 
     api = cluster.connect(config.cluster.kubeconfig, config.cluster.context)
     # Plugins at preEnqueue may look at pods.
     asks = config.needs_pods and any(profile.at("preEnqueue") for profile in config.resolved)
-    ports = ClusterPorts(pods=cluster.list_pods(api)) if asks else NO_CLUSTER
+    ports = ClusterPorts(pods=cluster.list_pods(api, config.kept_parts)) if asks else NO_CLUSTER
     profiles = app.build_verbs(config, ports).profiles
-    pods = cluster.list_pending_pods(api)
+    pods = cluster.list_pending_pods(api, config.kept_parts)
     entries = queue_controller.queue_entries(config, profiles, pods, _set_aside(api))
     rows = [_queue_row(entry) for entry in entries]
     if output == "json":

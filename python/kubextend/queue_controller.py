@@ -162,7 +162,11 @@ class QueueController:
         queue = scheduling_queue(config, by_name, failures.failed, lambda: election.leads)
         runner = QueueRunner(queue, ungater.release, lambda: election.leads)
         pods = cluster.follow_pending_pods(
-            api, on_list=runner.replace, on_pod=runner.observe, on_gone=runner.forget
+            api,
+            config.kept_parts,
+            on_list=runner.replace,
+            on_pod=runner.observe,
+            on_gone=runner.forget,
         )
         metrics.watch_queue(
             lambda: {state.value: number for state, number in runner.counts().items()},

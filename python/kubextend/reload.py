@@ -59,6 +59,9 @@ def why_restart(old: ExtenderConfiguration, new: ExtenderConfiguration) -> list[
         issues.append(Issue("profiles", message))
     if new.needs_pods and not old.needs_pods:
         issues.append(Issue("profiles", f"no plugin has read pods so far; {_AT_START_ONLY}"))
+    if new.kept_parts != old.kept_parts:
+        message = f"the plugins need other parts of pods and nodes; {_AT_START_ONLY}"
+        issues.append(Issue("profiles", message))
     if any(_reads_objects(*each) for each in ((old, new), (new, old))):
         message = f"a plugin of a changed profile has informers; {_AT_START_ONLY}"
         issues.append(Issue("profiles", message))

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -315,3 +316,29 @@ def test_a_workflow_calls_the_makefile_alone_and_pins_its_actions(path: Path) ->
                 assert command == "make"
                 assert set(named or [task]) <= set(tasks)
     assert workflow["permissions"] == {"contents": "read"}
+
+
+def test_the_plugin_of_the_page_about_state_counts_pods_in_all_zones() -> None:
+    page = (DOCS / "readable-fields.md").read_text()
+    [block] = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(block, names)
+    zone = {name: {names["ZONE"]: name[0]} for name in ("a1", "a2", "b1")} | {"none": {}}
+    pods = [
+        testing.make_pod(f"p{i}", labels={"app": "web"}, node_name=node)
+        for i, node in enumerate(["a1", "a2", "a2", "b1"])
+    ]
+    runner = testing.Runner(names["MaxPerZone"], nodes=zone, pods=pods)
+    new = testing.make_pod("new", labels={"app": "web"})
+    assert runner.filter(new).kept == ("b1", "none")
+    assert runner.filter(new, ["a1"]).kept == ()
+    assert runner.filter(testing.make_pod("other")).kept == tuple(zone)
+
+
+def test_the_page_about_state_names_each_field_that_plugins_can_read() -> None:
+    page = (DOCS / "readable-fields.md").read_text()
+    no_field = {"truncated", "held_bytes", "matches", "pods_read"}
+    for kind in (core.Pod, core.NodeInfo):
+        fields = {name for name in dir(kind) if not name.startswith("_")} - no_field
+        missing = {name for name in fields if not re.search(rf"`{name}\b", page)}
+        assert not missing, kind

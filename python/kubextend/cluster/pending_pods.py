@@ -14,11 +14,13 @@ from kubextend.cluster.api_call import Call
 from kubextend.cluster.pods import PODS, TruncatedPods
 from kubextend.cluster.reflector import LIST_SILENCE_S, PAGE_ITEMS, Kind, Reflector
 from kubextend.framework.handle import MAX_POD_BYTES
+from kubextend.framework.kept_parts import NO_PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kubextend.cluster.client import Cluster
+    from kubextend.framework.kept_parts import KeptParts
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +33,7 @@ PENDING_PODS: Final = Kind(
 
 def follow_pending_pods(
     cluster: Cluster,
+    parts: KeptParts | None = None,
     *,
     on_list: Callable[[list[core.Pod]], object],
     on_pod: Callable[[core.Pod], object],
@@ -42,35 +45,45 @@ def follow_pending_pods(
 
     Args:
         cluster: the connection to the Kubernetes API.
+        parts: the optional parts of the pods that plugins need; None: none.
         on_list: called after each complete list, with all pods that are on no node.
         on_pod: called with a pod that was created or changed.
         on_gone: called with the UID of a pod that was bound to a node, has ended or was deleted.
     """
-    store = core.PodStore(max_pod_bytes=MAX_POD_BYTES)
+    store = core.PodStore(max_pod_bytes=MAX_POD_BYTES, **(parts or NO_PARTS))
     told = _Told(store, on_list, on_pod, on_gone)
     return Reflector(cluster, store, kind=PENDING_PODS, listener=told)
 
 
-def list_pending_pods(cluster: Cluster) -> list[core.Pod]:
+def list_pending_pods(cluster: Cluster, parts: KeptParts | None = None) -> list[core.Pod]:
     """List the pods of every namespace that are on no node and have not ended. Blocks.
 
+    Args:
+        cluster: the connection to the Kubernetes API.
+        parts: the optional parts of the pods that plugins need; None: none.
+
     Raises:
         RefusedError: the API answered with an error status.
         UnreachableError: the API did not respond.
         WireError: the response is no list of pods.
     """
-    return _listed(cluster, core.PodStore(), PENDING_PODS).pods()
+    return _listed(cluster, core.PodStore(**(parts or NO_PARTS)), PENDING_PODS).pods()
 
 
-def list_pods(cluster: Cluster) -> ListedPods:
+def list_pods(cluster: Cluster, parts: KeptParts | None = None) -> ListedPods:
     """List the pods of every namespace that have not ended, on nodes or not. Blocks.
 
+    Args:
+        cluster: the connection to the Kubernetes API.
+        parts: the optional parts of the pods that plugins need; None: none.
+
     Raises:
         RefusedError: the API answered with an error status.
         UnreachableError: the API did not respond.
         WireError: the response is no list of pods.
     """
-    return ListedPods(_listed(cluster, core.PodStore(max_pod_bytes=MAX_POD_BYTES), PODS))
+    store = core.PodStore(max_pod_bytes=MAX_POD_BYTES, **(parts or NO_PARTS))
+    return ListedPods(_listed(cluster, store, PODS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from kubextend.cluster.api_call import NAME, NOT_FOUND, Call, RefusedError, Unre
 from kubextend.cluster.reflector import Kind, Reflector
 from kubextend.errors import ClusterError, WireError
 from kubextend.framework.handle import MAX_POD_BYTES
+from kubextend.framework.kept_parts import ALL_PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -193,6 +194,6 @@ class PodReader:
 def _read(call: Call, body: bytes) -> core.Pod | None:
     """Parse the JSON of one pod; the Rust parser gets it wrapped into a watch event."""
     try:
-        return core.PodStore().apply(b'{"type":"ADDED","object":%b}' % body).pod
+        return core.PodStore(**ALL_PARTS).apply(b'{"type":"ADDED","object":%b}' % body).pod
     except WireError as error:
         raise UnreachableError(call, error) from error

@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from kubextend.config.duration import Duration
+from kubextend.framework.kept_parts import NO_PARTS, KeptParts
 from kubextend.framework.known_plugins import KnownPlugins
 
 __all__ = [
@@ -101,6 +102,7 @@ class ResolvedProfile:
         counts_pods: whether a plugin with ``needs_pods = True`` is enabled at Filter. Then
             kubextend must bind the pods, so that a pod counts on its node before its binding is
             known.
+        parts: the optional parts of pods and nodes that plugins of the profile need.
         state: for each plugin that keeps what other replicas do not know, what that is.
         ignored: names of the plugins with ``failurePolicy: Ignore``.
     """
@@ -110,6 +112,7 @@ class ResolvedProfile:
     args: Mapping[str, BaseModel | None] = field(default_factory=dict)
     needs_pods: bool = False
     counts_pods: bool = False
+    parts: KeptParts = field(default_factory=NO_PARTS.copy)
     state: tuple[str, ...] = ()
     ignored: frozenset[str] = frozenset()
 
@@ -612,6 +615,14 @@ class ExtenderConfiguration(_Model):
         """
         enabled = {name for profile in self.resolved for name in profile.args}
         return tuple(sorted({each for name in enabled for each in self.plugins[name].informers}))
+
+    @property
+    def kept_parts(self) -> KeptParts:
+        """The optional parts of pods and nodes that a plugin of any profile needs."""
+        return KeptParts(
+            details=any(profile.parts["details"] for profile in self.resolved),
+            raw=any(profile.parts["raw"] for profile in self.resolved),
+        )
 
     def _any_at(self, points: tuple[str, ...]) -> bool:
         return any(profile.at(point) for profile in self.resolved for point in points)

@@ -26,6 +26,7 @@ from kubextend.config.queueing import (
     leave_queue,
 )
 from kubextend.config.scheduler_plugins import PLUGIN_TYPES
+from kubextend.framework.kept_parts import kept_parts
 
 __all__ = ["DEFAULT_SCHEDULER_NAME", "resolve"]
 
@@ -117,6 +118,7 @@ def _resolved(
         args,
         needs_pods=bool(needing),
         counts_pods=bool(counting),
+        parts=kept_parts(infos.values()),
         state=_state(points, needing),
         ignored=frozenset(each.name for each in configs if each.failure_policy == "Ignore"),
     )

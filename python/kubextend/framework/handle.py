@@ -415,6 +415,22 @@ class Handle:
         """Return all watched nodes as they are now; None if kubextend does not watch nodes."""
         return None if self._nodes is None else self._nodes.store.nodes()
 
+    def snapshot(self, state: CycleState | None = None) -> core.Nodes | None:
+        """Return all watched nodes with their pods; None if kubextend does not watch nodes.
+
+        The nodes that a plugin's method gets are those that kube-scheduler's own filters left. To
+        count pods by zone, use this snapshot. If the plugin's class does not have ``needs_pods =
+        True``, the nodes show no pods.
+
+        Args:
+            state: the CycleState of the present attempt, as in ``pods``.
+        """
+        nodes = self.nodes()
+        if nodes is None or self._undeclared:
+            return nodes
+        pods = self.pods(state)
+        return nodes if pods is None else nodes.with_pods(pods)
+
     def pods(self, state: CycleState | None = None) -> core.PodSnapshot | None:
         """Return a snapshot of the pods on nodes, assumed pods included; None: not watched.
 

@@ -66,6 +66,16 @@ class RegisteredPlugin:
                 raise KubextendError(message) from error
         return tuple(names)
 
+    @property
+    def needs_details(self) -> bool:
+        """Whether the plugin's class has ``needs_details = True``: it reads details of objects."""
+        return bool(getattr(self.plugin_class, "needs_details", False))
+
+    @property
+    def needs_raw(self) -> bool:
+        """Whether the plugin's class has ``needs_raw = True``: it reads the JSON of objects."""
+        return bool(getattr(self.plugin_class, "needs_raw", False))
+
     def make(self, args: BaseModel | None, handle: Handle) -> Plugin:
         """Construct the plugin from its arguments, with a Handle of its own if it takes one.
 

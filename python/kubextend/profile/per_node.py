@@ -21,7 +21,15 @@ from kubextend.framework.status import Status
 from kubextend.framework.wrong_answer import close_all, wrong_answer
 from kubextend.profile.guarded_calls import AtNodeError
 
-__all__ = ["FilterNodes", "ScoreNodes", "Scored", "filter_nodes_of", "score_nodes_of"]
+__all__ = [
+    "FilterNodes",
+    "Pods",
+    "ScoreNodes",
+    "Scored",
+    "filter_nodes_of",
+    "score_nodes_of",
+    "with_pods",
+]
 
 _Answer = TypeVar("_Answer")
 MIN_NODE_SCORE: Final = 0
@@ -69,6 +77,24 @@ class Scored(NamedTuple):
 ScoreNodes = Callable[[CycleState, core.Pod, core.Nodes], Scored]
 
 
+def with_pods(plugin: Plugin, state: CycleState, nodes: core.Nodes, pods: Pods) -> core.Nodes:
+    """Return nodes that show their pods to a plugin with ``needs_pods = True``.
+
+    After the call of the plugin, the caller has to update ``state.asked_for_pods`` by the nodes'
+    ``pods_read``: the plugin may have read the pods of any node.
+
+    Args:
+        plugin: the plugin; without ``needs_pods = True`` it gets the nodes unchanged.
+        state: the CycleState of this attempt; its ``pods_seen`` replace the watched pods.
+        nodes: the nodes of the call.
+        pods: returns a snapshot of the pods on nodes.
+    """
+    if not getattr(plugin, "needs_pods", False):
+        return nodes
+    snapshot = pods() if state.pods_seen is None else state.pods_seen
+    return nodes if snapshot is None else nodes.with_pods(snapshot)
+
+
 def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> FilterNodes:
     """Return a function that filters all nodes by the plugin's ``filter_nodes`` or ``filter``.
 
@@ -80,7 +106,17 @@ def filter_nodes_of(plugin: FilterPlugin | PerNodeFilterPlugin, pods: Pods) -> F
     """
     own: Callable[..., Sequence[Rejection]] | None = getattr(plugin, "filter_nodes", None)
     if own is not None:
-        return lambda state, pod, nodes, _kept: own(state, pod, nodes)
+
+        def filter_all(
+            state: CycleState, pod: core.Pod, nodes: core.Nodes, _kept: core.Mask
+        ) -> Sequence[Rejection]:
+            shown = with_pods(plugin, state, nodes, pods)
+            try:
+                return own(state, pod, shown)
+            finally:
+                state.asked_for_pods |= shown.pods_read
+
+        return filter_all
     per_node: PerNodeFilterPlugin = plugin  # type: ignore[assignment]
     needs_pods = getattr(plugin, "needs_pods", False)
 
@@ -117,7 +153,11 @@ def score_nodes_of(plugin: ScorePlugin | PerNodeScorePlugin, pods: Pods) -> Scor
     """
     own: Callable[..., Scores] | None = getattr(plugin, "score_nodes", None)
     if own is not None:
-        return lambda state, pod, nodes: Scored(own(state, pod, nodes))
+
+        def score_all(state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Scored:
+            return Scored(own(state, pod, with_pods(plugin, state, nodes, pods)))
+
+        return score_all
     per_node: PerNodeScorePlugin = plugin  # type: ignore[assignment]
     needs_pods = getattr(plugin, "needs_pods", False)
 

@@ -41,7 +41,14 @@ from kubextend.profile.guarded_calls import (
     guarded,
     status_of,
 )
-from kubextend.profile.per_node import FilterNodes, ScoreNodes, filter_nodes_of, score_nodes_of
+from kubextend.profile.per_node import (
+    FilterNodes,
+    Pods,
+    ScoreNodes,
+    filter_nodes_of,
+    score_nodes_of,
+    with_pods,
+)
 
 __all__ = [
     "FilterOutcome",
@@ -361,7 +368,7 @@ class Profile:
         narrowed_by: list[str] = []
         for plugin in self.pre_filter:
             try:
-                left, said = pre_filtered(plugin, state, pod, nodes)
+                left, said = pre_filtered(plugin, state, pod, nodes, self.pods)
             except PluginError as error:
                 if not self._is_left_out(error, left_out):
                     raise
@@ -479,7 +486,7 @@ class Profile:
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunPreScorePlugins
         """
         with guarded(plugin, "PreScore", pod):
-            answer = plugin.pre_score(state, pod, nodes)
+            answer = plugin.pre_score(state, pod, with_pods(plugin, state, nodes, self.pods))
         said = status_of(plugin, "PreScore", answer, pod)
         if said.code is Code.SKIP:
             state.skip_score_plugins |= {plugin.name}
@@ -571,14 +578,18 @@ class Profiles:
 
 
 def pre_filtered(
-    plugin: PreFilterPlugin, state: CycleState, pod: core.Pod, nodes: core.Nodes
+    plugin: PreFilterPlugin, state: CycleState, pod: core.Pod, nodes: core.Nodes, pods: Pods
 ) -> tuple[PreFilterResult, Status]:
     """Run one plugin's PreFilter; return a set of nodes, and Success, Skip or a rejection.
 
     Raises: PluginError: the plugin raised, or returned a wrong value.
     """
     with guarded(plugin, "PreFilter", pod):
-        result, said = _result_and_status(plugin.pre_filter(state, pod, nodes))
+        shown = with_pods(plugin, state, nodes, pods)
+        try:
+            result, said = _result_and_status(plugin.pre_filter(state, pod, shown))
+        finally:
+            state.asked_for_pods |= shown.pods_read
     status = status_of(plugin, "PreFilter", said, pod)
     if status.code in _PRE_FILTER_CODES:
         detailed(plugin, "PreFilter", pod, status, "all nodes")

@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from kubextend import core
 from kubextend.framework.handle import MAX_POD_BYTES
+from kubextend.framework.kept_parts import ALL_PARTS, KeptParts
 
 __all__ = [
     "Manifest",
@@ -86,6 +87,8 @@ def pod_manifest(  # noqa: PLR0913  one keyword for each thing that plugins read
     scheduler_name: str = "default-scheduler",
     priority: int | None = None,
     creation_timestamp: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    status: Mapping[str, Any] | None = None,
     **spec: Any,
 ) -> dict[str, Any]:
     """Return the manifest of a pod as the Kubernetes API shows it.
@@ -101,13 +104,15 @@ def pod_manifest(  # noqa: PLR0913  one keyword for each thing that plugins read
         scheduler_name: name of the pod's scheduler.
         priority: priority of the pod, as a number.
         creation_timestamp: a time such as ``2030-01-01T00:00:00Z``.
+        metadata: any other fields of ``metadata``: ``{"ownerReferences": [...]}``.
+        status: any fields of ``status``: ``{"conditions": [...]}``.
         **spec: any other field of ``spec`` under its own name: ``tolerations=[...]``,
-            ``affinity={...}``, ``initContainers=[...]``.
+            ``affinity={...}``, ``volumes=[...]``, ``initContainers=[...]``.
     """
     container: dict[str, Any] = {"name": "main", "image": "example.com/main:1"}
     if requests:
         container["resources"] = {"requests": dict(requests)}
-    metadata = {
+    of_object = {
         "name": name,
         "namespace": namespace,
         "uid": uid or f"uid-{next(_NUMBERS)}-of-{name}",
@@ -122,13 +127,13 @@ def pod_manifest(  # noqa: PLR0913  one keyword for each thing that plugins read
         "priority": priority,
     }
     return {
-        "metadata": _without_nothing(metadata),
+        "metadata": _without_nothing(of_object) | dict(metadata or {}),
         "spec": _without_nothing(fields) | spec,
-        "status": {"phase": "Running" if node_name else "Pending"},
+        "status": {"phase": "Running" if node_name else "Pending"} | dict(status or {}),
     }
 
 
-def node_manifest(
+def node_manifest(  # noqa: PLR0913  one keyword for each thing that plugins read
     name: str = "node",
     *,
     labels: Mapping[str, str] | None = None,
@@ -136,6 +141,7 @@ def node_manifest(
     allocatable: Mapping[str, str | int] | None = None,
     taints: Iterable[str | tuple[str, str, str]] = (),
     unschedulable: bool = False,
+    provider_id: str = "",
     **status: Any,
 ) -> dict[str, Any]:
     """Return the manifest of a node as the Kubernetes API shows it.
@@ -148,7 +154,9 @@ def node_manifest(
             a node has 4 cores, 16Gi of memory and 110 pods.
         taints: ``key=value:NoSchedule`` or ``(key, value, effect)`` each.
         unschedulable: whether the node is cordoned.
-        **status: any other field of ``status`` under its own name: ``conditions=[...]``.
+        provider_id: the node's ``spec.providerID``.
+        **status: any other field of ``status`` under its own name: ``conditions=[...]``,
+            ``images=[...]``, ``addresses=[...]``, ``nodeInfo={...}``.
     """
     metadata = {
         "name": name,
@@ -159,6 +167,7 @@ def node_manifest(
     fields = {
         "taints": [_taint(taint) for taint in taints] or None,
         "unschedulable": unschedulable or None,
+        "providerID": provider_id or None,
     }
     amounts = _ALLOCATABLE | {key: str(value) for key, value in (allocatable or {}).items()}
     return {
@@ -176,7 +185,7 @@ def make_pod(name: str = "pod", **fields: Any) -> core.Pod:
 def pod_of(manifest: Manifest) -> core.Pod:
     """Return the ``core.Pod`` that the Rust core parses from a pod's manifest."""
     body = json.dumps({"Pod": manifest, "Nodes": None, "NodeNames": []}).encode()
-    pod = core.read_args(body, watched=core.NodeStore()).pod
+    pod = core.read_args(body, watched=core.NodeStore(**ALL_PARTS)).pod
     if pod is None:
         message = f"the core reads no pod from {manifest}"
         raise ValueError(message)
@@ -235,19 +244,28 @@ def manifests_of_nodes(nodes: NodesLike, **fields: Any) -> Sequence[Manifest]:
     return [_node_manifest_of(node, fields) for node in nodes]
 
 
-def node_store(manifests: Iterable[Manifest]) -> core.NodeStore:
-    """Return a ``core.NodeStore`` with the nodes of these manifests, filled as by a list call."""
-    store = core.NodeStore()
+def node_store(manifests: Iterable[Manifest], parts: KeptParts = ALL_PARTS) -> core.NodeStore:
+    """Return a ``core.NodeStore`` with the nodes of these manifests, filled as by a list call.
+
+    Args:
+        manifests: the nodes.
+        parts: the optional parts of nodes that the store keeps.
+    """
+    store = core.NodeStore(**parts)
     store.replace(list_of("Node", manifests))
     return store
 
 
-def pod_store(manifests: Iterable[Manifest]) -> core.PodStore:
+def pod_store(manifests: Iterable[Manifest], parts: KeptParts = ALL_PARTS) -> core.PodStore:
     """Return a ``core.PodStore`` with these pods, filled as by a list call.
 
     The store leaves out large fields of large pods, as kubextend does in a cluster.
+
+    Args:
+        manifests: the pods.
+        parts: the optional parts of pods that the store keeps.
     """
-    store = core.PodStore(max_pod_bytes=MAX_POD_BYTES)
+    store = core.PodStore(max_pod_bytes=MAX_POD_BYTES, **parts)
     store.replace(list_of("Pod", manifests))
     return store
 

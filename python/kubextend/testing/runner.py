@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from kubextend import core
 from kubextend.errors import PluginError
 from kubextend.framework.handle import Binder, ClusterPorts, Handle, HeldPod
+from kubextend.framework.kept_parts import kept_parts
 from kubextend.framework.plugin import METHODS_OF_POINT
 from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.metrics import Metrics
@@ -172,8 +173,9 @@ class Runner:
     ) -> None:
         manifests = manifests_of_nodes(nodes)
         self.node_names = [manifest["metadata"]["name"] for manifest in manifests]
-        self._nodes = ListedNodes(node_store(manifests))
-        self._pods = ListedPods(pod_store(pod_manifest_of(pod) for pod in pods))
+        parts = kept_parts(plugins)
+        self._nodes = ListedNodes(node_store(manifests, parts))
+        self._pods = ListedPods(pod_store((pod_manifest_of(pod) for pod in pods), parts))
         self._objects = ListedObjects(
             name for plugin in plugins for name in getattr(plugin, "informers", ())
         )

@@ -77,11 +77,10 @@ impl PyExtenderArgs {
 
     #[getter]
     fn nodes(&self) -> Option<PyNodes> {
-        self.args.nodes().cloned().map(|nodes| PyNodes {
-            nodes,
-            // Only names are looked up again; the nodes of a full request are its own.
-            table: self.table.clone().filter(|_| self.args.names_mode()),
-        })
+        // Only names are looked up again; the nodes of a full request are its own.
+        let table = self.table.clone().filter(|_| self.args.names_mode());
+        let nodes = self.args.nodes().cloned();
+        nodes.map(|nodes| PyNodes::of(nodes, table))
     }
 
     #[getter]

@@ -18,6 +18,13 @@ create_exception!(
     "A part of a pod was asked for that was too large to keep."
 );
 
+/// Returns the error to raise when Python reads a part that no plugin has declared to need.
+pub(crate) fn undeclared(what: &str, need: &str) -> PyErr {
+    KubextendError::new_err(format!(
+        "set {need} = True on the plugin's class: it reads {what}, which kubextend keeps only then"
+    ))
+}
+
 pub(crate) use wire::WireError as PyWireError;
 
 mod wire {

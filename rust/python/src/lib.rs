@@ -16,6 +16,7 @@ mod node_info;
 mod nodes;
 mod plugin;
 mod pod;
+mod pod_details;
 mod pod_store;
 mod preemption;
 mod score;
@@ -44,6 +45,11 @@ mod native {
     use crate::plugin::PyNativePlugin;
     #[pymodule_export]
     use crate::pod::{PyContainer, PyPod};
+    #[pymodule_export]
+    use crate::pod_details::{
+        PyCondition, PyOwnerReference, PyPodAffinity, PyPodAffinityTerm, PyPodResourceClaim,
+        PyTopologySpreadConstraint, PyVolume,
+    };
     #[pymodule_export]
     use crate::pod_store::{PyPodSnapshot, PyPodStore};
     #[pymodule_export]

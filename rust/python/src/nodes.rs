@@ -2,12 +2,15 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use kubextend_core::node::{Mask, Node, NodeTable, Nodes};
-use pyo3::exceptions::{PyIndexError, PyValueError};
+use kubextend_core::node::{Mask, Node, NodeDetails, NodeTable, Nodes};
+use kubextend_core::pod::PodSnapshot;
+use pyo3::exceptions::{PyIndexError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
+use crate::error::undeclared;
 use crate::mask::{PyMask, position};
 use crate::node_info::PyNodeInfo;
 use crate::pod::PyPod;
@@ -18,7 +21,53 @@ use crate::{int64, selector};
 pub(crate) struct PyNodes {
     pub(crate) nodes: Arc<Nodes>,
     /// The table in which the names were looked up.
-    pub(crate) table: Option<Arc<NodeTable>>,
+    table: Option<Arc<NodeTable>>,
+    pods: Option<Seen>,
+}
+
+/// The pods that the nodes' views show, and whether Python has asked for them.
+struct Seen {
+    snapshot: Arc<PodSnapshot>,
+    read: Arc<AtomicBool>,
+}
+
+impl PyNodes {
+    pub(crate) fn of(nodes: Arc<Nodes>, table: Option<Arc<NodeTable>>) -> Self {
+        let pods = None;
+        Self { nodes, table, pods }
+    }
+
+    /// Returns other nodes with the table and the pods of these nodes.
+    fn with(&self, nodes: Arc<Nodes>) -> Self {
+        let seen = |pods: &Seen| Seen {
+            snapshot: pods.snapshot.clone(),
+            read: pods.read.clone(),
+        };
+        Self {
+            nodes,
+            table: self.table.clone(),
+            pods: self.pods.as_ref().map(seen),
+        }
+    }
+
+    /// Returns the pods that the nodes' views show; None if the pods are not known.
+    pub(crate) fn seen(&self) -> Option<&Arc<PodSnapshot>> {
+        let pods = self.pods.as_ref()?;
+        pods.read.store(true, Ordering::Relaxed);
+        Some(&pods.snapshot)
+    }
+
+    /// Checks that the store keeps the details of the nodes; `what` is what Python reads.
+    fn check_details(&self, what: &str) -> PyResult<()> {
+        // A store keeps the details of all nodes or of none.
+        let known = (0..self.nodes.len()).find_map(|at| self.nodes.node(at));
+        match known {
+            Some(node) if node.details().is_none() => {
+                Err(undeclared(&format!("{what} of nodes"), "needs_details"))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 #[pymethods]
@@ -80,15 +129,61 @@ impl PyNodes {
     }
 
     fn labels<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyList>> {
-        let mut known: HashMap<*const u8, Bound<'py, PyString>> = HashMap::new();
-        let values: Vec<Option<Bound<'py, PyString>>> = (0..self.nodes.len())
-            .map(|at| {
-                let value = self.nodes.node(at)?.label(key)?;
-                let text = known.entry(value.as_ptr());
-                Some(text.or_insert_with(|| PyString::new(py, value)).clone())
-            })
-            .collect();
-        PyList::new(py, values)
+        self.texts(py, |node| node.label(key))
+    }
+
+    fn annotations<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyList>> {
+        self.check_details("annotations")?;
+        self.texts(py, |node| node.details()?.annotations.get(key))
+    }
+
+    fn topology<'py>(
+        &self,
+        py: Python<'py>,
+        key: &str,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyList>)> {
+        let (codes, values) = py.detach(|| self.nodes.topology(key));
+        let values = PyList::new(py, values.iter().map(|value| &**value))?;
+        Ok((int64::view(py, &codes)?, values))
+    }
+
+    fn images<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        self.check_details("images")?;
+        let size = |node: &Node| node.details()?.image_size(name);
+        let sizes = py.detach(|| self.nodes.map_or(-1, |node| size(node).unwrap_or(-1)));
+        int64::view(py, &sizes)
+    }
+
+    fn capacity<'py>(&self, py: Python<'py>, resource: &str) -> PyResult<Bound<'py, PyAny>> {
+        self.check_details("capacity")?;
+        let amount = |details: &NodeDetails| details.capacity_amount(resource);
+        let amounts = py.detach(|| {
+            self.nodes
+                .map_or(0, |node| node.details().map_or(0, amount))
+        });
+        int64::view(py, &amounts)
+    }
+
+    pub(crate) fn with_pods(&self, pods: &PyPodSnapshot) -> Self {
+        let seen = Seen {
+            snapshot: pods.0.clone(),
+            read: Arc::default(),
+        };
+        Self {
+            pods: Some(seen),
+            ..self.with(self.nodes.clone())
+        }
+    }
+
+    #[getter]
+    fn pods(&self) -> PyResult<PyPodSnapshot> {
+        self.seen().cloned().map(PyPodSnapshot).ok_or_else(no_pods)
+    }
+
+    #[getter]
+    fn pods_read(&self) -> bool {
+        let pods = self.pods.as_ref();
+        pods.is_some_and(|pods| pods.read.load(Ordering::Relaxed))
     }
 
     fn allocatable<'py>(&self, py: Python<'py>, resource: &str) -> PyResult<Bound<'py, PyAny>> {
@@ -104,18 +199,12 @@ impl PyNodes {
             Some(table) => Arc::new(py.detach(|| table.latest(&self.nodes))),
             None => self.nodes.clone(),
         };
-        Self {
-            nodes,
-            table: self.table.clone(),
-        }
+        self.with(nodes)
     }
 
     fn only(&self, some: &PyMask) -> PyResult<Self> {
         some.expect_len(self.nodes.len())?;
-        Ok(Self {
-            nodes: Arc::new(self.nodes.only(&some.0)),
-            table: self.table.clone(),
-        })
+        Ok(self.with(self.nodes.only(&some.0).into()))
     }
 
     fn index_of(&self, name: &str) -> Option<usize> {
@@ -125,14 +214,14 @@ impl PyNodes {
     #[pyo3(signature = (pods = None))]
     fn infos<'py>(
         slf: &Bound<'py, Self>,
-        pods: Option<Py<PyPodSnapshot>>,
+        pods: Option<&PyPodSnapshot>,
     ) -> PyResult<Bound<'py, PyList>> {
         let py = slf.py();
-        let nodes = slf.as_unbound();
-        let info = |at| {
-            let pods = pods.as_ref().map(|pods| pods.clone_ref(py));
-            Bound::new(py, PyNodeInfo::new(nodes.clone_ref(py), pods, at))
+        let nodes = match pods {
+            Some(pods) => &Py::new(py, slf.get().with_pods(pods))?,
+            None => slf.as_unbound(),
         };
+        let info = |at| Bound::new(py, PyNodeInfo::new(nodes.clone_ref(py), at));
         let infos = (0..slf.get().nodes.len()).map(info);
         PyList::new(py, infos.collect::<PyResult<Vec<_>>>()?)
     }
@@ -140,7 +229,7 @@ impl PyNodes {
     fn __getitem__(slf: &Bound<'_, Self>, index: isize) -> PyResult<PyNodeInfo> {
         let at = position(index, slf.get().nodes.len())
             .ok_or_else(|| PyIndexError::new_err("node index out of range"))?;
-        Ok(PyNodeInfo::new(slf.clone().unbind(), None, at))
+        Ok(PyNodeInfo::new(slf.clone().unbind(), at))
     }
 
     fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -154,4 +243,30 @@ impl PyNodes {
     fn __repr__(&self) -> String {
         format!("<Nodes: {}>", self.nodes.len())
     }
+}
+
+impl PyNodes {
+    /// Returns a list of one text for each node; equal texts of the nodes' pool are one object.
+    fn texts<'a, 'py>(
+        &'a self,
+        py: Python<'py>,
+        text_of: impl Fn(&'a Node) -> Option<&'a Arc<str>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let mut known: HashMap<*const u8, Bound<'py, PyString>> = HashMap::new();
+        let texts: Vec<Option<Bound<'py, PyString>>> = (0..self.nodes.len())
+            .map(|at| {
+                let value = text_of(self.nodes.node(at)?)?;
+                let text = known.entry(value.as_ptr());
+                Some(text.or_insert_with(|| PyString::new(py, value)).clone())
+            })
+            .collect();
+        PyList::new(py, texts)
+    }
+}
+
+/// Returns the error to raise when Python reads the pods of nodes that were made without pods.
+pub(crate) fn no_pods() -> PyErr {
+    PyRuntimeError::new_err(
+        "pods are not known here: set needs_pods = True on the plugin's class, or use with_pods",
+    )
 }

@@ -3,11 +3,15 @@
 use std::sync::Arc;
 
 use kubextend_core::labels::{NodeSelectorRequirement, NodeSelectorTerm};
-use kubextend_core::pod::{Amounts, Container, Pod};
+use kubextend_core::pod::{Amounts, Container, Pod, PodDetails};
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict, PyDict};
+use pyo3::types::{IntoPyDict, PyBytes, PyDict};
 
-use crate::error::TruncatedPodError;
+use crate::error::{TruncatedPodError, undeclared};
+use crate::pod_details::{
+    PyCondition, PyOwnerReference, PyPodAffinity, PyPodResourceClaim, PyTopologySpreadConstraint,
+    PyVolume,
+};
 use crate::selector;
 
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -54,6 +58,13 @@ impl PyPod {
 
     fn with_resources(&self) -> PyResult<&Pod> {
         self.unless(self.0.missing.resources, "requests and overhead")
+    }
+
+    /// Returns the details of the pod; `what` is the field that Python reads.
+    pub(crate) fn details(&self, what: &str) -> PyResult<&PodDetails> {
+        let pod = self.unless(self.0.missing.details, "details")?;
+        let details = pod.details.as_deref();
+        details.ok_or_else(|| undeclared(&format!("{what} of pods"), "needs_details"))
     }
 
     fn with_containers(&self) -> PyResult<&Pod> {
@@ -123,6 +134,99 @@ impl PyPod {
     fn required_terms(&self) -> PyResult<Option<Vec<Term>>> {
         let terms = self.whole()?.required.terms.as_ref();
         Ok(terms.map(|terms| terms.iter().map(term).collect()))
+    }
+
+    #[getter]
+    fn preferred_terms(&self) -> PyResult<Vec<(i32, Term)>> {
+        let terms = self.whole()?.preferred.iter();
+        Ok(terms
+            .map(|weighted| (weighted.weight, term(&weighted.preference)))
+            .collect())
+    }
+
+    #[getter]
+    fn pod_affinity(&self) -> PyResult<PyPodAffinity> {
+        let affinity = &self.details("pod_affinity")?.template.affinity;
+        Ok(PyPodAffinity::of(affinity, &self.0.namespace))
+    }
+
+    #[getter]
+    fn pod_anti_affinity(&self) -> PyResult<PyPodAffinity> {
+        let affinity = &self.details("pod_anti_affinity")?.template.anti_affinity;
+        Ok(PyPodAffinity::of(affinity, &self.0.namespace))
+    }
+
+    #[getter]
+    fn topology_spread_constraints(&self) -> PyResult<Vec<PyTopologySpreadConstraint>> {
+        let details = self.details("topology_spread_constraints")?;
+        let constraints = details.template.spread_constraints.iter();
+        constraints.map(PyTopologySpreadConstraint::of).collect()
+    }
+
+    #[getter]
+    fn volumes(&self) -> PyResult<Vec<PyVolume>> {
+        let volumes = self.details("volumes")?.volumes.iter();
+        Ok(volumes.map(PyVolume::of).collect())
+    }
+
+    #[getter]
+    fn claim_names(&self) -> PyResult<Vec<&str>> {
+        self.details("claim_names")?;
+        Ok(self.0.claim_names().collect())
+    }
+
+    #[getter]
+    fn owner_references(&self) -> PyResult<Vec<PyOwnerReference>> {
+        let details = self.details("owner_references")?;
+        let owners = details.template.owner_references.iter();
+        Ok(owners.map(PyOwnerReference::of).collect())
+    }
+
+    #[getter]
+    fn controller(&self) -> PyResult<Option<PyOwnerReference>> {
+        let details = self.details("controller")?;
+        let mut owners = details.template.owner_references.iter();
+        let controller = owners.find(|owner| owner.controller);
+        Ok(controller.map(PyOwnerReference::of))
+    }
+
+    #[getter]
+    pub(crate) fn host_ports(&self) -> PyResult<Vec<(&str, &str, i32)>> {
+        let ports = self.details("host_ports")?.template.host_ports.iter();
+        Ok(ports
+            .map(|port| (&*port.ip, &*port.protocol, port.port))
+            .collect())
+    }
+
+    #[getter]
+    fn images(&self) -> PyResult<Vec<&str>> {
+        let images = self.details("images")?.template.images.iter();
+        Ok(images.map(|image| &**image).collect())
+    }
+
+    #[getter]
+    fn runtime_class_name(&self) -> PyResult<&str> {
+        let details = self.details("runtime_class_name")?;
+        Ok(&details.template.runtime_class_name)
+    }
+
+    #[getter]
+    fn resource_claims(&self) -> PyResult<Vec<PyPodResourceClaim>> {
+        let details = self.details("resource_claims")?;
+        let claims = details.template.resource_claims.iter();
+        Ok(claims.map(PyPodResourceClaim::of).collect())
+    }
+
+    #[getter]
+    fn conditions(&self) -> PyResult<Vec<PyCondition>> {
+        Ok(PyCondition::each(&self.details("conditions")?.conditions))
+    }
+
+    #[getter]
+    fn raw<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let raw = self.unless(self.0.missing.raw, "JSON")?.raw.as_deref();
+        let raw = raw.ok_or_else(|| undeclared("raw of pods", "needs_raw"))?;
+        Ok(PyBytes::new(py, raw))
     }
 
     #[getter]

@@ -3,7 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use kubextend_core::pod::{Keeping, Pod, PodSnapshot, PodStore, Unassumable, Unlabelled};
+use kubextend_core::labels::Selector;
+use kubextend_core::node::Parts;
+use kubextend_core::pod::{Counted, Keeping, Pod, PodSnapshot, PodStore, Unassumable, Unlabelled};
 use kubextend_core::wire;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -13,6 +15,7 @@ use crate::int64;
 use crate::mask::PyMask;
 use crate::nodes::PyNodes;
 use crate::pod::PyPod;
+use crate::selector;
 use crate::watch::{self, PyPodEvent, PyPodRelist};
 
 #[pyclass(name = "PodStore", module = "kubextend.core", frozen)]
@@ -21,11 +24,17 @@ pub(crate) struct PyPodStore(Arc<PodStore>);
 #[pymethods]
 impl PyPodStore {
     #[new]
-    #[pyo3(signature = (*, annotations = None, max_pod_bytes = None))]
-    fn new(annotations: Option<Vec<String>>, max_pod_bytes: Option<usize>) -> Self {
+    #[pyo3(signature = (*, annotations = None, max_pod_bytes = None, details = false, raw = false))]
+    fn new(
+        annotations: Option<Vec<String>>,
+        max_pod_bytes: Option<usize>,
+        details: bool,
+        raw: bool,
+    ) -> Self {
         Self(Arc::new(PodStore::keeping(Keeping {
             annotations: annotations.map(BTreeSet::from_iter),
             max_pod_bytes,
+            parts: Parts { details, raw },
         })))
     }
 
@@ -64,9 +73,7 @@ impl PyPodStore {
         value: &str,
     ) -> PyResult<Vec<PyPod>> {
         let found = py.detach(|| self.0.with_label(namespace, key, value));
-        found
-            .map(|pods| listed(&pods))
-            .map_err(|Unlabelled(pod)| PyPod(pod).without("labels"))
+        found.map(|pods| listed(&pods)).map_err(unlabelled)
     }
 
     fn truncated(&self, py: Python<'_>) -> Vec<PyPod> {
@@ -108,7 +115,7 @@ pub(crate) struct PyPodSnapshot(pub(crate) Arc<PodSnapshot>);
 
 #[pymethods]
 impl PyPodSnapshot {
-    pub(crate) fn pods_on(&self, node: &str) -> Vec<PyPod> {
+    fn pods_on(&self, node: &str) -> Vec<PyPod> {
         listed(&self.0.pods_on(node))
     }
 
@@ -169,6 +176,50 @@ impl PyPodSnapshot {
         listed(&py.detach(|| self.0.these(&pods)))
     }
 
+    #[pyo3(signature = (nodes, selector = None, *, namespaces = None, terminating = true))]
+    fn count<'py>(
+        &self,
+        py: Python<'py>,
+        nodes: &PyNodes,
+        selector: Option<&Bound<'py, PyAny>>,
+        namespaces: Option<Vec<String>>,
+        terminating: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let counted = counted(selector, namespaces, terminating)?;
+        let counts = py.detach(|| self.0.count(&nodes.nodes, &counted));
+        int64::view(py, &counts.map_err(unlabelled)?)
+    }
+
+    #[pyo3(signature = (
+        topology_key,
+        nodes,
+        selector = None,
+        *,
+        namespaces = None,
+        terminating = true,
+        among = None,
+    ))]
+    // Python gives all but the first two by name.
+    #[allow(clippy::too_many_arguments)]
+    fn count_by<'py>(
+        &self,
+        py: Python<'py>,
+        topology_key: &str,
+        nodes: &PyNodes,
+        selector: Option<&Bound<'py, PyAny>>,
+        namespaces: Option<Vec<String>>,
+        terminating: bool,
+        among: Option<&PyNodes>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let counted = counted(selector, namespaces, terminating)?;
+        let among = among.unwrap_or(nodes);
+        let counts = py.detach(|| {
+            let (nodes, among) = (&nodes.nodes, &among.nodes);
+            self.0.count_by(nodes, topology_key, &counted, among)
+        });
+        int64::view(py, &counts.map_err(unlabelled)?)
+    }
+
     fn requested<'py>(
         &self,
         py: Python<'py>,
@@ -186,6 +237,30 @@ impl PyPodSnapshot {
     fn __repr__(&self) -> String {
         format!("<PodSnapshot: {} pods>", self.0.len())
     }
+}
+
+fn counted(
+    selector: Option<&Bound<'_, PyAny>>,
+    namespaces: Option<Vec<String>>,
+    terminating: bool,
+) -> PyResult<Counted> {
+    let selector = match selector {
+        Some(selector) => selector::from_python(selector)?,
+        None => Selector::default(),
+    };
+    let namespaces = namespaces.map(|mut namespaces| {
+        namespaces.sort_unstable();
+        namespaces
+    });
+    Ok(Counted {
+        selector,
+        namespaces,
+        terminating,
+    })
+}
+
+fn unlabelled(Unlabelled(pod): Unlabelled) -> PyErr {
+    PyPod(pod).without("labels")
 }
 
 fn listed(pods: &[Arc<Pod>]) -> Vec<PyPod> {

@@ -48,10 +48,7 @@ impl PyPreemptionArgs {
 
     #[getter]
     fn nodes(&self) -> PyNodes {
-        PyNodes {
-            nodes: self.args.nodes().clone(),
-            table: self.table.clone(),
-        }
+        PyNodes::of(self.args.nodes().clone(), self.table.clone())
     }
 
     #[getter]

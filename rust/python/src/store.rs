@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubextend_core::node::{NodeStore, NodeStoreStats, NodeTable, RequestStore};
+use kubextend_core::node::{NodeStore, NodeStoreStats, NodeTable, Parts, RequestStore};
 use kubextend_core::wire;
 use pyo3::prelude::*;
 
@@ -37,18 +37,13 @@ macro_rules! readable_store {
             // A call that may wait for the store's writer releases the GIL.
 
             fn nodes(&self, py: Python<'_>) -> PyNodes {
-                PyNodes {
-                    nodes: Arc::new(py.detach(|| self.0.nodes())),
-                    table: Some(self.0.table().clone()),
-                }
+                let nodes = py.detach(|| self.0.nodes());
+                PyNodes::of(nodes.into(), Some(self.0.table().clone()))
             }
 
             fn select(&self, py: Python<'_>, names: Vec<String>) -> PyNodes {
                 let nodes = py.detach(|| self.0.select(names.iter().map(String::as_str)));
-                PyNodes {
-                    nodes: Arc::new(nodes),
-                    table: Some(self.0.table().clone()),
-                }
+                PyNodes::of(nodes.into(), Some(self.0.table().clone()))
             }
 
             #[pyo3(signature = (name, pods = None))]
@@ -56,16 +51,17 @@ macro_rules! readable_store {
                 &self,
                 py: Python<'_>,
                 name: &str,
-                pods: Option<Py<PyPodSnapshot>>,
+                pods: Option<&PyPodSnapshot>,
             ) -> PyResult<Option<PyNodeInfo>> {
                 let Some(nodes) = py.detach(|| self.0.named(name)) else {
                     return Ok(None);
                 };
-                let nodes = PyNodes {
-                    nodes: Arc::new(nodes),
-                    table: Some(self.0.table().clone()),
+                let nodes = PyNodes::of(nodes.into(), Some(self.0.table().clone()));
+                let nodes = match pods {
+                    Some(pods) => nodes.with_pods(pods),
+                    None => nodes,
                 };
-                Ok(Some(PyNodeInfo::new(Py::new(py, nodes)?, pods, 0)))
+                Ok(Some(PyNodeInfo::new(Py::new(py, nodes)?, 0)))
             }
 
             fn stats(&self, py: Python<'_>) -> PyNodeStoreStats {
@@ -89,8 +85,9 @@ macro_rules! readable_store {
 
 readable_store!(PyNodeStore, "NodeStore" {
     #[new]
-    fn new() -> Self {
-        Self(Arc::default())
+    #[pyo3(signature = (*, details = false, raw = false))]
+    fn new(details: bool, raw: bool) -> Self {
+        Self(Arc::new(NodeStore::with_parts(Parts { details, raw })))
     }
 
     fn replace(&self, py: Python<'_>, list_bytes: &[u8]) -> Result<String, Unreadable> {
@@ -109,9 +106,10 @@ readable_store!(PyNodeStore, "NodeStore" {
 
 readable_store!(PyRequestStore, "RequestStore" {
     #[new]
-    #[pyo3(signature = (max_bytes = 536_870_912))]
-    fn new(max_bytes: u64) -> Self {
-        Self(Arc::new(RequestStore::new(max_bytes)))
+    #[pyo3(signature = (max_bytes = 536_870_912, *, details = false, raw = false))]
+    fn new(max_bytes: u64, details: bool, raw: bool) -> Self {
+        let parts = Parts { details, raw };
+        Self(Arc::new(RequestStore::with_parts(max_bytes, parts)))
     }
 });
 

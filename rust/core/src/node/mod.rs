@@ -1,5 +1,6 @@
 //! Nodes: parsed once, kept, read through immutable snapshots.
 
+mod details;
 mod mask;
 mod names;
 mod recognition;
@@ -12,6 +13,7 @@ mod source;
 mod store;
 mod table;
 
+pub use details::{Condition, NodeDetails, Parts};
 pub use mask::Mask;
 pub use record::{Labels, Node};
 pub use rejection::Rejection;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::details::{NodeDetails, found};
 use crate::labels::{LabelLookup, Quantity, Taint};
 
 /// The fields of a v1.Node that plugins read.
@@ -13,6 +14,10 @@ pub struct Node {
     pub(crate) taints: Box<[Taint]>,
     pub(crate) unschedulable: bool,
     pub(crate) allocatable: Box<[(Arc<str>, Quantity)]>,
+    /// None if the store does not keep details.
+    pub(crate) details: Option<Box<NodeDetails>>,
+    /// The node's JSON; None if the store does not keep it.
+    pub(crate) raw: Option<Arc<[u8]>>,
 }
 
 /// `metadata.labels`, sorted by key.
@@ -31,7 +36,8 @@ impl Labels {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 
-    fn get(&self, key: &str) -> Option<&Arc<str>> {
+    /// The value of one key, in memory that all nodes with an equal value share; None if absent.
+    pub fn get(&self, key: &str) -> Option<&Arc<str>> {
         let at = self
             .0
             .binary_search_by(|(known, _)| (**known).cmp(key))
@@ -59,9 +65,11 @@ impl Node {
     pub(crate) fn into_strings(self) -> impl Iterator<Item = Arc<str>> {
         let labels = self.labels.0.into_iter();
         let resources = self.allocatable.into_iter().map(|(resource, _)| resource);
+        let details = self.details.into_iter();
         labels
             .flat_map(|(key, value)| [key, value])
             .chain(resources)
+            .chain(details.flat_map(|details| details.into_strings()))
     }
 
     /// `metadata.labels`
@@ -92,10 +100,18 @@ impl Node {
 
     /// `status.allocatable` of one resource; None if the node does not name the resource.
     pub fn allocatable(&self, resource: &str) -> Option<Quantity> {
-        let found = self
-            .allocatable
-            .binary_search_by(|(known, _)| (**known).cmp(resource));
-        found.ok().map(|at| self.allocatable[at].1)
+        found(&self.allocatable, resource)
+    }
+
+    /// The fields that only a store with `Parts::details` keeps; None in other stores.
+    pub fn details(&self) -> Option<&NodeDetails> {
+        self.details.as_deref()
+    }
+
+    /// The node's JSON as it came, with an empty list as `metadata.managedFields`; None if the store
+    /// does not keep the JSON.
+    pub fn raw(&self) -> Option<&[u8]> {
+        self.raw.as_deref()
     }
 }
 
@@ -110,6 +126,8 @@ impl Node {
             taints: Box::default(),
             unschedulable: false,
             allocatable: Box::default(),
+            details: None,
+            raw: None,
         }
     }
 }

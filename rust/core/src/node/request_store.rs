@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::details::Parts;
 use super::record::Node;
 use super::snapshot::Stored;
 use super::source::{Body, Segment, Source, Span};
@@ -45,8 +46,13 @@ impl Deref for RequestStore {
 impl RequestStore {
     /// Makes an empty store that keeps at most `max_bytes` of nodes' JSON.
     pub fn new(max_bytes: u64) -> Self {
+        Self::with_parts(max_bytes, Parts::default())
+    }
+
+    /// Makes an empty store that keeps these optional parts of nodes too.
+    pub fn with_parts(max_bytes: u64, parts: Parts) -> Self {
         Self {
-            table: Arc::default(),
+            table: NodeTable::with_parts(parts),
             kept: Mutex::default(),
             generation: AtomicU32::new(0),
             max_bytes,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::mask::Mask;
 use super::names::Names;
 use super::record::Node;
-use super::snapshot::{Snapshot, node_matches};
+use super::snapshot::{Snapshot, Topology, node_matches};
 use crate::labels::{
     FieldErrors, PreferredTerm, PreferredTerms, RequiredAffinity, RequiredNodeAffinity, Selector,
     Toleration, Tolerations,
@@ -196,6 +196,41 @@ impl Nodes {
             Place::Own(own) => node_matches(&self.own[own], selector),
             Place::Unknown(_) => false,
         })
+    }
+
+    /// Returns the distinct values of a label, and for each node the position of its value among
+    /// them, -1 for a node without the label. The order of the values is any.
+    pub fn topology(&self, key: &str) -> (Vec<i64>, Vec<Arc<str>>) {
+        let (codes, values) = self.domains(key);
+        let codes = codes.into_iter();
+        let codes = codes.map(|code| code.map_or(-1, i64::from));
+        (codes.collect(), values)
+    }
+
+    /// Returns for each node the position of its value of a label in the list of values, which has
+    /// each value once; None for a node without the label.
+    pub(crate) fn domains(&self, key: &str) -> (Vec<Option<u32>>, Vec<Arc<str>>) {
+        if !self.own.is_empty() {
+            let topology = Topology::of(key, (0..self.len()).map(|at| self.node(at)));
+            return (topology.of_row, topology.values);
+        }
+        let topology = self.snapshot.topology(key);
+        // Not each value of the cluster need be a value of these nodes.
+        let mut values = Vec::new();
+        let mut renamed = vec![None; topology.values.len()];
+        let mut code = |slot: &Slot| {
+            let Place::Row(row) = slot.place() else {
+                return None;
+            };
+            let known = topology.of_row.get(row as usize).copied()??;
+            let new = renamed[known as usize].get_or_insert_with(|| {
+                values.push(topology.values[known as usize].clone());
+                values.len() as u32 - 1
+            });
+            Some(*new)
+        };
+        let codes = self.slots.iter().map(&mut code).collect();
+        (codes, values)
     }
 
     /// Returns the mask of the nodes whose `NoSchedule` and `NoExecute` taints are all tolerated.

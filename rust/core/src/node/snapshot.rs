@@ -42,6 +42,12 @@ impl Snapshot {
         self.stored(self.names.row_of(name.as_bytes())?)
     }
 
+    /// Returns the values of a label key, and for each row the number of its value; results are
+    /// cached.
+    pub(crate) fn topology(&self, key: &str) -> Arc<Topology> {
+        self.masks.topology(key, &self.rows)
+    }
+
     /// Returns the mask of the rows whose nodes' labels satisfy a selector; results are cached.
     pub(crate) fn matching_rows(&self, selector: &Selector) -> Arc<Mask> {
         self.masks.get(selector, &self.rows)
@@ -51,11 +57,63 @@ impl Snapshot {
 /// The most selectors whose results are cached; plugins use few, and a result is cheap to compute.
 const MOST_SELECTORS: usize = 64;
 
-/// The cached results of selectors over all rows, shared by snapshots with equal labels.
+/// The most label keys whose values are cached; plugins use few.
+const MOST_KEYS: usize = 16;
+
+/// The values that the nodes have for one label key.
 #[derive(Debug, Default)]
-pub(crate) struct MaskCache(Mutex<HashMap<Selector, Arc<Mask>, RandomState>>);
+pub(crate) struct Topology {
+    /// Each value once, in the order of the rows.
+    pub(crate) values: Vec<Arc<str>>,
+    /// For each row the position of its value in `values`; None for a node without the label.
+    pub(crate) of_row: Vec<Option<u32>>,
+}
+
+impl Topology {
+    /// Returns the values of a label key in the order of some nodes.
+    pub(crate) fn of<'a>(key: &str, nodes: impl Iterator<Item = Option<&'a Node>>) -> Self {
+        let mut known: HashMap<&str, u32, RandomState> = HashMap::default();
+        let mut values = Vec::new();
+        let code = |node: Option<&'a Node>| {
+            let value = node?.label(key)?;
+            let code = *known.entry(value).or_insert_with(|| {
+                values.push(value.clone());
+                values.len() as u32 - 1
+            });
+            Some(code)
+        };
+        let of_row = nodes.map(code).collect();
+        Self { values, of_row }
+    }
+}
+
+/// The cached results of selectors and label keys over all rows, shared by snapshots with equal
+/// labels.
+#[derive(Debug, Default)]
+pub(crate) struct MaskCache {
+    masks: Mutex<HashMap<Selector, Arc<Mask>, RandomState>>,
+    topologies: Mutex<HashMap<String, Arc<Topology>, RandomState>>,
+}
 
 impl MaskCache {
+    fn topology(&self, key: &str, rows: &Rows) -> Arc<Topology> {
+        let lock = || {
+            let locked = self.topologies.lock();
+            locked.unwrap_or_else(PoisonError::into_inner)
+        };
+        if let Some(known) = lock().get(key) {
+            return known.clone();
+        }
+        let nodes = (0..rows.end()).map(|row| rows.get(row as u32).map(|stored| &*stored.node));
+        let topology = Arc::new(Topology::of(key, nodes));
+        let mut topologies = lock();
+        if topologies.len() >= MOST_KEYS {
+            topologies.clear();
+        }
+        topologies.insert(key.to_owned(), topology.clone());
+        topology
+    }
+
     fn get(&self, selector: &Selector, rows: &Rows) -> Arc<Mask> {
         if let Some(known) = self.lock().get(selector) {
             return known.clone();
@@ -87,12 +145,15 @@ impl MaskCache {
             }
             (selector, Arc::new(mask))
         });
-        Self(Mutex::new(masks.collect()))
+        Self {
+            masks: Mutex::new(masks.collect()),
+            topologies: Mutex::default(),
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Selector, Arc<Mask>, RandomState>> {
         // Whole entries are inserted, so a panic elsewhere leaves nothing half done here.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.masks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::HashMap;
 
+use super::details::Parts;
 use super::record::Node;
 use super::snapshot::Stored;
 use super::table::{NodeStoreStats, NodeTable, Writer};
@@ -30,6 +31,14 @@ impl NodeStore {
     /// Makes an empty store.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Makes an empty store that keeps these optional parts of nodes too.
+    pub fn with_parts(parts: Parts) -> Self {
+        Self {
+            table: NodeTable::with_parts(parts),
+            ..Self::default()
+        }
     }
 
     /// Returns the table of the store.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::HashMap;
 
+use super::details::Parts;
 use super::names::Names;
 use super::record::Node;
 use super::selection::Nodes;
@@ -20,6 +21,7 @@ pub struct NodeTable {
     /// The state that changes; locked for moments only.
     writer: Mutex<Writer>,
     strings: Mutex<Strings>,
+    parts: Parts,
     published: Published<Snapshot>,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -39,6 +41,19 @@ pub struct NodeStoreStats {
 }
 
 impl NodeTable {
+    /// Makes an empty table whose store keeps these parts of nodes.
+    pub(super) fn with_parts(parts: Parts) -> Arc<Self> {
+        Arc::new(Self {
+            parts,
+            ..Self::default()
+        })
+    }
+
+    /// The optional parts of nodes that the store keeps.
+    pub fn parts(&self) -> Parts {
+        self.parts
+    }
+
     /// Returns all nodes of the store.
     pub fn nodes(&self) -> Nodes {
         let snapshot = self.snapshot();

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::record::Pod;
 use super::resources::word;
 use super::size;
+use crate::node::Parts;
 
 /// Says which parts of a pod a pod store keeps; by default all parts.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +23,8 @@ pub struct Keeping {
     /// keeps a larger pod without some of these parts; `Pod::missing` lists the parts. The store
     /// cuts other long texts so that they equal no valid name. None: no limit.
     pub max_pod_bytes: Option<usize>,
+    /// The optional parts of pods that the store keeps. `max_pod_bytes` limits the memory of each.
+    pub parts: Parts,
 }
 
 impl Keeping {
@@ -35,6 +38,7 @@ impl Keeping {
             trim_rare(pod, most);
             trim_common(pod, most);
             trim_texts(pod);
+            trim_parts(pod, most);
         }
     }
 }
@@ -47,6 +51,26 @@ fn trim_rare(pod: &mut Pod, most: usize) {
         pod.preferred = Arc::default();
         pod.missing.rare = true;
     }
+}
+
+/// Drops the details or the JSON of a pod if they take more than `most` bytes.
+fn trim_parts(pod: &mut Pod, most: usize) {
+    if details_bytes(pod) > most {
+        pod.details = None;
+        pod.missing.details = true;
+    }
+    if raw_bytes(pod) > most {
+        pod.raw = None;
+        pod.missing.raw = true;
+    }
+}
+
+fn details_bytes(pod: &Pod) -> usize {
+    pod.details.as_deref().map_or(0, size::details)
+}
+
+fn raw_bytes(pod: &Pod) -> usize {
+    pod.raw.as_deref().map_or(0, <[u8]>::len)
 }
 
 /// Keeps those of a pod's resources, gates, labels and containers that fit into `most` bytes
@@ -167,6 +191,8 @@ impl Pod {
             + size::pairs(&self.labels)
             + size::containers(&self.containers)
             + size::containers(&self.init_containers)
+            + details_bytes(self)
+            + raw_bytes(self)
     }
 }
 
@@ -226,6 +252,7 @@ mod tests {
         let keeping = Keeping {
             annotations,
             max_pod_bytes: Some(1000),
+            ..Keeping::default()
         };
         let long = WHOLE.replace(r#""a": "1""#, &format!(r#""a": "{}""#, "x".repeat(2000)));
         let kept = trimmed(&long, &keeping);
@@ -356,8 +383,8 @@ mod tests {
             many(&|i| format!(r#""r{i}":"1""#))
         );
         let keeping = Keeping {
-            annotations: None,
             max_pod_bytes: Some(8192),
+            ..Keeping::default()
         };
         let none = Missing::default();
         for (pod, missing) in [

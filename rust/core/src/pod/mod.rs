@@ -1,5 +1,7 @@
 //! Pods: their requests, the nodes that they are on, and the nodes for which they are assumed.
 
+mod counting;
+mod details;
 mod groups;
 mod keeping;
 mod keys;
@@ -14,6 +16,11 @@ mod snapshot;
 mod store;
 mod templates;
 
+pub use counting::Counted;
+pub use details::{
+    HostPort, LabelSelector, OwnerReference, PodAffinity, PodAffinityTerm, PodDetails, PodTemplate,
+    ResourceClaim, TopologySpreadConstraint, Volume,
+};
 pub use keeping::Keeping;
 pub use labelled::Unlabelled;
 pub use record::{Container, Missing, Pod};

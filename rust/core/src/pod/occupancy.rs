@@ -5,7 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 
+use super::counting::{Counted, Counts, Version};
 use super::groups::address;
+use super::labelled::Unlabelled;
 use super::record::Pod;
 use super::resources::{Amounts, usual};
 use crate::node::{Names, Nodes};
@@ -26,6 +28,8 @@ pub(crate) struct NodePods {
     requested: BTreeMap<&'static str, i128>,
     /// The pods that request unusual resources, or some of whose requests the store does not keep.
     others: SharedMap<usize, Others>,
+    /// Another number after each change.
+    version: Version,
 }
 
 /// The requests of one pod for unusual resources.
@@ -47,6 +51,11 @@ impl NodePods {
         #[cfg(test)]
         let pods = pods.inspect(|_| WALKED.set(walked() + 1));
         pods
+    }
+
+    /// The number of this state of the node's pods.
+    pub(super) fn version(&self) -> Version {
+        self.version
     }
 
     /// Whether the node has this pod, by the object and not by its UID.
@@ -106,6 +115,7 @@ impl NodePods {
         }
         self.pods.insert(address(&pod), (self.came, pod));
         self.came += 1;
+        self.version = Version::next();
     }
 
     /// Removes a pod from the node, by the object that was added.
@@ -113,6 +123,7 @@ impl NodePods {
         if self.pods.remove(&address(pod)).is_some() {
             self.others.remove(&address(pod));
             self.count(&pod.requests, -1);
+            self.version = Version::next();
         }
     }
 
@@ -135,6 +146,8 @@ pub(crate) struct Occupancy {
     pods: usize,
     /// Another one for each other `row_of`.
     joined: Arc<ArcSwap<Join>>,
+    /// Shared by all clones: the versions of nodes' pods tell which counts hold.
+    counts: Arc<Counts>,
 }
 
 /// The rows of nodes in an `Occupancy`, by the rows of the nodes in a snapshot of nodes: looking up
@@ -161,14 +174,25 @@ impl Occupancy {
         &'a self,
         nodes: &'a Nodes,
     ) -> impl Iterator<Item = Option<&'a NodePods>> {
+        self.rows_of(nodes).map(|row| self.in_row(row?))
+    }
+
+    /// Returns for each of these nodes how many of its pods are counted.
+    pub(crate) fn count(&self, counted: &Counted, nodes: &Nodes) -> Result<Vec<u32>, Unlabelled> {
+        let with_pods = |row: Option<u32>| Some((row?, self.in_row(row?)?));
+        self.counts
+            .count(counted, self.rows_of(nodes).map(with_pods))
+    }
+
+    /// Returns the row of each of these nodes; None for a node without pods.
+    fn rows_of<'a>(&'a self, nodes: &'a Nodes) -> impl Iterator<Item = Option<u32>> + 'a {
         let join = self.join(nodes.names());
         (0..nodes.len()).map(move |at| {
             let look_up = || self.row_of.get(nodes.name(at)).copied();
-            let row = match nodes.row(at) {
+            match nodes.row(at) {
                 Some(node) => *join.rows[node as usize].get_or_init(look_up),
                 None => look_up(),
-            };
-            self.in_row(row?)
+            }
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::details::PodDetails;
 use super::resources::{Amounts, Word};
 use crate::labels::{PreferredTerm, RequiredNodeAffinity, SortedLabels, Toleration};
 
@@ -59,6 +60,11 @@ pub struct Pod {
     pub nominated_node_name: Box<str>,
     /// `status.startTime`, as the API sent it.
     pub start_time: Option<Box<str>>,
+    /// None if the store does not keep details.
+    pub details: Option<Arc<PodDetails>>,
+    /// The pod's JSON as it came, with an empty list as `metadata.managedFields`; None if the store
+    /// does not keep the JSON.
+    pub raw: Option<Arc<[u8]>>,
     /// The parts of the pod that the store does not keep, because they are too large.
     pub missing: Missing,
 }
@@ -83,6 +89,10 @@ pub struct Missing {
     /// Whether the end of a long text is not kept: the name of the scheduler, `PodGroup` or
     /// nominated node, the phase or a reason.
     pub texts: bool,
+    /// Whether the fields of `PodDetails` are not kept.
+    pub details: bool,
+    /// Whether the JSON is not kept.
+    pub raw: bool,
 }
 
 impl Missing {

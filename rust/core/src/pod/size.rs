@@ -2,10 +2,12 @@
 
 use std::mem::size_of;
 
+use super::details::{LabelSelector, PodAffinity, PodAffinityTerm, PodDetails, PodTemplate};
 use super::record::Container;
 use super::resources::Word;
 use crate::labels::{
-    NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, RequiredNodeAffinity, Toleration,
+    NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, RequiredNodeAffinity, Requirement,
+    Toleration,
 };
 
 /// Bytes that an allocation takes besides its content.
@@ -58,6 +60,83 @@ pub(super) fn word(word: &Word) -> usize {
         Word::Usual(_) => 0,
         Word::Other(text) => ALLOCATION + text.len(),
     }
+}
+
+/// Returns the bytes of memory of the details of a pod.
+pub(super) fn details(of: &PodDetails) -> usize {
+    let volumes = of.volumes.iter();
+    let volumes =
+        volumes.map(|volume| gate(&volume.name) + gate(&volume.source) + gate(&volume.claim_name));
+    let conditions = of.conditions.iter().map(|condition| {
+        let times = gate(&condition.last_transition_time);
+        times + gate(&condition.kind) + gate(&condition.status) + gate(&condition.reason)
+    });
+    size_of::<PodDetails>()
+        + template(&of.template)
+        + volumes.sum::<usize>()
+        + conditions.sum::<usize>()
+}
+
+/// Returns the bytes of memory of those details that pods of one template have in common.
+pub(super) fn template(of: &PodTemplate) -> usize {
+    let spread = of.spread_constraints.iter().map(|spread| {
+        size_of_val(spread)
+            + gate(&spread.topology_key)
+            + selector(&spread.selector)
+            + texts(&spread.match_label_keys)
+            + gate(&spread.when_unsatisfiable)
+            + gate(&spread.node_affinity_policy)
+            + gate(&spread.node_taints_policy)
+    });
+    let owners = of.owner_references.iter().map(|owner| {
+        let names = gate(&owner.name) + gate(&owner.uid);
+        size_of_val(owner) + names + gate(&owner.kind) + gate(&owner.api_version)
+    });
+    let ports = of.host_ports.iter();
+    let ports = ports.map(|port| size_of_val(port) + gate(&port.ip) + gate(&port.protocol));
+    let claims = of.resource_claims.iter();
+    let claims = claims
+        .map(|claim| gate(&claim.name) + gate(&claim.claim_name) + gate(&claim.template_name));
+    size_of::<PodTemplate>()
+        + affinity(&of.affinity)
+        + affinity(&of.anti_affinity)
+        + spread.sum::<usize>()
+        + owners.sum::<usize>()
+        + ports.sum::<usize>()
+        + claims.sum::<usize>()
+        + texts(&of.images)
+        + of.runtime_class_name.len()
+}
+
+fn affinity(of: &PodAffinity) -> usize {
+    let preferred = of.preferred.iter().map(|(_, term)| term);
+    let terms = of.required.iter().chain(preferred);
+    terms.map(affinity_term).sum()
+}
+
+fn affinity_term(of: &PodAffinityTerm) -> usize {
+    let keys = texts(&of.match_label_keys) + texts(&of.mismatch_label_keys);
+    let selectors = selector(&of.selector) + selector(&of.namespace_selector);
+    size_of::<PodAffinityTerm>() + gate(&of.topology_key) + texts(&of.namespaces) + keys + selectors
+}
+
+fn selector(of: &LabelSelector) -> usize {
+    match of {
+        LabelSelector::Nothing => 0,
+        LabelSelector::Invalid(why) => why.len(),
+        LabelSelector::Of(selector) => {
+            let requirements = selector.requirements().iter();
+            let values =
+                |of: &Requirement| of.values().iter().map(|value| text(value)).sum::<usize>();
+            requirements
+                .map(|of| size_of::<Requirement>() + text(of.key()) + values(of))
+                .sum()
+        }
+    }
+}
+
+fn texts(of: &[Box<str>]) -> usize {
+    of.iter().map(|text| gate(text)).sum()
 }
 
 fn term(of: &NodeSelectorTerm) -> usize {

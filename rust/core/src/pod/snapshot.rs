@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use ahash::{HashSet, RandomState};
 
+use super::counting::Counted;
 use super::groups::Groups;
-use super::labelled::Labelled;
+use super::labelled::{Labelled, Unlabelled};
 use super::occupancy::{NodePods, Occupancy};
 use super::record::Pod;
 use super::resources::word;
@@ -236,6 +237,46 @@ impl PodSnapshot {
         };
         let nodes = self.occupancy.on_each(nodes).enumerate();
         nodes.filter_map(late).collect()
+    }
+
+    /// Returns, for each node in order, how many pods on the node are counted.
+    ///
+    /// # Errors
+    /// The labels of a pod of these namespaces are too large for the store to keep.
+    pub fn count(&self, nodes: &Nodes, counted: &Counted) -> Result<Vec<i64>, Unlabelled> {
+        let counts = self.occupancy.count(counted, nodes)?;
+        Ok(counts.into_iter().map(i64::from).collect())
+    }
+
+    /// Returns, for each node in order, how many pods are counted on those nodes of `among` that
+    /// have the node's value of a label; -1 for a node without the label.
+    ///
+    /// # Errors
+    /// The labels of a pod of these namespaces are too large for the store to keep.
+    pub fn count_by(
+        &self,
+        nodes: &Nodes,
+        topology_key: &str,
+        counted: &Counted,
+        among: &Nodes,
+    ) -> Result<Vec<i64>, Unlabelled> {
+        let counts = self.occupancy.count(counted, among)?;
+        let (domains, values) = among.domains(topology_key);
+        let mut sums = vec![0; values.len()];
+        for (count, domain) in counts.into_iter().zip(&domains) {
+            if let Some(domain) = domain {
+                sums[*domain as usize] += i64::from(count);
+            }
+        }
+        let by_value: HashMap<&str, i64, RandomState> =
+            values.iter().map(|value| &**value).zip(sums).collect();
+        let (domains, values) = nodes.domains(topology_key);
+        let sums = values.iter();
+        let sums: Vec<i64> = sums
+            .map(|value| by_value.get(&**value).copied().unwrap_or(0))
+            .collect();
+        let sum = |domain: Option<u32>| domain.map_or(-1, |domain| sums[domain as usize]);
+        Ok(domains.into_iter().map(sum).collect())
     }
 
     /// Returns, for each node in order, the sum of its pods' requests of one resource, in the units

@@ -11,6 +11,7 @@ use super::record::Pod;
 use super::resources::{Word, word};
 use super::snapshot::PodSnapshot;
 use super::templates::Templates;
+use crate::node::Parts;
 use crate::published::Published;
 
 /// A store of the pods of a cluster that have not ended, and of the assumed pods.
@@ -153,6 +154,11 @@ impl PodStore {
         let watched = self.watched();
         let truncated = watched.pods().filter(|pod| pod.missing.any());
         truncated.cloned().collect()
+    }
+
+    /// The optional parts of pods that the store keeps.
+    pub(crate) fn kept_parts(&self) -> Parts {
+        self.keeping.parts
     }
 
     /// Returns a pod as it is to be stored: without parts that are too large, and with parts that

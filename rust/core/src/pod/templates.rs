@@ -3,9 +3,10 @@
 use std::hash::Hash;
 use std::sync::Arc;
 
+use super::details::PodTemplate;
 use super::record::{Container, Pod};
 use super::resources::Word;
-use super::size::{amounts, containers, pairs, preferred, required, tolerations};
+use super::size::{amounts, containers, pairs, preferred, required, template, tolerations};
 use crate::labels::{PreferredTerm, RequiredNodeAffinity, Toleration};
 use crate::pool::Pool;
 
@@ -36,6 +37,7 @@ pub(crate) struct Templates {
     preferred: Pool<[PreferredTerm]>,
     containers: Pool<[Container]>,
     amounts: Pool<[(Word, i64)]>,
+    details: Pool<PodTemplate>,
     /// How many pods were removed since the pools were purged.
     lost: usize,
     /// The approximate bytes of the pools, and the bytes at which they are purged.
@@ -66,6 +68,10 @@ impl Templates {
             )
             + share(&mut self.amounts, seen, &mut pod.overhead.0, amounts)
             + share(&mut self.amounts, seen, &mut pod.requests.0, amounts);
+        // The pod was parsed a moment ago, so no other pod has its details yet.
+        if let Some(details) = pod.details.as_mut().and_then(Arc::get_mut) {
+            self.bytes += share(&mut self.details, seen, &mut details.template, template);
+        }
         for word in [&mut pod.namespace, &mut pod.node_name] {
             if let Word::Other(text) = word {
                 self.bytes += share(&mut self.words, seen, text, str::len);
@@ -100,7 +106,8 @@ impl Templates {
             + purged(&mut self.required, required)
             + purged(&mut self.preferred, preferred)
             + purged(&mut self.containers, containers)
-            + purged(&mut self.amounts, amounts);
+            + purged(&mut self.amounts, amounts)
+            + purged(&mut self.details, template);
         self.purge_at = self.bytes + LITTLE.max(self.bytes / 4);
         self.lost = 0;
     }

@@ -1,13 +1,17 @@
-//! Parses the node affinity of a pod.
+//! Parses the affinity of a pod.
 
 use std::borrow::Cow;
 
 use super::decode::{Slice, converted, object};
+use super::details::Detail;
+use super::pod_details::WirePodAffinity;
 use crate::labels::{NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm};
 
 object! {
     pub(crate) struct Affinity<'a> {
-        "nodeAffinity" => pub(crate) node_affinity: Option<NodeAffinity<'a>>,
+        "nodeAffinity" => pub(crate) node: Option<NodeAffinity<'a>>,
+        "podAffinity" => pub(crate) pod: Detail<Option<WirePodAffinity<'a>>>,
+        "podAntiAffinity" => pub(crate) pod_anti: Detail<Option<WirePodAffinity<'a>>>,
     }
 }
 

@@ -6,12 +6,13 @@ use std::sync::atomic::Ordering;
 
 use super::cursor::{Cursor, RawString, Result};
 use super::decode::{Decode, Slice, decode_field, field};
+use super::details::Placed;
 use super::error::{Problem, Step};
 use super::node::WireNode;
 use super::pod::{WirePod, asked_about};
 use super::write::{self, Answered, FilterResult, Hosts};
 use crate::node::{
-    Body, Fresh, Node, NodeStore, NodeTable, Nodes, Rejection, RequestStore, Snapshot, Span,
+    Body, Fresh, Node, NodeStore, NodeTable, Nodes, Parts, Rejection, RequestStore, Snapshot, Span,
 };
 use crate::pod::Pod;
 use crate::pool::Strings;
@@ -84,10 +85,14 @@ pub fn read_args(
     watched: Option<&NodeStore>,
 ) -> Result<ExtenderArgs> {
     let table = watched.map(Deref::deref).or(store.map(Deref::deref));
-    let mut cursor = Cursor::new(body.bytes())?;
+    let parts = store.map_or(Parts::default(), |store| store.parts());
+    let parts = parts.or(table.map_or(Parts::default(), NodeTable::parts));
+    let mut cursor = Cursor::new(body.bytes())?.with_parts(parts);
     let mut wire = WireArgs::new(store, table);
     let whole = wire.decode(&mut cursor).and_then(|()| cursor.finish());
-    let pod = match whole.and_then(|()| wire.pod.take().map(asked_about).transpose()) {
+    let pod = wire.pod.take();
+    let pod = whole.and_then(|()| pod.map(|pod| asked_about(pod, &cursor)).transpose());
+    let pod = match pod {
         Ok(pod) => pod.map(Arc::new),
         Err(error) => {
             wire.nodes.iter_mut().for_each(Items::give_up);
@@ -215,7 +220,7 @@ impl Names {
 
 /// The fields of the request, decoded as Go's `encoding/json` decodes them.
 struct WireArgs<'a, 's> {
-    pod: Option<WirePod<'a>>,
+    pod: Option<Placed<WirePod<'a>>>,
     nodes: Option<Items<'s>>,
     names: Option<Names>,
     store: Option<&'s RequestStore>,
@@ -349,10 +354,10 @@ impl<'s> Items<'s> {
             ItemNode::Known(row)
         } else {
             cursor.charge(2 * size_of::<(Item, Node, Fresh)>())?;
-            let mut wire = WireNode::default();
+            let mut wire = Placed::<WireNode>::default();
             wire.decode(cursor)?;
             cursor.check_passed_utf8()?;
-            ItemNode::Fresh(Arc::new(self.parsed(wire)))
+            ItemNode::Fresh(Arc::new(self.parsed(wire, cursor)))
         };
         Ok(Item {
             span: Span::between(start, cursor.pos()),
@@ -370,10 +375,10 @@ impl<'s> Items<'s> {
         self.snapshot.recognise(rest, last)
     }
 
-    fn parsed(&mut self, wire: WireNode<'_>) -> Node {
+    fn parsed(&mut self, wire: Placed<WireNode<'_>>, cursor: &Cursor<'_>) -> Node {
         match self.store {
-            Some(store) => store.with_strings(|strings| wire.into_node(strings)),
-            None => wire.into_node(&mut self.strings),
+            Some(store) => store.with_strings(|strings| wire.into_node(strings, cursor)),
+            None => wire.into_node(&mut self.strings, cursor),
         }
     }
 

@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 
-use super::decode::{Map, Slice, object};
+use super::cursor::{Cursor, Result};
+use super::decode::{Decode, Map, Slice, object};
+use super::details::Detail;
+use super::pod_details::WirePort;
 use super::quantity::WireQuantity;
 use crate::pod::{Container, ContainerResources, Held};
 
@@ -14,7 +17,22 @@ object! {
     pub(crate) struct WireContainer<'a> {
         "name" => name: Cow<'a, str>,
         "resources" => resources: Resources<'a>,
-        "restartPolicy" => restart_policy: Option<Cow<'a, str>>,
+        "restartPolicy" => restart_policy: RestartPolicy,
+        "image" => pub(crate) image: Detail<Cow<'a, str>>,
+        "ports" => pub(crate) ports: Detail<Slice<WirePort<'a>>>,
+    }
+}
+
+/// The `restartPolicy` of a container. Small, because a body may have very many containers.
+#[derive(Debug, Default)]
+struct RestartPolicy {
+    is_always: bool,
+}
+
+impl<'a> Decode<'a> for RestartPolicy {
+    fn decode(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
+        self.is_always = cursor.string()?.as_deref() == Some("Always");
+        Ok(())
     }
 }
 
@@ -35,6 +53,13 @@ object! {
 
 /// The container statuses of a pod by name; of equal names the last counts.
 pub(crate) struct Statuses<'a>(HashMap<Cow<'a, str>, (Arc<Held>, u32), RandomState>);
+
+impl WireContainer<'_> {
+    /// Whether an init container with these fields keeps running.
+    pub(crate) fn is_sidecar(&self) -> bool {
+        self.restart_policy.is_always
+    }
+}
 
 /// The most containers of one name for which a status counts. kube-apiserver lets no two containers
 /// have one name; the time to read a body in which they do must not be the product of its
@@ -66,18 +91,19 @@ impl<'a> Statuses<'a> {
     /// Joins the containers of a pod's spec with the containers' statuses.
     pub(crate) fn joined_with(
         &mut self,
-        containers: Slice<WireContainer<'a>>,
+        containers: Vec<WireContainer<'a>>,
     ) -> (Vec<ContainerResources>, Vec<Container>) {
-        let containers = containers.into_vec().into_iter();
+        let containers = containers.into_iter();
         containers.map(|container| self.joined(container)).unzip()
     }
 
     fn joined(&mut self, wire: WireContainer<'a>) -> (ContainerResources, Container) {
+        let sidecar = wire.is_sidecar();
         let resources = ContainerResources {
             requests: wire.resources.requests.into(),
             limits: wire.resources.limits.into(),
             held: self.held_by(&wire.name),
-            sidecar: wire.restart_policy.as_deref() == Some("Always"),
+            sidecar,
         };
         let container = Container {
             name: wire.name.into(),

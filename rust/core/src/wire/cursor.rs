@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use super::error::{Found, Problem, Step, WireError};
-use crate::node::Span;
+use crate::node::{Parts, Span};
 use crate::plain::plain_prefix;
 
 /// How deep objects and lists may be nested. Go's encoding/json stops at 10,000; a Node or a Pod
@@ -31,6 +31,8 @@ pub(crate) struct Cursor<'a> {
     utf8_checked: usize,
     /// How many bytes of memory the rest of the body may take once it is parsed.
     budget: usize,
+    /// The optional parts of nodes and pods to decode; all other parts are skipped.
+    parts: Parts,
 }
 
 impl<'a> Cursor<'a> {
@@ -63,7 +65,17 @@ impl<'a> Cursor<'a> {
             depth: 0,
             utf8_checked: 0,
             budget,
+            parts: Parts::default(),
         })
+    }
+
+    /// Returns the cursor, which decodes these optional parts of nodes and pods too.
+    pub(crate) fn with_parts(self, parts: Parts) -> Self {
+        Self { parts, ..self }
+    }
+
+    pub(crate) fn parts(&self) -> Parts {
+        self.parts
     }
 
     /// Charges the memory of a text or an element to the budget, before the memory is allocated.

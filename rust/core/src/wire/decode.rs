@@ -82,6 +82,11 @@ impl<T> Default for Slice<T> {
 }
 
 impl<T> Slice<T> {
+    /// Returns the elements of the list.
+    pub(crate) fn present(&mut self) -> &mut [T] {
+        &mut self.elements[..self.len]
+    }
+
     pub(crate) fn into_vec(mut self) -> Vec<T> {
         self.elements.truncate(self.len);
         self.elements

@@ -5,13 +5,21 @@ use std::sync::Arc;
 
 use super::affinity::Affinity;
 use super::container::{Resources, Statuses, WireContainer, WireContainerStatus, held};
-use super::cursor::Result;
+use super::cursor::{Cursor, Result};
 use super::decode::{Map, Slice, converted, object};
+use super::details::{Detail, Placed, Skipped, WireCondition, raw};
 use super::error::{Problem, WireError};
+use super::pod_details::{
+    WireOwner, WirePodAffinity, WirePort, WireResourceClaim, WireSpread, WireVolume, host_ports,
+};
 use super::quantity::WireQuantity;
 use super::time::WireTime;
 use crate::labels::{RequiredNodeAffinity, Toleration};
-use crate::pod::{ContainerResources, Missing, Pod, PodResources, Word, qos_class, word};
+use crate::node::Condition;
+use crate::pod::{
+    ContainerResources, HostPort, Missing, Pod, PodDetails, PodResources, PodTemplate, Word,
+    qos_class, word,
+};
 
 object! {
     pub(crate) struct WirePod<'a> {
@@ -32,6 +40,8 @@ object! {
         "deletionTimestamp" => deletion_timestamp: Option<WireTime<'a>>,
         "labels" => labels: Map<'a, Cow<'a, str>>,
         "annotations" => annotations: Map<'a, Cow<'a, str>>,
+        "ownerReferences" => owner_references: Detail<Slice<WireOwner<'a>>>,
+        "managedFields" => managed_fields: Skipped,
     }
 }
 
@@ -49,6 +59,10 @@ object! {
         "overhead" => overhead: Map<'a, WireQuantity>,
         "schedulingGates" => scheduling_gates: Slice<Gate<'a>>,
         "schedulingGroup" => scheduling_group: Option<SchedulingGroup<'a>>,
+        "topologySpreadConstraints" => spread_constraints: Detail<Slice<WireSpread<'a>>>,
+        "volumes" => volumes: Detail<Slice<WireVolume<'a>>>,
+        "runtimeClassName" => runtime_class_name: Detail<Option<Cow<'a, str>>>,
+        "resourceClaims" => resource_claims: Detail<Slice<WireResourceClaim<'a>>>,
     }
 }
 
@@ -70,18 +84,11 @@ object! {
         "qosClass" => qos_class: Cow<'a, str>,
         "nominatedNodeName" => nominated_node_name: Cow<'a, str>,
         "startTime" => start_time: Option<WireTime<'a>>,
-        "conditions" => conditions: Slice<Condition<'a>>,
+        "conditions" => conditions: Slice<WireCondition<'a>>,
         "containerStatuses" => container_statuses: Slice<WireContainerStatus<'a>>,
         "initContainerStatuses" => init_container_statuses: Slice<WireContainerStatus<'a>>,
         "resources" => resources: Option<Resources<'a>>,
         "allocatedResources" => allocated_resources: Map<'a, WireQuantity>,
-    }
-}
-
-object! {
-    struct Condition<'a> {
-        "type" => kind: Cow<'a, str>,
-        "reason" => reason: Cow<'a, str>,
     }
 }
 
@@ -91,6 +98,85 @@ object! {
         "operator" => operator: Cow<'a, str>,
         "value" => value: Cow<'a, str>,
         "effect" => effect: Cow<'a, str>,
+    }
+}
+
+impl Placed<WirePod<'_>> {
+    /// Converts to a `Pod` with the optional parts that the cursor decodes.
+    pub(crate) fn into_pod(mut self, cursor: &Cursor<'_>) -> Pod {
+        let raw = raw(cursor, self.span, &self.object.metadata.managed_fields);
+        let details = cursor.parts().details.then(|| self.object.take_details());
+        let pod = Pod::from(self.object);
+        Pod {
+            details: details.map(|details| Arc::new(details.into())),
+            raw,
+            ..pod
+        }
+    }
+}
+
+/// The fields of a pod that only a store with details keeps.
+struct WireDetails<'a> {
+    volumes: Slice<WireVolume<'a>>,
+    conditions: Vec<WireCondition<'a>>,
+    affinity: Option<WirePodAffinity<'a>>,
+    anti_affinity: Option<WirePodAffinity<'a>>,
+    spread_constraints: Slice<WireSpread<'a>>,
+    owner_references: Slice<WireOwner<'a>>,
+    host_ports: Vec<WirePort<'a>>,
+    images: Vec<Cow<'a, str>>,
+    runtime_class_name: Option<Cow<'a, str>>,
+    resource_claims: Slice<WireResourceClaim<'a>>,
+}
+
+impl<'a> WirePod<'a> {
+    /// Takes the fields out that only a store with details keeps.
+    fn take_details(&mut self) -> WireDetails<'a> {
+        let Self {
+            metadata,
+            spec,
+            status,
+        } = self;
+        let (affinity, anti_affinity) = match &mut spec.affinity {
+            Some(affinity) => (affinity.pod.take(), affinity.pod_anti.take()),
+            None => (None, None),
+        };
+        let mut lists = [&mut spec.init_containers, &mut spec.containers];
+        let [init_containers, containers] = lists.each_mut().map(|list| list.present());
+        let images = init_containers.iter_mut().chain(containers.iter_mut());
+        WireDetails {
+            volumes: spec.volumes.take(),
+            conditions: status.conditions.present().to_vec(),
+            affinity,
+            anti_affinity,
+            spread_constraints: spec.spread_constraints.take(),
+            owner_references: metadata.owner_references.take(),
+            images: images.map(|container| container.image.take()).collect(),
+            host_ports: host_ports(init_containers, containers),
+            runtime_class_name: spec.runtime_class_name.take(),
+            resource_claims: spec.resource_claims.take(),
+        }
+    }
+}
+
+impl From<WireDetails<'_>> for PodDetails {
+    fn from(wire: WireDetails<'_>) -> Self {
+        let images = wire.images.into_iter().map(Box::from);
+        let host_ports = wire.host_ports.into_iter().map(HostPort::from);
+        Self {
+            volumes: converted(wire.volumes).into(),
+            conditions: wire.conditions.into_iter().map(Condition::from).collect(),
+            template: Arc::new(PodTemplate {
+                affinity: wire.affinity.unwrap_or_default().into(),
+                anti_affinity: wire.anti_affinity.unwrap_or_default().into(),
+                spread_constraints: converted(wire.spread_constraints).into(),
+                owner_references: converted(wire.owner_references).into(),
+                host_ports: host_ports.collect(),
+                images: images.collect(),
+                runtime_class_name: wire.runtime_class_name.unwrap_or_default().into(),
+                resource_claims: converted(wire.resource_claims).into(),
+            }),
+        }
     }
 }
 
@@ -104,12 +190,12 @@ impl From<WirePod<'_>> for Pod {
     ) -> Self {
         let node_affinity = spec
             .affinity
-            .and_then(|affinity| affinity.node_affinity)
+            .and_then(|affinity| affinity.node)
             .unwrap_or_default();
         let conditions = status.conditions.into_vec();
         let mut statuses = Statuses::of(status.container_statuses, status.init_container_statuses);
-        let (asked, containers) = statuses.joined_with(spec.containers);
-        let (asked_first, init_containers) = statuses.joined_with(spec.init_containers);
+        let (asked, containers) = statuses.joined_with(spec.containers.into_vec());
+        let (asked_first, init_containers) = statuses.joined_with(spec.init_containers.into_vec());
         let whole_is_given = spec.resources.is_some();
         let whole = spec.resources.unwrap_or_default();
         let resources = PodResources {
@@ -157,6 +243,8 @@ impl From<WirePod<'_>> for Pod {
             scheduled_reason: scheduled_reason(&conditions),
             nominated_node_name: status.nominated_node_name.into(),
             start_time: status.start_time.map(|time| time.0.into()),
+            details: None,
+            raw: None,
             missing: Missing::default(),
         }
     }
@@ -173,16 +261,16 @@ fn scheduling_group(group: Option<SchedulingGroup<'_>>) -> Word {
 
 /// Whether the pod's first condition about a pending resize says that the node cannot resize the
 /// pod.
-fn resize_refused(conditions: &[Condition<'_>]) -> bool {
+fn resize_refused(conditions: &[WireCondition<'_>]) -> bool {
     reason_of("PodResizePending", conditions) == Some("Infeasible")
 }
 
 /// Returns the reason of the condition `PodScheduled`; "" without one.
-fn scheduled_reason(conditions: &[Condition<'_>]) -> Word {
+fn scheduled_reason(conditions: &[WireCondition<'_>]) -> Word {
     word(reason_of("PodScheduled", conditions).unwrap_or_default())
 }
 
-fn reason_of<'a>(kind: &str, conditions: &'a [Condition<'_>]) -> Option<&'a str> {
+fn reason_of<'a>(kind: &str, conditions: &'a [WireCondition<'_>]) -> Option<&'a str> {
     let mut conditions = conditions.iter();
     let found = conditions.find(|condition| condition.kind == kind)?;
     Some(&found.reason)
@@ -221,8 +309,8 @@ const MOST_CONDITIONS: usize = 1000;
 /// # Errors
 /// The pod's node affinity has more than `MOST_CONDITIONS` conditions: one such pod would keep a
 /// thread for seconds.
-pub(crate) fn asked_about(wire: WirePod<'_>) -> Result<Pod> {
-    let pod = Pod::from(wire);
+pub(crate) fn asked_about(wire: Placed<WirePod<'_>>, cursor: &Cursor<'_>) -> Result<Pod> {
+    let pod = wire.into_pod(cursor);
     let required = pod.required.terms.iter().flatten();
     let preferred = pod.preferred.iter().map(|term| &term.preference);
     let conditions = required
@@ -238,7 +326,6 @@ const TOO_MANY: &str = "a pod whose node affinity has more than 1000 conditions"
 
 #[cfg(test)]
 pub(crate) fn parsed(bytes: &[u8]) -> Result<Pod> {
-    use super::cursor::Cursor;
     use super::decode::Decode;
 
     let mut wire = WirePod::default();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::cursor::{Cursor, Result};
 use super::decode::{Decode, Map, Slice, decode_struct, object};
+use super::details::Placed;
 use super::pod::{WirePod, asked_about};
 use super::write;
 use crate::node::{Mask, NodeTable, Nodes};
@@ -74,7 +75,7 @@ impl PreemptionArgs {
 
 object! {
     struct WirePreemption<'a> {
-        "Pod" => pod: Option<WirePod<'a>>,
+        "Pod" => pod: Option<Placed<WirePod<'a>>>,
         "NodeNameToVictims" => victims: Map<'a, Option<WireVictims<VictimPod<'a>>>>,
         "NodeNameToMetaVictims" => meta_victims: Map<'a, Option<WireVictims<MetaPod<'a>>>>,
     }
@@ -195,10 +196,12 @@ fn candidates<P: Victim>(
 /// # Errors
 /// The body is not one JSON value of the right shape.
 pub fn read_preemption_args(body: &[u8], table: Option<&NodeTable>) -> Result<PreemptionArgs> {
-    let mut cursor = Cursor::new(body)?;
+    let parts = table.map(NodeTable::parts).unwrap_or_default();
+    let mut cursor = Cursor::new(body)?.with_parts(parts);
     let mut wire = WirePreemption::default();
     wire.decode(&mut cursor)?;
     cursor.finish()?;
+    let pod = wire.pod.map(|pod| asked_about(pod, &cursor));
     let mut found: Vec<_> = candidates(wire.meta_victims).collect();
     if found.is_empty() {
         found = candidates(wire.victims).collect();
@@ -211,7 +214,7 @@ pub fn read_preemption_args(body: &[u8], table: Option<&NodeTable>) -> Result<Pr
         victims.push(of_node);
     }
     Ok(PreemptionArgs {
-        pod: wire.pod.map(asked_about).transpose()?.map(Arc::new),
+        pod: pod.transpose()?.map(Arc::new),
         nodes: Arc::new(nodes),
         victims,
     })

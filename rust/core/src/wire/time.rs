@@ -7,7 +7,7 @@ use super::decode::Decode;
 use super::error::{Problem, WireError};
 
 /// A time in a format that Go's `time.RFC3339` accepts; empty if absent or null.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct WireTime<'a>(pub(crate) Cow<'a, str>);
 
 impl<'a> Decode<'a> for WireTime<'a> {

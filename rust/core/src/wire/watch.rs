@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::cursor::{Cursor, Result};
 use super::decode::{Decode, decode_field, field, object};
+use super::details::Placed;
 use super::error::{Problem, Step, WireError};
 use super::node::WireNode;
 use super::pod::WirePod;
-use crate::node::{Node, NodeStore};
+use crate::node::{Node, NodeStore, Parts};
 use crate::pod::{Pod, PodStore};
 
 /// A store that list and watch fill: `NodeStore` or `PodStore`.
@@ -20,6 +21,9 @@ pub trait Watched {
     const NO_LIST: &'static str;
     /// The error message for an object without a name.
     const NO_NAME: &'static str;
+
+    /// The optional parts of objects that the store keeps.
+    fn parts(&self) -> Parts;
 
     /// Parses one object; None if it has no name.
     #[doc(hidden)]
@@ -59,15 +63,20 @@ impl Watched for NodeStore {
     const NO_LIST: &'static str = "a list of nodes was expected, found null";
     const NO_NAME: &'static str = "a node without metadata.name";
 
+    fn parts(&self) -> Parts {
+        self.table().parts()
+    }
+
     fn read(&self, place: Place<'_, '_>) -> Result<Option<Read<Node>>> {
-        let mut wire = WireNode::default();
+        let mut wire = Placed::<WireNode>::default();
         wire.decode(place.0)?;
-        if wire.metadata.name.is_empty() {
+        let meta = &wire.object.metadata;
+        if meta.name.is_empty() {
             return Ok(None);
         }
         Ok(Some(Read {
-            resource_version: wire.metadata.resource_version.to_string(),
-            object: Arc::new(self.with_strings(|strings| wire.into_node(strings))),
+            resource_version: meta.resource_version.to_string(),
+            object: Arc::new(self.with_strings(|strings| wire.into_node(strings, place.0))),
         }))
     }
 
@@ -94,15 +103,20 @@ impl Watched for PodStore {
     const NO_LIST: &'static str = "a list of pods was expected, found null";
     const NO_NAME: &'static str = "a pod without metadata.name";
 
+    fn parts(&self) -> Parts {
+        self.kept_parts()
+    }
+
     fn read(&self, place: Place<'_, '_>) -> Result<Option<Read<Pod>>> {
-        let mut wire = WirePod::default();
+        let mut wire = Placed::<WirePod>::default();
         wire.decode(place.0)?;
-        if wire.metadata.name.is_empty() {
+        let meta = &wire.object.metadata;
+        if meta.name.is_empty() {
             return Ok(None);
         }
         Ok(Some(Read {
-            resource_version: wire.metadata.resource_version.to_string(),
-            object: self.shared(wire.into()),
+            resource_version: meta.resource_version.to_string(),
+            object: self.shared(wire.into_pod(place.0)),
         }))
     }
 
@@ -155,7 +169,7 @@ impl<S: Watched> Relist<S> {
     /// # Errors
     /// The bytes are no list of named objects of the store's kind; nothing of the page is kept.
     pub fn page(&mut self, bytes: &[u8]) -> Result<ListPage> {
-        let mut cursor = Cursor::watched(bytes)?;
+        let mut cursor = Cursor::watched(bytes)?.with_parts(self.store.parts());
         let mut meta = ListMeta::default();
         let mut objects = Vec::new();
         let object = cursor.object(|cursor, key| match field(&key, &["metadata", "items"]) {
@@ -246,7 +260,7 @@ impl<T> Default for WatchEvent<T> {
 /// # Errors
 /// The bytes are no event of an object of the store's kind; the store is unchanged.
 pub fn apply<S: Watched>(store: &S, bytes: &[u8]) -> Result<WatchEvent<S::Object>> {
-    let mut cursor = Cursor::watched(bytes)?;
+    let mut cursor = Cursor::watched(bytes)?.with_parts(store.parts());
     let mut kind = Cow::Borrowed("");
     let mut object = (0, 0);
     let mut read = None;
@@ -267,7 +281,7 @@ pub fn apply<S: Watched>(store: &S, bytes: &[u8]) -> Result<WatchEvent<S::Object
     })?;
     cursor.finish()?;
     let (start, end) = object;
-    let mut inner = Cursor::watched(&bytes[..end])?;
+    let mut inner = Cursor::watched(&bytes[..end])?.with_parts(store.parts());
     inner.pass_known(start)?;
     if start == end {
         return Err(unusable(end, "a watch event without an object"));

@@ -1,0 +1,111 @@
+"""Measures what plugins read of 50,000 pods on 5,000 nodes: counts, annotations, bytes of a pod.
+
+CPU time is that of the thread that works. Each figure is checked against the objects themselves.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import thread_time
+
+import pytest
+
+import pods
+from figures import MILLISECONDS, Figure
+from kubextend import core
+from nodes import Cluster
+from report import Reading
+
+_NODES, _PODS = 5_000, 50_000
+_RUNS = 50
+_COUNT_AIM_MS, _ANNOTATION_AIM_NS, _BYTES_AIM = 2.0, 300.0, 2_048
+_NANOSECONDS = Figure(" ns of CPU a node", lambda ours_s, _: ours_s * 1e9, at_least=False)
+_BYTES = Figure(" bytes a pod", lambda ours, _: ours, at_least=False)
+_ZONE = "topology.kubernetes.io/zone"
+# A program that reads the pages of a list into a pod store that keeps details.
+_HOLDS = """
+import ctypes, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import pods
+from kubextend import core
+
+def resident():
+    ctypes.CDLL(None).malloc_trim(0)
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+count, nodes = int(sys.argv[2]), int(sys.argv[3])
+names = [f"ip-10-{i >> 16}-{i >> 8 & 255}-{i & 255}.example.internal" for i in range(nodes)]
+store = core.PodStore(max_pod_bytes=64 << 10, details=True)
+before = resident()
+relist = store.relist()
+for page in pods.pages(count, names):
+    relist.page(page)
+relist.commit()
+del relist
+assert len(store) == len(store.snapshot()) == count
+assert store.get(pods.uid(7)).controller.kind == "ReplicaSet"
+print((resident() - before) / count)
+"""
+
+
+@pytest.fixture(scope="module")
+def world(clusters: Callable[[int], Cluster]) -> tuple[core.Nodes, core.PodStore, Cluster]:
+    cluster = clusters(_NODES)
+    nodes = core.NodeStore(details=True)
+    nodes.replace(cluster.node_list())
+    store = core.PodStore(details=True)
+    relist = store.relist()
+    for page in pods.pages(_PODS, cluster.names):
+        relist.page(page)
+    relist.commit()
+    return nodes.select(cluster.names), store, cluster
+
+
+@pytest.mark.parametrize("key", [_ZONE, "kubernetes.io/hostname"])
+def test_counting_by_topology_after_each_pod(
+    world: tuple[core.Nodes, core.PodStore, Cluster], add: Callable[..., None], key: str
+) -> None:
+    everything, store, cluster = world
+    left = everything.only(core.Mask(at % 2 == 0 for at in range(_NODES)))
+    values_ms: list[float] = []
+    for run in range(_RUNS + 1):
+        store.apply(pods.event(run, cluster.names, run + 2, f"{key[0]}{run}"))
+        snapshot = store.snapshot()
+        start = thread_time()
+        counts = snapshot.count_by(
+            key, left, "app=web", namespaces=["team-3"], terminating=False, among=everything
+        )
+        values_ms.append((thread_time() - start) * 1e3)
+    by_value: dict[str | None, int] = {}
+    labels = everything.labels(key)
+    for name, value in zip(everything.names, labels, strict=True):
+        here = [pod for pod in snapshot.pods_on(name) if pod.namespace == "team-3"]
+        by_value[value] = by_value.get(value, 0) + len(here)
+    assert list(counts) == [by_value[value] for value in labels[::2]]
+    # The first call counted the pods of every node.
+    what = f"pods by {key.rpartition('/')[2]}, after an event"
+    add(Reading("state", _NODES, what, values_ms[1:], MILLISECONDS, _COUNT_AIM_MS))
+
+
+def test_annotations(
+    world: tuple[core.Nodes, core.PodStore, Cluster], add: Callable[..., None]
+) -> None:
+    nodes, _, cluster = world
+    key = "volumes.kubernetes.io/controller-managed-attach-detach"
+    values_ns: list[float] = []
+    for _ in range(_RUNS):
+        start = thread_time()
+        found = nodes.annotations(key)
+        values_ns.append((thread_time() - start) / _NODES * 1e9)
+    assert found == [json.loads(item)["metadata"]["annotations"].get(key) for item in cluster.items]
+    add(Reading("state", _NODES, "an annotation", values_ns, _NANOSECONDS, _ANNOTATION_AIM_NS))
+
+
+def test_bytes_of_a_pod_with_details(add: Callable[..., None]) -> None:
+    here = str(Path(__file__).parent)
+    command = [sys.executable, "-c", _HOLDS, here, str(_PODS), str(_NODES)]
+    held = float(subprocess.check_output(command))  # noqa: S603  ours
+    add(Reading("state", _NODES, "memory of pods with details", [held], _BYTES, _BYTES_AIM))

@@ -1,0 +1,116 @@
+//! Counts the pods on each node that a selector matches, and remembers the counts.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ahash::RandomState;
+
+use super::labelled::Unlabelled;
+use super::occupancy::NodePods;
+use super::record::Pod;
+use crate::labels::Selector;
+
+/// Says which pods are counted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Counted {
+    /// The selector that the pods' labels have to satisfy.
+    pub selector: Selector,
+    /// The namespaces of the pods, sorted; None: all namespaces.
+    pub namespaces: Option<Vec<String>>,
+    /// Whether pods that are being deleted count too.
+    pub terminating: bool,
+}
+
+impl Counted {
+    fn has(&self, pod: &Arc<Pod>) -> Result<bool, Unlabelled> {
+        let namespaces = self.namespaces.as_deref();
+        let elsewhere = |of: &[String]| of.iter().all(|namespace| pod.namespace != **namespace);
+        let terminates = pod.deletion_timestamp.is_some();
+        if namespaces.is_some_and(elsewhere) || (terminates && !self.terminating) {
+            return Ok(false);
+        }
+        if pod.missing.labels {
+            return Err(Unlabelled(pod.clone()));
+        }
+        Ok(self.selector.matches(&pod.label_lookup()))
+    }
+
+    /// Returns how many pods of a node are counted.
+    fn on(&self, node: &NodePods) -> Result<u32, Unlabelled> {
+        let mut count = 0;
+        for pod in node.pods() {
+            count += u32::from(self.has(pod)?);
+        }
+        Ok(count)
+    }
+}
+
+/// The number of a state of the pods on a node: states with equal numbers are equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Version(u64);
+
+/// The number of the next state.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+impl Version {
+    pub(super) fn next() -> Self {
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Default for Version {
+    /// Returns the number of a node without pods that never had any.
+    fn default() -> Self {
+        Self(0)
+    }
+}
+
+/// The most questions whose counts are remembered: one takes 16 bytes for each node.
+const MOST_QUESTIONS: usize = 64;
+
+/// For each row of nodes with pods, the version of the node's pods that was counted, and the count.
+type Rows = Vec<(Version, u32)>;
+
+type Remembered = HashMap<Counted, Arc<Mutex<Rows>>, RandomState>;
+
+/// What was counted before. A node is counted again only if its pods have changed.
+#[derive(Debug, Default)]
+pub(super) struct Counts(Mutex<Remembered>);
+
+impl Counts {
+    /// Returns a count for each of these nodes, which have numbers of rows.
+    pub(super) fn count<'a>(
+        &self,
+        counted: &Counted,
+        nodes: impl Iterator<Item = Option<(u32, &'a NodePods)>>,
+    ) -> Result<Vec<u32>, Unlabelled> {
+        let rows = self.rows(counted);
+        let mut rows = rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = |node: Option<(u32, &NodePods)>| {
+            let Some((row, pods)) = node else {
+                return Ok(0);
+            };
+            let row = row as usize;
+            if row >= rows.len() {
+                rows.resize(row + 1, (Version::default(), 0));
+            }
+            if rows[row].0 != pods.version() {
+                rows[row] = (pods.version(), counted.on(pods)?);
+            }
+            Ok(rows[row].1)
+        };
+        nodes.map(count).collect()
+    }
+
+    fn rows(&self, counted: &Counted) -> Arc<Mutex<Rows>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = all.get(counted) {
+            return known.clone();
+        }
+        if all.len() >= MOST_QUESTIONS {
+            all.clear();
+        }
+        all.entry(counted.clone()).or_default().clone()
+    }
+}

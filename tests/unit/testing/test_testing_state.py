@@ -1,0 +1,215 @@
+"""Plugins read pods and details at each point; an error names a declaration that is missing."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kubextend import core, testing
+from kubextend.errors import PluginError
+from kubextend.framework import CycleState, Handle, Rejection, Status
+
+ZONE = "topology.kubernetes.io/zone"
+UNTIL = "example.com/maintenance"
+NODES: Any = [
+    testing.make_node("a1", labels={ZONE: "a"}, annotations={UNTIL: "noon"}),
+    testing.make_node("a2", labels={ZONE: "a"}),
+    testing.make_node("b1", labels={ZONE: "b"}, images=[{"names": ["i:1"], "sizeBytes": 7}]),
+    testing.make_node("none"),
+]
+WEB = {"app": "web"}
+PODS: Any = [
+    testing.make_pod("p1", labels=WEB, node_name="a1"),
+    testing.make_pod("p2", labels=WEB, node_name="a2"),
+    testing.make_pod("p3", labels=WEB, node_name="b1"),
+    testing.make_pod("other", labels=WEB, namespace="elsewhere", node_name="b1"),
+]
+SPREAD = [
+    {
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": WEB},
+    }
+]
+
+
+class Spread:
+    """PodTopologySpread's hard constraints, with one call for all nodes."""
+
+    name = "Spread"
+    needs_pods = True
+    needs_details = True
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def filter_nodes(
+        self, state: CycleState, pod: core.Pod, nodes: core.Nodes
+    ) -> Sequence[Rejection]:
+        everything = self._handle.snapshot(state)
+        assert everything is not None
+        said = []
+        for hard in pod.topology_spread_constraints:
+            counts = everything.pods.count_by(
+                hard.topology_key,
+                nodes,
+                hard.selector,
+                namespaces=[pod.namespace],
+                terminating=False,
+                among=everything,
+            )
+            in_all = everything.pods.count_by(
+                hard.topology_key, everything, hard.selector, namespaces=[pod.namespace]
+            )
+            least = min((count for count in in_all if count >= 0), default=0)
+            full = core.Mask(count < 0 or count + 1 - least > hard.max_skew for count in counts)
+            said.append(Rejection(full, Status.unschedulable("topology is skewed")))
+        return said
+
+
+def test_a_zone_is_full_by_all_nodes_of_the_cluster_and_not_by_those_of_the_request() -> None:
+    runner = testing.Runner(Spread, nodes=NODES, pods=PODS)
+    pod = testing.make_pod("new", labels=WEB, topologySpreadConstraints=SPREAD)
+    assert runner.filter(pod).kept == ("b1",)
+    # kube-scheduler's own filters may have left one node.
+    assert runner.filter(pod, ["a1"]).kept == ()
+    assert runner.filter(pod, ["b1", "none"]).kept == ("b1",)
+
+
+class Everywhere:
+    """Notes what it reads at each point."""
+
+    name = "Everywhere"
+    needs_pods = True
+    needs_details = True
+    needs_raw = True
+
+    def __init__(self) -> None:
+        self.read: dict[str, list[str]] = {}
+
+    def _look(self, point: str, pod: core.Pod, nodes: core.Nodes) -> None:
+        assert pod.images == ["example.com/main:1"]
+        assert b'"example.com/main:1"' in pod.raw
+        assert nodes.annotations(UNTIL)[0] == nodes[0].annotation(UNTIL) == "noon"
+        assert UNTIL.encode() in nodes[0].raw
+        names = [each.name for each in nodes[0].pods]
+        assert nodes.pods.count(nodes, "app=web")[0] == len(names)
+        assert next(iter(nodes)).requested("pods") == len(names)
+        self.read[point] = names
+
+    def pre_filter(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> None:
+        self._look("pre_filter", pod, nodes)
+        assert state.asked_for_pods is False
+
+    def filter_nodes(
+        self, state: CycleState, pod: core.Pod, nodes: core.Nodes
+    ) -> Sequence[Rejection]:
+        assert state.asked_for_pods is True
+        self._look("filter_nodes", pod, nodes)
+        return []
+
+    def pre_score(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> None:
+        self._look("pre_score", pod, nodes)
+
+    def score_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[int]:
+        self._look("score_nodes", pod, nodes)
+        return [0] * len(nodes)
+
+
+def test_pods_and_details_are_there_at_each_point_that_gets_all_nodes() -> None:
+    runner = testing.Runner(Everywhere, nodes=NODES, pods=PODS)
+    pod = testing.make_pod("new")
+    runner.filter(pod)
+    runner.prioritize(pod)
+    points = ("pre_filter", "filter_nodes", "pre_score", "score_nodes")
+    assert runner.plugins[0].read == {point: ["p1"] for point in points}
+
+
+def test_a_filter_of_all_nodes_sees_a_preemption_without_the_victims() -> None:
+    class Alone:
+        name = "Alone"
+        needs_pods = True
+
+        def filter_nodes(
+            self, state: CycleState, pod: core.Pod, nodes: core.Nodes
+        ) -> Sequence[Rejection]:
+            taken = core.Mask(bool(node.pods) for node in nodes)
+            return [Rejection(taken, Status.unschedulable("taken"))]
+
+    runner = testing.Runner(Alone, nodes=NODES, pods=PODS)
+    pod = testing.make_pod("new")
+    assert runner.filter(pod).kept == ("none",)
+    [uid] = [each.uid for each in PODS if each.name == "p1"]
+    assert runner.preempt(pod, {"a1": [uid], "b1": [uid]}) == {"a1": [uid]}
+
+
+def test_a_filter_of_all_nodes_that_reads_all_pods_judges_each_candidate_alone() -> None:
+    class AtMostTwo:
+        name = "AtMostTwo"
+        needs_pods = True
+
+        def filter_nodes(
+            self, state: CycleState, pod: core.Pod, nodes: core.Nodes
+        ) -> Sequence[Rejection]:
+            full = len(nodes.pods) > 2
+            said = nodes.everything() if full else nodes.nothing()
+            return [Rejection(said, Status.unschedulable("the cluster is full"))]
+
+    runner = testing.Runner(AtMostTwo, nodes=NODES, pods=PODS)
+    uid = {each.name: each.uid for each in PODS}
+    victims = {"a1": [uid["p1"]], "a2": [uid["p2"]], "b1": [uid["p3"], uid["other"]]}
+    assert runner.preempt(testing.make_pod("new"), victims) == {"b1": victims["b1"]}
+
+
+@pytest.mark.parametrize(
+    ("reads", "declaration"),
+    [
+        (lambda pod, nodes: pod.volumes, "needs_details"),
+        (lambda pod, nodes: nodes.images("i:1"), "needs_details"),
+        (lambda pod, nodes: pod.raw, "needs_raw"),
+        (lambda pod, nodes: nodes[0].raw, "needs_raw"),
+        (lambda pod, nodes: nodes[0].pods, "needs_pods"),
+        (lambda pod, nodes: nodes.pods, "needs_pods"),
+    ],
+)
+@pytest.mark.parametrize("point", ["pre_filter", "filter_nodes", "score_nodes"])
+def test_a_plugin_that_declares_nothing_fails_with_the_declaration_to_add(
+    point: str, reads: Any, declaration: str
+) -> None:
+    def method(state: CycleState, pod: core.Pod, nodes: core.Nodes) -> Any:
+        reads(pod, nodes)
+
+    class Forgot:
+        name = "Forgot"
+
+    plugin: Any = Forgot()
+    setattr(plugin, point, method)
+    runner = testing.Runner(plugin, nodes=NODES, pods=PODS)
+    with pytest.raises(PluginError, match="Forgot") as caught:
+        (runner.prioritize if point == "score_nodes" else runner.filter)(testing.make_pod())
+    assert f"set {declaration} = True" in str(caught.value.__cause__)
+
+
+def test_the_snapshot_of_the_handle_has_all_nodes_and_shows_pods_if_declared() -> None:
+    handle = testing.make_handle(NODES, PODS)
+    everything = handle.snapshot()
+    assert everything is not None
+    assert everything.names == ["a1", "a2", "b1", "none"]
+    assert [len(node.pods) for node in everything] == [1, 1, 2, 0]
+    undeclared = handle.of("Forgot", needs_pods=False).snapshot()
+    assert undeclared is not None
+    with pytest.raises(RuntimeError, match="set needs_pods = True"):
+        _ = undeclared[0].pods
+
+
+def test_the_snapshot_for_an_attempt_has_the_pods_that_the_attempt_sees() -> None:
+    handle = testing.make_handle(NODES, PODS)
+    state = CycleState()
+    without = handle.pods()
+    assert without is not None
+    state.pods_seen = without.before([("a1", [PODS[0].uid])])
+    seen = handle.snapshot(state)
+    assert seen is not None
+    assert [len(node.pods) for node in seen] == [0, 1, 2, 0]
+    assert state.asked_for_pods
