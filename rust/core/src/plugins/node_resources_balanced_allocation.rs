@@ -1,6 +1,6 @@
 //! The plugin `NodeResourcesBalancedAllocation`: prefers nodes whose resources are in equal use.
 //!
-//! Source: kubernetes v1.33 pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go
+//! Source: kubernetes v1.33 `plugins/noderesources/balanced_allocation.go`
 
 use super::Score;
 use super::resource_use::{Counted, ResourceUse, pod_request};
@@ -41,6 +41,8 @@ impl Score for NodeResourcesBalancedAllocation {
     }
 }
 
+// Kubernetes rounds the amounts to floats in the same way.
+#[allow(clippy::cast_precision_loss)]
 fn share((used, allocatable): (i64, i64)) -> f64 {
     (used as f64 / allocatable as f64).min(1.0)
 }
@@ -52,7 +54,7 @@ fn deviation(shares: &[f64]) -> f64 {
         [] | [_] => 0.0,
         [first, second] => ((first - second) / 2.0).abs(),
         _ => {
-            let count = shares.len() as f64;
+            let count = shares.iter().map(|_| 1.0).sum::<f64>();
             let mean = shares.iter().sum::<f64>() / count;
             let squares = shares.iter().map(|share| (share - mean) * (share - mean));
             (squares.sum::<f64>() / count).sqrt()

@@ -1,7 +1,7 @@
 //! The plugin `NodeResourcesFit`: nodes must have room for a pod, and are scored by their use.
 //!
-//! Source: kubernetes v1.33 pkg/scheduler/framework/plugins/noderesources: fit.go,
-//! least_allocated.go, most_allocated.go, requested_to_capacity_ratio.go
+//! Source: kubernetes v1.33 `plugins/noderesources`: `fit.go`, `least_allocated.go`,
+//! `most_allocated.go`, `requested_to_capacity_ratio.go`
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -147,7 +147,7 @@ impl Strategy {
 
 /// Returns the value at `x` of the broken line through the points, which are sorted by `x`.
 ///
-/// Source: kubernetes v1.33 plugins/helper/shape_score.go
+/// Source: kubernetes v1.33 `plugins/helper/shape_score.go`
 fn on_line(points: &[(i64, i64)], x: i128) -> i128 {
     let mut before = None;
     for &(at, score) in points {

@@ -1,6 +1,6 @@
 //! Computes how much of its resources each node has in use once a pod runs there, for scores.
 //!
-//! Source: kubernetes v1.33 pkg/scheduler/framework/plugins/noderesources/resource_allocation.go
+//! Source: kubernetes v1.33 `plugins/noderesources/resource_allocation.go`
 
 use crate::node::Nodes;
 use crate::pod::{Pod, PodSnapshot};

@@ -69,7 +69,7 @@ pub struct Pod {
 /// A pod's requests of cpu and memory as kube-scheduler counts them in scores: a container that
 /// names no request of cpu counts 100m, and one that names none of memory 200 MiB.
 ///
-/// Source: kubernetes v1.36 pkg/scheduler/util/pod_resources.go
+/// Source: kubernetes v1.36 `pkg/scheduler/util/pod_resources.go`
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RequestsWithDefaults {
     /// Milli-CPUs.

@@ -244,8 +244,8 @@ impl PodSnapshot {
 
     /// Returns, for each node in order, how many of its pods have a `metadata.deletionTimestamp`.
     pub fn terminating(&self, nodes: &Nodes) -> Vec<i64> {
-        let ends = |pod: &&Arc<Pod>| pod.deletion_timestamp.is_some();
-        let count = |node: &NodePods| node.pods().filter(ends).count() as i64;
+        let ends = |pod: &Arc<Pod>| i64::from(pod.deletion_timestamp.is_some());
+        let count = |node: &NodePods| node.pods().map(ends).sum();
         let each = self.occupancy.on_each(nodes);
         each.map(|node| node.map_or(0, count)).collect()
     }
@@ -255,7 +255,7 @@ impl PodSnapshot {
         if self.nominated.is_empty() {
             return vec![0; nodes.len()];
         }
-        let count = |at| self.nominated.of(nodes.name(at)).count() as i64;
+        let count = |at| self.nominated.of(nodes.name(at)).map(|_| 1).sum();
         (0..nodes.len()).map(count).collect()
     }
 }
