@@ -142,6 +142,11 @@ e2e-all: ## e2e with each version of Kubernetes
 e2e-tools: build ## build the pinned etcd, and kube-apiserver and kube-scheduler of the version KUBE
 	$(BIN)/python -m tests.e2e.controlplane
 
+.PHONY: oracle-ports
+oracle-ports: build ## ask the Go originals of the ported plugins again, and record their decisions in tests/data/ports
+	cd tests/go/ports && go build -trimpath -o ../../../build/go-ports .
+	$(BIN)/python -m tests.ports build/go-ports
+
 .PHONY: bench
 bench: build build/benches/built ## all that needs no cluster, beside its floors and peers, as ratios
 	$(BIN)/python -m pytest benches -q --benchmark-columns=min,median,max,rounds

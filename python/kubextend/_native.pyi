@@ -6,6 +6,7 @@ about.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Literal, TypeAlias, final, overload
 
 from typing_extensions import Buffer
@@ -945,6 +946,16 @@ class PodSnapshot:
         Returns: int64, shape ``(len(nodes),)``; cpu in milli-CPUs, others in units; for the
         resource ``pods`` the number of pods.
         """
+    def terminating(self, nodes: Nodes) -> memoryview:
+        """Return for each node how many of its pods have a ``deletion_timestamp``.
+
+        Returns: int64, shape ``(len(nodes),)``.
+        """
+    def nominated_to(self, nodes: Nodes) -> memoryview:
+        """Return for each node how many pods on no node are nominated to the node.
+
+        Returns: int64, shape ``(len(nodes),)``.
+        """
     def __len__(self) -> int: ...
 
 @final
@@ -1100,17 +1111,60 @@ class NativePlugin:
 
         Raises: ValueError: a selector cannot be parsed.
         """
+    @staticmethod
+    def node_resources_fit(
+        strategy: Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"],
+        resources: Sequence[tuple[str, int]],
+        shape: Sequence[tuple[int, int]],
+        ignored: AbstractSet[str],
+        ignored_groups: AbstractSet[str],
+    ) -> NativePlugin:
+        """Make a NodeResourcesFit plugin, which checks the room on nodes and scores their use.
+
+        Args:
+            strategy: how nodes are scored.
+            resources: ``(name, weight)`` of each scored resource; the weights are above 0.
+            shape: for RequestedToCapacityRatio: ``(percentage in use, score 0 to 100)`` of each
+                point, sorted by a percentage that rises.
+            ignored: extended resources that the filter leaves out.
+            ignored_groups: what comes before the ``/`` in extended resources that the filter leaves
+                out.
+
+        Raises: ValueError: there is no such strategy.
+        """
+    @staticmethod
+    def node_resources_balanced_allocation(
+        resources: Sequence[tuple[str, int]],
+    ) -> NativePlugin:
+        """Make a NodeResourcesBalancedAllocation plugin, which compares the use of resources.
+
+        Args:
+            resources: ``(name, weight)`` of each resource; the weights have no effect.
+        """
     @property
     def name(self) -> str: ...
     @property
     def extension_points(self) -> tuple[str, ...]: ...
-    def filter_nodes(self, pod: Pod, nodes: Nodes) -> list[tuple[Mask, str, bool]]:
+    def filter_nodes(
+        self, pod: Pod, nodes: Nodes, pods: PodSnapshot | None = None
+    ) -> list[tuple[Mask, str, bool]]:
         """Filter nodes for a pod; return ``(rejected nodes, reason, unresolvable)`` entries.
 
         The list is empty if every node passes.
+
+        Args:
+            pod: the pod.
+            nodes: the nodes to filter.
+            pods: the pods on the nodes; None: the nodes count as empty.
         """
-    def score_nodes(self, pod: Pod, nodes: Nodes) -> memoryview:
-        """Score nodes for a pod; return int64, shape ``(len(nodes),)``, each 0 to 100."""
+    def score_nodes(self, pod: Pod, nodes: Nodes, pods: PodSnapshot | None = None) -> memoryview:
+        """Score nodes for a pod; return int64, shape ``(len(nodes),)``, each 0 to 100.
+
+        Args:
+            pod: the pod.
+            nodes: the nodes to score.
+            pods: the pods on the nodes; None: the nodes count as empty.
+        """
 
 def read_args(
     body: bytes | BodyBuffer,

@@ -6,7 +6,13 @@ from kubextend.framework.registered_plugin import RegisteredPlugin
 from kubextend.plugins.coscheduling import Coscheduling
 from kubextend.plugins.high_comm_pod_filter import HighCommPodFilter
 from kubextend.plugins.label_match import LabelMatch
+from kubextend.plugins.load_variation_risk_balancing import LoadVariationRiskBalancing
+from kubextend.plugins.low_risk_over_commitment import LowRiskOverCommitment
 from kubextend.plugins.network_traffic import NetworkTraffic
+from kubextend.plugins.node_resources_allocatable import NodeResourcesAllocatable
+from kubextend.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from kubextend.plugins.node_resources_fit import NodeResourcesFit
+from kubextend.plugins.pod_state import PodState
 from kubextend.plugins.priority_sort import PrioritySort
 from kubextend.plugins.prometheus_score import PrometheusScore
 from kubextend.plugins.qos_sort import QOSSort
@@ -18,7 +24,13 @@ __all__ = [
     "Coscheduling",
     "HighCommPodFilter",
     "LabelMatch",
+    "LoadVariationRiskBalancing",
+    "LowRiskOverCommitment",
     "NetworkTraffic",
+    "NodeResourcesAllocatable",
+    "NodeResourcesBalancedAllocation",
+    "NodeResourcesFit",
+    "PodState",
     "PrioritySort",
     "PrometheusScore",
     "QOSSort",
@@ -32,7 +44,13 @@ IN_TREE: Final = {
         Coscheduling,
         HighCommPodFilter,
         LabelMatch,
+        LoadVariationRiskBalancing,
+        LowRiskOverCommitment,
         NetworkTraffic,
+        NodeResourcesAllocatable,
+        NodeResourcesBalancedAllocation,
+        NodeResourcesFit,
+        PodState,
         PrioritySort,
         PrometheusScore,
         QOSSort,

@@ -17,9 +17,14 @@ class NativeFilter:
     def filter_nodes(self, state: CycleState, pod: core.Pod, nodes: core.Nodes) -> list[Rejection]:
         """Return the nodes that the Rust plugin rejects, with a Status for each reason."""
         del state
+        return self._rejections(pod, nodes)
+
+    def _rejections(
+        self, pod: core.Pod, nodes: core.Nodes, pods: core.PodSnapshot | None = None
+    ) -> list[Rejection]:
         return [
             Rejection(mask, _status(reason, unresolvable=unresolvable))
-            for mask, reason, unresolvable in self._native.filter_nodes(pod, nodes)
+            for mask, reason, unresolvable in self._native.filter_nodes(pod, nodes, pods)
         ]
 
 

@@ -8,7 +8,7 @@ use common::{full_body, names_body, node_json, node_list, read, read_watched};
 use kubextend_core::labels::Selector;
 use kubextend_core::node::{NodeStore, Nodes, Rejection, RequestStore};
 use kubextend_core::plugins::{FilterRule, LabelMatch, NativePlugin, ScoreRule};
-use kubextend_core::pod::Pod;
+use kubextend_core::pod::{Pod, PodSnapshot};
 use kubextend_core::wire::Relist;
 
 const RDMA_KEY: &str = "node.kubernetes.io/rdma-enabled";
@@ -85,7 +85,11 @@ fn high_comm_pod_filter_asks_for_the_key_of_the_pod_and_the_value_of_the_node() 
         (&[("app", "web"), ("high-comm", "true")], lacking.clone()),
     ] {
         by_every_way(|nodes| {
-            let found = plugin.as_filter().unwrap().filter(&pod(labels), nodes);
+            let found =
+                plugin
+                    .as_filter()
+                    .unwrap()
+                    .filter(&pod(labels), nodes, &PodSnapshot::default());
             assert_eq!(rejected(&found, nodes), expected, "{labels:?}");
         });
     }
@@ -106,7 +110,11 @@ fn rdma_aware_takes_only_pods_that_say_so_and_only_to_nodes_that_say_so() {
         (&[("a", "b"), ("high-comm", "true"), ("z", "")], &lacking),
     ] {
         by_every_way(|nodes| {
-            let found = plugin.as_filter().unwrap().filter(&pod(labels), nodes);
+            let found =
+                plugin
+                    .as_filter()
+                    .unwrap()
+                    .filter(&pod(labels), nodes, &PodSnapshot::default());
             assert_eq!(&rejected(&found, nodes), expected, "{labels:?}");
         });
     }
@@ -167,7 +175,11 @@ fn label_match_rejects_by_the_first_rule_that_a_node_fails() {
         ),
     ] {
         by_every_way(|nodes| {
-            let found = plugin.as_filter().unwrap().filter(&pod(labels), nodes);
+            let found =
+                plugin
+                    .as_filter()
+                    .unwrap()
+                    .filter(&pod(labels), nodes, &PodSnapshot::default());
             assert_eq!(rejected(&found, nodes), expected, "{labels:?}");
         });
     }
@@ -191,7 +203,10 @@ fn label_match_adds_the_scores_of_every_rule_that_pod_and_node_match() {
     ] {
         by_every_way(|nodes| {
             assert_eq!(
-                plugin.as_score().unwrap().score(&pod(labels), nodes),
+                plugin
+                    .as_score()
+                    .unwrap()
+                    .score(&pod(labels), nodes, &PodSnapshot::default()),
                 expected
             );
         });
@@ -206,10 +221,16 @@ fn label_match_without_rules_lets_everything_pass_with_zero() {
             plugin
                 .as_filter()
                 .unwrap()
-                .filter(&pod(&[]), nodes)
+                .filter(&pod(&[]), nodes, &PodSnapshot::default())
                 .is_empty()
         );
-        assert_eq!(plugin.as_score().unwrap().score(&pod(&[]), nodes), [0; 6]);
+        assert_eq!(
+            plugin
+                .as_score()
+                .unwrap()
+                .score(&pod(&[]), nodes, &PodSnapshot::default()),
+            [0; 6]
+        );
     });
 }
 
@@ -221,7 +242,7 @@ fn a_filter_that_rejects_nobody_says_nothing() {
             plugin
                 .as_filter()
                 .unwrap()
-                .filter(&pod(&[]), nodes)
+                .filter(&pod(&[]), nodes, &PodSnapshot::default())
                 .is_empty()
         );
     });
@@ -232,12 +253,21 @@ fn names_that_the_store_does_not_know_match_no_selector() {
     let args = read(&names_body(&["stranger"]), None).unwrap();
     let nodes = args.nodes().unwrap();
     let plugin = label_match(&[("", "!x", "not even its absence")], &[("", "!x", 10)]);
-    let found = plugin.as_filter().unwrap().filter(&pod(&[]), nodes);
+    let found = plugin
+        .as_filter()
+        .unwrap()
+        .filter(&pod(&[]), nodes, &PodSnapshot::default());
     assert_eq!(
         rejected(&found, nodes),
         each(&["stranger"], "not even its absence")
     );
-    assert_eq!(plugin.as_score().unwrap().score(&pod(&[]), nodes), [0]);
+    assert_eq!(
+        plugin
+            .as_score()
+            .unwrap()
+            .score(&pod(&[]), nodes, &PodSnapshot::default()),
+        [0]
+    );
 }
 
 #[test]

@@ -1,6 +1,12 @@
 //! The Python class `NativePlugin`: a plugin that runs in the core.
 
-use kubextend_core::plugins::{FilterRule, LabelMatch, NativePlugin, ScoreRule};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use kubextend_core::plugins::{
+    FilterRule, LabelMatch, NativePlugin, NodeResourcesBalancedAllocation, NodeResourcesFit,
+    ScoreRule, Strategy,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -9,6 +15,7 @@ use crate::int64;
 use crate::mask::PyMask;
 use crate::nodes::PyNodes;
 use crate::pod::PyPod;
+use crate::pod_store::PyPodSnapshot;
 use crate::selector::parse;
 
 #[pyclass(name = "NativePlugin", module = "kubextend.core", frozen)]
@@ -51,6 +58,34 @@ impl PyNativePlugin {
         ))))
     }
 
+    #[staticmethod]
+    fn node_resources_fit(
+        strategy: &str,
+        resources: Vec<(String, i64)>,
+        shape: Vec<(i64, i64)>,
+        ignored: HashSet<String>,
+        ignored_groups: HashSet<String>,
+    ) -> PyResult<Self> {
+        let strategy = match strategy {
+            "LeastAllocated" => Strategy::LeastAllocated,
+            "MostAllocated" => Strategy::MostAllocated,
+            "RequestedToCapacityRatio" => Strategy::RequestedToCapacityRatio(shape),
+            other => return Err(PyValueError::new_err(format!("no strategy {other:?}"))),
+        };
+        Ok(Self(NativePlugin::NodeResourcesFit(NodeResourcesFit {
+            strategy,
+            resources,
+            ignored,
+            ignored_groups,
+        })))
+    }
+
+    #[staticmethod]
+    fn node_resources_balanced_allocation(resources: Vec<(String, i64)>) -> Self {
+        let plugin = NodeResourcesBalancedAllocation { resources };
+        Self(NativePlugin::NodeResourcesBalancedAllocation(plugin))
+    }
+
     #[getter]
     fn name(&self) -> &'static str {
         self.0.name()
@@ -66,30 +101,36 @@ impl PyNativePlugin {
         )
     }
 
+    #[pyo3(signature = (pod, nodes, pods = None))]
     fn filter_nodes(
         &self,
         py: Python<'_>,
         pod: &PyPod,
         nodes: &PyNodes,
+        pods: Option<&PyPodSnapshot>,
     ) -> PyResult<Vec<(PyMask, String, bool)>> {
         let filter = self.0.as_filter().ok_or_else(|| self.lacks("Filter"))?;
         let pod = pod.complete()?;
-        let rejections = py.detach(|| filter.filter(pod, &nodes.nodes));
+        let pods = pods.map_or_else(Arc::default, |pods| pods.0.clone());
+        let rejections = py.detach(|| filter.filter(pod, &nodes.nodes, &pods));
         Ok(rejections
             .into_iter()
             .map(|r| (PyMask(r.nodes), r.reason.into_owned(), r.unresolvable))
             .collect())
     }
 
+    #[pyo3(signature = (pod, nodes, pods = None))]
     fn score_nodes<'py>(
         &self,
         py: Python<'py>,
         pod: &PyPod,
         nodes: &PyNodes,
+        pods: Option<&PyPodSnapshot>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let score = self.0.as_score().ok_or_else(|| self.lacks("Score"))?;
         let pod = pod.complete()?;
-        let scores = py.detach(|| score.score(pod, &nodes.nodes));
+        let pods = pods.map_or_else(Arc::default, |pods| pods.0.clone());
+        let scores = py.detach(|| score.score(pod, &nodes.nodes, &pods));
         int64::view(py, &scores)
     }
 

@@ -230,6 +230,16 @@ impl PyPodSnapshot {
         int64::view(py, &values)
     }
 
+    fn terminating<'py>(&self, py: Python<'py>, nodes: &PyNodes) -> PyResult<Bound<'py, PyAny>> {
+        let counts = py.detach(|| self.0.terminating(&nodes.nodes));
+        int64::view(py, &counts)
+    }
+
+    fn nominated_to<'py>(&self, py: Python<'py>, nodes: &PyNodes) -> PyResult<Bound<'py, PyAny>> {
+        let counts = py.detach(|| self.0.nominated_to(&nodes.nodes));
+        int64::view(py, &counts)
+    }
+
     fn __len__(&self) -> usize {
         self.0.len()
     }

@@ -34,7 +34,13 @@ GIVEN: Mapping[str, Mapping[str, Any]] = {
         },
         "labels": {"generation": ["1", "3", "4", "new"]},
     },
+    "LoadVariationRiskBalancing": {"args": PROMETHEUS},
+    "LowRiskOverCommitment": {"args": PROMETHEUS},
     "NetworkTraffic": {"args": PROMETHEUS | {"networkInterface": "eth0"}},
+    "NodeResourcesAllocatable": {},
+    "NodeResourcesBalancedAllocation": {},
+    "NodeResourcesFit": {},
+    "PodState": {},
     "PrometheusScore": {"args": PROMETHEUS | {"query": "node_load1"}},
     "QOSSort": {},
     "RdmaAware": {"labels": {"high-comm": ["true", "false"], "rdma": ["true", "false"]}},
@@ -42,12 +48,17 @@ GIVEN: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(IN_TREE.keys() - {"PrioritySort"}))
+# These do what kube-scheduler's plugins of the same names do.
+NAMESAKES = ("NodeResourcesBalancedAllocation", "NodeResourcesFit", "PrioritySort")
+
+
+@pytest.mark.parametrize("name", sorted(IN_TREE.keys() - set(NAMESAKES)))
 def test_a_plugin_that_comes_along_conforms(name: str) -> None:
     testing.conformance(IN_TREE[name].plugin_class, **GIVEN[name])
 
 
-def test_priority_sort_conforms_but_for_its_name_which_is_that_of_what_it_does() -> None:
-    rule = "breaks 1 of .*\n- has a name of its own: PrioritySort is kube-scheduler's own plugin$"
+@pytest.mark.parametrize("name", NAMESAKES)
+def test_a_namesake_conforms_but_for_its_name_which_is_that_of_what_it_does(name: str) -> None:
+    rule = f"breaks 1 of .*\n- has a name of its own: {name} is kube-scheduler's own plugin$"
     with pytest.raises(AssertionError, match=rule):
-        testing.conformance(IN_TREE["PrioritySort"].plugin_class)
+        testing.conformance(IN_TREE[name].plugin_class)

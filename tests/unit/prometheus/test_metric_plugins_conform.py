@@ -7,9 +7,17 @@ import pytest
 from prometheus_world import World, args_of, numbers
 
 from kubextend import testing
-from kubextend.plugins import NetworkTraffic, PrometheusScore, TargetLoadPacking
+from kubextend.plugins import (
+    LoadVariationRiskBalancing,
+    LowRiskOverCommitment,
+    NetworkTraffic,
+    PrometheusScore,
+    TargetLoadPacking,
+)
 
 GIVEN: Mapping[Any, Mapping[str, object]] = {
+    LoadVariationRiskBalancing: {},
+    LowRiskOverCommitment: {},
     NetworkTraffic: {"networkInterface": "eth0"},
     PrometheusScore: {"query": "node_load1"},
     TargetLoadPacking: {},

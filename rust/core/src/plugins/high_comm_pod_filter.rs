@@ -3,7 +3,7 @@
 use super::{Filter, built_in, reject_unless};
 use crate::labels::{LabelLookup, Selector};
 use crate::node::{Nodes, Rejection};
-use crate::pod::Pod;
+use crate::pod::{Pod, PodSnapshot};
 
 const POD_LABEL: &str = "high-comm";
 const REASON: &str = "Node does not support RDMA";
@@ -24,7 +24,7 @@ impl Default for HighCommPodFilter {
 }
 
 impl Filter for HighCommPodFilter {
-    fn filter(&self, pod: &Pod, nodes: &Nodes) -> Vec<Rejection> {
+    fn filter(&self, pod: &Pod, nodes: &Nodes, _: &PodSnapshot) -> Vec<Rejection> {
         if pod.label_lookup().value(POD_LABEL).is_none() {
             return Vec::new();
         }

@@ -3,7 +3,7 @@
 use super::{Filter, Score, reject_unless};
 use crate::labels::Selector;
 use crate::node::{Nodes, Rejection};
-use crate::pod::Pod;
+use crate::pod::{Pod, PodSnapshot};
 
 /// A filter rule: a pod that the selector `pod` matches needs a node that the selector `node`
 /// matches.
@@ -44,7 +44,7 @@ impl LabelMatch {
 }
 
 impl Filter for LabelMatch {
-    fn filter(&self, pod: &Pod, nodes: &Nodes) -> Vec<Rejection> {
+    fn filter(&self, pod: &Pod, nodes: &Nodes, _: &PodSnapshot) -> Vec<Rejection> {
         let applies = |rule: &&FilterRule| rule.pod.matches(&pod.label_lookup());
         self.filters
             .iter()
@@ -55,7 +55,7 @@ impl Filter for LabelMatch {
 }
 
 impl Score for LabelMatch {
-    fn score(&self, pod: &Pod, nodes: &Nodes) -> Vec<i64> {
+    fn score(&self, pod: &Pod, nodes: &Nodes, _: &PodSnapshot) -> Vec<i64> {
         let mut scores = vec![0; nodes.len()];
         let applies = |rule: &&ScoreRule| rule.pod.matches(&pod.label_lookup());
         for rule in self.scores.iter().filter(applies) {

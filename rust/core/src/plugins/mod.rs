@@ -4,26 +4,32 @@
 
 mod high_comm_pod_filter;
 mod label_match;
+mod node_resources_balanced_allocation;
+mod node_resources_fit;
 mod rdma_aware;
+mod resource_use;
 
 pub use high_comm_pod_filter::HighCommPodFilter;
 pub use label_match::{FilterRule, LabelMatch, ScoreRule};
+pub use node_resources_balanced_allocation::NodeResourcesBalancedAllocation;
+pub use node_resources_fit::{NodeResourcesFit, Strategy};
 pub use rdma_aware::RdmaAware;
 
 use crate::labels::Selector;
 use crate::node::{Nodes, Rejection};
-use crate::pod::Pod;
+use crate::pod::{Pod, PodSnapshot};
 
 /// A plugin at the extension point Filter, for all nodes in one call.
 pub trait Filter: Send + Sync {
     /// Returns the nodes on which the pod must not run, with reasons; empty if every node passes.
-    fn filter(&self, pod: &Pod, nodes: &Nodes) -> Vec<Rejection>;
+    /// `pods` has the pods on the nodes.
+    fn filter(&self, pod: &Pod, nodes: &Nodes, pods: &PodSnapshot) -> Vec<Rejection>;
 }
 
 /// A plugin at the extension point Score, for all nodes in one call.
 pub trait Score: Send + Sync {
-    /// Returns one score, 0 to 100, for each node, in order.
-    fn score(&self, pod: &Pod, nodes: &Nodes) -> Vec<i64>;
+    /// Returns one score, 0 to 100, for each node, in order. `pods` has the pods on the nodes.
+    fn score(&self, pod: &Pod, nodes: &Nodes, pods: &PodSnapshot) -> Vec<i64>;
 }
 
 macro_rules! native_plugins {
@@ -98,6 +104,10 @@ native_plugins! {
     RdmaAware { Filter } by RdmaAware::default();
     /// Filters and scores by the label selectors of a configuration.
     LabelMatch { Filter Score };
+    /// Nodes must have room for a pod, and are scored by their use.
+    NodeResourcesFit { Filter Score };
+    /// Prefers nodes whose resources are in equal use.
+    NodeResourcesBalancedAllocation { Score };
 }
 
 /// Returns a selector that is written in the core's source, and so known to be valid.

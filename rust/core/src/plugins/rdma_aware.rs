@@ -3,7 +3,7 @@
 use super::{Filter, built_in, reject_unless};
 use crate::labels::Selector;
 use crate::node::{Mask, Nodes, Rejection};
-use crate::pod::Pod;
+use crate::pod::{Pod, PodSnapshot};
 
 const POD_REASON: &str = "Pod does not have high-comm=true label";
 const NODE_REASON: &str = "Node does not support RDMA";
@@ -26,7 +26,7 @@ impl Default for RdmaAware {
 }
 
 impl Filter for RdmaAware {
-    fn filter(&self, pod: &Pod, nodes: &Nodes) -> Vec<Rejection> {
+    fn filter(&self, pod: &Pod, nodes: &Nodes, _: &PodSnapshot) -> Vec<Rejection> {
         if self.high_comm.matches(&pod.label_lookup()) {
             return Vec::from_iter(reject_unless(&self.rdma, NODE_REASON, nodes));
         }

@@ -26,6 +26,8 @@ pub(crate) struct NodePods {
     /// The sums of the pods' requests of the usual resources, which are few. With 128 bits the sums
     /// are exact, so that a pod's requests can be subtracted again.
     requested: BTreeMap<&'static str, i128>,
+    /// The sums of the pods' requests of cpu and memory with kube-scheduler's defaults.
+    with_defaults: (i128, i128),
     /// The pods that request unusual resources, or some of whose requests the store does not keep.
     others: SharedMap<usize, Others>,
     /// Another number after each change.
@@ -106,7 +108,7 @@ impl NodePods {
     }
 
     fn push(&mut self, pod: Arc<Pod>) {
-        self.count(&pod.requests, 1);
+        self.count(&pod, 1);
         let others = pod.requests.iter().any(|(word, _)| usual(word).is_none());
         if others || pod.missing.resources {
             let requests = pod.requests.clone();
@@ -122,14 +124,22 @@ impl NodePods {
     fn remove(&mut self, pod: &Arc<Pod>) {
         if self.pods.remove(&address(pod)).is_some() {
             self.others.remove(&address(pod));
-            self.count(&pod.requests, -1);
+            self.count(pod, -1);
             self.version = Version::next();
         }
     }
 
-    /// Adds `times` the requests of the usual resources to the sums; `times` may be negative.
-    fn count(&mut self, requests: &Amounts, times: i128) {
-        for (resource, amount) in requests.iter() {
+    /// Returns the sums of the pods' requests of cpu and memory with kube-scheduler's defaults.
+    pub(crate) fn requested_with_defaults(&self) -> (i64, i64) {
+        let limited = |sum: i128| sum.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        (limited(self.with_defaults.0), limited(self.with_defaults.1))
+    }
+
+    /// Adds `times` the pod's requests of the usual resources to the sums; `times` may be negative.
+    fn count(&mut self, pod: &Pod, times: i128) {
+        self.with_defaults.0 += times * i128::from(pod.requests_with_defaults.cpu);
+        self.with_defaults.1 += times * i128::from(pod.requests_with_defaults.memory);
+        for (resource, amount) in pod.requests.iter() {
             if let Some(usual) = usual(resource) {
                 *self.requested.entry(usual).or_default() += times * i128::from(amount);
             }
@@ -320,6 +330,8 @@ mod tests {
                 let asked = left.iter().filter_map(|pod| pod.requests.get(resource));
                 assert_eq!(node.requested(resource), asked.sum::<i64>());
             }
+            let defaulted = left.iter().map(|pod| pod.requests_with_defaults.memory);
+            assert_eq!(node.requested_with_defaults().1, defaulted.sum::<i64>());
             assert_eq!(
                 node.requested("pods"),
                 i64::try_from(left.len()).expect("few")

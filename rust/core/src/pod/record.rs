@@ -39,6 +39,9 @@ pub struct Pod {
     pub overhead: Amounts,
     /// The resources that the pod requests from its node, computed as in Kubernetes.
     pub requests: Amounts,
+    /// The pod's requests of cpu and memory, with kube-scheduler's defaults for containers that
+    /// have none.
+    pub requests_with_defaults: RequestsWithDefaults,
     /// The names of `spec.schedulingGates`.
     pub scheduling_gates: Box<[Box<str>]>,
     /// `spec.schedulingGroup.podGroupName`; empty for a pod without a `PodGroup`.
@@ -67,6 +70,18 @@ pub struct Pod {
     pub raw: Option<Arc<[u8]>>,
     /// The parts of the pod that the store does not keep, because they are too large.
     pub missing: Missing,
+}
+
+/// A pod's requests of cpu and memory as kube-scheduler counts them in scores: a container that
+/// names no request of cpu counts 100m, and one that names none of memory 200 MiB.
+///
+/// Source: kubernetes v1.36 `pkg/scheduler/util/pod_resources.go`
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RequestsWithDefaults {
+    /// Milli-CPUs.
+    pub cpu: i64,
+    /// Bytes.
+    pub memory: i64,
 }
 
 /// Says which parts of a pod the store does not keep, because they are too large. Such parts

@@ -6,7 +6,14 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::resources::ResourceList;
+use super::record::RequestsWithDefaults;
+use super::resources::{ResourceList, Word};
+use crate::labels::Quantity;
+
+/// What kube-scheduler assumes in scores for a container that names no request of cpu.
+const DEFAULT_CPU: &str = "100m";
+/// What kube-scheduler assumes in scores for a container that names no request of memory.
+const DEFAULT_MEMORY: &str = "200Mi";
 
 /// The parts of a pod that decide which resources it requests.
 #[derive(Debug, Default)]
@@ -43,12 +50,36 @@ pub(crate) struct Held {
 impl PodResources {
     /// Computes the pod's requests: for each resource, the most that the pod needs at one time.
     pub(crate) fn requests(&self) -> ResourceList {
-        let mut requests = self.of_containers();
+        self.requests_with(&ResourceList::default())
+    }
+
+    /// Computes the pod's requests of cpu and memory with kube-scheduler's defaults.
+    pub(crate) fn requests_with_defaults(&self) -> RequestsWithDefaults {
+        let missing = [("cpu", DEFAULT_CPU), ("memory", DEFAULT_MEMORY)];
+        let missing = missing.map(|(resource, text)| {
+            let quantity = Quantity::parse(text).expect("a quantity written in this file");
+            (Word::Usual(resource), quantity)
+        });
+        let requests = self.requests_with(&missing.into_iter().collect());
+        let amount = |resource| {
+            let quantity = requests.get(resource);
+            quantity.map_or(0, |quantity| quantity.amount_of(resource))
+        };
+        RequestsWithDefaults {
+            cpu: amount("cpu"),
+            memory: amount("memory"),
+        }
+    }
+
+    /// Computes the pod's requests as if each container that names no request of a resource
+    /// requested the amount in `missing`.
+    pub(crate) fn requests_with(&self, missing: &ResourceList) -> ResourceList {
+        let mut requests = self.of_containers(missing);
         let effective = self
             .whole
             .held
             .as_ref()
-            .map(|_| self.effective(&self.whole));
+            .map(|_| self.effective(&self.whole, &ResourceList::default()));
         for (resource, quantity) in self.whole.requests.iter() {
             if is_pod_level(resource) {
                 let quantity = match &effective {
@@ -69,23 +100,23 @@ impl PodResources {
     /// it names, because of all other resources the sidecars before it need as much as at the step
     /// before. To add up the sidecars again for each init container would cost the product of two
     /// lists that a tenant writes.
-    fn of_containers(&self) -> ResourceList {
+    fn of_containers(&self, missing: &ResourceList) -> ResourceList {
         let mut running = ResourceList::default();
         for container in &self.containers {
-            running.add(&self.effective(container));
+            running.add(&self.effective(container, missing));
         }
         let mut sidecars = ResourceList::default();
         let mut peak = ResourceList::default();
         for container in &self.init_containers {
             if container.sidecar {
-                let requests = self.effective(container);
+                let requests = self.effective(container, missing);
                 running.add(&requests);
                 sidecars.add(&requests);
                 for (resource, _) in requests.iter() {
                     peak.raise(resource, sidecars.get(resource).unwrap_or_default());
                 }
             } else {
-                for (resource, quantity) in container.requests.iter() {
+                for (resource, quantity) in filled(&container.requests, missing).iter() {
                     let beside = sidecars.get(resource).unwrap_or_default();
                     peak.raise(resource, quantity + beside);
                 }
@@ -97,18 +128,34 @@ impl PodResources {
 
     /// Returns the requests that count for a container: those of the spec, or, if the node reports
     /// the container's resources, the largest of these and, unless the node has refused the resize,
-    /// of the spec's.
-    fn effective<'a>(&self, container: &'a ContainerResources) -> Cow<'a, ResourceList> {
+    /// of the spec's. A resource without a request gets the amount in `missing`.
+    fn effective<'a>(
+        &self,
+        container: &'a ContainerResources,
+        missing: &ResourceList,
+    ) -> Cow<'a, ResourceList> {
         let Some(held) = &container.held else {
-            return Cow::Borrowed(&container.requests);
+            return filled(&container.requests, missing);
         };
         let mut requests = held.actuated.clone();
         requests.raise_to(&held.allocated);
         if !self.resize_refused {
             requests.raise_to(&container.requests);
         }
-        Cow::Owned(requests)
+        Cow::Owned(filled(&requests, missing).into_owned())
     }
+}
+
+/// Returns the requests of a container, with the amounts in `missing` of the resources that the
+/// container does not name.
+fn filled<'a>(requests: &'a ResourceList, missing: &ResourceList) -> Cow<'a, ResourceList> {
+    let mut filled = Cow::Borrowed(requests);
+    for (resource, quantity) in missing.iter() {
+        if requests.get(resource).is_none() {
+            filled.to_mut().set(resource, quantity);
+        }
+    }
+    filled
 }
 
 /// Whether `spec.resources` of a pod may name this resource.
@@ -124,6 +171,31 @@ mod tests {
 
     use crate::oracle::{list, text};
     use crate::wire::pod::parsed;
+
+    #[test]
+    fn a_container_without_requests_counts_in_scores_as_in_kube_scheduler() {
+        let of = |spec: &str| {
+            let pod = parsed(format!(r#"{{"spec":{spec}}}"#).as_bytes()).expect("a pod");
+            let counted = pod.requests_with_defaults;
+            (counted.cpu, counted.memory)
+        };
+        let mib = 1 << 20;
+        let empty = r#"{"resources":{}}"#;
+        let zero = r#"{"resources":{"requests":{"cpu":"0","memory":"1Mi"}}}"#;
+        assert_eq!(of("{}"), (0, 0));
+        assert_eq!(
+            of(&format!(r#"{{"containers":[{empty},{empty}]}}"#)),
+            (200, 400 * mib)
+        );
+        assert_eq!(
+            of(&format!(r#"{{"containers":[{empty},{zero}]}}"#)),
+            (100, 201 * mib)
+        );
+        let first = format!(r#"{{"containers":[{zero}],"initContainers":[{empty}]}}"#);
+        assert_eq!(of(&first), (100, 200 * mib));
+        let over = format!(r#"{{"containers":[{zero}],"overhead":{{"cpu":"7m"}}}}"#);
+        assert_eq!(of(&over), (7, mib));
+    }
 
     #[test]
     fn a_pod_asks_for_what_go_says() {

@@ -285,6 +285,30 @@ impl PodSnapshot {
         let requested = |node: Option<&NodePods>| node.map_or(0, |node| node.requested(resource));
         self.occupancy.on_each(nodes).map(requested).collect()
     }
+
+    /// Returns, for each node in order, the sums of its pods' requests of cpu and of memory, with
+    /// kube-scheduler's defaults for containers without requests.
+    pub fn requested_with_defaults(&self, nodes: &Nodes) -> (Vec<i64>, Vec<i64>) {
+        let sums = |node: Option<&NodePods>| node.map_or((0, 0), NodePods::requested_with_defaults);
+        self.occupancy.on_each(nodes).map(sums).unzip()
+    }
+
+    /// Returns, for each node in order, how many of its pods have a `metadata.deletionTimestamp`.
+    pub fn terminating(&self, nodes: &Nodes) -> Vec<i64> {
+        let ends = |pod: &Arc<Pod>| i64::from(pod.deletion_timestamp.is_some());
+        let count = |node: &NodePods| node.pods().map(ends).sum();
+        let each = self.occupancy.on_each(nodes);
+        each.map(|node| node.map_or(0, count)).collect()
+    }
+
+    /// Returns, for each node in order, how many pods are nominated to the node and on no node.
+    pub fn nominated_to(&self, nodes: &Nodes) -> Vec<i64> {
+        if self.nominated.is_empty() {
+            return vec![0; nodes.len()];
+        }
+        let count = |at| self.nominated.of(nodes.name(at)).map(|_| 1).sum();
+        (0..nodes.len()).map(count).collect()
+    }
 }
 
 #[cfg(test)]

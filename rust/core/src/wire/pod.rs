@@ -232,6 +232,7 @@ impl From<WirePod<'_>> for Pod {
             containers: containers.into(),
             init_containers: init_containers.into(),
             requests: resources.requests().amounts(),
+            requests_with_defaults: resources.requests_with_defaults(),
             overhead: resources.overhead.amounts(),
             scheduling_gates: converted(spec.scheduling_gates).into(),
             scheduling_group: scheduling_group(spec.scheduling_group),

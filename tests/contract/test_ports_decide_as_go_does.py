@@ -1,0 +1,170 @@
+"""The ports of Go plugins reject and score nodes as the originals do; their answers are recorded.
+
+The cases are in tests/ports; `make oracle-ports` asks the originals again.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import pytest
+from tests.ports.cases import CLUSTERS, MEASURED_AT, PORTS, QUESTIONS, clusters, questions
+from tests.ports.recorded import asked, read
+
+from kubextend import core
+from kubextend.framework.cycle_state import CycleState
+from kubextend.framework.handle import ClusterPorts, Handle
+from kubextend.framework.status import Code
+from kubextend.plugins import IN_TREE
+from kubextend.prometheus import Query, Sources, Vector
+
+MEASURED = {
+    "avg_over_time((cpu)[15m:1m])": ("CPU", "AVG"),
+    "stddev_over_time((cpu)[15m:1m])": ("CPU", "STD"),
+    "avg_over_time((memory)[15m:1m])": ("Memory", "AVG"),
+    "stddev_over_time((memory)[15m:1m])": ("Memory", "STD"),
+    "cpu_now": ("CPU", "AVG"),
+}
+PROMETHEUS = {"prometheusAddress": "http://127.0.0.1:9"}
+LOAD = PROMETHEUS | {"cpuQuery": "cpu", "memoryQuery": "memory"}
+OUR_ARGS = {
+    "LoadVariationRiskBalancing": LOAD,
+    "LowRiskOverCommitment": LOAD,
+    "TargetLoadPacking": PROMETHEUS | {"query": "cpu_now"},
+}
+
+
+class Measurement:
+    """A stand-in for a source of numbers from Prometheus, with the numbers of a generated case."""
+
+    def __init__(self, query: Query, metrics: Mapping[str, Any]) -> None:
+        kind, operator = MEASURED[query.promql]
+        by_node = {
+            node: metric["value"]
+            for node, measured in metrics["data"]["NodeMetricsMap"].items()
+            for metric in measured["metrics"]
+            if (metric["type"], metric["operator"]) == (kind, operator)
+        }
+        self._vector = Vector(by_node, float(MEASURED_AT))
+
+    def latest(self, _time_to_live_s: float) -> Vector:
+        return self._vector
+
+
+class WatchedPods(NamedTuple):
+    """The pods of a generated cluster, as a watch would have brought them."""
+
+    store: core.PodStore
+    synced: bool = True
+
+
+class Cluster:
+    """A generated cluster as our plugins see it."""
+
+    def __init__(self, cluster: Mapping[str, Any]) -> None:
+        self.raw = cluster
+        self.names = [node["metadata"]["name"] for node in cluster["nodes"]]
+        store = core.NodeStore()
+        store.replace(_list("NodeList", cluster["nodes"]))
+        self.nodes = store.select(self.names)
+        self._pods = core.PodStore()
+        self._pods.replace(_list("PodList", cluster["pods"]))
+
+    def plugin(self, name: str, args: Mapping[str, Any]) -> Any:
+        handle = Handle(None, ClusterPorts(pods=WatchedPods(self._pods)))  # type: ignore[arg-type]
+        metrics = self.raw["metrics"]
+        handle.shared(Sources, lambda: Sources(make=lambda query: Measurement(query, metrics)))  # type: ignore[arg-type,return-value]
+        registered = IN_TREE[name]
+        model = registered.args_model
+        given = None if model is None else model.model_validate({**OUR_ARGS.get(name, {}), **args})
+        return registered.make(given, handle)
+
+
+def _list(kind: str, items: Any) -> bytes:
+    body = {"kind": kind, "metadata": {"resourceVersion": "1"}, "items": items}
+    return json.dumps(body).encode()
+
+
+@cache
+def every_cluster() -> list[Cluster]:
+    return [Cluster(cluster) for cluster in clusters()]
+
+
+class Difference(NamedTuple):
+    """Another answer than that of the original about one node."""
+
+    cluster: int
+    question: int
+    node: int
+    go: object
+    ours: object
+
+
+def differences(plugin: str) -> Iterator[Difference]:
+    digest, answers = read(plugin)
+    every = every_cluster()
+    assert digest == asked(plugin, [cluster.raw for cluster in every]), "make oracle-ports"
+    assert len(answers) == CLUSTERS * QUESTIONS >= 2000
+    theirs = iter(answers)
+    for number, cluster in enumerate(every):
+        for question, (args, pod) in enumerate(questions(plugin, number)):
+            go = next(theirs)
+            if "rejected" in go:
+                go["rejected"] = [reasons or [] for reasons in go["rejected"]]
+            made = cluster.plugin(plugin, args)
+            asked_about = pod_of(pod)
+            ours = (rejected(made, asked_about, cluster), scores(made, asked_about, cluster))
+            for mine, recorded in zip(ours, (go.get("rejected"), go.get("scores")), strict=True):
+                assert (mine is None) == (recorded is None), (plugin, number, question)
+                for node, pair in enumerate(zip(recorded or [], mine or [], strict=True)):
+                    if pair[0] != pair[1]:
+                        yield Difference(number, question, node, *pair)
+
+
+def pod_of(body: Mapping[str, Any]) -> core.Pod:
+    pod = core.read_args(json.dumps({"Pod": body, "Nodes": None, "NodeNames": []}).encode()).pod
+    assert pod is not None
+    return pod
+
+
+def rejected(plugin: Any, pod: core.Pod, cluster: Cluster) -> list[list[str]] | None:
+    """Return the sorted reasons of each node's rejection; None if the plugin does not filter."""
+    if not hasattr(plugin, "filter_nodes"):
+        return None
+    reasons: list[list[str]] = [[] for _ in cluster.names]
+    for rejection in plugin.filter_nodes(CycleState(), pod, cluster.nodes):
+        for node in rejection.nodes.indices():
+            reasons[node] = sorted(rejection.status.reason.split(", "))
+    return reasons
+
+
+def scores(plugin: Any, pod: core.Pod, cluster: Cluster) -> list[int] | None:
+    """Return the normalised scores; None if the plugin does not score the pod."""
+    state = CycleState()
+    if hasattr(plugin, "pre_score"):
+        status = plugin.pre_score(state, pod, cluster.nodes)
+        if status is not None and status.code is Code.SKIP:
+            return None
+    found = list(plugin.score_nodes(state, pod, cluster.nodes))
+    if hasattr(plugin, "normalize_score"):
+        found = list(plugin.normalize_score(state, pod, found))
+    return found
+
+
+@pytest.mark.parametrize("plugin", sorted(PORTS.keys() - {"TargetLoadPacking"}))
+def test_a_port_decides_as_the_original(plugin: str) -> None:
+    assert list(differences(plugin)) == []
+
+
+def test_target_load_packing_differs_on_nodes_without_cpu_only() -> None:
+    every = every_cluster()
+    for each in differences("TargetLoadPacking"):
+        # The original takes the use of no CPU for none, and gives the node the best packed score.
+        assert every[each.cluster].nodes.allocatable("cpu")[each.node] == 0, each
+        assert each.ours == 0, each
+
+
+def test_clusters_have_5_to_200_nodes_and_pods_in_every_state() -> None:
+    sizes = [len(cluster.names) for cluster in every_cluster()]
+    assert (min(sizes), max(sizes)) == (5, 200)

@@ -1,0 +1,132 @@
+"""The measured load of nodes, and the plugins that score nodes by it."""
+
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_world import World, args_of, numbers, pod_of, scores_of
+
+from kubextend import config, core
+from kubextend.plugins import IN_TREE, LoadVariationRiskBalancing, LowRiskOverCommitment
+from kubextend.plugins.low_risk_over_commitment import incomplete_beta
+from kubextend.prometheus.node_load import Load, pod_limits, pod_requests
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "deploy" / "examples" / "measured-load"
+
+
+@given(
+    x=st.fractions(0, 1, max_denominator=1000),
+    a=st.integers(1, 40),
+    b=st.integers(1, 40),
+)
+def test_the_incomplete_beta_function_is_the_sum_of_a_binomial_tail(
+    x: Fraction, a: int, b: int
+) -> None:
+    tosses = a + b - 1
+    tail = sum(math.comb(tosses, k) * x**k * (1 - x) ** (tosses - k) for k in range(a, tosses + 1))
+    assert incomplete_beta(float(x), a, b) == pytest.approx(float(tail), abs=1e-12)
+
+
+def test_the_shares_of_a_load_stay_within_the_node() -> None:
+    assert Load(50, 10).shares(4000) == (0.5, 0.1)
+    assert Load(50, 10).shares(4000, 1000) == (0.75, 0.1)
+    assert Load(120, 150).shares(4000, 1000) == (1, 1)
+    assert Load(-5, -1).shares(4000) == (0, 0)
+    assert Load(50, 10).shares(0) == (0, 0)
+
+
+def test_a_pod_counts_its_containers_or_its_largest_init_container_and_its_overhead() -> None:
+    def container(cpu: str, limit: str) -> dict[str, object]:
+        return {"name": "c", "resources": {"requests": {"cpu": cpu}, "limits": {"cpu": limit}}}
+
+    spec = {
+        "containers": [container("1", "2"), container("500m", "500m")],
+        "initContainers": [container("1200m", "3")],
+        "overhead": {"cpu": "100m", "memory": "1Ki"},
+    }
+    pod = pod_of({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec})
+    assert pod_requests(pod) == (1600, 1024)
+    assert pod_limits(pod) == (3100, 1024)
+
+
+def test_averages_and_deviations_of_cpu_and_memory_are_asked_for() -> None:
+    world = World()
+    args = args_of(LoadVariationRiskBalancing.Args, cpuQuery="cpu", timeRange="10m")
+    LoadVariationRiskBalancing(args, world.handle)
+    world.says(numbers({}))
+    memory = (
+        "100 * (1 - max by (instance) "
+        "(node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes))"
+    )
+    assert world.prometheus.asked == [
+        "avg_over_time((cpu)[10m:1m])",
+        "stddev_over_time((cpu)[10m:1m])",
+        f"avg_over_time(({memory})[10m:1m])",
+        f"stddev_over_time(({memory})[10m:1m])",
+    ]
+
+
+def test_a_node_that_is_not_measured_gets_the_fallback_score() -> None:
+    world = World()
+    args = args_of(LoadVariationRiskBalancing.Args, fallbackScore=7)
+    plugin = LoadVariationRiskBalancing(args, world.handle)
+    world.says(numbers({"a": 0}))
+    # The nodes of the test have CPU and no memory, and no share of nothing is free.
+    assert scores_of(plugin, ["a", "b"]) == {"a": 0, "b": 7}
+
+
+def test_the_example_loads_and_its_readme_has_every_argument() -> None:
+    loaded = config.load(EXAMPLE / "kubextend.yaml", known=IN_TREE)
+    tables = "".join(
+        line
+        for folder in (EXAMPLE, EXAMPLE.parent / "network-traffic")
+        for line in (folder / "README.md").read_text().splitlines()
+        if line.startswith("| `")
+    )
+    document = yaml.safe_load((EXAMPLE / "kubextend.yaml").read_text())
+    assert len(loaded.resolved) == len(document["profiles"]) == 2
+    for profile in document["profiles"]:
+        [entry] = profile["pluginConfig"]
+        model = IN_TREE[entry["name"]].args_model
+        assert model is not None
+        for name, field in model.model_fields.items():
+            assert f"| `{field.alias or name}" in tables
+
+
+def test_a_pod_on_a_node_counts_with_its_present_limits() -> None:
+    watched = WatchedPods(core.PodStore())
+    world = World(pods=watched)
+    # Only limits count, so that the score is what the limits leave.
+    weights = {"cpu": 1, "memory": 1}
+    args = args_of(LowRiskOverCommitment.Args, riskLimitWeights=weights)
+    plugin = LowRiskOverCommitment(args, world.handle)
+    world.says(numbers({"a": 10}))
+    asked = pod_of(limited("asked", "1", 1))
+    for generation, limit, score in ((1, "3", 100), (2, "7", 43)):
+        watched.list(limited("there", limit, generation, nodeName="a"))
+        # Of 8 CPUs that the limits allow, the pods request 1 and the node has 4: 1 - 4 / 7.
+        assert scores_of(plugin, ["a"], asked) == {"a": score}
+
+
+class WatchedPods(NamedTuple):
+    store: core.PodStore
+    synced: bool = True
+
+    def list(self, *pods: object) -> None:
+        body = {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": pods}
+        self.store.replace(json.dumps(body).encode())
+
+
+def limited(name: str, limit: str, generation: int, **spec: object) -> dict[str, object]:
+    resources = {"requests": {"cpu": "500m"}, "limits": {"cpu": limit}}
+    metadata = {"name": name, "namespace": "n", "uid": f"uid-{name}", "generation": generation}
+    return {
+        "metadata": metadata,
+        "spec": {"containers": [{"name": "c", "resources": resources}], **spec},
+    }
