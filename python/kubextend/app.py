@@ -1,9 +1,12 @@
 """Builds, checks and runs the extender server that a configuration describes."""
 
 import asyncio
+import hashlib
 import inspect
+import json
 import logging
 import os
+import platform
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
@@ -16,7 +19,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel
 from starlette.routing import Route
 
-from kubextend import cluster, core
+from kubextend import __version__, cluster, core
 from kubextend.config import ExtenderConfiguration, ResolvedProfile
 from kubextend.errors import ConfigError, Issue, KubextendError
 from kubextend.framework.handle import (
@@ -55,7 +58,16 @@ from kubextend.verbs.readiness import NODES_LISTED, PLUGINS_STARTED, PODS_LISTED
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
 
-__all__ = ["App", "build", "build_verbs", "check", "create_app", "idle_warning", "serve"]
+__all__ = [
+    "App",
+    "build",
+    "build_verbs",
+    "check",
+    "configuration_hash",
+    "create_app",
+    "idle_warning",
+    "serve",
+]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -372,6 +384,8 @@ def build(config: ExtenderConfiguration) -> App:
 
     health = Health(checks, alive, let_go)
     metrics.watch_waiting_pods(lambda: len(waiting_pods))
+    metrics.watch_threads("api", workers.use)
+    metrics.describe(__version__, platform.python_version(), configuration_hash(config))
     if side is not None:
         side.tell(metrics)
     app: App
@@ -403,6 +417,12 @@ def build(config: ExtenderConfiguration) -> App:
     )
     app = App(asgi, verbs, health, metrics, starts, side, queue)
     return app
+
+
+def configuration_hash(config: ExtenderConfiguration) -> str:
+    """Return a hash of a configuration, in which the order of the fields makes no difference."""
+    fields = json.dumps(config.model_dump(mode="json", by_alias=True), sort_keys=True)
+    return hashlib.sha256(fields.encode()).hexdigest()
 
 
 def build_verbs(
