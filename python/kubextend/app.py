@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import logging
 import os
+import platform
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
@@ -16,7 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel
 from starlette.routing import Route
 
-from kubextend import cluster, core
+from kubextend import __version__, cluster, core
 from kubextend.config import ExtenderConfiguration, ResolvedProfile
 from kubextend.errors import ConfigError, Issue, KubextendError
 from kubextend.framework.handle import (
@@ -64,7 +65,15 @@ from kubextend.verbs.readiness import (
 if TYPE_CHECKING:
     from kubextend.cluster.client import Cluster
 
-__all__ = ["App", "build", "build_verbs", "check", "create_app", "idle_warning", "serve"]
+__all__ = [
+    "App",
+    "build",
+    "build_verbs",
+    "check",
+    "create_app",
+    "idle_warning",
+    "serve",
+]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -448,9 +457,7 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
             side.leader.resign()
 
     health = Health(checks, alive, let_go)
-    metrics.watch_waiting_pods(lambda: len(waiting_pods))
-    if side is not None:
-        side.tell(metrics)
+    _tell(metrics, config, waiting_pods, workers, side)
     app: App
 
     @asynccontextmanager
@@ -481,6 +488,22 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
     )
     app = App(asgi, verbs, health, metrics, starts, side, queue, reloader)
     return app
+
+
+def _tell(
+    metrics: Metrics,
+    config: ExtenderConfiguration,
+    waiting_pods: WaitingPods,
+    workers: ApiThreads,
+    side: _ClusterSide | None,
+) -> None:
+    """Add what the parts of a server count to every scrape of the metrics."""
+    metrics.watch_waiting_pods(lambda: len(waiting_pods))
+    metrics.watch_threads("api", workers.use)
+    metrics.describe(__version__, platform.python_version())
+    metrics.configured(config.sha256)
+    if side is not None:
+        side.tell(metrics)
 
 
 def _queue(

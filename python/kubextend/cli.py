@@ -9,7 +9,7 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kubextend.config import EnabledPlugin, ExtenderConfiguration, Queue
     from kubextend.config.kube_versions import KubeVersion
     from kubextend.core import ExtenderArgs, NodeStore
+    from kubextend.doctor import Finding
     from kubextend.framework.plugin import Plugin
     from kubextend.plugin_list import ListedPlugin
     from kubextend.profile import Profile
@@ -143,6 +144,51 @@ def check(*, file: Path, scheduler: Path | None, rbac: bool) -> None:
     if differences.issues:
         raise ConfigError(differences.issues)
     click.echo(f"{scheduler} fits: kube-scheduler calls kubextend as this configuration says")
+
+
+@main.command()
+@_config_option
+@click.option(
+    "--scheduler", type=click.Path(path_type=Path), help="kube-scheduler's own configuration."
+)
+@click.option("--kubeconfig", help="Look at the cluster with this file.  [default: as kubextend]")
+@click.option("--kube-version", help="Version of kube-scheduler.  [default: kube-apiserver's]")
+@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def doctor(
+    *,
+    config_file: Path | None,
+    scheduler: Path | None,
+    kubeconfig: str | None,
+    kube_version: str | None,
+    output: _Output,
+) -> None:
+    """Examine a running kubextend, its kube-scheduler and its cluster; change nothing.
+
+    Exits with 1 if a check finds an error. Warnings do not count.
+    """
+    from kubextend import doctor as doctors
+
+    config = _load(config_file, runs_here=False)
+    version = _kube_version(kube_version)
+    examined = doctors.Examined(config, scheduler, kubeconfig, version)
+    findings = list(doctors.examine(examined))
+    if output == "json":
+        click.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
+    else:
+        for finding in findings:
+            for line in _finding_lines(finding):
+                _print_line(line)
+    errors = sum(finding.verdict is doctors.Verdict.ERROR for finding in findings)
+    if errors:
+        message = f"{errors} errors found"
+        raise click.ClickException(message)
+
+
+def _finding_lines(finding: "Finding") -> Iterator[str]:
+    said = f": {finding.message}" if finding.message else ""
+    yield f"{finding.verdict:8}{finding.check}: {finding.looked_at}{said}"
+    if finding.hint:
+        yield f"        do: {finding.hint}"
 
 
 @main.command()

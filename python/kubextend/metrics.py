@@ -3,11 +3,12 @@
 import logging
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, repeat
 from math import inf
-from typing import Protocol
+from operator import mul
+from typing import Final, NamedTuple, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector
 from prometheus_client.core import (
@@ -25,10 +26,12 @@ __all__ = [
     "Metrics",
     "NodeStoreStats",
     "ObjectStats",
+    "PluginCallMetrics",
     "PluginHealth",
     "Reflector",
     "ReflectorStats",
     "Snapshot",
+    "ThreadUse",
     "WriteStats",
 ]
 
@@ -41,7 +44,28 @@ _MILLISECOND = 0.001
 # (kubernetes v1.36 pkg/scheduler/metrics/metrics.go). Five more buckets halve the millisecond,
 # because most answers of a names-mode verb take less.
 _VERB_SECONDS = tuple(_MILLISECOND * 2.0**power for power in range(-5, 15))
+
+
+def _exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
+    """Return the bounds that Go's ExponentialBuckets returns."""
+    return tuple(accumulate(repeat(factor, count - 1), mul, initial=start))
+
+
+# kube-scheduler's plugin_execution_duration_seconds has ExponentialBuckets(0.00001, 1.5, 20), up to
+# 22 ms (kubernetes v1.37 pkg/scheduler/metrics/metrics.go). Nine more buckets double the 22 ms: a
+# plugin handles all nodes in one call here, and may be written in Python.
+_PLUGIN_SECONDS = _exponential(0.00001, 1.5, 20)
+_PLUGIN_SECONDS += _exponential(2 * _PLUGIN_SECONDS[-1], 2, 9)
+# framework_extension_point_duration_seconds has 12 of these buckets there, up to 0.2 s.
+_POINT_SECONDS = _exponential(0.0001, 2, 18)
+# permit_wait_duration_seconds has 15 of these there, up to 16 s; Permit may hold a pod for 15 min.
+_PERMIT_SECONDS = _exponential(_MILLISECOND, 2, 21)
+_API_SECONDS = _exponential(_MILLISECOND, 2, 15)
+_LAG_SECONDS = _exponential(_MILLISECOND, 2, 13)
 _NODES = (1, 10, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 15_000, 50_000, 100_000)
+# The reasons of a plugin that have a label value of their own; all others are "other".
+_MOST_REASONS: Final = 20
+_MOST_REASON_CHARS: Final = 100
 _WAIT_SECONDS = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 14_400, 86_400)
 _BODY_BYTES = tuple(1024.0 * 4.0**power for power in range(11))
 
@@ -213,6 +237,108 @@ class _HistogramCollector(Collector):
         yield family
 
 
+class ThreadUse(NamedTuple):
+    """How many threads of a pool work now.
+
+    Attributes:
+        busy: how many threads run a call; abandoned threads do not count.
+        most: the most threads that run calls at a time.
+        waiting: how many calls wait for a thread.
+    """
+
+    busy: int
+    most: int
+    waiting: int
+
+
+class PluginCallMetrics:
+    """How long the calls of plugins took, and which plugins rejected pods for which reasons.
+
+    The labels of the durations are those of kube-scheduler's metrics, and the status is Success or
+    Error: Error if the plugin raised, hung or returned a wrong value.
+    """
+
+    def __init__(self) -> None:
+        self._plugins = _HistogramCollector(
+            "kubextend_plugin_execution_duration_seconds",
+            "Time of a plugin's calls at an extension point, for one request.",
+            _PLUGIN_SECONDS,
+            *("plugin", "extension_point", "status"),
+        )
+        self._points = _HistogramCollector(
+            "kubextend_framework_extension_point_duration_seconds",
+            "Time of all plugins of an extension point, for one request.",
+            _POINT_SECONDS,
+            *("extension_point", "status", "profile"),
+        )
+        self._permit_waits = _HistogramCollector(
+            "kubextend_permit_wait_duration_seconds",
+            "From the moment Permit plugins hold a pod until they have decided, by the result.",
+            _PERMIT_SECONDS,
+            "result",
+        )
+        self._rejections = _RejectionCollector()
+        self.plugin: Callable[[str, str, str], Histogram] = self._plugins.of
+        self.point: Callable[[str, str, str], Histogram] = self._points.of
+        self.permit_wait: Callable[[str], Histogram] = self._permit_waits.of
+
+    def rejected(self, plugin: str, extension_point: str, reason: str) -> None:
+        """Count a request in which a plugin rejected the pod, or nodes for the pod.
+
+        Args:
+            plugin: the name of the plugin.
+            extension_point: the framework's name of the point, such as ``Filter``.
+            reason: the reason of the plugin's Status.
+        """
+        self._rejections.count(plugin, extension_point, reason)
+
+    def register(self, registry: CollectorRegistry) -> None:
+        """Add these metrics to a registry."""
+        for collector in (self._plugins, self._points, self._permit_waits, self._rejections):
+            registry.register(collector)
+
+
+class _RejectionCollector(Collector):
+    """Counts rejections by plugin, extension point and reason.
+
+    A plugin may put the name of a pod into its reasons, so the reasons have a limit: beyond it,
+    every further reason of a plugin counts as "other".
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[tuple[str, str, str], int] = {}
+        self._reasons: dict[str, set[str]] = {}
+
+    def count(self, plugin: str, extension_point: str, reason: str) -> None:
+        key = (plugin, extension_point, reason)
+        with self._lock:
+            if key not in self._counts:
+                key = (plugin, extension_point, self._shown(plugin, reason))
+            self._counts[key] = self._counts.get(key, 0) + 1
+
+    def _shown(self, plugin: str, reason: str) -> str:
+        """Return the label value of a reason; the caller holds the lock."""
+        shown = reason[:_MOST_REASON_CHARS]
+        reasons = self._reasons.setdefault(plugin, set())
+        if shown not in reasons and len(reasons) >= _MOST_REASONS:
+            return "other"
+        reasons.add(shown)
+        return shown
+
+    def collect(self) -> Iterator[Metric]:
+        family = CounterMetricFamily(
+            "kubextend_plugin_rejections",
+            "Requests in which a plugin rejected the pod or nodes, by reason.",
+            labels=["plugin", "extension_point", "reason"],
+        )
+        with self._lock:
+            counts = dict(self._counts)
+        for labels, number in counts.items():
+            family.add_metric(labels, number)
+        yield family
+
+
 class Metrics:
     """The metrics of one running kubextend, in a registry of their own.
 
@@ -226,6 +352,11 @@ class Metrics:
         requests: (verb, result of the call) -> counter of calls.
         refused: HTTP status -> counter of requests with a response other than 200.
         plugin_failures: (plugin, extension point) -> counter of failed calls.
+        plugin_calls: the durations of plugins' calls, and the rejections by plugins.
+        attempts: (verb, profile, result) -> counter of attempts that the verb decided.
+        binding_seconds: result -> histogram of the seconds of a Binding's calls of the API.
+        loop_lag: histogram of the seconds by which the event loop was late.
+        logins_refused: status -> counter of callers whose credentials were refused.
         plugin_calls_refused: plugin -> counter of calls that its open breaker prevented.
         queue_wait: histogram of the seconds from a pod's creation until its gate was removed.
         queue_releases: result -> counter of pods whose scheduling gate was to be removed.
@@ -250,12 +381,12 @@ class Metrics:
         self.plugin_registry = self._of_plugins.of
         self.next_plugin_registry = self._of_plugins.next_of
         self.replace_plugin_registries = self._of_plugins.replace
-        self._requests = Counter(
+        self.requests = self._counters(
             "kubextend_verb_requests",
             "Verb calls by how they ended: ok, error (answered with Error), unknown_scheduler (no "
             "profile is for the pod), bad_request, failed.",
-            ("verb", "result"),
-            registry=self.registry,
+            "verb",
+            "result",
         )
         self.duration = self._by_verb(
             "kubextend_verb_duration_seconds",
@@ -266,35 +397,62 @@ class Metrics:
         self.body_bytes = self._by_verb(
             "kubextend_request_body_bytes", "Bytes of a request body.", _BODY_BYTES
         )
-        self._refused = Counter(
+        self.refused = self._counters(
             "kubextend_requests_refused",
             "Requests answered with a status other than 200, by that status.",
-            ("status",),
-            registry=self.registry,
+            "status",
         )
-        self._reloads = Counter(
+        self.reloads = self._counters(
             "kubextend_configuration_reloads",
             "Changes of the configuration file, by whether kubextend uses the new file.",
-            ("result",),
-            registry=self.registry,
+            "result",
         )
-        self._plugin_failures = Counter(
+        self.plugin_failures = self._counters(
             "kubextend_plugin_failures",
             "Calls of a plugin that raised or answered what it may not.",
-            ("plugin", "extension_point"),
-            registry=self.registry,
+            "plugin",
+            "extension_point",
         )
-        self._plugin_calls_refused = Counter(
+        self.plugin_calls_refused = self._counters(
             "kubextend_plugin_calls_refused",
             "Calls of a plugin that were not made, because its breaker was open.",
-            ("plugin",),
-            registry=self.registry,
+            "plugin",
         )
-        self._waiting_pod_requests = Counter(
+        self.plugin_calls = PluginCallMetrics()
+        self.plugin_calls.register(self.registry)
+        self.attempts = self._counters(
+            "kubextend_attempts",
+            "Attempts by what a verb decided. filter: feasible, unschedulable, error; bind: bound, "
+            "rejected, error.",
+            "verb",
+            "profile",
+            "result",
+        )
+        self.binding_seconds = self._histograms(
+            "kubextend_binding_api_duration_seconds",
+            "From the call of the Kubernetes API that binds a pod to its result, with all retries.",
+            _API_SECONDS,
+            "result",
+        ).of
+        self.loop_lag = self._histograms(
+            "kubextend_event_loop_lag_seconds",
+            "How late the event loop was to run a task that was due.",
+            _LAG_SECONDS,
+        ).of()
+        self.logins_refused = self._counters(
+            "kubextend_logins_refused",
+            "Callers of the pages for people whose token or certificate was refused, by status.",
+            "status",
+        )
+        self._threads = _ThreadCollector()
+        self._connections = _ConnectionCollector()
+        self._health = _HealthCollector()
+        for collector in (self._threads, self._connections, self._health):
+            self.registry.register(collector)
+        self.waiting_pod_requests = self._counters(
             "kubextend_waiting_pod_requests",
             "Requests about waiting pods that did what they asked for: list, allow, reject.",
-            ("action",),
-            registry=self.registry,
+            "action",
         )
         self.pods_woken = Counter(
             "kubextend_pods_woken",
@@ -311,9 +469,20 @@ class Metrics:
             "Members of pod groups that filter was called for and whose places are remembered.",
             registry=self.registry,
         )
+        self._configuration = Gauge(
+            "kubextend_configuration_info",
+            "1, with a hash of the configuration that runs.",
+            ("sha256",),
+            registry=self.registry,
+        )
         self.in_flight = Gauge(
             "kubextend_requests_in_flight_bytes",
             "Bytes that requests hold which are not yet answered to their end.",
+            registry=self.registry,
+        )
+        self.in_flight_limit = Gauge(
+            "kubextend_requests_in_flight_limit_bytes",
+            "The most bytes that requests may hold: server.maxInFlightBytes.",
             registry=self.registry,
         )
         self._certificate_reloads = Counter(
@@ -332,35 +501,28 @@ class Metrics:
             "Connections that ended because their TLS handshake failed.",
             registry=self.registry,
         )
-        self._connections_refused = Counter(
+        self.connections_refused = self._counters(
             "kubextend_connections_refused",
             "Connections that were closed at once, as their listener had as many as it may.",
-            ("listener",),
-            registry=self.registry,
+            "listener",
         )
         self.queue_wait = self._histograms(
             "kubextend_queue_wait_seconds",
             "From a pod's creation until its gate was taken off.",
             _WAIT_SECONDS,
         ).of()
-        self._queue_releases = Counter(
+        self.queue_releases = self._counters(
             "kubextend_queue_releases",
             "Pods whose gate was to be taken off, by what became of them: released, gone, refused.",
-            ("result",),
-            registry=self.registry,
+            "result",
         )
-        self.queue_releases: Callable[[str], Counter] = cache(self._queue_releases.labels)
-        self.requests: Callable[[str, str], Counter] = cache(self._requests.labels)
-        self.refused: Callable[[str], Counter] = cache(self._refused.labels)
-        self.reloads: Callable[[str], Counter] = cache(self._reloads.labels)
-        self.waiting_pod_requests: Callable[[str], Counter] = cache(
-            self._waiting_pod_requests.labels
-        )
-        self.connections_refused: Callable[[str], Counter] = cache(self._connections_refused.labels)
-        self.plugin_failures: Callable[[str, str], Counter] = cache(self._plugin_failures.labels)
-        self.plugin_calls_refused: Callable[[str], Counter] = cache(
-            self._plugin_calls_refused.labels
-        )
+        # A rate of a counter that is not there before its first event does not show that event.
+        for result in ("ok", "error"):
+            self._certificate_reloads.labels(result)
+
+    def _counters(self, name: str, text: str, *labels: str) -> Callable[..., Counter]:
+        """Return a function that returns the counter for the values of the labels."""
+        return cache(Counter(name, text, labels, registry=self.registry).labels)
 
     def _by_verb(self, name: str, text: str, bounds: Sequence[float]) -> Callable[[str], Histogram]:
         return self._histograms(name, text, bounds, "verb").of
@@ -379,6 +541,48 @@ class Metrics:
             loaded: whether the changed files could be loaded.
         """
         self._certificate_reloads.labels("ok" if loaded else "error").inc()
+
+    def describe(self, version: str, python: str) -> None:
+        """Add to every scrape the version of kubextend, and that of Python."""
+        build = Gauge(
+            "kubextend_build_info",
+            "1, with the versions of kubextend and of Python.",
+            ("version", "python"),
+            registry=self.registry,
+        )
+        build.labels(version, python).set(1)
+
+    def configured(self, sha256: str) -> None:
+        """Show the hash of the configuration in use; replicas with one configuration have one."""
+        self._configuration.clear()
+        self._configuration.labels(sha256).set(1)
+
+    def watch_threads(self, pool: str, use: Callable[[], ThreadUse]) -> None:
+        """Add to every scrape how many threads of a pool work, and how many calls wait for one.
+
+        Args:
+            pool: the label of the pool.
+            use: returns the numbers; called at every scrape, from any thread.
+        """
+        self._threads.add(pool, use)
+
+    def watch_connections(self, listener: str, count: Callable[[], int], most: int) -> None:
+        """Add the open connections of a listener, and their limit, to every scrape.
+
+        Args:
+            listener: the label of the listener.
+            count: returns the number of open connections; called at every scrape, from any thread.
+            most: the most connections that may be open.
+        """
+        self._connections.add(listener, count, most)
+
+    def note_health(self, checks: Iterable[tuple[str, str, bool]]) -> None:
+        """Set what the next scrapes say about the conditions of the probes.
+
+        Args:
+            checks: the probe, livez or readyz, the name of a condition, and whether it holds.
+        """
+        self._health.checks = list(checks)
 
     def watch_store(self, store: str, stats: Callable[[], NodeStoreStats]) -> None:
         """Add the node, byte, hit and miss counts of a node store to every scrape.
@@ -666,6 +870,72 @@ class _WriteCollector(Collector):
         family.add_metric(["gone"], stats.gone)
         family.add_metric(["failed"], stats.failed)
         family.add_metric(["dropped"], stats.dropped)
+        yield family
+
+
+class _ThreadCollector(Collector):
+    """Collects at each scrape how many threads of each pool work."""
+
+    def __init__(self) -> None:
+        self._pools: dict[str, Callable[[], ThreadUse]] = {}
+
+    def add(self, pool: str, use: Callable[[], ThreadUse]) -> None:
+        self._pools[pool] = use
+
+    def collect(self) -> Iterator[Metric]:
+        prefix, label = "kubextend_threads_", ["pool"]
+        busy = GaugeMetricFamily(prefix + "busy", "Threads that run a call.", labels=label)
+        most = GaugeMetricFamily(prefix + "limit", "The most threads that run.", labels=label)
+        waiting = GaugeMetricFamily(
+            prefix + "waiting_calls", "Calls that wait for a thread.", labels=label
+        )
+        for pool, read in self._pools.items():
+            use = read()
+            busy.add_metric([pool], use.busy)
+            most.add_metric([pool], use.most)
+            waiting.add_metric([pool], use.waiting)
+        yield from (busy, most, waiting)
+
+
+class _ConnectionCollector(Collector):
+    """Collects the open connections of each listener at each scrape."""
+
+    def __init__(self) -> None:
+        self._listeners: dict[str, tuple[Callable[[], int], int]] = {}
+
+    def add(self, listener: str, count: Callable[[], int], most: int) -> None:
+        self._listeners[listener] = (count, most)
+
+    def collect(self) -> Iterator[Metric]:
+        label = ["listener"]
+        now = GaugeMetricFamily("kubextend_connections", "Open connections.", labels=label)
+        limit = GaugeMetricFamily(
+            "kubextend_connections_limit", "The most connections that may be open.", labels=label
+        )
+        for listener, (count, most) in self._listeners.items():
+            now.add_metric([listener], count())
+            limit.add_metric([listener], most)
+        yield from (now, limit)
+
+
+class _HealthCollector(Collector):
+    """Collects the conditions of the probes at each scrape, as kubernetes_healthcheck does.
+
+    Attributes:
+        checks: the probe, the name of a condition, and whether the condition holds.
+    """
+
+    def __init__(self) -> None:
+        self.checks: list[tuple[str, str, bool]] = []
+
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily(
+            "kubextend_healthcheck",
+            "1 while a condition of the probe livez or readyz holds.",
+            labels=["type", "name"],
+        )
+        for probe, name, holds in self.checks:
+            family.add_metric([probe, name], holds)
         yield family
 
 

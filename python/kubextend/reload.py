@@ -182,6 +182,7 @@ class Reloader:
         self.verbs.replace_profiles([*(running[name] for name in same), *made])
         instances = [(plugin.name, each.scheduler_name) for each in made for plugin in each.plugins]
         self.metrics.replace_plugin_registries({each.scheduler_name for each in gone}, instances)
+        self.metrics.configured(new.sha256)
         self.config = new
         return gone
 

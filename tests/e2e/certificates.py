@@ -10,7 +10,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-LIFETIME = dt.timedelta(hours=6)
+# `kubextend doctor` warns of a certificate that ends within a week.
+LIFETIME = dt.timedelta(days=30)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ KUBEXTEND_KIND = "ExtenderConfiguration"
 SCHEDULER_KIND = "KubeSchedulerConfiguration"
 # Kinds that a program reads from a file, and that kube-apiserver does not serve.
 CONFIGURATION_KINDS = {KUBEXTEND_KIND, SCHEDULER_KIND, "Component", "Config", "Kustomization"}
+# Kinds of the Prometheus Operator, which brings their definitions.
+OPERATOR_KINDS = {"PodMonitor", "PrometheusRule"}
 
 
 def documents() -> list[tuple[Path, Object]]:
@@ -28,7 +30,8 @@ def documents() -> list[tuple[Path, Object]]:
 
 def objects() -> list[tuple[Path, Object]]:
     """Return every object below deploy/ that is meant for kube-apiserver, each with its file."""
-    return [(p, d) for p, d in documents() if d["kind"] not in CONFIGURATION_KINDS]
+    left_out = CONFIGURATION_KINDS | OPERATOR_KINDS
+    return [(p, d) for p, d in documents() if d["kind"] not in left_out]
 
 
 def path_of(api: Api, manifest: Object, namespace: str = "default") -> str:

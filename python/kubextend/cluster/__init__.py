@@ -21,6 +21,14 @@ from kubextend.cluster.nodes import follow_nodes
 from kubextend.cluster.pending_pods import follow_pending_pods, list_pending_pods, list_pods
 from kubextend.cluster.pods import PodReader, follow_pods
 from kubextend.cluster.reflector import Reflector
+from kubextend.cluster.review import (
+    Right,
+    granted,
+    list_node_names,
+    missing_rights,
+    server_version,
+    who_am_i,
+)
 from kubextend.cluster.ungater import Fate, Ungater, ungate
 from kubextend.errors import ClusterError
 
@@ -42,6 +50,7 @@ __all__ = [
     "PodReader",
     "Reflector",
     "RefusedError",
+    "Right",
     "Ungater",
     "UnreachableError",
     "check_kubeconfig",
@@ -49,14 +58,19 @@ __all__ = [
     "follow_nodes",
     "follow_pending_pods",
     "follow_pods",
+    "granted",
     "lease_holder",
+    "list_node_names",
     "list_pending_pods",
     "list_pods",
     "list_set_aside",
+    "missing_rights",
     "own_namespace",
     "own_pod",
+    "server_version",
     "unconnected_client",
     "ungate",
+    "who_am_i",
 ]
 
 _NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")

@@ -4,7 +4,9 @@ The models check each field by itself. The modules beside this one do the rest: 
 fields, ``resolve`` looks up the names of plugins, ``loader`` reads files.
 """
 
+import hashlib
 import ipaddress
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -606,6 +608,12 @@ class ExtenderConfiguration(_Model):
         """
         asked_for = any(profile.needs_pods for profile in self.resolved) or self.guard.resources
         return asked_for or self._any_at(("reserve", "permit"))
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the configuration, in which the order of the fields makes no difference."""
+        fields = json.dumps(self.model_dump(mode="json", by_alias=True), sort_keys=True)
+        return hashlib.sha256(fields.encode()).hexdigest()
 
     @property
     def informers(self) -> tuple[str, ...]:

@@ -30,7 +30,12 @@ from kubextend.config.scheduler_file import (
 from kubextend.config.yaml_document import read_document, read_file
 from kubextend.errors import Issue
 
-__all__ = ["SchedulerDifferences", "scheduler_differences"]
+__all__ = [
+    "SchedulerDifferences",
+    "scheduler_differences",
+    "scheduler_lease",
+    "scheduler_names",
+]
 
 # Source: kube-scheduler v0.36 pkg/scheduler/extender.go DefaultExtenderTimeout
 _DEFAULT_TIMEOUT: Final = Duration.parse("5s")
@@ -260,6 +265,26 @@ def scheduler_differences(config: ExtenderConfiguration, file: str | Path) -> Sc
         ),
         tuple(f"{source}: {note}" for note in findings.notes),
     )
+
+
+def scheduler_names(file: str | Path) -> frozenset[str]:
+    """Return the schedulerName of each profile of a KubeSchedulerConfiguration; empty if broken.
+
+    Raises: ConfigError: the file cannot be read.
+    """
+    found = _read(read_document(*read_file(file)), Findings())
+    return frozenset() if found is None else frozenset(name for name, _ in found.named_profiles())
+
+
+def scheduler_lease(file: str | Path) -> tuple[str, str] | None:
+    """Return namespace and name of kube-scheduler's Lease; None if its file asks for no leader.
+
+    Raises: ConfigError: the file cannot be read.
+    """
+    found = _read(read_document(*read_file(file)), Findings())
+    if found is None or not found.leader_election.leader_elect:
+        return None
+    return found.leader_election.resource_namespace, found.leader_election.resource_name
 
 
 def _read(tree: Mapping[str, JsonValue], findings: Findings) -> _SchedulerConfiguration | None:

@@ -31,12 +31,12 @@ from kubextend.framework.status import Code, Status
 from kubextend.framework.wrong_answer import wrong_answer
 from kubextend.profile.guarded_calls import (
     about,
-    detailed,
     error_of,
     guarded,
     guarded_async,
     seconds_until,
     status_of,
+    take_note,
 )
 from kubextend.profile.run_in_progress import current_run
 from kubextend.profile.time_limited_calls import PluginLimits
@@ -268,9 +268,13 @@ class BindingCycle:
         self.was_held = self.waiting_pods.get(self.pod.uid) is waiting
         if self._lost:
             waiting.send_back(self._lost)
+        began_s, result = time.monotonic(), "Error"
         try:
-            return await waiting.wait()
+            status = await waiting.wait()
+            result = status.code.name.replace("_", " ").title().replace(" ", "")
+            return status
         finally:
+            self.limits.metrics.permit_wait(result).observe(time.monotonic() - began_s)
             self.waiting_pods.remove(waiting)
             waiting.end()
 
@@ -329,7 +333,7 @@ class BindingCycle:
         except PluginError as error:
             error.node = self.node_name
             raise
-        detailed(plugin, point, self.pod, status, f"node {self.node_name}")
+        take_note(plugin, point, self.pod, status, f"node {self.node_name}")
         return status
 
     def _rejected(self, plugin: Plugin, point: str, status: Status) -> Status:

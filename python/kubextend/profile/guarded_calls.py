@@ -19,12 +19,12 @@ __all__ = [
     "AnsweredError",
     "AtNodeError",
     "about",
-    "detailed",
     "error_of",
     "guarded",
     "guarded_async",
     "seconds_until",
     "status_of",
+    "take_note",
 ]
 
 _DETAILS = logging.getLogger(f"{__name__}.details")
@@ -160,21 +160,26 @@ def status_of(plugin: Plugin, point: str, answer: object, pod: core.Pod | None =
     return answer
 
 
-def detailed(plugin: Plugin, point: str, pod: core.Pod, status: Status, about: str) -> None:
-    """Log the ``detail`` of a plugin's status, if there is one; at most ten lines a second.
+def take_note(
+    plugin: Plugin, point: str, pod: core.Pod, status: Status, about: str | core.Mask
+) -> None:
+    """Count a plugin's status if it is a rejection; log its ``detail``, ten lines a second at most.
 
     Args:
         plugin: the plugin that returned the status.
         point: the extension point, such as ``Filter``.
         pod: the pod that the status is about.
         status: the status.
-        about: the nodes that the status is about, in words, such as "5 nodes".
+        about: the nodes that the status is about, or words for them, such as "all nodes".
     """
+    if status.is_rejected and (run := current_run()) is not None:
+        run.rejected(plugin.name, point, status.reason or status.code.name)
     if status.detail and _DETAILS.isEnabledFor(logging.INFO):
         facts = {"plugin": plugin.name, "extension_point": point, "uid": pod.uid}
+        nodes = about if isinstance(about, str) else f"{about.count()} nodes"
         _DETAILS.info(
             "pod %s/%s, %s: %s (%.300s)",
-            *(pod.namespace, pod.name, about, status.reason or status.code.name, status.detail),
+            *(pod.namespace, pod.name, nodes, status.reason or status.code.name, status.detail),
             extra=facts,
         )
 

@@ -36,10 +36,10 @@ from kubextend.profile.binding import BindingPlugins
 from kubextend.profile.guarded_calls import (
     AtNodeError,
     about,
-    detailed,
     error_of,
     guarded,
     status_of,
+    take_note,
 )
 from kubextend.profile.per_node import (
     FilterNodes,
@@ -439,9 +439,7 @@ class Profile:
                     raise
                 continue
             for rejection in newly:
-                if rejection.status.detail:
-                    number = f"{rejection.nodes.count()} nodes"
-                    detailed(plugin, "Filter", pod, rejection.status, number)
+                take_note(plugin, "Filter", pod, rejection.status, rejection.nodes)
                 rejections.append(rejection)
                 kept = kept & ~rejection.nodes
         return FilterOutcome(kept, rejections)
@@ -470,7 +468,7 @@ class Profile:
                 if not self._is_left_out(error, left_out):
                     raise
                 continue
-            detailed(plugin, "PostFilter", pod, said, "which fits nowhere")
+            take_note(plugin, "PostFilter", pod, said, "which fits nowhere")
             if said.is_success or said.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 return said
             if said.reason:
@@ -507,11 +505,10 @@ class Profile:
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunScorePlugins
         """
         score_nodes = self._scores[id(plugin)]
+        normalize = getattr(plugin, "normalize_score", None)
         with guarded(plugin, "Score", pod):
             scored = score_nodes(state, pod, nodes)
-        normalize = getattr(plugin, "normalize_score", None)
-        if normalize is None:
-            with guarded(plugin, "Score", pod):
+            if normalize is None:
                 return _checked(scored.scores, nodes, _NODE_SCORE)
         try:
             with guarded(plugin, "NormalizeScore", pod):
@@ -592,7 +589,7 @@ def pre_filtered(
             state.asked_for_pods |= shown.pods_read
     status = status_of(plugin, "PreFilter", said, pod)
     if status.code in _PRE_FILTER_CODES:
-        detailed(plugin, "PreFilter", pod, status, "all nodes")
+        take_note(plugin, "PreFilter", pod, status, "all nodes")
         return result, status
     raise error_of(plugin, "PreFilter", status, pod)
 

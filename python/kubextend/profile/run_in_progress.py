@@ -4,12 +4,12 @@ A ``Run`` is the record of a request, of a part of a request, or of a plugin's `
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kubextend.errors import PluginError
+from kubextend.metrics import PluginCallMetrics
 from kubextend.profile.breaker import Admission, Breakers
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ class UncalledError(PluginError):
         super().__init__(plugin, extension_point, "not called: it hung, or kept failing")
 
 
-@dataclass(frozen=True, slots=True)
-class PluginCall:
+class PluginCall(NamedTuple):
     """A plugin and the extension point at which it is called.
 
     Attributes:
@@ -55,19 +54,44 @@ class Run:
     Args:
         breakers: say whether a plugin may be called, and get the results of the plugin's calls.
         clock: returns the present time in monotonic seconds.
+        metrics: gets the time and the rejections of each plugin at the end of the run; None: the
+            run is counted nowhere.
 
     Attributes:
         pod: the pod that the latest call is about.
     """
 
-    def __init__(self, breakers: Breakers, clock: Callable[[], float] = time.monotonic) -> None:
+    __slots__ = (
+        "_abandoned",
+        "_admissions",
+        "_began_s",
+        "_breakers",
+        "_clock",
+        "_current",
+        "_failed",
+        "_metrics",
+        "_rejected",
+        "_spent_s",
+        "_token",
+        "pod",
+    )
+
+    def __init__(
+        self,
+        breakers: Breakers,
+        clock: Callable[[], float] = time.monotonic,
+        metrics: PluginCallMetrics | None = None,
+    ) -> None:
         self.pod: core.Pod | None = None
         self._breakers = breakers
         self._clock = clock
+        self._metrics = metrics
         self._began_s = clock()
         self._admissions: dict[str, Admission] = {}
         self._spent_s: dict[PluginCall, float] = {}
-        self._failed: set[PluginCall] = set()
+        # A pod that waits in Permit keeps its run; this empty set takes no memory.
+        self._failed: frozenset[PluginCall] = frozenset()
+        self._rejected: list[tuple[str, str, str]] | None = None
         self._current: tuple[PluginCall, float] | None = None
         self._abandoned = False
         self._token: Token[Run | None]
@@ -91,6 +115,8 @@ class Run:
         _RUN.reset(self._token)
         self.went_well()
         self._admissions.clear()
+        if not self._abandoned:
+            self._count(self._spent_s)
 
     def went_well(self) -> None:
         """Tell the breakers which plugins of this run did not fail; end their probes."""
@@ -143,7 +169,7 @@ class Run:
         if self._abandoned:
             return
         self._admissions.pop(plugin, None)
-        self._failed.add(PluginCall(plugin, extension_point))
+        self._failed |= {PluginCall(plugin, extension_point)}
         self._breakers.failed(plugin, extension_point, namespace)
 
     def met_truncated_pod(self, plugin: str, extension_point: str) -> None:
@@ -153,13 +179,24 @@ class Run:
         """
         if self._abandoned:
             return
-        self._failed.add(PluginCall(plugin, extension_point))
+        self._failed |= {PluginCall(plugin, extension_point)}
         if self._admissions.pop(plugin, None) is Admission.PROBE:
             self._breakers.unprobed(plugin)
 
+    def rejected(self, plugin: str, extension_point: str, reason: str) -> None:
+        """Record that a plugin rejected the pod, or nodes for the pod.
+
+        However many nodes a plugin rejects for one reason, the metric counts the run once.
+        """
+        if self._rejected is None:
+            self._rejected = []
+        self._rejected.append((plugin, extension_point, reason))
+
     def hung(self, plugin: str) -> None:
-        """Open the breaker of a plugin that did not return in time."""
+        """Open the breaker of a plugin whose current call did not return in time."""
         self._admissions.pop(plugin, None)
+        if (current := self.current) is not None:
+            self._failed |= {current}
         self._breakers.hung(plugin)
 
     def check(self) -> None:
@@ -179,11 +216,8 @@ class Run:
         The time of a call that is under way counts as well.
         """
         now = self._clock()
-        spent_s = dict(self._spent_s)
-        if (current := self._current) is not None:
-            call, began_s = current
-            spent_s[call] = spent_s.get(call, 0.0) + now - began_s
-        call = max(spent_s, key=spent_s.__getitem__, default=None)  # type: ignore[assignment]
+        spent_s = self._spent_until(now)
+        call = max(spent_s, key=spent_s.__getitem__, default=None)
         if call is None or spent_s[call] * 2 < now - self._began_s:
             return None
         return call
@@ -194,11 +228,48 @@ class Run:
         Returns: the plugin call in which the thread is stuck; None if no plugin is called now.
         """
         self._abandoned = True
+        if (stuck := self.current) is not None:
+            self._failed |= {stuck}
+        self._count(self._spent_until(self._clock()))
         for plugin, admission in list(self._admissions.items()):
             if admission is Admission.PROBE:
                 self._breakers.unprobed(plugin)
         self._admissions.clear()
-        return self.current
+        return stuck
+
+    def _spent_until(self, now_s: float) -> dict[PluginCall, float]:
+        """Return the seconds of each plugin's calls, with those of the call that is under way."""
+        spent_s = dict(self._spent_s)
+        if (current := self._current) is not None:
+            call, began_s = current
+            spent_s[call] = spent_s.get(call, 0.0) + now_s - began_s
+        return spent_s
+
+    def _count(self, spent_s: Mapping[PluginCall, float]) -> None:
+        """Add the time of each plugin and of each extension point, and the rejections, to metrics.
+
+        Args:
+            spent_s: the seconds of each plugin's calls.
+        """
+        if self._metrics is None or not spent_s:
+            return
+        points: dict[str, tuple[float, str]] = {}
+        for call, seconds in spent_s.items():
+            plugin, point = call
+            status = "Error" if call in self._failed else "Success"
+            self._metrics.plugin(plugin, point, status).observe(seconds)
+            if (before := points.get(point)) is None:
+                points[point] = seconds, status
+            else:
+                worst = before[1] if before[1] == "Error" else status
+                points[point] = before[0] + seconds, worst
+        # The pod has a profile, since a plugin was called for it.
+        profile = "" if self.pod is None else self.pod.scheduler_name
+        for point, (seconds, status) in points.items():
+            self._metrics.point(point, status, profile).observe(seconds)
+        if self._rejected is not None:
+            for rejection in set(self._rejected):
+                self._metrics.rejected(*rejection)
 
 
 _RUN: ContextVar[Run | None] = ContextVar("kubextend_run", default=None)

@@ -5,18 +5,25 @@ interpreter from ending. The threads of this pool are daemons, and a new thread 
 an abandoned thread.
 """
 
+import sys
 import threading
+import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import Context, copy_context
 from enum import Enum, auto
 from functools import partial
 from queue import SimpleQueue
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
+
+from kubextend.metrics import ThreadUse
 
 __all__ = ["Job", "Threads"]
 
 _T = TypeVar("_T")
+
+_MOST_FRAMES: Final = 20
+_MOST_STACK_CHARS: Final = 4000
 
 
 class _Phase(Enum):
@@ -39,6 +46,20 @@ class Job(Generic[_T]):
         self._context: Context = copy_context()
         self._phase = _Phase.QUEUED
         self._on_return: Callable[[], object] = _nothing
+        self._thread_id: int | None = None
+
+    def stack(self) -> str:
+        """Return where the thread that runs the call is now, innermost frame last; "" if none.
+
+        The text has at most 20 frames and 4,000 characters: the innermost ones.
+        """
+        # A copy of the frames of all threads; only this thread's is kept.
+        frame = None if self._thread_id is None else sys._current_frames().get(self._thread_id)  # noqa: SLF001  the only way
+        if frame is None or self.future.done():
+            return ""
+        inner = traceback.StackSummary.extract(traceback.walk_stack(frame), limit=_MOST_FRAMES)
+        inner.reverse()
+        return "".join(inner.format())[-_MOST_STACK_CHARS:]
 
     def withdraw(self) -> None:
         """Cancel the call if it has not begun, and free what the call refers to.
@@ -124,6 +145,11 @@ class Threads:
                 self._begin_thread()
             return True
 
+    def use(self) -> ThreadUse:
+        """Return how many threads work now, and how many calls wait for a thread."""
+        with self._lock:
+            return ThreadUse(self._serving - self._spare, self._most, self._waiting)
+
     def stop(self) -> None:
         """Accept no further call and end the idle threads, without waiting for running calls."""
         with self._lock:
@@ -153,6 +179,7 @@ class Threads:
             if not (wanted and job.future.set_running_or_notify_cancel()):
                 return False
             job._phase = _Phase.RUNNING  # noqa: SLF001
+            job._thread_id = threading.get_ident()  # noqa: SLF001
             return True
 
     def _ends(self, job: Job[object]) -> bool:

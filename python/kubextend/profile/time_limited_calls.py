@@ -7,17 +7,18 @@ its place, and kubextend drops the late result.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
 from typing import Final, Generic, TypeVar
 
 from kubextend.errors import PluginError
+from kubextend.metrics import PluginCallMetrics, ThreadUse
 from kubextend.profile.breaker import Breakers
 from kubextend.profile.guarded_calls import about
 from kubextend.profile.run_in_progress import PluginCall, Run
-from kubextend.profile.threads import Threads
+from kubextend.profile.threads import Job, Threads
 
 __all__ = ["HungError", "LimitedCall", "PluginLimits"]
 
@@ -43,15 +44,22 @@ class PluginLimits:
 
     Args:
         clock: returns the present time in monotonic seconds.
+        metrics: counts the calls of plugins; None: new metrics.
 
     Attributes:
         breakers: the breakers of all plugins.
         clock: the argument ``clock``.
+        metrics: the argument ``metrics``.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        metrics: PluginCallMetrics | None = None,
+    ) -> None:
         self.breakers = Breakers(clock)
         self.clock = clock
+        self.metrics = PluginCallMetrics() if metrics is None else metrics
         self._verb_threads = Threads(_VERB_THREADS, "verb")
         self._binding_threads = Threads(_BINDING_THREADS, "binding")
 
@@ -61,7 +69,16 @@ class PluginLimits:
         Args:
             work: gets a ``Run``, enters it, and calls plugins, whose calls the ``Run`` records.
         """
-        return LimitedCall(work, Run(self.breakers, self.clock), self._verb_threads, self.breakers)
+        return LimitedCall(work, self.run(), self._verb_threads, self.breakers)
+
+    def run(self) -> Run:
+        """Return a new run, for work that calls plugins."""
+        return Run(self.breakers, self.clock, self.metrics)
+
+    @property
+    def thread_pools(self) -> Mapping[str, Callable[[], ThreadUse]]:
+        """The pools of threads by their names, each as a function that returns its use."""
+        return {"verb": self._verb_threads.use, "binding": self._binding_threads.use}
 
     def within(self, seconds: float | None, work: Callable[[], _T]) -> _T:
         """Call ``work`` on a thread, block until it ends, and return its result.
@@ -133,6 +150,7 @@ class PluginLimits:
 
         def give_up_late() -> None:
             if not job.future.done():
+                _log_stack(plugin, job)
                 breakers.hung(plugin)
             give_up()
 
@@ -148,6 +166,7 @@ class PluginLimits:
             if left_s > 0:
                 asyncio.get_running_loop().call_later(left_s, give_up_late)
             else:
+                _log_stack(plugin, job)
                 give_up()
             raise
 
@@ -213,6 +232,8 @@ class LimitedCall(Generic[_T]):
         """
         slowest = self.run.slowest()
         current = self.run.abandon()
+        if current is not None:
+            _log_stack(current.plugin, self.job)
         if current is None:
             self._threads.give_up(self.job)
         elif self._threads.give_up(self.job, partial(self._breakers.came_back, current.plugin)):
@@ -224,6 +245,22 @@ class LimitedCall(Generic[_T]):
         hung = HungError(slowest)
         about(hung, self.run.pod)
         return hung
+
+
+def _log_stack(plugin: str, job: Job[_T]) -> None:
+    """Log where the thread of a plugin's call is that kubextend gives up, once for each call.
+
+    After two such calls kubextend does not call the plugin any more.
+    """
+    stack = job.stack()
+    if stack:
+        message = 'plugin "%s" has not answered in time; its thread is here'
+        where = (_LOGGER.name, logging.ERROR, __file__, 0)
+        _LOGGER.handle(
+            _LOGGER.makeRecord(
+                *where, message, (plugin,), None, extra={"plugin": plugin}, sinfo=stack
+            )
+        )
 
 
 def _told_of(future: Future[_T]) -> asyncio.Future[None]:

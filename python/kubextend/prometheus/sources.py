@@ -48,6 +48,10 @@ class Sources(Collector):
             self._sources[query] = (self._new_name(plugin), self._make(query))
         return self._sources[query][1]
 
+    def __iter__(self) -> Iterator[tuple[str, Source]]:
+        """Yield the name and the ``Source`` of each query."""
+        return iter(list(self._sources.values()))
+
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of all sources; prometheus_client calls this method at each scrape."""
         by = ["source"]

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
+from kubextend.metrics import ThreadUse
+
 __all__ = ["ApiThreads"]
 
 _T = TypeVar("_T")
@@ -22,6 +24,7 @@ class ApiThreads:
 
     def __init__(self, most: int = BIND_THREADS) -> None:
         self._most = most
+        self._calls = 0
         self._pool: ThreadPoolExecutor | None = None
 
     async def wait_for(self, call: Callable[[], _T]) -> _T:
@@ -35,6 +38,8 @@ class ApiThreads:
             self._pool = ThreadPoolExecutor(self._most, thread_name_prefix="kubextend-api")
         begun = self._pool.submit(call)
         outcome = asyncio.wrap_future(begun)
+        self._calls += 1
+        outcome.add_done_callback(self._end_call)
         while not outcome.done():
             try:
                 await asyncio.shield(outcome)
@@ -43,6 +48,14 @@ class ApiThreads:
                 if begun.cancel():
                     raise
         return outcome.result()
+
+    def _end_call(self, _outcome: object) -> None:
+        self._calls -= 1
+
+    def use(self) -> ThreadUse:
+        """Return how many threads work now, and how many calls wait for a thread."""
+        calls = self._calls
+        return ThreadUse(min(calls, self._most), self._most, max(calls - self._most, 0))
 
     def stop(self) -> None:
         """Stop the pool: start no further call, and do not wait for the calls that are running."""

@@ -84,6 +84,7 @@ def application(
     )
     freed = FreedMemory(pool, in_flight.highest_count)
     verbs.metrics.in_flight.set_function(lambda: in_flight.count)
+    verbs.metrics.in_flight_limit.set(limits.in_flight_bytes)
 
     paths: dict[VerbName, str] = {name: f"{path.rstrip('/')}/{name}" for name in get_args(VerbName)}
     endpoints = {

@@ -60,6 +60,13 @@ class Health:
         self._shutting_down = True
         self._on_shut_down()
 
+    def conditions(self) -> list[tuple[str, str, bool]]:
+        """Return each condition: the probe, the condition's name, and whether it holds now."""
+        probes = (("livez", self._alive), ("readyz", self._ready))
+        return [
+            (probe, check.name, not check.why_not()) for probe, checks in probes for check in checks
+        ]
+
     def livez(self, *, verbose: bool) -> tuple[int, str]:
         """Return the HTTP status and text of ``/livez``; the text names each failing check."""
         return _report("livez", self._alive, verbose=verbose)
@@ -83,7 +90,7 @@ def health_routes(health: Health, metrics: Metrics) -> list[Route]:
         status, text = health.readyz(verbose=_is_verbose(request))
         return PlainTextResponse(text, status)
 
-    page = _MetricsPage(metrics)
+    page = _MetricsPage(metrics, health)
 
     async def show_metrics(_request: Request) -> Response:
         text, content_type = await page.fresh()
@@ -121,10 +128,12 @@ class _MetricsPage:
 
     Args:
         metrics: the metrics to render.
+        health: the conditions of the probes, which are among the metrics.
     """
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, health: Health) -> None:
         self._metrics = metrics
+        self._health = health
         self._next: asyncio.Task[tuple[bytes, str]] | None = None
         self._not_before_s = 0.0
 
@@ -142,6 +151,7 @@ class _MetricsPage:
         finally:
             self._next = None
         self._not_before_s = loop.time() + _LEAST_RENDER_GAP_S
+        self._metrics.note_health(self._health.conditions())
         return await asyncio.to_thread(self._metrics.render)
 
 

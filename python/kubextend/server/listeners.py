@@ -20,7 +20,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from kubextend.errors import KubextendError
-from kubextend.metrics import Metrics
+from kubextend.metrics import Histogram, Metrics
 from kubextend.server.application import Application
 from kubextend.server.connection.deadlines import Deadlines
 from kubextend.server.connection.http_connection import ConnectionSettings, HttpConnection
@@ -38,6 +38,7 @@ _HANDSHAKE_S = 5.0
 # TLS connections in their handshake that a listener may have besides ``most_connections``.
 _HANDSHAKES = 512
 _DESCRIPTORS_LOOK_S = 5.0
+_LAG_LOOK_S = 0.25
 # More than the connections that any listener may have.
 _MOST_DESCRIPTORS = 65_536
 
@@ -185,7 +186,13 @@ class Service:
             )
             self._metrics.certificate_not_after.set_function(lambda: reloader.not_after_s)
         config = _uvicorn_config(listener, settings, tls, max(1, _GRACE_S - int(self._drain_s)))
-        return _Server(listener, bound, config, tls, self._end_without_bindings)
+        server = _Server(listener, bound, config, tls, self._end_without_bindings)
+        self._metrics.watch_connections(
+            listener.name,
+            lambda: len(server.server_state.connections),
+            listener.most_connections,
+        )
+        return server
 
     def _end_without_bindings(self) -> None:
         """Log the pods whose Binding the API has not answered, and exit with 1 if there are any.
@@ -249,7 +256,10 @@ class Service:
                 for server in probes:
                     group.create_task(server.run_on_socket())
                 group.create_task(self._announce_when_started())
-                watching = [group.create_task(_watch_descriptors(_DESCRIPTORS_LOOK_S))]
+                watching = [
+                    group.create_task(_watch_descriptors(_DESCRIPTORS_LOOK_S)),
+                    group.create_task(_watch_lag(self._metrics.loop_lag)),
+                ]
                 watching += [
                     group.create_task(server.tls.watch(self._tls_look_s))
                     for server in self._servers
@@ -406,6 +416,15 @@ def raise_descriptor_limit() -> None:
     most = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+async def _watch_lag(seconds: Histogram) -> None:
+    """Count how late the event loop runs a task that is due every quarter of a second."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due_s = loop.time() + _LAG_LOOK_S
+        await asyncio.sleep(_LAG_LOOK_S)
+        seconds.observe(max(loop.time() - due_s, 0.0))
 
 
 async def _watch_descriptors(every_s: float) -> None:

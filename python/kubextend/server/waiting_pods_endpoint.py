@@ -70,7 +70,7 @@ class _Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            who = await self._access.caller(scope)
+            who = await self._caller(scope)
             body = await _body(scope, receive)
             uid = scope["path_params"].get("uid", "")
             answer = self._action(self._waiting_pods, who, uid, body)
@@ -82,6 +82,17 @@ class _Endpoint:
         else:
             self._metrics.waiting_pod_requests(self._name).inc()
             await reply(send, 200, orjson.dumps(answer, option=_TIMES))
+
+    async def _caller(self, scope: Scope) -> str:
+        """Return who sent a request; count a refusal.
+
+        Raises: RefusedError: the caller may not decide.
+        """
+        try:
+            return await self._access.caller(scope)
+        except RefusedError as refused:
+            self._metrics.logins_refused(str(refused.status)).inc()
+            raise
 
 
 def _list(waiting_pods: HeldPods, _who: str, _uid: str, _body: bytes) -> object:

@@ -123,7 +123,7 @@ class Deadline(Generic[_Args]):
         return self._verb.instead(why)
 
     def _now(self, body: Body) -> Answer:
-        return self._work(_Asked(body), Run(self._limits.breakers))
+        return self._work(_Asked(body), self._limits.run())
 
     def _work(self, asked: _Asked[_Args], run: Run) -> Answer:
         with counting(self._metrics, self.name) as counted, run:

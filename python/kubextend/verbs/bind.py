@@ -14,7 +14,6 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import NO_ANNOTATIONS, Binder
 from kubextend.framework.status import Status
 from kubextend.profile import BindingCycle, BindTime, Profile
-from kubextend.profile.run_in_progress import Run
 from kubextend.verbs.answer import Answer, Body, binding
 from kubextend.verbs.bind_node_check import DELETED, GONE, why_not_on
 from kubextend.verbs.bind_term import NO_LEAD, Lead
@@ -159,7 +158,7 @@ class BindVerb:
         request = _Request(args, BindTime(arrived_s, self._context.settings.bind_timeout_s))
         self._deciding += 1
         try:
-            with Run(self._limits.breakers):
+            with self._limits.run():
                 answer = await self._decided(request)
         except TimeoutError:
             answer = _refused(args, _TOO_LATE)
@@ -170,12 +169,22 @@ class BindVerb:
             answer = _refused(args, sentence(error))
         finally:
             self._deciding -= 1
+        self._count(request, answer)
         if answer.result == "error":
             self._context.memory.places.forget(args.pod_uid)
             await self._wait_to_refuse(request)
         else:
             self._unplaced.forget(args.pod_uid)
         return answer
+
+    def _count(self, request: _Request, answer: Answer) -> None:
+        """Count what became of the pod: bound, rejected by Permit, or an error."""
+        profile = self._context.profiles.for_pod(request.pod)
+        name = "" if profile is None else profile.scheduler_name
+        result = "bound" if answer.result != "error" else "error"
+        if request.permit_said is not None:
+            result = "rejected"
+        self._context.metrics.attempts(self.name, name, result).inc()
 
     async def _wait_to_refuse(self, request: _Request) -> None:
         """Wait until kube-scheduler may be told that the pod is not bound.
@@ -349,7 +358,13 @@ class BindVerb:
             if left_s is not None and left_s <= 0:
                 raise TimeoutError
             names = args.pod_namespace, args.pod_name, args.pod_uid, args.node
-            binder.bind(*names, timeout_s=left_s, annotations=annotations)
+            began_s, result = time.monotonic(), "error"
+            try:
+                binder.bind(*names, timeout_s=left_s, annotations=annotations)
+                result = "ok"
+            finally:
+                seconds = time.monotonic() - began_s
+                self._context.metrics.binding_seconds(result).observe(seconds)
 
         binding_of = f"{args.pod_namespace}/{args.pod_name} to node {args.node}"
         self._bindings.add(binding_of)

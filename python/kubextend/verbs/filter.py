@@ -103,6 +103,7 @@ class FilterVerb:
             self._unplaced.drop(attempt)
             if isinstance(error, KeyboardInterrupt | AbandonedError):
                 raise
+            self._count(profile, "error")
             return self._failed(self._noted(error), args, args.nodes)
 
     def _decided(
@@ -126,13 +127,18 @@ class FilterVerb:
         if len(nodes) and not outcome.kept.any() and not attempt.nominated_alone:
             self._post_filter(profile, attempt, outcome)
         entries = entries_of(unknown, outcome.rejections)
-        if passing.any():
+        fits = passing.any()
+        self._count(profile, "feasible" if fits else "unschedulable")
+        if fits:
             self._unplaced.passed(attempt)
         else:
             # A full-mode request brings its own nodes, and they never change.
             before = request.changes if args.names_mode else None
             entries = self._unplaced.reject(attempt, profile, nodes, entries, before)
         return Answer(args.filter_answer(entries, self._context.memory.pool))
+
+    def _count(self, profile: Profile, result: str) -> None:
+        self._context.metrics.attempts(self.name, profile.scheduler_name, result).inc()
 
     def _noted(self, error: BaseException) -> str:
         """Log why a filter request failed, and return the reason to tell kube-scheduler."""

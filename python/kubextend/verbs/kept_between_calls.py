@@ -61,13 +61,13 @@ class Memory:
 
         Args:
             cluster: has the activator, which makes kube-scheduler try pods again.
-            metrics: counts the pods that kube-scheduler is made to try again.
+            metrics: counts the calls of plugins, and the pods that are to be tried again.
             look_again_s: for how many seconds filters may run for one pod outside of a request.
             limits: threads and circuit breakers of the plugins; None: new ones.
             waiting_pods: the pods that Permit holds; None: a new, empty object without a limit.
             clock: returns monotonic seconds, at the speed of the event loop's clock.
         """
-        limits = PluginLimits() if limits is None else limits
+        limits = PluginLimits(metrics=metrics.plugin_calls) if limits is None else limits
         look_again = looking_again(limits, look_again_s)
         return cls(
             request_store=core.RequestStore(),

@@ -33,6 +33,8 @@ class Verbs:
         self.limits = memory.limits
         self._add_breakers()
         self.metrics.watch_plugins(self.limits.breakers.health)
+        for pool, use in self.limits.thread_pools.items():
+            self.metrics.watch_threads(pool, use)
         self.waiting_pods = memory.waiting_pods
         self.throttle = memory.throttle
         self.readiness = context.readiness
@@ -50,6 +52,9 @@ class Verbs:
         self.bind = BindVerb(context)
 
         self._served = context.settings.served
+        for verb in self._served:
+            # An alert sees the first of these requests only if the counter was 0 before.
+            self.metrics.requests(verb, "unknown_scheduler")
 
     @property
     def served(self) -> list[Verb]:

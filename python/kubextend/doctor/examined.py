@@ -1,0 +1,55 @@
+"""What the doctor examines: two configurations, a running kubextend, and a cluster."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kubextend import cluster, core
+from kubextend.config import ExtenderConfiguration
+from kubextend.config.kube_versions import KubeVersion
+
+if TYPE_CHECKING:
+    from kubextend.cluster.client import Cluster
+
+__all__ = ["Examined"]
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What the doctor examines. The properties that ask the Kubernetes API raise ClusterError.
+
+    Attributes:
+        config: kubextend's configuration.
+        scheduler: the file of kube-scheduler's configuration; None: there is none to look at.
+        kubeconfig: credentials with which to look at the cluster; None: those of kubextend.
+        kube_version: the version of kube-scheduler; None: that of kube-apiserver.
+    """
+
+    config: ExtenderConfiguration
+    scheduler: Path | None = None
+    kubeconfig: str | None = None
+    kube_version: KubeVersion | None = None
+
+    @cached_property
+    def own(self) -> "Cluster | None":
+        """The API with kubextend's own credentials; None if kubextend does not use the API."""
+        given = self.config.cluster
+        return None if given is None else cluster.connect(given.kubeconfig, given.context)
+
+    @cached_property
+    def api(self) -> "Cluster | None":
+        """The API with the credentials for looking; None without any."""
+        return self.own if self.kubeconfig is None else cluster.connect(self.kubeconfig)
+
+    @cached_property
+    def server_version(self) -> str | None:
+        """The version of kube-scheduler, or else of kube-apiserver; None: neither is known."""
+        if self.kube_version is not None:
+            return str(self.kube_version)
+        return None if self.api is None else cluster.server_version(self.api)
+
+    @cached_property
+    def pending_pods(self) -> list[core.Pod]:
+        """The pods that are on no node; empty without credentials."""
+        return [] if self.api is None else cluster.list_pending_pods(self.api)

@@ -1,0 +1,157 @@
+"""Checks of the running kubextend: as kube-scheduler reaches it, by its URL and certificates."""
+
+import http.client
+import os
+import re
+import ssl
+import time
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import urlsplit
+
+from kubextend.doctor.examined import Examined
+from kubextend.doctor.finding import Problem, error, skipped, warning
+
+__all__ = ["certificate_end", "reachable", "ready", "same_configuration", "verbs_served"]
+
+_TIMEOUT_S: Final = 5.0
+_WARN_S: Final = 7 * 86_400.0
+_MOST_BYTES: Final = 16 * 1024 * 1024
+_CONFIGURATION: Final = re.compile(
+    r'^kubextend_configuration_info\{sha256="(\w+)"\} 1', re.MULTILINE
+)
+
+
+class _UnreachableError(Exception):
+    """kubextend did not answer; the text says why."""
+
+
+def reachable(examined: Examined) -> Iterator[Problem]:
+    """Call kubextend at the URL that kube-scheduler calls, with the same TLS files."""
+    if missing := _missing_files(examined):
+        message = f"{missing} cannot be read here"
+        yield skipped(message, "run the doctor where kube-scheduler runs")
+        return
+    try:
+        _get(examined, "/livez")
+    except _UnreachableError as why:
+        yield error(f"no answer: {why}", _hint(examined, str(why)))
+
+
+def certificate_end(examined: Examined) -> Iterator[Problem]:
+    """Look when the certificate ends that kubextend shows."""
+    if urlsplit(examined.config.url_prefix).scheme != "https" or _missing_files(examined):
+        return
+    try:
+        connection = _connected(examined)
+    except _UnreachableError:
+        return
+    assert isinstance(connection.sock, ssl.SSLSocket)  # noqa: S101  for the type checker
+    certificate = connection.sock.getpeercert() or {}
+    connection.close()
+    ends = str(certificate["notAfter"])
+    if ssl.cert_time_to_seconds(ends) - time.time() < _WARN_S:
+        message = f"kubextend's certificate ends on {ends}"
+        yield warning(message, "renew it; kubextend loads the new files within 10 s")
+
+
+def ready(examined: Examined) -> Iterator[Problem]:
+    """Look which conditions of readiness fail."""
+    _status, text = _answer(examined, "/readyz?verbose")
+    for line in text.splitlines():
+        if line.startswith("[-]"):
+            name, _, why = line.removeprefix("[-]").partition(" failed: ")
+            yield error(f"kubextend is not ready: {name}: {why}", "look at kubextend's log")
+
+
+def verbs_served(examined: Examined) -> Iterator[Problem]:
+    """Look whether kubextend serves each verb that the configuration needs, and no other."""
+    path = urlsplit(examined.config.url_prefix).path.rstrip("/")
+    for verb in ("filter", "prioritize", "preempt", "bind"):
+        # A verb takes POST only: 405 says that it is there.
+        status, _ = _answer(examined, f"{path}/{verb}")
+        served, wanted = status == HTTPStatus.METHOD_NOT_ALLOWED, verb in examined.config.verbs
+        if status and served != wanted:
+            said = "serves" if served else "does not serve"
+            message = f"the kubextend that runs {said} {verb}, other than the configuration says"
+            yield error(message, "restart kubextend with this configuration")
+
+
+def same_configuration(examined: Examined) -> Iterator[Problem]:
+    """Look whether kubextend runs with this configuration, by the hash in its metrics."""
+    _status, text = _answer(examined, "/metrics")
+    if (found := _CONFIGURATION.search(text)) is None:
+        return
+    if found[1] != examined.config.sha256:
+        message = "the kubextend that runs has another configuration than this one"
+        hint = "restart kubextend, which reads its configuration at its start, or give its file"
+        yield warning(message, hint)
+
+
+def _answer(examined: Examined, path: str) -> tuple[int, str]:
+    """Return status and text of an answer; 0 and "" if there is none, as ``reachable`` says."""
+    if _missing_files(examined):
+        return 0, ""
+    try:
+        return _get(examined, path)
+    except _UnreachableError:
+        return 0, ""
+
+
+def _get(examined: Examined, path: str) -> tuple[int, str]:
+    connection = _connected(examined)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read(_MOST_BYTES).decode(errors="replace")
+    except (OSError, http.client.HTTPException) as why:
+        raise _UnreachableError(_sentence(why)) from why
+    finally:
+        connection.close()
+
+
+def _connected(examined: Examined) -> http.client.HTTPConnection:
+    """Return a connection to kubextend, with TLS if the URL asks for it.
+
+    Raises: _UnreachableError: there is no connection, or the handshake failed.
+    """
+    url, tls = urlsplit(examined.config.url_prefix), examined.config.extender.tls_config
+    host = url.hostname or ""
+    port = url.port or (443 if url.scheme == "https" else 80)
+    connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT_S)
+    try:
+        connection.connect()
+        if url.scheme == "https":
+            context = ssl.create_default_context(cafile=tls.ca_file)
+            if tls.cert_file and tls.key_file:
+                context.load_cert_chain(tls.cert_file, tls.key_file)
+            name = tls.server_name or host
+            connection.sock = context.wrap_socket(connection.sock, server_hostname=name)
+    except OSError as why:
+        connection.close()
+        raise _UnreachableError(_sentence(why)) from why
+    return connection
+
+
+def _missing_files(examined: Examined) -> str:
+    """Return a TLS file of kube-scheduler that cannot be read on this machine; "" if none."""
+    tls = examined.config.extender.tls_config
+    if urlsplit(examined.config.url_prefix).scheme != "https":
+        return ""
+    files = [file for file in (tls.ca_file, tls.cert_file, tls.key_file) if file]
+    return next((file for file in files if not os.access(file, os.R_OK)), "")
+
+
+def _sentence(why: Exception) -> str:
+    if isinstance(why, ssl.SSLCertVerificationError):
+        return f"the certificate is refused: {why.verify_message}"
+    if isinstance(why, ssl.SSLError):
+        return f"the TLS handshake failed: {why.reason or why}"
+    return getattr(why, "strerror", None) or str(why) or type(why).__name__
+
+
+def _hint(examined: Examined, why: str) -> str:
+    if "certificate" in why.lower() or "handshake" in why:
+        return "look at extender.tlsConfig and server.tls: CA, names, and the client's certificate"
+    return f"start kubextend, or set extender.urlPrefix: now it is {examined.config.url_prefix}"

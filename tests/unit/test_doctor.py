@@ -1,0 +1,143 @@
+"""The doctor's checks that need no cluster, its table of rights, and its command.
+
+What it finds on a real cluster is in tests/e2e.
+"""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from kubextend import cluster, config
+from kubextend.cli import main
+from kubextend.config.kube_versions import KubeVersion
+from kubextend.doctor import CHECKS, Examined, Verdict, examine
+from kubextend.doctor.cluster_checks import clock
+from kubextend.doctor.configuration_checks import kube_version
+from kubextend.doctor.rights import needed_rights, used_rights
+from kubextend.plugins import IN_TREE
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+# kube-scheduler's Lease, and the policy's own group.
+NOT_OURS = {"kubextend-scheduler-lease"}
+
+
+def loaded(folder: Path, **fields: Any) -> config.ExtenderConfiguration:
+    file = folder / "kubextend.yaml"
+    whole = {
+        "apiVersion": "kubextend.dev/v1alpha1",
+        "kind": "ExtenderConfiguration",
+        "server": {"port": 1},
+        "profiles": [{"plugins": {"filter": {"enabled": [{"name": "HighCommPodFilter"}]}}}],
+        **fields,
+    }
+    file.write_text(yaml.safe_dump(whole))
+    return config.load(file, known=IN_TREE, runs_here=False)
+
+
+class Api:
+    """Stands in for the connection to the Kubernetes API."""
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "wrong"), [(0, False), (4, False), (-4, False), (20, True), (-20, True)]
+)
+def test_a_clock_that_differs_by_more_than_five_seconds_is_an_error(
+    ahead_s: int, wrong: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def who_am_i(_api: object) -> cluster.review.Caller:
+        at = datetime.now(UTC) + timedelta(seconds=ahead_s)
+        return cluster.review.Caller("me", at.replace(microsecond=0))
+
+    monkeypatch.setattr(cluster, "who_am_i", who_am_i)
+    examined = Examined(loaded(tmp_path))
+    examined.__dict__["api"] = Api()
+    assert [problem.verdict for problem in clock(examined)] == [Verdict.ERROR] * wrong
+
+
+@pytest.mark.parametrize(
+    ("version", "fields", "text"),
+    [
+        ("1.32", {}, "not tested"),
+        ("1.36", {"extender": {"preemptGroups": True}, "cluster": {}}, "evicts no pod group"),
+        (
+            "1.35",
+            {
+                "cluster": {},
+                "profiles": [{"plugins": {"queueSort": {"enabled": [{"name": "PrioritySort"}]}}}],
+            },
+            "does not serve the policy",
+        ),
+    ],
+)
+def test_what_is_known_of_a_version_is_said(
+    version: str, fields: dict[str, Any], text: str, tmp_path: Path
+) -> None:
+    examined = Examined(loaded(tmp_path, **fields), kube_version=KubeVersion.parse(version))
+    assert [text in problem.message for problem in kube_version(examined)] == [True]
+    newest = Examined(loaded(tmp_path, **fields), kube_version=KubeVersion.parse("1.37"))
+    assert list(kube_version(newest)) == []
+
+
+def test_the_doctor_knows_the_rights_that_deploy_grants() -> None:
+    granted = set()
+    for path in DEPLOY.rglob("rbac*.yaml"):
+        for document in yaml.safe_load_all(path.read_text()):
+            if document["metadata"]["name"] not in NOT_OURS:
+                granted |= {
+                    (verb, group, resource)
+                    for rule in document.get("rules", ())
+                    for verb in rule["verbs"]
+                    for group in rule["apiGroups"]
+                    for resource in rule["resources"]
+                }
+    assert used_rights() == granted
+
+
+def test_a_configuration_without_the_api_needs_no_right(tmp_path: Path) -> None:
+    assert list(needed_rights(loaded(tmp_path))) == []
+
+
+def test_a_lease_needs_rights_in_its_own_namespace(tmp_path: Path) -> None:
+    lease = {"namespace": "here", "name": "l"}
+    examined = loaded(tmp_path, cluster={}, server={"lease": lease})
+    inside = {str(right) for right in needed_rights(examined) if right.namespace}
+    assert inside == {
+        "create leases.coordination.k8s.io -n here",
+        "get leases.coordination.k8s.io/l -n here",
+        "update leases.coordination.k8s.io/l -n here",
+        "patch pods -n here",
+    }
+
+
+def test_each_check_says_something_about_a_configuration_alone(tmp_path: Path) -> None:
+    findings = list(examine(Examined(loaded(tmp_path))))
+    assert [finding.check for finding in findings] == [check.name for check in CHECKS]
+    verdicts = {finding.check: finding.verdict for finding in findings}
+    assert verdicts["server-reachable"] is Verdict.ERROR
+    assert verdicts["rights-missing"] is Verdict.SKIPPED
+    assert verdicts["node-mode"] is Verdict.WARNING
+
+
+def test_the_command_prints_json_and_exits_with_1_for_an_error(tmp_path: Path) -> None:
+    loaded(tmp_path)
+    file = str(tmp_path / "kubextend.yaml")
+    done = CliRunner().invoke(main, ["doctor", "--config", file, "--output", "json"])
+    assert done.exit_code == 1
+    findings = json.loads(done.stdout)
+    assert {"check", "verdict", "looked_at", "message", "hint"} == findings[0].keys()
+    assert "1 errors found" in done.stderr
+
+
+def test_the_command_says_what_to_do(tmp_path: Path) -> None:
+    loaded(tmp_path)
+    done = CliRunner().invoke(main, ["doctor", "--config", str(tmp_path / "kubextend.yaml")])
+    lines = done.stdout.splitlines()
+    (at,) = (row for row, line in enumerate(lines) if "server-reachable" in line)
+    assert lines[at].startswith("error   server-reachable: kubextend at the URL")
+    assert lines[at + 1].startswith("        do: start kubextend, or set extender.urlPrefix")
