@@ -4,7 +4,7 @@ A ``Run`` is the record of a request, of a part of a request, or of a plugin's `
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -166,6 +166,19 @@ class Run:
         """Raise AbandonedError if this run was abandoned."""
         if self._abandoned:
             raise AbandonedError
+
+    @property
+    def elapsed_s(self) -> float:
+        """The seconds since the run began."""
+        return self._clock() - self._began_s
+
+    @property
+    def spent_s(self) -> Mapping[PluginCall, float]:
+        """How many seconds the calls of each plugin took so far, in the order of the first calls.
+
+        The mapping is the run's own, and grows while the run goes on.
+        """
+        return self._spent_s
 
     @property
     def current(self) -> PluginCall | None:

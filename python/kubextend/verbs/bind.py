@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+import orjson
+
 from kubextend import core
 from kubextend.errors import ClusterError, PluginError
 from kubextend.framework.cycle_state import CycleState
@@ -19,6 +21,7 @@ from kubextend.verbs.answer import Answer, Body, binding
 from kubextend.verbs.bind_node_check import DELETED, GONE, why_not_on
 from kubextend.verbs.bind_term import NO_LEAD, Lead
 from kubextend.verbs.context import Context
+from kubextend.verbs.decision_records import VerbCall, short
 from kubextend.verbs.group_places import MOST_LOOKS
 from kubextend.verbs.plugin_failures import sentence
 from kubextend.verbs.request_counts import counting
@@ -54,6 +57,7 @@ class _Request:
         permit_said: why Permit rejected the pod; None: Permit did not.
         was_held: whether Permit held the pod before it rejected the pod.
         lead: the term of this replica in which the bind began.
+        call: the record of the request; None: nothing is recorded of the pod.
     """
 
     args: core.BindingArgs
@@ -62,6 +66,7 @@ class _Request:
     permit_said: Status | None = None
     was_held: bool = False
     lead: Lead = NO_LEAD
+    call: VerbCall | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -156,8 +161,9 @@ class BindVerb:
             return binding(f"the bind request has no {', '.join(missing)}")
         request = _Request(args, BindTime(arrived_s, self._context.settings.bind_timeout_s))
         self._deciding += 1
+        run = Run(self._limits.breakers)
         try:
-            with Run(self._limits.breakers):
+            with run:
                 answer = await self._decided(request)
         except TimeoutError:
             answer = _refused(args, _TOO_LATE)
@@ -166,14 +172,32 @@ class BindVerb:
         except PluginError as error:
             self._context.failures.note(error, "bind fails")
             answer = _refused(args, sentence(error))
+            if request.call is not None:
+                request.call.blame(error)
         finally:
             self._deciding -= 1
+        if request.call is not None:
+            self._record_end(request.call, run, answer)
         if answer.result == "error":
             self._context.memory.places.forget(args.pod_uid)
             await self._wait_to_refuse(request)
         else:
             self._unplaced.forget(args.pod_uid)
         return answer
+
+    def _record_begin(self, request: _Request, pod: core.Pod) -> None:
+        """Record that a bind has begun: people ask why a pod is not bound while Permit holds it."""
+        decisions = self._context.memory.decisions
+        if decisions.records:
+            request.call = VerbCall(self.name, node=request.args.node, done=False)
+            decisions.add(pod, request.call)
+
+    def _record_end(self, call: VerbCall, run: Run, answer: Answer) -> None:
+        call.timed(run)
+        if answer.result == "error":
+            call.error = short(orjson.loads(bytes(answer.body))["Error"])
+        call.done = True
+        self._context.memory.decisions.count(call)
 
     async def _wait_to_refuse(self, request: _Request) -> None:
         """Wait until kube-scheduler may be told that the pod is not bound.
@@ -238,6 +262,8 @@ class BindVerb:
         if attempt is not None:
             request.pod = attempt.pod
         pod = await self._pod_of(request)
+        if pod is not None:
+            self._record_begin(request, pod)
         profile = None if pod is None else self._context.profiles.for_pod(pod)
         default_bind = partial(self._post, request, binder)
         if pod is None:
@@ -271,7 +297,11 @@ class BindVerb:
             lambda: request.lead.why_over() or self._why_not_on(args.node, pod, chosen_uid),
             _unguarded if self._guard is None else self._guard.why_not,
         )
-        status = await self._bound(profile, cycle, request.lead)
+        try:
+            status = await self._bound(profile, cycle, request.lead)
+        finally:
+            if request.call is not None:
+                request.call.rejected_by, request.call.held_s = cycle.rejected_by, cycle.held_s
         if cycle.permit_rejected and status.is_rejected and not self._is_gone(pod):
             request.permit_said, request.was_held = status, cycle.was_held
         return binding() if status.is_success else _refused(args, status.reason or status.code.name)
@@ -348,10 +378,13 @@ class BindVerb:
 
         binding_of = f"{args.pod_namespace}/{args.pod_name} to node {args.node}"
         self._bindings.add(binding_of)
+        began_s = time.monotonic()
         try:
             await self._cluster.in_thread(write)
         finally:
             self._bindings.discard(binding_of)
+            if request.call is not None:
+                request.call.api_s = time.monotonic() - began_s
 
     def bindings_under_way(self) -> list[str]:
         """Return "namespace/pod to node N" for each Binding that the API has not answered yet."""

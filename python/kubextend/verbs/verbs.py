@@ -34,6 +34,7 @@ class Verbs:
         self.throttle = memory.throttle
         self.readiness = context.readiness
         self.pool = memory.pool
+        self.decisions = memory.decisions
         self._guard = context.guard
         self.unplaced = memory.unplaced
         self._places = memory.places
@@ -77,11 +78,17 @@ class Verbs:
         self._places.forget_old()
         self.unplaced.wake_due()
         self.unplaced.activate(self._unschedulable_before())
+        self.decisions.settle_old()
 
     def forget(self, uid: str) -> None:
         """Forget a pod that is bound or gone; any thread may call, never waits."""
         self._places.forget(uid)
         self.unplaced.forget(uid)
+
+    def deleted(self, uid: str) -> None:
+        """Forget a deleted pod, and what was decided about it; any thread may call, never waits."""
+        self.forget(uid)
+        self.decisions.forget(uid)
 
     def node_deleted(self, name: str) -> None:
         """Fail the binds to a deleted node. Any thread may call; the call never blocks."""
