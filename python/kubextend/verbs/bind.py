@@ -189,7 +189,8 @@ class BindVerb:
         """Record that a bind has begun: people ask why a pod is not bound while Permit holds it."""
         decisions = self._context.memory.decisions
         if decisions.records:
-            request.call = VerbCall(self.name, node=request.args.node, done=False)
+            request.call = VerbCall(self.name)
+            request.call.node, request.call.done = request.args.node, False
             decisions.add(pod, request.call)
 
     def _record_end(self, call: VerbCall, run: Run, answer: Answer) -> None:

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 import orjson
@@ -55,6 +56,8 @@ _MOST_EXAMPLES: Final = 5
 _MOST_BEST: Final = 5
 _MOST_TEXT_CHARS: Final = 1024
 _MOST_DURATIONS: Final = 1024
+_MOST_IN_INBOX: Final = 256
+_NODES_EVERY_S: Final = 0.005
 _UNKNOWN_NODE: Final = "node is not in kubextend's node cache"
 _ORDER: Final[Mapping[VerbName, int]] = {"filter": 0, "preempt": 1, "prioritize": 2, "bind": 3}
 
@@ -67,36 +70,43 @@ def short(text: str) -> str:
 
 
 class AskedNodes:
-    """The nodes of one request, or only their names if the request brought whole nodes.
+    """The nodes of one request, or what is kept of them.
 
     Args:
-        nodes: the nodes of the request.
-        names_mode: whether the request named nodes that the watched store has.
+        count: how many nodes the request has.
+        nodes: the nodes of a request that named nodes of the watched store; None: not kept.
+        packed: the names of the nodes as a JSON list, where only these are kept.
     """
 
     __slots__ = ("_nodes", "_packed", "count")
 
-    def __init__(self, nodes: core.Nodes, *, names_mode: bool) -> None:
-        self.count = len(nodes)
-        self._nodes = nodes if names_mode else None
-        self._packed = b"" if names_mode else orjson.dumps(nodes.names)
+    def __init__(self, count: int, nodes: core.Nodes | None = None, packed: bytes = b"") -> None:
+        self.count = count
+        self._nodes = nodes
+        self._packed = packed
+
+    @property
+    def named(self) -> bool:
+        """Whether the names of the nodes are kept."""
+        return self._nodes is not None or bool(self._packed)
 
     @property
     def names(self) -> list[str]:
-        """The names of the nodes, in the order of the request."""
+        """The names of the nodes, in the order of the request; empty if they are not kept."""
         if self._nodes is not None:
             return self._nodes.names
-        names: list[str] = orjson.loads(self._packed)
+        names: list[str] = orjson.loads(self._packed or b"[]")
         return names
 
     @property
     def latest(self) -> core.Nodes | None:
-        """The nodes as the watched store has them now; None if only their names are kept."""
+        """The nodes as the watched store has them now; None if the store's nodes are not kept."""
         return None if self._nodes is None else self._nodes.latest()
 
     @property
     def held_bytes(self) -> int:
-        return 8 * self.count + len(self._packed)
+        """The bytes that the nodes take, about."""
+        return len(self._packed) if self._nodes is None else 8 * self.count
 
 
 class NodeVerdict(NamedTuple):
@@ -155,7 +165,7 @@ class Verdicts(NamedTuple):
     def summary(self) -> Summary:
         """Return counts of nodes by plugin and reason, and the best nodes with their scores."""
         names = self.nodes.names
-        left = core.Mask([True] * len(names))
+        left = core.Mask([True] * self.nodes.count)
         groups: list[dict[str, object]] = []
         more = 0
         for mask, verdict in self._reasons():
@@ -166,13 +176,14 @@ class Verdicts(NamedTuple):
             if len(groups) == _MOST_REASONS:
                 more += count
                 continue
-            examples = [names[row] for row in mine.indices()[:_MOST_EXAMPLES]]
+            examples = [names[row] for row in mine.indices()[:_MOST_EXAMPLES] if names]
             groups.append(_group(verdict, count, examples))
         told: dict[str, int] = {}
         for mask, text, _ in self.told:
             told[text] = told.get(text, 0) + mask.count()
         return {
-            "nodes": len(names),
+            "nodes": self.nodes.count,
+            "named": self.nodes.named,
             "passed": left.count(),
             "rejected": groups,
             "rejectedForOtherReasons": more,
@@ -207,15 +218,18 @@ class Verdicts(NamedTuple):
         ]
 
 
-@dataclass(slots=True, eq=False)
 class VerbCall:
     """One call of a verb about a pod, and what was answered.
 
-    Attributes:
-        verb: the name of the verb.
-        verdicts: what was decided about the nodes; None if nothing was, or after ten minutes.
+    Args:
+        verb: the verb.
+        verdicts: what was decided about the nodes; None: nothing was.
         error: the Error that was answered; empty if the verb did its work.
-        note: what happened in words, where the other fields do not say it.
+        note: what happened in words, where the other attributes do not say it.
+
+    Attributes:
+        verdicts: what was decided about the nodes; None if nothing was, or after ten minutes.
+        settled: the summary of verdicts that are no longer kept.
         node: the node of a bind request.
         at_s: when the record was written, in seconds of Unix time.
         took_s: for how many seconds the verb had run by then.
@@ -227,17 +241,14 @@ class VerbCall:
         held_s: for how many seconds Permit held the pod; None: Permit did not.
         api_s: for how many seconds the Kubernetes API worked on the Binding.
         done: whether the call was answered.
-        settled: the summary of verdicts that are no longer kept.
     """
 
-    verb: VerbName
-    verdicts: Verdicts | None = None
-    error: str = ""
-    note: str = ""
+    # Values of the class cost a request nothing.
+    settled: Summary | None = None
     node: str = ""
     at_s: float = 0.0
     took_s: float = 0.0
-    plugins: Mapping[PluginCall, float] = field(default_factory=dict)
+    plugins: Mapping[PluginCall, float] = MappingProxyType({})
     detail: str = ""
     failed: tuple[str, str] = ("", "")
     left_out: Sequence[PluginError] = ()
@@ -245,7 +256,14 @@ class VerbCall:
     held_s: float | None = None
     api_s: float | None = None
     done: bool = True
-    settled: Summary | None = None
+
+    def __init__(
+        self, verb: VerbName, verdicts: Verdicts | None = None, error: str = "", note: str = ""
+    ) -> None:
+        self.verb: VerbName = verb
+        self.verdicts = verdicts
+        self.error = error
+        self.note = note
 
     def timed(self, run: Run | None) -> None:
         """Note when the call is recorded, how long its run has taken, and its plugins' calls."""
@@ -361,11 +379,40 @@ class Decisions:
         self.most_bytes = most_bytes
         self._now = now
         self._lock = threading.Lock()
+        # Calls wait here until somebody reads, until the next second, or until there are many.
+        self._inbox: deque[tuple[core.Pod, VerbCall]] = deque()
+        self._next_s: dict[tuple[VerbName, bool], float] = {}
         self._pods: KeptPods[PodDecisions] = KeptPods(most_bytes)
         # The records that still have nodes; the one with the oldest last call comes first.
         self._unsettled: dict[str, PodDecisions] = {}
         self._durations: dict[PluginCall, deque[float]] = {}
         self._failures: dict[PluginCall, int] = {}
+
+    def asked(
+        self, verb: VerbName, nodes: core.Nodes, *, names_mode: bool, urgent: bool = False
+    ) -> AskedNodes | None:
+        """Return what to keep of the nodes of a call; None: the call need not be recorded.
+
+        Of each verb, at most 200 calls a second are recorded with their nodes, and 200 more that
+        are urgent. kube-scheduler makes no more calls about thousands of nodes. Whoever calls more
+        often would pay for the record: what is kept is memory that the next request does not find
+        in the processor's cache.
+
+        Args:
+            verb: the verb.
+            nodes: the nodes of the request.
+            names_mode: whether the request named nodes that the watched store has.
+            urgent: whether the call is recorded in any case, because no node passed; beyond the 200
+                calls, only the number of nodes is kept.
+        """
+        now_s, count, kind = time.monotonic(), len(nodes), (verb, urgent)
+        if now_s < self._next_s.get(kind, 0.0):
+            return AskedNodes(count) if urgent else None
+        self._next_s[kind] = now_s + _NODES_EVERY_S
+        if names_mode:
+            return AskedNodes(count, nodes)
+        # Whole nodes would keep the request's body in memory.
+        return AskedNodes(count, packed=orjson.dumps(nodes.names))
 
     def add(self, pod: core.Pod, call: VerbCall) -> None:
         """Record a call of a verb about a pod; the call's run is the current one.
@@ -373,16 +420,30 @@ class Decisions:
         A pod without a UID is not recorded.
         """
         call.timed(current_run())
-        uid = pod.uid
-        if not uid:
-            return
+        self._inbox.append((pod, call))
+        if len(self._inbox) >= _MOST_IN_INBOX:
+            self._sort()
+
+    def _sort(self) -> None:
+        """Put the calls of the inbox into the records of their pods."""
         with self._lock:
-            record = self._pods.get(uid)
-            if record is None:
-                record = PodDecisions(pod)
-            record.pod = pod
-            record.add(call)
-            self._keep(uid, record)
+            while self._inbox:
+                pod, call = self._inbox.popleft()
+                self._put(pod, call)
+
+    def _put(self, pod: core.Pod, call: VerbCall) -> None:
+        if not (uid := pod.uid):
+            return
+        record = self._pods.get(uid)
+        if record is None:
+            record = PodDecisions(pod)
+        record.pod = pod
+        record.add(call)
+        for gone in self._pods.put(record):
+            self._unsettled.pop(gone.pod.uid, None)
+        self._unsettled.pop(uid, None)
+        if self._pods.get(uid) is record:
+            self._unsettled[uid] = record
         if call.done:
             self.count(call)
 
@@ -405,6 +466,7 @@ class Decisions:
 
         Of several pods of one name, the latest counts.
         """
+        self._sort()
         with self._lock:
             if uid:
                 return self._pods.get(uid)
@@ -416,12 +478,14 @@ class Decisions:
 
     def forget(self, uid: str) -> None:
         """Forget a deleted pod. Any thread may call; the call never waits for a plugin."""
+        self._sort()
         with self._lock:
             self._pods.pop(uid)
             self._unsettled.pop(uid, None)
 
     def settle_old(self) -> None:
         """Drop the nodes of calls that are older than ten minutes; call this each second."""
+        self._sort()
         oldest_s = self._now() - _SETTLED_AFTER_S
         while True:
             with self._lock:
@@ -438,24 +502,21 @@ class Decisions:
 
     def durations(self) -> dict[PluginCall, list[float]]:
         """Return the last durations of each plugin at each extension point, in seconds."""
+        self._sort()
         return {call: sorted(durations) for call, durations in [*self._durations.items()]}
 
     def failures(self) -> dict[PluginCall, int]:
         """Return how often each plugin failed at each extension point since the start."""
+        self._sort()
         return dict(self._failures)
 
     @property
     def held_bytes(self) -> int:
         """The bytes that all records take, as far as they are counted."""
+        self._sort()
         return self._pods.held_bytes
 
     def __len__(self) -> int:
         """Return how many pods have a record."""
+        self._sort()
         return len(self._pods)
-
-    def _keep(self, uid: str, record: PodDecisions) -> None:
-        for gone in self._pods.put(record):
-            self._unsettled.pop(gone.pod.uid, None)
-        self._unsettled.pop(uid, None)
-        if self._pods.get(uid) is record:
-            self._unsettled[uid] = record

@@ -1,6 +1,7 @@
 """The filter verb: which nodes a pod may run on, and why it may not run on other nodes."""
 
 import logging
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 from kubextend import core
@@ -10,10 +11,10 @@ from kubextend.profile import FilterOutcome, Profile
 from kubextend.profile.run_in_progress import AbandonedError
 from kubextend.verbs.answer import REJECTS_ALL, Answer, Body, filter_error
 from kubextend.verbs.context import Context
-from kubextend.verbs.decision_records import AskedNodes, VerbCall, Verdicts
+from kubextend.verbs.decision_records import VerbCall, Verdicts
 from kubextend.verbs.group_places import fit_member, is_member
 from kubextend.verbs.plugin_failures import sentence
-from kubextend.verbs.stable_reasons import entries_of
+from kubextend.verbs.stable_reasons import Entry, entries_of
 from kubextend.verbs.unbound_pod_records import Attempt
 
 __all__ = ["FilterVerb"]
@@ -143,18 +144,29 @@ class FilterVerb:
         if len(nodes) and not outcome.kept.any() and not attempt.nominated_alone:
             self._post_filter(profile, attempt, outcome)
         entries = entries_of(unknown, outcome.rejections)
+        told: Sequence[Entry] = ()
         if passing.any():
             self._unplaced.passed(attempt)
         else:
             # A full-mode request brings its own nodes, and they never change.
             before = request.changes if args.names_mode else None
-            entries = self._unplaced.reject(attempt, profile, nodes, entries, before)
+            told = entries = self._unplaced.reject(attempt, profile, nodes, entries, before)
         if self._decisions.records:
-            asked = AskedNodes(nodes, names_mode=args.names_mode)
-            told = () if passing.any() else entries
-            verdicts = Verdicts(asked, unknown, outcome.rejections, told)
-            self._decisions.add(attempt.pod, VerbCall(self.name, verdicts))
+            self._record_nodes(request, attempt.pod, outcome, told)
         return Answer(args.filter_answer(entries, self._context.memory.pool))
+
+    def _record_nodes(
+        self, request: FilterRequest, pod: core.Pod, outcome: FilterOutcome, told: Sequence[Entry]
+    ) -> None:
+        args = request.args
+        if args.nodes is None:
+            return
+        asked = self._decisions.asked(
+            self.name, args.nodes, names_mode=args.names_mode, urgent=bool(told)
+        )
+        if asked is not None:
+            verdicts = Verdicts(asked, ~args.nodes.known, outcome.rejections, told)
+            self._decisions.add(pod, VerbCall(self.name, verdicts))
 
     def _record(self, pod: core.Pod, call: VerbCall) -> None:
         if self._decisions.records:

@@ -9,7 +9,7 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.profile import Profile
 from kubextend.verbs.answer import NO_SCORES, Answer, Body
 from kubextend.verbs.context import Context
-from kubextend.verbs.decision_records import AskedNodes, VerbCall, Verdicts
+from kubextend.verbs.decision_records import VerbCall, Verdicts
 from kubextend.verbs.scoring import score_nodes
 
 __all__ = ["PrioritizeVerb"]
@@ -76,9 +76,11 @@ class PrioritizeVerb:
 
         scored, failed = score_nodes(profile, state, args.pod, args.nodes, leave_out)
         if self._decisions.records:
-            asked = AskedNodes(args.nodes, names_mode=args.names_mode)
-            verdicts = Verdicts(asked, scores=scored)
-            self._decisions.add(args.pod, VerbCall(self.name, verdicts, left_out=left_out))
+            asked = self._decisions.asked(self.name, args.nodes, names_mode=args.names_mode)
+            if asked is not None:
+                call = VerbCall(self.name, Verdicts(asked, scores=scored))
+                call.left_out = left_out
+                self._decisions.add(args.pod, call)
         if not scored:
             return NO_SCORES if failed else _NOTHING_TO_ADD
         parts = [(each.scores, each.weight) for each in scored]
