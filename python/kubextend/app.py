@@ -120,7 +120,8 @@ class _ClusterSide:
 
         def on_deleted(uid: str) -> None:
             waiting_pods.send_back(uid, "the pod is deleted")
-            verbs().deleted(uid)
+            forget(uid)
+            verbs().decisions.forget(uid)
 
         pods = None
         if config.needs_pods:

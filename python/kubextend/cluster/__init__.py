@@ -18,6 +18,7 @@ from kubextend.cluster.events import EventRecorder, list_set_aside
 from kubextend.cluster.leader import Leader, PodName
 from kubextend.cluster.nodes import follow_nodes
 from kubextend.cluster.pending_pods import follow_pending_pods, list_pending_pods, list_pods
+from kubextend.cluster.pod_story import pod_events, read_manifest
 from kubextend.cluster.pods import PodReader, follow_pods
 from kubextend.cluster.reflector import Reflector
 from kubextend.cluster.ungater import Fate, Ungater, ungate
@@ -53,6 +54,8 @@ __all__ = [
     "list_set_aside",
     "own_namespace",
     "own_pod",
+    "pod_events",
+    "read_manifest",
     "unconnected_client",
     "ungate",
 ]

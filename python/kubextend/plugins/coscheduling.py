@@ -265,7 +265,9 @@ class Coscheduling:
         there = len(self._roster(gang.key, group).there)
         if there < gang.min_available:
             more = gang.min_available - there
-            return f"{more} more pods of the pod group {name}: {there} of {gang.min_available} exist"
+            return (
+                f"{more} more pods of the pod group {name}: {there} of {gang.min_available} exist"
+            )
         if (rest_s := group.denied_until_s - self._clock()) > 0:
             return f"the end of the rejection of the pod group {name}, in {rest_s:.0f} s"
         number = self._counted(gang.key, group)

@@ -383,15 +383,16 @@ class Profile:
                 status, rejected_by = said, plugin.name
                 break
             elif said.code is Code.UNSCHEDULABLE:
+                rejected_by = plugin.name
                 # The remaining plugins still run: the last rejection counts.
-                status, rejected_by = said, plugin.name
+                status = said
             else:
                 if left.node_names is not None:
                     narrowed_by.append(plugin.name)
                 result = result.merged(left)
                 if result.node_names is not None and not result.node_names:
-                    status = Status.unresolvable(_nothing_left(narrowed_by))
                     rejected_by = ", ".join(narrowed_by)
+                    status = Status.unresolvable(_nothing_left(narrowed_by))
                     break
         state.skip_filter_plugins = frozenset(skipped)
         return PreFilterOutcome(result, status, tuple(narrowed_by), rejected_by=rejected_by)

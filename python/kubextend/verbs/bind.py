@@ -39,6 +39,7 @@ _TOO_LATE = "kubextend has not bound the pod in time"
 _RESTLESS = "the pods on the node kept changing"
 # How often a bind waits half a second for pod groups that kube-scheduler may still be asking about.
 _MOST_WAITS: Final = 10
+_GIVEN_UP = "the bind request was given up before it was answered"
 _REPLACED = "a newer bind request for this pod took its place"
 # The seconds that each refusal of a member of a pod group takes at least: doubled from refusal to
 # refusal, as kube-scheduler's backoff for other pods.
@@ -176,6 +177,8 @@ class BindVerb:
                 request.call.blame(error)
         finally:
             self._deciding -= 1
+            if request.call is not None:
+                request.call.done = True
         if request.call is not None:
             self._record_end(request.call, run, answer)
         if answer.result == "error":
@@ -185,19 +188,19 @@ class BindVerb:
             self._unplaced.forget(args.pod_uid)
         return answer
 
-    def _record_begin(self, request: _Request, pod: core.Pod) -> None:
+    def _record_begin(self, request: _Request, pod: core.Pod | None) -> None:
         """Record that a bind has begun: people ask why a pod is not bound while Permit holds it."""
         decisions = self._context.memory.decisions
-        if decisions.records:
+        if decisions.records and pod is not None:
             request.call = VerbCall(self.name)
             request.call.node, request.call.done = request.args.node, False
+            # What is true if this request is cancelled.
+            request.call.error = _GIVEN_UP
             decisions.add(pod, request.call)
 
     def _record_end(self, call: VerbCall, run: Run, answer: Answer) -> None:
         call.timed(run)
-        if answer.result == "error":
-            call.error = short(orjson.loads(bytes(answer.body))["Error"])
-        call.done = True
+        call.error = short(orjson.loads(bytes(answer.body))["Error"])
         self._context.memory.decisions.count(call)
 
     async def _wait_to_refuse(self, request: _Request) -> None:
@@ -263,8 +266,7 @@ class BindVerb:
         if attempt is not None:
             request.pod = attempt.pod
         pod = await self._pod_of(request)
-        if pod is not None:
-            self._record_begin(request, pod)
+        self._record_begin(request, pod)
         profile = None if pod is None else self._context.profiles.for_pod(pod)
         default_bind = partial(self._post, request, binder)
         if pod is None:
@@ -298,11 +300,7 @@ class BindVerb:
             lambda: request.lead.why_over() or self._why_not_on(args.node, pod, chosen_uid),
             _unguarded if self._guard is None else self._guard.why_not,
         )
-        try:
-            status = await self._bound(profile, cycle, request.lead)
-        finally:
-            if request.call is not None:
-                request.call.rejected_by, request.call.held_s = cycle.rejected_by, cycle.held_s
+        status = await self._bound(profile, cycle, request)
         if cycle.permit_rejected and status.is_rejected and not self._is_gone(pod):
             request.permit_said, request.was_held = status, cycle.was_held
         return binding() if status.is_success else _refused(args, status.reason or status.code.name)
@@ -331,10 +329,12 @@ class BindVerb:
                 self._unplaced.expect_change()
         return binding()
 
-    async def _bound(self, profile: Profile, cycle: BindingCycle, lead: Lead) -> Status:
+    async def _bound(self, profile: Profile, cycle: BindingCycle, request: _Request) -> Status:
         try:
-            return await self._in_turn(cycle, partial(self._assumed, profile, cycle, lead))
+            return await self._in_turn(cycle, partial(self._assumed, profile, cycle, request.lead))
         finally:
+            if request.call is not None:
+                request.call.rejected_by, request.call.held_s = cycle.rejected_by, cycle.held_s
             if not cycle.bound:
                 # kube-scheduler lets go of a deleted pod at once, and may ask about the next pod
                 # while the deleted one still has its reservations.

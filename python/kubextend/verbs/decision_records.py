@@ -343,6 +343,7 @@ class PodDecisions:
 
     @property
     def held_bytes(self) -> int:
+        """The bytes that the record takes, about."""
         return self.pod.held_bytes + sum(
             call.held_bytes for attempt in self.attempts for call in attempt
         )
@@ -372,9 +373,7 @@ class Decisions:
         now: returns seconds of Unix time.
     """
 
-    def __init__(
-        self, most_bytes: int = MOST_BYTES, now: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, most_bytes: int = MOST_BYTES, now: Callable[[], float] = time.time) -> None:
         self.records = most_bytes > 0
         self.most_bytes = most_bytes
         self._now = now

@@ -91,10 +91,10 @@ class PreemptVerb:
         try:
             answer = self._offer(profile, args, args.pod)
         except PluginError as error:
-            self._context.failures.note(error, "no preemption")
             call = VerbCall(self.name, error=sentence(error))
             call.blame(error)
             self._record(args.pod, call)
+            self._context.failures.note(error, "no preemption")
             return NO_VICTIMS
         self._record(args.pod, VerbCall(self.name, note=_in_words(args, answer)))
         return answer

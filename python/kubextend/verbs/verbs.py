@@ -85,11 +85,6 @@ class Verbs:
         self._places.forget(uid)
         self.unplaced.forget(uid)
 
-    def deleted(self, uid: str) -> None:
-        """Forget a deleted pod, and what was decided about it; any thread may call, never waits."""
-        self.forget(uid)
-        self.decisions.forget(uid)
-
     def node_deleted(self, name: str) -> None:
         """Fail the binds to a deleted node. Any thread may call; the call never blocks."""
         self.bind.node_deleted(name)
