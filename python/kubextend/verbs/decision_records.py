@@ -57,7 +57,7 @@ _MOST_BEST: Final = 5
 _MOST_TEXT_CHARS: Final = 1024
 _MOST_DURATIONS: Final = 1024
 _MOST_IN_INBOX: Final = 256
-_NODES_EVERY_S: Final = 0.005
+_MOST_A_SECOND: Final = 200.0
 _UNKNOWN_NODE: Final = "node is not in kubextend's node cache"
 _ORDER: Final[Mapping[VerbName, int]] = {"filter": 0, "preempt": 1, "prioritize": 2, "bind": 3}
 
@@ -380,7 +380,8 @@ class Decisions:
         self._lock = threading.Lock()
         # Calls wait here until somebody reads, until the next second, or until there are many.
         self._inbox: deque[tuple[core.Pod, VerbCall]] = deque()
-        self._next_s: dict[tuple[VerbName, bool], float] = {}
+        # How many calls may still be kept with their nodes, and when that was so.
+        self._left: dict[tuple[VerbName, bool], tuple[float, float]] = {}
         self._pods: KeptPods[PodDecisions] = KeptPods(most_bytes)
         # The records that still have nodes; the one with the oldest last call comes first.
         self._unsettled: dict[str, PodDecisions] = {}
@@ -404,14 +405,25 @@ class Decisions:
             urgent: whether the call is recorded in any case, because no node passed; beyond the 200
                 calls, only the number of nodes is kept.
         """
-        now_s, count, kind = time.monotonic(), len(nodes), (verb, urgent)
-        if now_s < self._next_s.get(kind, 0.0):
+        count = len(nodes)
+        if not self._has_turn((verb, urgent)):
             return AskedNodes(count) if urgent else None
-        self._next_s[kind] = now_s + _NODES_EVERY_S
         if names_mode:
             return AskedNodes(count, nodes)
         # Whole nodes would keep the request's body in memory.
         return AskedNodes(count, packed=orjson.dumps(nodes.names))
+
+    def _has_turn(self, kind: tuple[VerbName, bool]) -> bool:
+        """Return whether the nodes of a call may be kept, and count the call if so.
+
+        Threads that ask at once may count as one.
+        """
+        now_s = time.monotonic()
+        left, at_s = self._left.get(kind, (_MOST_A_SECOND, now_s))
+        left = min(left + _MOST_A_SECOND * (now_s - at_s), _MOST_A_SECOND)
+        has_turn = left >= 1.0
+        self._left[kind] = (left - 1.0 if has_turn else left), now_s
+        return has_turn
 
     def add(self, pod: core.Pod, call: VerbCall) -> None:
         """Record a call of a verb about a pod; the call's run is the current one.

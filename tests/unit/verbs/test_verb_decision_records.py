@@ -212,7 +212,7 @@ def test_of_whole_nodes_only_the_names_are_kept() -> None:
 def test_nodes_of_calls_that_follow_at_once_are_not_kept_and_rejections_are_counted() -> None:
     runner = Runner(LabelMatch, nodes=2, args={"LabelMatch": RULES})
     decisions = runner.verbs.decisions
-    decisions._next_s = dict.fromkeys([("filter", True), ("filter", False)], float("inf"))
+    decisions._has_turn = lambda _: False  # type: ignore[method-assign]
     runner.filter(make_pod("a"))
     (call,) = last_calls(runner)
     assert call["nodes"]["named"] is False
@@ -225,3 +225,16 @@ def test_nothing_is_recorded_where_the_record_is_turned_off() -> None:
     runner.verbs.decisions.records = False
     runner.filter(make_pod("a"))
     assert len(runner.verbs.decisions) == 0
+
+
+def test_the_nodes_of_two_hundred_calls_a_second_are_kept_and_then_as_time_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("kubextend.verbs.decision_records.time.monotonic", lambda: now[0])
+    decisions = Decisions()
+    turns = [decisions._has_turn(("filter", False)) for _ in range(300)]
+    assert turns.count(True) == 200
+    now[0] += 0.5
+    turns = [decisions._has_turn(("filter", False)) for _ in range(300)]
+    assert turns.count(True) == 100
