@@ -17,6 +17,7 @@ from kubextend import cluster, why
 from kubextend.decisions.explanation import Cause, Explanation, Facts, explain
 
 from .controlplane import ControlPlane
+from .door import Door
 from .kubeapi import MERGE, RDMA_LABEL, NodePool, Object, node, pod
 from .stack import PLUGIN_FOLDER, Mode, Stack, profile, run_kubextend
 from .workbench import until
@@ -77,9 +78,14 @@ def needs(key: str, value: str) -> dict[str, Any]:
     return {"nodeSelector": {key: value}}
 
 
-def asking(cpu: str) -> dict[str, Any]:
-    resources = {"requests": {"cpu": cpu}}
+def asking(cpu: str, memory: str = "1Mi") -> dict[str, Any]:
+    resources = {"requests": {"cpu": cpu, "memory": memory}}
     return {"containers": [{"name": "c", "image": "registry.invalid/none", "resources": resources}]}
+
+
+def spread_over(key: str) -> dict[str, Any]:
+    limits = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule"}
+    return {"topologySpreadConstraints": [{**limits, "labelSelector": {"matchLabels": {"a": "b"}}}]}
 
 
 def near_to(label: str) -> dict[str, Any]:
@@ -192,6 +198,22 @@ CASES = {
     "bind-rejects": on_demand("bind", "rejects", Cause.BIND_REJECTED, "Bind of"),
     "bind-raises": on_demand("bind", "raises", Cause.PLUGIN_FAILED, "Bind of"),
     "hangs": Case("a filter hangs", Cause.PLUGIN_HUNG, "in time", "Hangs", scheduler="why-hangs"),
+    "pre-filter-fails": on_demand("pre-filter", "fails", Cause.PLUGIN_FAILED, "PreFilter of"),
+    "reserve-fails": on_demand("reserve", "fails", Cause.PLUGIN_FAILED, "Reserve of"),
+    "reserve-wrong": on_demand("reserve", "answers-wrong", Cause.PLUGIN_FAILED, "Reserve of"),
+    "permit-fails": on_demand("permit", "fails", Cause.PLUGIN_FAILED, "Permit of"),
+    "permit-wrong": on_demand("permit", "answers-wrong", Cause.PLUGIN_FAILED, "Permit of"),
+    "pre-bind-fails": on_demand("pre-bind", "fails", Cause.PLUGIN_FAILED, "PreBind of"),
+    "bind-fails": on_demand("bind", "fails", Cause.PLUGIN_FAILED, "Bind of"),
+    "memory": Case(
+        "no node has the memory", THEIRS, "Insufficient memory", spec=asking("1", "1Ti")
+    ),
+    "spread": Case(
+        "no node has the label by which the pod spreads",
+        THEIRS,
+        "topology spread",
+        spec=spread_over("example.com/rack"),
+    ),
     "taint": Case(
         "every node is tainted", THEIRS, "untolerated taint", spec=needs("tainted", "yes")
     ),
@@ -264,14 +286,14 @@ class World:
     token: Path
     printed_for: dict[str, str] = field(default_factory=dict)
 
-    def facts(self, name: str) -> Facts:
+    def facts(self, name: str, namespace: str = NAMESPACE) -> Facts:
         kubeconfig = str(self.plane.kubeconfig("admin"))
         return why.gathered(
-            NAMESPACE, name, self.server, lambda: cluster.connect(kubeconfig), "kubextend.dev/queue"
+            namespace, name, self.server, lambda: cluster.connect(kubeconfig), "kubextend.dev/queue"
         )
 
-    def explained(self, name: str) -> Explanation:
-        return explain(self.facts(name))
+    def explained(self, name: str, namespace: str = NAMESPACE) -> Explanation:
+        return explain(self.facts(name, namespace))
 
     def printed(self, name: str, *options: str) -> str:
         return run_kubextend(
@@ -280,12 +302,14 @@ class World:
             python_path=[PLUGIN_FOLDER],
         )  # fmt: skip
 
-    def until(self, name: str, cause: Cause, words: str = "") -> Explanation:
+    def until(
+        self, name: str, cause: Cause, words: str = "", namespace: str = NAMESPACE
+    ) -> Explanation:
         """Wait until the cause of a pod is this one, and return the explanation."""
         last: list[Explanation] = []
 
         def found() -> Explanation | None:
-            last[:] = [self.explained(name)]
+            last[:] = [self.explained(name, namespace)]
             return last[0] if last[0].cause is cause and words in last[0].sentence else None
 
         try:
@@ -419,3 +443,30 @@ def test_the_score_of_any_node_is_shown(world: World) -> None:
     printed = world.printed("bound-by-score", "--node", "why-0000")
     assert "node why-0000: passed, total 0" in printed
     assert "LabelMatch: 0 (raw 0, normalized 0)" in printed
+
+
+def test_a_kubextend_that_is_down_or_sees_no_nodes_is_the_cause(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    api = control_plane.api
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    pool = NodePool(api, "why-down", 1)
+    with Door(control_plane.bench.free_port(), control_plane.port) as door:
+        stack = Stack(control_plane, "why-down", Mode(names=True), api_url=door.url, readers=token)
+        server = why.Server(stack.url, token_file=str(token))
+        world = World(stack, control_plane, server, token)
+        stack.kill_kubextend()
+        api.create_pods("default", [pod("down", "why-down", pool.name)])
+        down = world.until("down", Cause.NOT_REACHED, namespace="default")
+        assert "could not reach it" in down.sentence
+        assert "cannot be asked" in world.facts("down", "default").unreached
+        door.shut()
+        stack.start_kubextend()
+        blind = world.until("down", Cause.NOT_READY, namespace="default")
+        assert "the nodes are not listed yet" in blind.sentence
+        door.open()
+        world.until("down", Cause.BOUND, namespace="default")
+        stack.close()
+    api.delete_pod("default", "down")
+    pool.delete()

@@ -88,7 +88,7 @@ class DecisionReader:
         record = self.decisions.find(uid, namespace, name)
         answer = self._answer("PodDecisions")
         answer["kubextend"] = self.facts.as_json()
-        answer["pod"] = answer["waiting"] = None
+        answer["pod"] = answer["waiting"] = answer["lastBind"] = None
         answer["attempts"], answer["nearest"], answer["lacks"] = [], [], []
         if record is None:
             return answer
@@ -100,6 +100,8 @@ class DecisionReader:
             "schedulerName": pod.scheduler_name,
         }
         answer["waiting"] = _waiting(self.waiting_pods.get(pod.uid))
+        if record.last_bind is not None:
+            answer["lastBind"] = _call(record.last_bind)
         attempts = [list(attempt) for attempt in list(record.attempts)]
         answer["attempts"] = [
             {"calls": [_call(call) for call in calls]} for calls in reversed(attempts)

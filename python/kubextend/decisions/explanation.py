@@ -256,11 +256,9 @@ class _Story:
         return Explanation(causes.get(point, Cause.BIND_REJECTED), sentence, plugin)
 
     def _permit_plugin(self) -> str:
-        """Return the Permit plugin that rejected the pod in the last bind on record."""
-        for call in reversed(self._calls):
-            if call["rejectedBy"]:
-                return str(call["rejectedBy"]["plugin"])
-        return ""
+        """Return the plugin that rejected the pod in its last bind; "" if it is not known."""
+        rejected: _Json = (self._decisions.get("lastBind") or {}).get("rejectedBy") or {}
+        return str(rejected.get("plugin") or "")
 
     def of_rejections(self) -> Explanation:
         """Return the cause if nodes were rejected, by kubextend, kube-scheduler or both."""

@@ -334,12 +334,13 @@ class PodDecisions:
     Attributes:
         pod: the pod as a request brought it last.
         attempts: the calls of each attempt, oldest first.
-        calls: how many calls there were about the pod, also those that are not kept.
+        last_bind: the last call of bind, of whichever attempt: it says which plugin rejected the
+            pod, while filter repeats the rejection.
     """
 
     pod: core.Pod
     attempts: deque[list[VerbCall]] = field(default_factory=lambda: deque(maxlen=_MOST_ATTEMPTS))
-    calls: int = 0
+    last_bind: VerbCall | None = None
 
     @property
     def held_bytes(self) -> int:
@@ -355,7 +356,8 @@ class PodDecisions:
 
     def add(self, call: VerbCall) -> None:
         """Add a call to the last attempt, or begin an attempt with the call."""
-        self.calls += 1
+        if call.verb == "bind":
+            self.last_bind = call
         attempts = self.attempts
         if attempts and _ORDER[call.verb] > _ORDER[attempts[-1][-1].verb]:
             attempts[-1].append(call)
