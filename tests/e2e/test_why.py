@@ -6,6 +6,7 @@ for each cause; docs/why-causes.md is such a file.
 
 import json
 import os
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ NAMESPACE = "why"
 # The page of docs that a run with this variable writes.
 PAGE = os.environ.get("KUBEXTEND_WHY_PAGE")
 HANG_S = 30.0
+PAGE_COLUMNS = 118
 PATIENCE_S = 60.0
 HANGING = {Cause.PLUGIN_HUNG, Cause.BREAKER_OPEN}
 
@@ -377,10 +379,16 @@ def page_of(printed: Mapping[str, str]) -> str:
     table = "\n".join(f"| {case.injected} | `{case.cause}` |" for case in cases)
     parts = [
         f"\n## {CASES[name].injected[0].upper()}{CASES[name].injected[1:]}\n\n```text\n"
-        f"{printed[name]}```\n"
+        f"{_folded(printed[name])}```\n"
         for name in sorted(printed)
     ]
     return f"{head}\n| injected | cause |\n| --- | --- |\n{table}\n{''.join(parts)}"
+
+
+def _folded(text: str) -> str:
+    """Return a text whose long lines go on in the next line, as the pages of docs have it."""
+    fold = textwrap.TextWrapper(PAGE_COLUMNS, subsequent_indent="    ", replace_whitespace=False)
+    return "".join(f"{fold.fill(line)}\n" for line in text.splitlines())
 
 
 def pod_of(name: str, case: Case) -> Object:
