@@ -190,7 +190,9 @@ def lines_of(facts: Facts, explanation: Explanation) -> Iterator[str | Table]:
     server = decisions.get("kubextend") or {}
     for what, why in list((server.get("notReady") or {}).items())[:_MOST_ROWS]:
         yield f"  kubextend is not ready: {what}: {why}"
-    for plugin in (server.get("openBreakers") or ())[:_MOST_ROWS]:
+    scheduler = ((facts.pod or {}).get("spec") or {}).get("schedulerName") or "default-scheduler"
+    own = (server.get("profiles") or {}).get(scheduler) or ()
+    for plugin in [each for each in server.get("openBreakers") or () if each in own][:_MOST_ROWS]:
         yield f"  the breaker of {plugin} is open: the plugin is not called"
     if rejections := _rejections(decisions, explanation):
         yield ""

@@ -387,7 +387,9 @@ def page_of(printed: Mapping[str, str]) -> str:
 
 def _folded(text: str) -> str:
     """Return a text whose long lines go on in the next line, as the pages of docs have it."""
-    fold = textwrap.TextWrapper(PAGE_COLUMNS, subsequent_indent="    ", replace_whitespace=False)
+    fold = textwrap.TextWrapper(
+        PAGE_COLUMNS, subsequent_indent="    ", replace_whitespace=False, break_on_hyphens=False
+    )
     return "".join(f"{fold.fill(line)}\n" for line in text.splitlines())
 
 
