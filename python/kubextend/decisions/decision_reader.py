@@ -128,7 +128,7 @@ class DecisionReader:
         if record is None:
             return None
         answer = self._answer("NodeDecisions")
-        calls = [call for call in list(record.attempts)[-1] if _has_nodes(call)]
+        calls = [call for call in list(record.attempts)[-1] if call.verdicts is not None]
         answer["kept"] = bool(calls)
         answer["items"] = [
             _node(verdict) for verdict in _joined(calls) if _is_wanted(verdict, wanted)
@@ -157,11 +157,6 @@ class DecisionReader:
     def _profiles_of(self, plugin: str) -> list[str]:
         profiles: Mapping[str, Profile] = self.facts.profiles.by_scheduler_name
         return sorted(name for name, each in profiles.items() if plugin in each.plugin_names)
-
-
-def _has_nodes(call: VerbCall) -> bool:
-    verdicts = call.verdicts
-    return verdicts is not None and verdicts.nodes.named
 
 
 def _call(call: VerbCall) -> Json:

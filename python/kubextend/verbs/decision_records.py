@@ -70,11 +70,12 @@ def short(text: str) -> str:
 
 
 class AskedNodes:
-    """The nodes of one request, or what is kept of them.
+    """The nodes of one request, or their names.
 
     Args:
         count: how many nodes the request has.
-        nodes: the nodes of a request that named nodes of the watched store; None: not kept.
+        nodes: the nodes of a request that named nodes of the watched store; None: only their names
+            are kept.
         packed: the names of the nodes as a JSON list, where only these are kept.
     """
 
@@ -86,16 +87,11 @@ class AskedNodes:
         self._packed = packed
 
     @property
-    def named(self) -> bool:
-        """Whether the names of the nodes are kept."""
-        return self._nodes is not None or bool(self._packed)
-
-    @property
     def names(self) -> list[str]:
-        """The names of the nodes, in the order of the request; empty if they are not kept."""
+        """The names of the nodes, in the order of the request."""
         if self._nodes is not None:
             return self._nodes.names
-        names: list[str] = orjson.loads(self._packed or b"[]")
+        names: list[str] = orjson.loads(self._packed)
         return names
 
     @property
@@ -176,14 +172,13 @@ class Verdicts(NamedTuple):
             if len(groups) == _MOST_REASONS:
                 more += count
                 continue
-            examples = [names[row] for row in mine.indices()[:_MOST_EXAMPLES] if names]
+            examples = [names[row] for row in mine.indices()[:_MOST_EXAMPLES]]
             groups.append(_group(verdict, count, examples))
         told: dict[str, int] = {}
         for mask, text, _ in self.told:
             told[text] = told.get(text, 0) + mask.count()
         return {
             "nodes": self.nodes.count,
-            "named": self.nodes.named,
             "passed": left.count(),
             "rejected": groups,
             "rejectedForOtherReasons": more,
@@ -395,21 +390,20 @@ class Decisions:
     ) -> AskedNodes | None:
         """Return what to keep of the nodes of a call; None: the call need not be recorded.
 
-        Of each verb, at most 200 calls a second are recorded with their nodes, and 200 more that
-        are urgent. kube-scheduler makes no more calls about thousands of nodes. Whoever calls more
-        often would pay for the record: what is kept is memory that the next request does not find
-        in the processor's cache.
+        Of each verb, at most 200 calls a second are recorded, and 200 more that are urgent.
+        kube-scheduler makes no more calls about thousands of nodes. Whoever calls more often would
+        pay for the record: what is kept is memory that the next request does not find in the
+        processor's cache.
 
         Args:
             verb: the verb.
             nodes: the nodes of the request.
             names_mode: whether the request named nodes that the watched store has.
-            urgent: whether the call is recorded in any case, because no node passed; beyond the 200
-                calls, only the number of nodes is kept.
+            urgent: whether people will ask about the pod, because no node passed.
         """
         count = len(nodes)
         if not self._has_turn((verb, urgent)):
-            return AskedNodes(count) if urgent else None
+            return None
         if names_mode:
             return AskedNodes(count, nodes)
         # Whole nodes would keep the request's body in memory.

@@ -209,15 +209,12 @@ def test_of_whole_nodes_only_the_names_are_kept() -> None:
     assert (asked.names, asked.latest) == (["n"], None)
 
 
-def test_nodes_of_calls_that_follow_at_once_are_not_kept_and_rejections_are_counted() -> None:
+def test_calls_beyond_two_hundred_a_second_are_not_recorded() -> None:
     runner = Runner(LabelMatch, nodes=2, args={"LabelMatch": RULES})
     decisions = runner.verbs.decisions
     decisions._has_turn = lambda _: False  # type: ignore[method-assign]
     runner.filter(make_pod("a"))
-    (call,) = last_calls(runner)
-    assert call["nodes"]["named"] is False
-    assert call["nodes"]["rejected"][0]["nodes"] == 2
-    assert call["nodes"]["rejected"][0]["examples"] == []
+    assert len(decisions) == 0
 
 
 def test_nothing_is_recorded_where_the_record_is_turned_off() -> None:
