@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from kubextend import __version__, cluster, core
 from kubextend.config import ExtenderConfiguration, ResolvedProfile
+from kubextend.decisions import DecisionReader, ServerFacts
 from kubextend.errors import ConfigError, Issue, KubextendError
 from kubextend.framework.handle import (
     MAX_POD_BYTES,
@@ -47,12 +48,15 @@ from kubextend.server import (
     TlsFiles,
     TokenFile,
     application,
+    decision_routes,
     health_application,
     keep_freed_memory,
     memory_limit_bytes,
     waiting_pod_routes,
 )
 from kubextend.verbs import Context, ExtenderSettings, Memory, Verbs
+from kubextend.verbs.decision_records import Decisions
+from kubextend.verbs.filter_again import looking_again
 from kubextend.verbs.plugin_failures import Failures
 from kubextend.verbs.readiness import (
     INFORMERS_SYNCED,
@@ -140,6 +144,7 @@ class _ClusterSide:
         def on_deleted(uid: str) -> None:
             waiting_pods.send_back(uid, "the pod is deleted")
             forget(uid)
+            verbs().decisions.forget(uid)
 
         pods = None
         if config.needs_pods:
@@ -483,7 +488,10 @@ def build(config: ExtenderConfiguration, file: ConfigurationFile | None = None) 
         health,
         path=config.server.path,
         limits=Limits(config.server.max_body_bytes, config.server.max_in_flight_bytes),
-        more_routes=_waiting_pod_routes(config, waiting_pods, metrics),
+        more_routes=[
+            *_waiting_pod_routes(config, waiting_pods, metrics),
+            *_decision_routes(config, verbs),
+        ],
         running=running,
     )
     app = App(asgi, verbs, health, metrics, starts, side, queue, reloader)
@@ -565,7 +573,11 @@ def _memory(
 ) -> Memory:
     look_again_s = config.extender.http_timeout.seconds
     memory = Memory.of(ports, metrics, look_again_s=look_again_s, waiting_pods=waiting_pods)
-    return replace(memory, request_store=core.RequestStore(**config.kept_parts))
+    return replace(
+        memory,
+        request_store=core.RequestStore(**config.kept_parts),
+        decisions=Decisions(config.server.decisions.max_bytes),
+    )
 
 
 async def _wake_due(verbs: Verbs) -> None:
@@ -611,6 +623,9 @@ def _made_at_start(
     waiting_pods = config.server.waiting_pods
     if waiting_pods is not None and _are_here(waiting_pods.token_file):
         yield "server.waitingPods.tokenFile", partial(TokenFile, Path(str(waiting_pods.token_file)))
+    readers = config.server.decisions.token_file
+    if readers is not None and _are_here(readers):
+        yield "server.decisions.tokenFile", partial(TokenFile, Path(readers))
     if config.cluster is not None and _are_here(config.cluster.kubeconfig):
         kubeconfig = str(config.cluster.kubeconfig)
         check_file = partial(cluster.check_kubeconfig, kubeconfig, config.cluster.context)
@@ -821,6 +836,29 @@ def _waiting_pod_routes(
     tokens = TokenFile(Path(allowed.token_file)) if allowed.token_file else None
     access = Access(frozenset(allowed.allowed_names), tokens)
     return waiting_pod_routes(waiting_pods, access, metrics, path=config.server.path)
+
+
+def _decision_routes(config: ExtenderConfiguration, verbs: Verbs) -> list[Route]:
+    readers = config.server.decisions
+    if not readers.allowed_names and not readers.token_file:
+        return []
+    tokens = TokenFile(Path(readers.token_file)) if readers.token_file else None
+    access = Access(frozenset(readers.allowed_names), tokens, "server.decisions")
+    conditions = verbs.readiness.conditions
+
+    def not_ready() -> dict[str, str]:
+        return {name: why for name, why_not in conditions.items() if (why := why_not())}
+
+    facts = ServerFacts(
+        verbs.profiles,
+        config.verbs,
+        not_ready,
+        verbs.limits.breakers.health,
+        config.queue.gate if config.queues else "",
+    )
+    look_again = looking_again(verbs.limits, config.extender.http_timeout.seconds)
+    reader = DecisionReader(verbs.decisions, verbs.waiting_pods, facts, look_again)
+    return decision_routes(reader, access, verbs.metrics, path=config.server.path)
 
 
 def _tls(config: ExtenderConfiguration) -> TlsFiles | None:

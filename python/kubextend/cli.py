@@ -7,9 +7,11 @@ expected error is a line on stderr and exit code 1, a wrong option exit code 2.
 
 import json
 import logging
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from kubextend.config import EnabledPlugin, ExtenderConfiguration, Queue
     from kubextend.config.kube_versions import KubeVersion
     from kubextend.core import ExtenderArgs, NodeStore
+    from kubextend.decisions.explanation import Explanation, Facts
     from kubextend.doctor import Finding
     from kubextend.framework.plugin import Plugin
     from kubextend.plugin_list import ListedPlugin
@@ -38,6 +41,8 @@ _Output: TypeAlias = Literal["table", "json"]
 
 _INTERRUPTED = 130
 _LONGEST_VALUE = 80
+_LONGEST_LINE = 2000
+_WATCH_S = 2.0
 _EMPTY_NODES = (
     "nodeCacheCapable is false: kube-scheduler 1.33 and later scores by resources as if every "
     "node were empty (kubernetes/kubernetes#141781); with `cluster` configured names are enough"
@@ -478,6 +483,99 @@ def _print_args(listed: "Sequence[ListedPlugin]") -> None:
     if rows:
         click.echo()
         _print_table(("NAME", "ARG", "TYPE", "DEFAULT"), rows)
+
+
+@main.command()
+@click.argument("pod", required=False)
+@click.option("--namespace", "-n", default="default", show_default=True, help="Of the pod.")
+@_config_option
+@click.option("--server", help="URL of kubextend's verbs.  [default: from the configuration]")
+@click.option("--ca-file", help="CA certificates of the server.  [default: from the configuration]")
+@click.option("--cert-file", help="Your client certificate, one of server.decisions.allowedNames.")
+@click.option("--key-file", help="The key of --cert-file.")
+@click.option("--token-file", help="A bearer token.  [default: server.decisions.tokenFile]")
+@_kubeconfig_option
+@click.option("--context", help="Context of the kubeconfig.  [default: its current one]")
+@click.option("--node", help="Show also what was decided about this node.")
+@click.option("--watch", is_flag=True, help="Ask every two seconds, and print what changes.")
+@click.option(
+    "--file",
+    "capture",
+    type=click.Path(path_type=Path),
+    help="Explain a file that --output json wrote, and ask nobody.",
+)
+@_output_option
+def why(  # noqa: PLR0913  one for each option
+    *,
+    pod: str | None,
+    namespace: str,
+    config_file: Path | None,
+    server: str | None,
+    ca_file: str | None,
+    cert_file: str | None,
+    key_file: str | None,
+    token_file: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    node: str | None,
+    watch: bool,
+    capture: Path | None,
+    output: _Output,
+) -> None:
+    """Say why POD is on its node, or why it is on none.
+
+    Asks kubextend, and the Kubernetes API for the pod and its Events.
+    """
+    from kubextend import cluster
+    from kubextend import why as whys
+    from kubextend.decisions.explanation import Cause, explain
+
+    if capture is not None:
+        facts = whys.read_capture(capture)
+        _print_why(facts, explain(facts), output)
+        return
+    if pod is None:
+        message = "give the POD, or --file"
+        raise click.UsageError(message)
+    config = _load(config_file, runs_here=False)
+    where = whys.Server(
+        server or config.url_prefix,
+        ca_file or config.extender.tls_config.ca_file,
+        cert_file,
+        key_file,
+        token_file or config.server.decisions.token_file,
+    )
+    if config.cluster is not None:
+        kubeconfig = kubeconfig or config.cluster.kubeconfig
+        context = context or config.cluster.context
+    connect = partial(cluster.connect, kubeconfig, context)
+    told = ""
+    while True:
+        facts = whys.gathered(namespace, pod, where, connect, config.queue.gate)
+        explanation = explain(facts)
+        if explanation.sentence != told:
+            told = explanation.sentence
+            _print_why(facts, explanation, output)
+            if node is not None and output == "table":
+                for line in whys.node_lines(node, whys.node_of(facts, node, where)):
+                    _print_line(line)
+        if not watch or explanation.cause in {Cause.BOUND, Cause.ENDED, Cause.NO_SUCH_POD}:
+            return
+        time.sleep(_WATCH_S)
+
+
+def _print_why(facts: "Facts", explanation: "Explanation", output: _Output) -> None:
+    from kubextend import why as whys
+
+    if output == "json":
+        click.echo(json.dumps(whys.captured(facts, explanation), indent=2))
+        return
+    for line in whys.lines_of(facts, explanation):
+        if isinstance(line, str):
+            _print_line(line[:_LONGEST_LINE])
+        else:
+            head, rows = line
+            _print_table(head, [[whys.cell(text) for text in row] for row in rows])
 
 
 @main.command("new-plugin")

@@ -167,6 +167,7 @@ class Stack:
         extender: Object | None = None,
         guard: bool = False,
         scheduler: bool = True,
+        readers: Path | None = None,
     ) -> None:
         self.name = name
         self.mode = mode
@@ -175,6 +176,7 @@ class Stack:
         self._queue = queue
         self._extender = extender or {}
         self._guard = guard
+        self._readers = readers
         self._out_of_tree = out_of_tree
         self._python_path = python_path
         self.scheduler_name: str = self._profiles[0]["schedulerName"]
@@ -338,6 +340,8 @@ class Stack:
                 "certFile": str(caller.cert),
                 "keyFile": str(caller.key),
             }
+        if self._readers is not None:
+            server["decisions"] = {"tokenFile": str(self._readers)}
         config: Object = {
             "apiVersion": "kubextend.dev/v1alpha1",
             "kind": "ExtenderConfiguration",

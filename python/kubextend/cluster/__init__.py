@@ -19,6 +19,7 @@ from kubextend.cluster.informers import Informers
 from kubextend.cluster.leader import Leader, PodName
 from kubextend.cluster.nodes import follow_nodes
 from kubextend.cluster.pending_pods import follow_pending_pods, list_pending_pods, list_pods
+from kubextend.cluster.pod_story import pod_events, read_manifest
 from kubextend.cluster.pods import PodReader, follow_pods
 from kubextend.cluster.reflector import Reflector
 from kubextend.cluster.review import (
@@ -67,6 +68,8 @@ __all__ = [
     "missing_rights",
     "own_namespace",
     "own_pod",
+    "pod_events",
+    "read_manifest",
     "server_version",
     "unconnected_client",
     "ungate",

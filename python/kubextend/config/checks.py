@@ -7,7 +7,7 @@ they are readable.
 import ipaddress
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
@@ -51,6 +51,7 @@ def check(
     checks.server_lease()
     checks.server_tls()
     checks.waiting_pods()
+    checks.decisions()
     checks.cluster()
     checks.url_prefix()
     checks.extender()
@@ -177,17 +178,32 @@ class _Checks:
         if not names and not token_file:
             hint = "set allowedNames to names of client certificates, or tokenFile, or both"
             self._complain(at, "names nobody who may decide on waiting pods", {}, hint)
+        self._callers(at, names, token_file)
+        if not any(profile.at("permit") for profile in self._config.resolved):
+            self._findings.note(at, "no profile has a Permit plugin, so no pod will ever wait")
+
+    def decisions(self) -> None:
+        decisions = self._config.server.decisions
+        at: Location = ("server", "decisions")
+        if not self._sound("server.decisions"):
+            return
+        names, token_file = decisions.allowed_names, decisions.token_file
+        if (names or token_file) and not decisions.max_bytes:
+            hint = "set maxBytes, or leave out allowedNames and tokenFile"
+            self._complain((*at, "maxBytes"), "records nothing that anybody could read", 0, hint)
+        self._callers(at, names, token_file)
+
+    def _callers(self, at: Location, names: Sequence[str], token_file: str | None) -> None:
+        """Check who may call: names of client certificates, and a file of bearer tokens."""
         for index, name in enumerate(names):
             if not name:
                 self._complain((*at, "allowedNames", index), "must not be empty", name)
-        if names and not server.tls.client_ca_file and self._sound("server.tls"):
+        if names and not self._config.server.tls.client_ca_file and self._sound("server.tls"):
             message = "needs server.tls.clientCAFile: nobody else asks clients for a certificate"
             hint = "set server.tls.certFile, keyFile and clientCAFile, or use tokenFile"
             self._complain((*at, "allowedNames"), message, list(names), hint)
         if token_file:
             self._token_file((*at, "tokenFile"), token_file)
-        if not any(profile.at("permit") for profile in self._config.resolved):
-            self._findings.note(at, "no profile has a Permit plugin, so no pod will ever wait")
 
     def _token_file(self, at: Location, file: str) -> None:
         server = self._config.server

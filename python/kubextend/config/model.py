@@ -33,6 +33,7 @@ __all__ = [
     "API_VERSION",
     "KIND",
     "Cluster",
+    "Decisions",
     "EnabledPlugin",
     "Extender",
     "ExtenderConfiguration",
@@ -211,6 +212,17 @@ class WaitingPods(_Model):
     """File of bearer tokens, one on each line. The server reads the file at every request."""
 
 
+class Decisions(_Model):
+    """The record of what the verbs decided about each pod, and who may read it over HTTP."""
+
+    max_bytes: Annotated[int, Field(ge=0)] = 64 << 20
+    """Bytes of memory for the records of all pods. 0 turns the record off."""
+    allowed_names: tuple[str, ...] = ()
+    """Common names or DNS names of the client certificates whose owners may read."""
+    token_file: _FilePath = None
+    """File of bearer tokens of readers, one on each line. The server reads it at every request."""
+
+
 class ServerLease(_Model):
     """The Lease whose holder is the leader: the replica that decides where plugins keep state."""
 
@@ -257,6 +269,8 @@ class Server(_Model):
     """Certificates of the server and of its clients."""
     waiting_pods: WaitingPods | None = None
     """Who may list, allow and reject pods that Permit plugins hold, over HTTP. Null: nobody."""
+    decisions: Decisions = Decisions()
+    """The record of what the verbs decided about each pod, which `kubextend why` reads."""
     lease: ServerLease | None = None
     """Lease that decides which of several replicas is the leader. Null: no leader is elected, so
     where plugins keep state kube-scheduler must call one replica only."""

@@ -5,7 +5,7 @@ defines. No plugin needs to inherit from the protocols here: they serve type che
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Protocol, TypeAlias, TypeVar
 
@@ -93,10 +93,12 @@ class Rejection:
     Attributes:
         nodes: one bit for each node of the call, in order; a set bit rejects the node.
         status: the status of every rejected node, with the reason.
+        plugin: the name of the plugin that rejects; kubextend sets it, and plugins need not.
     """
 
     nodes: core.Mask
     status: Status
+    plugin: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

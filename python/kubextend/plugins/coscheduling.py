@@ -253,6 +253,32 @@ class Coscheduling:
             return Status.unresolvable(_TOO_FEW, f"{number} of {gang.min_available}")
         return None
 
+    def unblock(self, pod: core.Pod, node: core.NodeInfo | None) -> str:
+        """Return how many pods the pod's group lacks, or for how long it is rejected."""
+        gang = self._gang_of(pod)
+        if gang is None or node is not None:
+            return ""
+        name = gang.key[2]
+        if gang.min_available is None:
+            return f"a valid number in {self._args.min_available_key}"
+        group = self._group(gang.key)
+        there = len(self._roster(gang.key, group).there)
+        if there < gang.min_available:
+            more = gang.min_available - there
+            return (
+                f"{more} more pods of the pod group {name}: {there} of {gang.min_available} exist"
+            )
+        if (rest_s := group.denied_until_s - self._clock()) > 0:
+            return f"the end of the rejection of the pod group {name}, in {rest_s:.0f} s"
+        number = self._counted(gang.key, group)
+        more = gang.min_available - number
+        if more > 0:
+            return (
+                f"a node for {more} more pods of the pod group {name}: "
+                f"{number} of {gang.min_available} have one"
+            )
+        return ""
+
     def post_filter(
         self, state: CycleState, pod: core.Pod, rejections: Sequence[Rejection]
     ) -> Status:

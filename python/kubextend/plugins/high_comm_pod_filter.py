@@ -5,6 +5,8 @@ from kubextend.plugins.native import NativeFilter
 
 __all__ = ["HighCommPodFilter"]
 
+_RDMA_LABEL = "node.kubernetes.io/rdma-enabled"
+
 
 class HighCommPodFilter(NativeFilter):
     """Lets a pod with the label key ``high-comm``, whatever its value, onto RDMA nodes only.
@@ -18,3 +20,10 @@ class HighCommPodFilter(NativeFilter):
 
     def __init__(self) -> None:
         self._native = core.NativePlugin.named(self.name)
+
+    def unblock(self, pod: core.Pod, node: core.NodeInfo | None) -> str:
+        """Return the label of RDMA nodes if a node lacks it."""
+        if node is None or "high-comm" not in pod.labels:
+            return ""
+        lacks = node.label(_RDMA_LABEL) != "true"
+        return f"the label {_RDMA_LABEL}=true" if lacks else ""

@@ -98,7 +98,21 @@ class LabelMatch(NativeFilter, NativeScore):
     Args = LabelMatchArgs
 
     def __init__(self, args: LabelMatchArgs) -> None:
+        self._filters = args.filters
         self._native = core.NativePlugin.label_match(
             [(rule.pod_selector, rule.node_selector, rule.reason) for rule in args.filters],
             [(rule.pod_selector, rule.node_selector, rule.score) for rule in args.scores],
         )
+
+    def unblock(self, pod: core.Pod, node: core.NodeInfo | None) -> str:
+        """Return the node selectors that a node has to match for the pod, and does not."""
+        if node is None:
+            return ""
+        labels = node.labels
+        missing = [
+            rule.node_selector
+            for rule in self._filters
+            if pod.matches(rule.pod_selector)
+            and not core.Selector(rule.node_selector).matches(labels)
+        ]
+        return f"labels that match {' and '.join(missing)}" if missing else ""

@@ -18,3 +18,11 @@ class RdmaAware(NativeFilter):
 
     def __init__(self) -> None:
         self._native = core.NativePlugin.named(self.name)
+
+    def unblock(self, pod: core.Pod, node: core.NodeInfo | None) -> str:
+        """Return the label that the pod or the node lacks."""
+        if pod.labels.get("high-comm") != "true":
+            return "the label high-comm=true of the pod"
+        if node is None or node.label("rdma") == "true":
+            return ""
+        return "the label rdma=true"

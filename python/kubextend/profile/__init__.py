@@ -2,7 +2,7 @@
 
 from kubextend.framework.plugin import Scores
 from kubextend.profile.binding import BindingCycle, BindingPlugins, BindTime
-from kubextend.profile.profile import FilterOutcome, Profile, Profiles
+from kubextend.profile.profile import FilterOutcome, PluginScores, Profile, Profiles
 from kubextend.profile.starts import PluginStarts
 from kubextend.profile.time_limited_calls import PluginLimits
 from kubextend.profile.waiting_pods import WaitingPod, WaitingPods
@@ -13,6 +13,7 @@ __all__ = [
     "BindingPlugins",
     "FilterOutcome",
     "PluginLimits",
+    "PluginScores",
     "PluginStarts",
     "Profile",
     "Profiles",

@@ -166,6 +166,8 @@ class BindingCycle:
         permit_rejected: whether Permit rejected the pod; valid after ``run``.
         was_held: whether Permit held the pod for a time; valid after ``run``.
         bound: whether the pod was bound, even if the cycle failed afterwards.
+        rejected_by: the plugin that rejected the pod, and the extension point; empty: none did.
+        held_s: for how many seconds Permit held the pod; None: Permit has not held it.
     """
 
     plugins: BindingPlugins
@@ -181,6 +183,8 @@ class BindingCycle:
     permit_rejected: bool = field(default=False, init=False)
     was_held: bool = field(default=False, init=False)
     bound: bool = field(default=False, init=False)
+    rejected_by: tuple[str, str] = field(default=("", ""), init=False)
+    held_s: float | None = field(default=None, init=False)
     _reserved: bool = field(default=False, init=False)
     _lost: str = field(default="", init=False)
 
@@ -272,11 +276,14 @@ class BindingCycle:
         try:
             status = await waiting.wait()
             result = status.code.name.replace("_", " ").title().replace(" ", "")
-            return status
         finally:
             self.limits.metrics.permit_wait(result).observe(time.monotonic() - began_s)
             self.waiting_pods.remove(waiting)
             waiting.end()
+            self.held_s = time.time() - waiting.since_s
+        if status.is_rejected:
+            self.rejected_by = waiting.rejected_by, "Permit"
+        return status
 
     async def _pre_bind(self) -> Status:
         for plugin in self.plugins.pre_bind:
@@ -342,6 +349,7 @@ class BindingCycle:
         Raises: PluginError: the Status is no rejection, which is the plugin's failure.
         """
         if status.is_rejected:
+            self.rejected_by = plugin.name, point
             return status
         raise about(error_of(plugin, point, status), self.pod, self.node_name)
 

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from operator import and_, or_
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from kubextend import core
 from kubextend.errors import PluginError
@@ -52,6 +52,7 @@ from kubextend.profile.per_node import (
 
 __all__ = [
     "FilterOutcome",
+    "PluginScores",
     "PreFilterOutcome",
     "Profile",
     "Profiles",
@@ -110,12 +111,30 @@ class PreFilterOutcome:
         status: success, or the rejection of the pod on every node.
         narrowed_by: names of the plugins that limited the nodes to a set.
         some: the nodes that the caller wants filtered; None: all nodes.
+        rejected_by: the name of the plugin that gave ``status``; "" if ``status`` is a success.
     """
 
     result: PreFilterResult
     status: Status
     narrowed_by: tuple[str, ...] = ()
     some: core.Mask | None = None
+    rejected_by: str = ""
+
+
+class PluginScores(NamedTuple):
+    """The scores of one plugin for the nodes of a request.
+
+    Attributes:
+        plugin: the name of the plugin.
+        weight: the weight of the plugin in the profile.
+        scores: int64, shape ``(len(nodes),)``, each 0 to 100.
+        raw: the scores before NormalizeScore.
+    """
+
+    plugin: str
+    weight: int
+    scores: Scores
+    raw: Scores
 
 
 def _no_pods() -> core.PodSnapshot | None:
@@ -366,6 +385,7 @@ class Profile:
         status = Status.success()
         skipped: set[str] = set()
         narrowed_by: list[str] = []
+        rejected_by = ""
         for plugin in self.pre_filter:
             try:
                 left, said = pre_filtered(plugin, state, pod, nodes, self.pods)
@@ -377,9 +397,10 @@ class Profile:
             if said.code is Code.SKIP:
                 skipped.add(plugin.name)
             elif said.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                status = said
+                status, rejected_by = said, plugin.name
                 break
             elif said.code is Code.UNSCHEDULABLE:
+                rejected_by = plugin.name
                 # The remaining plugins still run: the last rejection counts.
                 status = said
             else:
@@ -387,10 +408,11 @@ class Profile:
                     narrowed_by.append(plugin.name)
                 result = result.merged(left)
                 if result.node_names is not None and not result.node_names:
+                    rejected_by = ", ".join(narrowed_by)
                     status = Status.unresolvable(_nothing_left(narrowed_by))
                     break
         state.skip_filter_plugins = frozenset(skipped)
-        return PreFilterOutcome(result, status, tuple(narrowed_by))
+        return PreFilterOutcome(result, status, tuple(narrowed_by), rejected_by=rejected_by)
 
     def run_filter_plugins(
         self,
@@ -419,11 +441,12 @@ class Profile:
         """
         kept = nodes.everything() if before is None or before.some is None else before.some
         if before is not None and not before.status.is_success:
-            return FilterOutcome(nodes.nothing(), [Rejection(kept, before.status)])
+            rejection = Rejection(kept, before.status, before.rejected_by)
+            return FilterOutcome(nodes.nothing(), [rejection])
         rejections: list[Rejection] = []
         if before is not None and before.result.node_names is not None:
             outside = _outside(before, nodes, kept)
-            rejections.append(outside)
+            rejections.append(replace(outside, plugin=", ".join(before.narrowed_by)))
             kept = kept & ~outside.nodes
         for plugin, filter_nodes in self._filters:
             if not kept.any():
@@ -497,10 +520,12 @@ class Profile:
         state: CycleState,
         pod: core.Pod,
         nodes: core.Nodes,
-    ) -> Scores:
+    ) -> tuple[Scores, Scores]:
         """Run one plugin's Score and NormalizeScore; return the scores without the weight.
 
-        Returns: int64, shape ``(len(nodes),)``, each 0 to 100.
+        Returns: the scores, int64, shape ``(len(nodes),)``, each 0 to 100; and the plugin's own
+        scores before NormalizeScore.
+
         Raises: PluginError: the plugin raised, or a score is outside of 0 to 100.
         Source: kubernetes v1.36 pkg/scheduler/framework/runtime/framework.go RunScorePlugins
         """
@@ -509,11 +534,12 @@ class Profile:
         with guarded(plugin, "Score", pod):
             scored = score_nodes(state, pod, nodes)
             if normalize is None:
-                return _checked(scored.scores, nodes, _NODE_SCORE)
+                scores = _checked(scored.scores, nodes, _NODE_SCORE)
+                return scores, scores
         try:
             with guarded(plugin, "NormalizeScore", pod):
                 normalized = scored.normalized(partial(normalize, state, pod))
-                return _checked(normalized, nodes, _NODE_SCORE)
+                return _checked(normalized, nodes, _NODE_SCORE), scored.scores
         except PluginError:
             # If the raw scores are invalid too, blame Score and not NormalizeScore.
             with guarded(plugin, "Score", pod):
@@ -689,7 +715,7 @@ def _judged_alone(
     left = reduce(and_, (~node for node in alone), rejected)
     for rejection in joint:
         if (nodes := rejection.nodes & left).any():
-            rejections.append(Rejection(nodes, rejection.status))
+            rejections.append(Rejection(nodes, rejection.status, rejection.plugin))
     return rejections
 
 
@@ -731,7 +757,7 @@ def _checked_rejections(
         newly = kept & rejection.nodes
         kept = kept & ~newly
         if newly.any():
-            rejections.append(Rejection(newly, rejection.status))
+            rejections.append(Rejection(newly, rejection.status, plugin.name))
     return rejections
 
 

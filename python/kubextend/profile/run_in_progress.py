@@ -205,6 +205,19 @@ class Run:
             raise AbandonedError
 
     @property
+    def elapsed_s(self) -> float:
+        """The seconds since the run began."""
+        return self._clock() - self._began_s
+
+    @property
+    def spent_s(self) -> Mapping[PluginCall, float]:
+        """How many seconds the calls of each plugin took so far, in the order of the first calls.
+
+        The mapping is the run's own, and grows while the run goes on.
+        """
+        return self._spent_s
+
+    @property
     def current(self) -> PluginCall | None:
         """The plugin call that runs now; None if no plugin is called now."""
         current = self._current

@@ -46,6 +46,7 @@ class WaitingPod:
         "_waits_s",
         "node_name",
         "pod",
+        "rejected_by",
         "since_s",
     )
 
@@ -53,6 +54,8 @@ class WaitingPod:
         self.pod = pod
         self.node_name = node_name
         self.since_s = time.time()
+        # The plugin that rejected the pod; empty: a person did, or nobody.
+        self.rejected_by = ""
         self._waits_s = waits_s
         self._loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[Status] = self._loop.create_future()
@@ -97,8 +100,7 @@ class WaitingPod:
 
     def reject(self, plugin: str, reason: str) -> bool:
         """End the pod's wait with Unschedulable; return False if the wait was decided before."""
-        del plugin
-        return self._decide(Status.unschedulable(reason))
+        return self._decide(Status.unschedulable(reason), plugin)
 
     def send_back(self, reason: str) -> bool:
         """End the pod's wait with an Error; return False if the wait was decided before."""
@@ -120,11 +122,12 @@ class WaitingPod:
         waited = Duration(round(wait_s * 1e9))
         self.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
 
-    def _decide(self, status: Status) -> bool:
+    def _decide(self, status: Status, plugin: str = "") -> bool:
         with self._lock:
             if self._decided:
                 return False
             self._decided = True
+            self.rejected_by = plugin
             self._rejected = not status.is_success
             timers = list(self._pending.values())
             self._pending.clear()

@@ -9,6 +9,7 @@ from kubextend.server.api_threads import ApiThreads
 from kubextend.server.application import Application, Limits, application, health_application
 from kubextend.server.connection.deadlines import Deadlines
 from kubextend.server.connection.tls import TlsFiles
+from kubextend.server.decisions_endpoint import decision_routes
 from kubextend.server.freed_memory import keep_freed_memory
 from kubextend.server.health import Check, Health
 from kubextend.server.listeners import Listener, Service
@@ -29,6 +30,7 @@ __all__ = [
     "TlsFiles",
     "TokenFile",
     "application",
+    "decision_routes",
     "health_application",
     "keep_freed_memory",
     "memory_limit_bytes",

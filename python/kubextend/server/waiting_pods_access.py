@@ -1,4 +1,7 @@
-"""Checks who may list, allow and reject waiting pods: by client certificate or bearer token."""
+"""Checks who may call beside kube-scheduler: by client certificate or bearer token.
+
+One ``Access`` is for people who decide on waiting pods, another for people who read decisions.
+"""
 
 import asyncio
 import hmac
@@ -96,10 +99,12 @@ class Access:
     Attributes:
         names: allowed common names and DNS names of client certificates.
         tokens: allowed bearer tokens; None: no token is accepted.
+        setting: the section of the configuration that allows the names.
     """
 
     names: frozenset[str] = frozenset()
     tokens: TokenFile | None = None
+    setting: str = "server.waitingPods"
 
     async def caller(self, scope: Scope) -> str:
         """Return who sent a request, for the log: a certificate's name, or "a bearer token".
@@ -118,7 +123,7 @@ class Access:
         if self.tokens is not None and not names:
             raise RefusedError(401, "Authorization: a bearer token is needed")
         shown = f"the names {', '.join(sorted(names))}" if names else "no name"
-        message = f"the client's certificate has {shown}, none of server.waitingPods.allowedNames"
+        message = f"the client's certificate has {shown}, none of {self.setting}.allowedNames"
         raise RefusedError(403, message)
 
 

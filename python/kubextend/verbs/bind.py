@@ -8,16 +8,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+import orjson
+
 from kubextend import core
 from kubextend.errors import ClusterError, PluginError
 from kubextend.framework.cycle_state import CycleState
 from kubextend.framework.handle import NO_ANNOTATIONS, Binder
 from kubextend.framework.status import Status
 from kubextend.profile import BindingCycle, BindTime, Profile
+from kubextend.profile.run_in_progress import Run
 from kubextend.verbs.answer import Answer, Body, binding
 from kubextend.verbs.bind_node_check import DELETED, GONE, why_not_on
 from kubextend.verbs.bind_term import NO_LEAD, Lead
 from kubextend.verbs.context import Context
+from kubextend.verbs.decision_records import VerbCall, short
 from kubextend.verbs.group_places import MOST_LOOKS
 from kubextend.verbs.plugin_failures import sentence
 from kubextend.verbs.request_counts import counting
@@ -35,6 +39,7 @@ _TOO_LATE = "kubextend has not bound the pod in time"
 _RESTLESS = "the pods on the node kept changing"
 # How often a bind waits half a second for pod groups that kube-scheduler may still be asking about.
 _MOST_WAITS: Final = 10
+_GIVEN_UP = "the bind request was given up before it was answered"
 _REPLACED = "a newer bind request for this pod took its place"
 # The seconds that each refusal of a member of a pod group takes at least: doubled from refusal to
 # refusal, as kube-scheduler's backoff for other pods.
@@ -54,6 +59,7 @@ class _Request:
         was_held: whether Permit held the pod before it rejected the pod.
         lead: the term of this replica in which the bind began.
         state: the CycleState of the binding cycle; None: no plugin takes part.
+        call: the record of the request; None: nothing is recorded of the pod.
     """
 
     args: core.BindingArgs
@@ -63,6 +69,7 @@ class _Request:
     was_held: bool = False
     lead: Lead = NO_LEAD
     state: CycleState | None = None
+    call: VerbCall | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -157,8 +164,9 @@ class BindVerb:
             return binding(f"the bind request has no {', '.join(missing)}")
         request = _Request(args, BindTime(arrived_s, self._context.settings.bind_timeout_s))
         self._deciding += 1
+        run = self._limits.run()
         try:
-            with self._limits.run():
+            with run:
                 answer = await self._decided(request)
         except TimeoutError:
             answer = _refused(args, _TOO_LATE)
@@ -167,9 +175,15 @@ class BindVerb:
         except PluginError as error:
             self._context.failures.note(error, "bind fails")
             answer = _refused(args, sentence(error))
+            if request.call is not None:
+                request.call.blame(error)
         finally:
             self._deciding -= 1
+            if request.call is not None:
+                request.call.done = True
         self._count(request, answer)
+        if request.call is not None:
+            self._record_end(request.call, run, answer)
         if answer.result == "error":
             self._context.memory.places.forget(args.pod_uid)
             await self._wait_to_refuse(request)
@@ -185,6 +199,21 @@ class BindVerb:
         if request.permit_said is not None:
             result = "rejected"
         self._context.metrics.attempts(self.name, name, result).inc()
+
+    def _record_begin(self, request: _Request, pod: core.Pod | None) -> None:
+        """Record that a bind has begun: people ask why a pod is not bound while Permit holds it."""
+        decisions = self._context.memory.decisions
+        if decisions.records and pod is not None:
+            request.call = VerbCall(self.name)
+            request.call.node, request.call.done = request.args.node, False
+            # What is true if this request is cancelled.
+            request.call.error = _GIVEN_UP
+            decisions.add(pod, request.call)
+
+    def _record_end(self, call: VerbCall, run: Run, answer: Answer) -> None:
+        call.timed(run)
+        call.error = short(orjson.loads(bytes(answer.body))["Error"])
+        self._context.memory.decisions.count(call)
 
     async def _wait_to_refuse(self, request: _Request) -> None:
         """Wait until kube-scheduler may be told that the pod is not bound.
@@ -249,6 +278,7 @@ class BindVerb:
         if attempt is not None:
             request.pod = attempt.pod
         pod = await self._pod_of(request)
+        self._record_begin(request, pod)
         profile = None if pod is None else self._context.profiles.for_pod(pod)
         default_bind = partial(self._post, request, binder)
         if pod is None:
@@ -282,7 +312,7 @@ class BindVerb:
             lambda: request.lead.why_over() or self._why_not_on(args.node, pod, chosen_uid),
             _unguarded if self._guard is None else self._guard.why_not,
         )
-        status = await self._bound(profile, cycle, request.lead)
+        status = await self._bound(profile, cycle, request)
         if cycle.permit_rejected and status.is_rejected and not self._is_gone(pod):
             request.permit_said, request.was_held = status, cycle.was_held
         return binding() if status.is_success else _refused(args, status.reason or status.code.name)
@@ -311,10 +341,12 @@ class BindVerb:
                 self._unplaced.expect_change()
         return binding()
 
-    async def _bound(self, profile: Profile, cycle: BindingCycle, lead: Lead) -> Status:
+    async def _bound(self, profile: Profile, cycle: BindingCycle, request: _Request) -> Status:
         try:
-            return await self._in_turn(cycle, partial(self._assumed, profile, cycle, lead))
+            return await self._in_turn(cycle, partial(self._assumed, profile, cycle, request.lead))
         finally:
+            if request.call is not None:
+                request.call.rejected_by, request.call.held_s = cycle.rejected_by, cycle.held_s
             if not cycle.bound:
                 # kube-scheduler lets go of a deleted pod at once, and may ask about the next pod
                 # while the deleted one still has its reservations.
@@ -368,10 +400,13 @@ class BindVerb:
 
         binding_of = f"{args.pod_namespace}/{args.pod_name} to node {args.node}"
         self._bindings.add(binding_of)
+        began_s = time.monotonic()
         try:
             await self._cluster.in_thread(write)
         finally:
             self._bindings.discard(binding_of)
+            if request.call is not None:
+                request.call.api_s = time.monotonic() - began_s
 
     def bindings_under_way(self) -> list[str]:
         """Return "namespace/pod to node N" for each Binding that the API has not answered yet."""

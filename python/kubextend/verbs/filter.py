@@ -1,6 +1,7 @@
 """The filter verb: which nodes a pod may run on, and why it may not run on other nodes."""
 
 import logging
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 from kubextend import core
@@ -10,9 +11,10 @@ from kubextend.profile import FilterOutcome, Profile
 from kubextend.profile.run_in_progress import AbandonedError
 from kubextend.verbs.answer import REJECTS_ALL, Answer, Body, filter_error
 from kubextend.verbs.context import Context
+from kubextend.verbs.decision_records import VerbCall, Verdicts
 from kubextend.verbs.group_places import fit_member, is_member
 from kubextend.verbs.plugin_failures import sentence
-from kubextend.verbs.stable_reasons import entries_of
+from kubextend.verbs.stable_reasons import Entry, entries_of
 from kubextend.verbs.unbound_pod_records import Attempt
 
 __all__ = ["FilterVerb"]
@@ -22,6 +24,8 @@ _NO_POD = "the request has no Pod"
 _NO_NODES = "the request has neither Nodes nor NodeNames"
 _NOT_SEEN_YET = "kubextend's node cache has not seen some of the nodes yet"
 _NOT_PERMITTED = "a Permit plugin rejected the pod"
+_NO_PROFILE = "no profile of kubextend has the pod's schedulerName: every node passes"
+_NO_FILTER = "the pod's profile has no filter: every node passes"
 
 
 class FilterRequest(NamedTuple):
@@ -44,6 +48,7 @@ class FilterVerb:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._unplaced = context.memory.unplaced
+        self._decisions = context.memory.decisions
 
     @property
     def in_python(self) -> bool:
@@ -65,6 +70,8 @@ class FilterVerb:
 
     def instead(self, why: str, request: FilterRequest | None = None) -> Answer:
         """Return an Error, or, if kube-scheduler ignores Errors, a rejection of every node."""
+        if request is not None and request.args.pod is not None:
+            self._record(request.args.pod, VerbCall(self.name, error=why))
         if request is not None and request.args.nodes is not None:
             return self._failed(why, request.args, request.args.nodes)
         return REJECTS_ALL if self._context.settings.ignorable else filter_error(why)
@@ -80,13 +87,18 @@ class FilterVerb:
             # Evicting pods would not change Permit's answer, so every node is unresolvable.
             reason = said.reason or _NOT_PERMITTED
             entries = [(args.nodes.everything(), reason, True)]
+            note = f"{_NOT_PERMITTED}: {reason}"
+            self._record(args.pod, VerbCall(self.name, note=note))
             return Answer(args.filter_answer(entries, self._context.memory.pool))
         if profile is None or not profile.rejects:
+            why = _NO_PROFILE if profile is None else _NO_FILTER
+            self._record(args.pod, VerbCall(self.name, note=why))
             return self._context.unknown_schedulers.passes(
                 args.pod, Answer(args.filter_answer([], self._context.memory.pool))
             )
         why_not = self._context.readiness.why_not(self.name, profile, names_mode=args.names_mode)
         if why_not:
+            self._record(args.pod, VerbCall(self.name, error=why_not))
             return filter_error(why_not)
         attempt = self._unplaced.begin(args.pod, args.nodes, profile)
         left_out, goes_on = self._context.failures.left_out, self._context.half_time()
@@ -104,7 +116,12 @@ class FilterVerb:
             if isinstance(error, KeyboardInterrupt | AbandonedError):
                 raise
             self._count(profile, "error")
-            return self._failed(self._noted(error), args, args.nodes)
+            why = self._noted(error)
+            call = VerbCall(self.name, error=why)
+            if isinstance(error, PluginError):
+                call.blame(error)
+            self._record(args.pod, call)
+            return self._failed(why, args, args.nodes)
 
     def _decided(
         self,
@@ -123,22 +140,43 @@ class FilterVerb:
         # A rejection is undone later: the watch brings the new node and the pod is woken.
         if undecided and not self._context.settings.ignorable:
             self._unplaced.drop(attempt)
+            self._record(attempt.pod, VerbCall(self.name, error=_NOT_SEEN_YET))
             return filter_error(_NOT_SEEN_YET)
         if len(nodes) and not outcome.kept.any() and not attempt.nominated_alone:
             self._post_filter(profile, attempt, outcome)
         entries = entries_of(unknown, outcome.rejections)
         fits = passing.any()
         self._count(profile, "feasible" if fits else "unschedulable")
+        told: Sequence[Entry] = ()
         if fits:
             self._unplaced.passed(attempt)
         else:
             # A full-mode request brings its own nodes, and they never change.
             before = request.changes if args.names_mode else None
-            entries = self._unplaced.reject(attempt, profile, nodes, entries, before)
+            told = entries = self._unplaced.reject(attempt, profile, nodes, entries, before)
+        if self._decisions.records:
+            self._record_nodes(request, attempt.pod, outcome, told)
         return Answer(args.filter_answer(entries, self._context.memory.pool))
 
     def _count(self, profile: Profile, result: str) -> None:
         self._context.metrics.attempts(self.name, profile.scheduler_name, result).inc()
+
+    def _record_nodes(
+        self, request: FilterRequest, pod: core.Pod, outcome: FilterOutcome, told: Sequence[Entry]
+    ) -> None:
+        args = request.args
+        if args.nodes is None:
+            return
+        asked = self._decisions.asked(
+            self.name, args.nodes, names_mode=args.names_mode, urgent=bool(told)
+        )
+        if asked is not None:
+            verdicts = Verdicts(asked, ~args.nodes.known, outcome.rejections, told)
+            self._decisions.add(pod, VerbCall(self.name, verdicts))
+
+    def _record(self, pod: core.Pod, call: VerbCall) -> None:
+        if self._decisions.records:
+            self._decisions.add(pod, call)
 
     def _noted(self, error: BaseException) -> str:
         """Log why a filter request failed, and return the reason to tell kube-scheduler."""

@@ -9,6 +9,7 @@ from kubextend import core
 from kubextend.framework.handle import ClusterPorts
 from kubextend.metrics import Metrics
 from kubextend.profile import PluginLimits, WaitingPods
+from kubextend.verbs.decision_records import Decisions
 from kubextend.verbs.delayed_bind_answers import AnswerThrottle
 from kubextend.verbs.filter_again import looking_again
 from kubextend.verbs.group_places import GroupPlaces
@@ -34,6 +35,7 @@ class Memory:
         clock: returns monotonic seconds, at the speed of the event loop's clock.
         pool: reusable buffers for large answers; None: each answer is a new ``bytes``.
         throttle: spreads the answers about pods that Permit held and rejected over time.
+        decisions: what the verbs decided about each pod lately, for people who ask why.
     """
 
     request_store: core.RequestStore
@@ -45,6 +47,7 @@ class Memory:
     clock: Callable[[], float]
     pool: core.BodyPool | None = None
     throttle: AnswerThrottle = field(default_factory=AnswerThrottle)
+    decisions: Decisions = field(default_factory=Decisions)
 
     @classmethod
     def of(

@@ -41,7 +41,14 @@ class KeptPods(Generic[_V]):
         self._kept: dict[str, _V] = {}
         self._sizes: dict[str, tuple[str, int]] = {}
         self._by_namespace: Counter[str] = Counter()
+        # The pods of each namespace, oldest first: a search for the oldest would read all pods.
+        self._order: dict[str, dict[str, None]] = {}
         self._bytes = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes that all values take together."""
+        return self._bytes
 
     def put(self, value: _V) -> list[_V]:
         """Keep a value as the latest, in place of its pod's old value; return dropped values."""
@@ -49,11 +56,12 @@ class KeptPods(Generic[_V]):
         self.pop(uid)
         self._kept[uid] = value
         self._sizes[uid] = namespace, size
+        self._order.setdefault(namespace, {})[uid] = None
         self._count(namespace, size)
         gone = []
         while self._bytes > self._most_bytes:
             largest = max(self._by_namespace, key=self._by_namespace.__getitem__)
-            oldest = next(uid for uid in self._kept if self._sizes[uid][0] == largest)
+            oldest = next(iter(self._order[largest]))
             gone.append(self._kept[oldest])
             self.pop(oldest)
         return gone
@@ -66,7 +74,17 @@ class KeptPods(Generic[_V]):
         """Forget the value of the pod with this UID, if a value is kept."""
         if self._kept.pop(uid, None) is not None:
             namespace, size = self._sizes.pop(uid)
+            del self._order[namespace][uid]
+            if not self._order[namespace]:
+                del self._order[namespace]
             self._count(namespace, -size)
+
+    def recount(self, uid: str) -> None:
+        """Count the bytes of a pod's value anew, because the value takes less than before."""
+        if (value := self._kept.get(uid)) is not None:
+            namespace, size = self._sizes[uid]
+            self._sizes[uid] = namespace, value.held_bytes
+            self._count(namespace, value.held_bytes - size)
 
     def values(self) -> Iterable[_V]:
         """Return every value, oldest first."""

@@ -23,7 +23,9 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.profile import Profile
 from kubextend.verbs.answer import ABSTAINS, NO_VICTIMS, Answer, Body
 from kubextend.verbs.context import Context
+from kubextend.verbs.decision_records import VerbCall
 from kubextend.verbs.filter_again import GoesOn
+from kubextend.verbs.plugin_failures import sentence
 
 __all__ = ["PreemptVerb"]
 
@@ -85,13 +87,24 @@ class PreemptVerb:
             if self._may_abstain(args):
                 every = ABSTAINS
             return self._context.unknown_schedulers.passes(args.pod, every)
-        if self._context.readiness.why_not(self.name, profile):
+        if why_not := self._context.readiness.why_not(self.name, profile):
+            self._record(args.pod, VerbCall(self.name, error=why_not))
             return NO_VICTIMS
         try:
-            return self._offer(profile, args, args.pod)
+            answer = self._offer(profile, args, args.pod)
         except PluginError as error:
+            call = VerbCall(self.name, error=sentence(error))
+            call.blame(error)
+            self._record(args.pod, call)
             self._context.failures.note(error, "no preemption")
             return NO_VICTIMS
+        self._record(args.pod, VerbCall(self.name, note=_in_words(args, answer)))
+        return answer
+
+    def _record(self, pod: core.Pod, call: VerbCall) -> None:
+        decisions = self._context.memory.decisions
+        if decisions.records:
+            decisions.add(pod, call)
 
     def _offer(self, profile: Profile, args: core.PreemptionArgs, pod: core.Pod) -> Answer:
         """Return the answer with the candidates that the filters accept once the victims are gone.
@@ -144,6 +157,15 @@ class PreemptVerb:
         whole = passing & ~core.Mask(map(bool, args.elsewhere))
         in_part = self._context.settings.preempt_groups and not whole.any()
         return passing if in_part else whole
+
+
+def _in_words(args: core.PreemptionArgs, answer: Answer) -> str:
+    """Return what preempt was asked and what it answered, for the record."""
+    asked = f"kube-scheduler would evict pods on {len(args.nodes)} nodes"
+    if answer.abstains:
+        return f"{asked}; kubextend abstains"
+    offered = "no node" if bytes(answer.body) == NO_VICTIMS.body else "one or more of the nodes"
+    return f"{asked}; kubextend allows {offered}"
 
 
 def _judged(

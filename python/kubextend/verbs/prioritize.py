@@ -9,6 +9,7 @@ from kubextend.framework.cycle_state import CycleState
 from kubextend.profile import Profile
 from kubextend.verbs.answer import NO_SCORES, Answer, Body
 from kubextend.verbs.context import Context
+from kubextend.verbs.decision_records import VerbCall, Verdicts
 from kubextend.verbs.scoring import score_nodes
 
 __all__ = ["PrioritizeVerb"]
@@ -29,6 +30,7 @@ class PrioritizeVerb:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._unplaced = context.memory.unplaced
+        self._decisions = context.memory.decisions
 
     @property
     def in_python(self) -> bool:
@@ -49,7 +51,8 @@ class PrioritizeVerb:
 
     def instead(self, why: str, args: core.ExtenderArgs | None = None) -> Answer:
         """Return an empty HostPriorityList, which gives no scores; ``why`` is not told."""
-        del why, args
+        if args is not None and args.pod is not None:
+            self._record(args.pod, VerbCall(self.name, error=why))
         return NO_SCORES
 
     def answer(self, args: core.ExtenderArgs) -> Answer:
@@ -60,16 +63,33 @@ class PrioritizeVerb:
         profile = self._context.profiles.for_pod(args.pod)
         if profile is None or not profile.score:
             return self._context.unknown_schedulers.passes(args.pod, _NOTHING_TO_ADD)
-        if self._context.readiness.why_not(self.name, profile, names_mode=args.names_mode):
+        why_not = self._context.readiness.why_not(self.name, profile, names_mode=args.names_mode)
+        if why_not:
+            self._record(args.pod, VerbCall(self.name, error=why_not))
             return NO_SCORES
         state = self._state_for(profile, args.pod, args.nodes)
-        scored, failed = score_nodes(
-            profile, state, args.pod, args.nodes, self._context.failures.left_out
-        )
+        left_out: list[PluginError] = []
+
+        def leave_out(error: PluginError) -> None:
+            left_out.append(error)
+            self._context.failures.left_out(error)
+
+        scored, failed = score_nodes(profile, state, args.pod, args.nodes, leave_out)
+        if self._decisions.records:
+            asked = self._decisions.asked(self.name, args.nodes, names_mode=args.names_mode)
+            if asked is not None:
+                call = VerbCall(self.name, Verdicts(asked, scores=scored))
+                call.left_out = left_out
+                self._decisions.add(args.pod, call)
         if not scored:
             return NO_SCORES if failed else _NOTHING_TO_ADD
-        scores = core.weigh(scored, self._context.settings.score_scale)
+        parts = [(each.scores, each.weight) for each in scored]
+        scores = core.weigh(parts, self._context.settings.score_scale)
         return Answer(args.prioritize_result(scores))
+
+    def _record(self, pod: core.Pod, call: VerbCall) -> None:
+        if self._decisions.records:
+            self._decisions.add(pod, call)
 
     def _state_for(self, profile: Profile, pod: core.Pod, nodes: core.Nodes) -> CycleState:
         """Return the CycleState that the pod's filter request left for this request.

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from kubextend import core
 from kubextend.errors import PluginError
 from kubextend.framework.cycle_state import CycleState
-from kubextend.profile import Profile, Scores
+from kubextend.profile import PluginScores, Profile
 
 __all__ = ["first_of_the_best", "score_nodes"]
 
@@ -14,7 +14,7 @@ LeftOut = Callable[[PluginError], object]
 
 def score_nodes(
     profile: Profile, state: CycleState, pod: core.Pod, nodes: core.Nodes, left_out: LeftOut
-) -> tuple[list[tuple[Scores, int]], bool]:
+) -> tuple[list[PluginScores], bool]:
     """Run PreScore and Score for a pod; return the scores and weight of each plugin.
 
     Args:
@@ -24,7 +24,7 @@ def score_nodes(
         nodes: the nodes to score.
         left_out: called for each plugin that failed, whose scores are left out.
 
-    Returns: the scores, each with a weight, and whether any plugin failed.
+    Returns: the scores of each plugin, and whether any plugin failed.
     """
     state.skip_score_plugins = frozenset()
     failed = _pre_scored(profile, state, pod, nodes, left_out)
@@ -33,12 +33,12 @@ def score_nodes(
         if plugin.name in failed or plugin.name in state.skip_score_plugins:
             continue
         try:
-            scores = profile.run_score_plugin(plugin, state, pod, nodes)
+            scores, raw = profile.run_score_plugin(plugin, state, pod, nodes)
         except PluginError as error:
             left_out(error)
             all_well = False
         else:
-            scored.append((scores, weight))
+            scored.append(PluginScores(plugin.name, weight, scores, raw))
     return scored, not all_well
 
 
@@ -53,7 +53,7 @@ def first_of_the_best(
     if not scored:
         return nodes.names[0]
     # ``weigh`` divides by ten and rounds.
-    sums = list(core.weigh([(scores, 10 * weight) for scores, weight in scored]))
+    sums = list(core.weigh([(each.scores, 10 * each.weight) for each in scored]))
     return nodes.names[sums.index(max(sums))]
 
 

@@ -39,6 +39,7 @@ class Verbs:
         self.throttle = memory.throttle
         self.readiness = context.readiness
         self.pool = memory.pool
+        self.decisions = memory.decisions
         self._guard = context.guard
         self.unplaced = memory.unplaced
         self._places = memory.places
@@ -101,6 +102,7 @@ class Verbs:
         self._places.forget_old()
         self.unplaced.wake_due()
         self.unplaced.activate(self._unschedulable_before())
+        self.decisions.settle_old()
 
     def forget(self, uid: str) -> None:
         """Forget a pod that is bound or gone; any thread may call, never waits."""

@@ -16,6 +16,7 @@ from kubextend.cluster import follow_pods
 from kubextend.core import PodStore
 from kubextend.plugins import IN_TREE
 from kubextend.profile import WaitingPod
+from kubextend.verbs.decision_records import VerbCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -325,21 +326,25 @@ def test_a_pod_that_is_deleted_or_bound_is_not_remembered(
     api: ScriptedApi, kubeconfig: Path
 ) -> None:
     built = app_with_gangs(kubeconfig)
-    unplaced = built.verbs.unplaced
+    unplaced, decisions = built.verbs.unplaced, built.verbs.decisions
     for name in ("stays", "goes", "bound"):
         api.put_pod(name, f"uid-{name}")
         pod = core.read_args(json.dumps({"Pod": api.pods[name], "NodeNames": []}).encode()).pod
         assert pod is not None
         unplaced.begin(pod)
+        decisions.add(pod, VerbCall("filter"))
     built.follow()
     try:
         until(lambda: api.counts["watch"] == 2)
         api.delete_pod("goes")
         api.bind_pod("bound")
         until(lambda: len(unplaced) == 1)
+        until(lambda: len(decisions) == 2)
     finally:
         built.stop()
     assert unplaced.find("uid-stays") is not None
+    # People ask why a bound pod is where it is.
+    assert decisions.find("uid-bound") is not None
 
 
 def test_a_pod_that_permit_holds_and_no_list_shows_is_sent_back(

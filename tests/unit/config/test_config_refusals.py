@@ -103,9 +103,9 @@ FIELDS = {
             "server.health_port",
             'unknown field "health_port"',
             1,
-            "did you mean healthPort? known fields: drainDelay, healthHost, healthPort, host, "
-            "insecure, keepAliveSeconds, lease, maxBodyBytes, maxInFlightBytes, path, port, tls, "
-            "waitingPods",
+            "did you mean healthPort? known fields: decisions, drainDelay, healthHost, "
+            "healthPort, host, insecure, keepAliveSeconds, lease, maxBodyBytes, "
+            "maxInFlightBytes, path, port, tls, waitingPods",
         ),
     ),
     "unknown field, none near": (

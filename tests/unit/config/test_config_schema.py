@@ -37,6 +37,7 @@ PLACES: dict[str, tuple[str | int, ...]] = {
     "ServerTLS": ("server", "tls"),
     "ServerLease": ("server", "lease"),
     "WaitingPods": ("server", "waitingPods"),
+    "Decisions": ("server", "decisions"),
     "Cluster": ("cluster",),
     "Extender": ("extender",),
     "ExtenderTLSConfig": ("extender", "tlsConfig"),
@@ -91,7 +92,7 @@ def blocks(page: Path) -> Iterator[Any]:
 def full_document() -> dict[str, Any]:
     """A file with an object at each of ``PLACES``."""
     return document(
-        server={"tls": {}, "waitingPods": {}, "lease": {}},
+        server={"tls": {}, "waitingPods": {}, "decisions": {}, "lease": {}},
         cluster={},
         extender={"tlsConfig": {}, "managedResources": [{"name": "example.com/gpu"}]},
         guard={},

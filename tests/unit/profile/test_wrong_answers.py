@@ -66,7 +66,7 @@ def filters(plugin: Any) -> object:
 
 def scores(plugin: Any) -> object:
     profile = profile_of(score=[(plugin, 1)])
-    return profile.run_score_plugin(plugin, state(), POD, NODES)
+    return profile.run_score_plugin(plugin, state(), POD, NODES)[0]
 
 
 def pre_filters(plugin: Any) -> object:

@@ -115,5 +115,5 @@ def scores_of(plugin: Any, names: Sequence[str], pod: core.Pod | None = None) ->
     """Return a plugin's scores by node name, after NormalizeScore and the profile's checks."""
     profile = Profile("default-scheduler", score=[(plugin, 1)])
     nodes = nodes_of(names)
-    scores = profile.run_score_plugin(plugin, CycleState(), pod or pod_of(), nodes)
+    scores, _ = profile.run_score_plugin(plugin, CycleState(), pod or pod_of(), nodes)
     return dict(zip(names, scores, strict=True))

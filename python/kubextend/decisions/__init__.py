@@ -1,0 +1,9 @@
+"""Tells people what kubextend decided about a pod, and why; changes nothing.
+
+``decision_reader`` makes JSON of the records that the verbs keep. ``nearest_nodes`` says what a
+pod lacks. ``explanation`` joins a record with what the Kubernetes API says of the pod.
+"""
+
+from kubextend.decisions.decision_reader import DecisionReader, ServerFacts
+
+__all__ = ["DecisionReader", "ServerFacts"]

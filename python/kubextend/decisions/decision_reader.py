@@ -1,0 +1,255 @@
+"""Makes JSON of what the verbs recorded about a pod, and of the health of the plugins."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from kubextend import __version__
+from kubextend.decisions.nearest_nodes import nearest_nodes, what_the_pod_lacks
+from kubextend.framework.handle import HeldPod, HeldPods
+from kubextend.profile import Profile, Profiles
+from kubextend.profile.breaker import PluginHealth
+from kubextend.profile.run_in_progress import PluginCall
+from kubextend.verbs.decision_records import (
+    Decisions,
+    NodeVerdict,
+    VerbCall,
+    scores_json,
+    short,
+)
+from kubextend.verbs.filter_again import LookAgain
+
+__all__ = ["API_VERSION", "DecisionReader", "Json", "ServerFacts"]
+
+API_VERSION: Final = "kubextend.dev/v1alpha1"
+"""The version of the JSON; a field that means something else gets a new version."""
+
+MOST_NODES: Final = 20_000
+
+Json = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What kubextend is and does, apart from any pod.
+
+    Attributes:
+        profiles: the profiles by scheduler name.
+        verbs: the names of the verbs that kube-scheduler calls.
+        not_ready: returns name of a condition -> what is missing; empty if all conditions hold.
+        health: returns the health of each plugin.
+        gate: the scheduling gate of kubextend's queue; "" without a queue.
+    """
+
+    profiles: Profiles
+    verbs: Sequence[str]
+    not_ready: Callable[[], Mapping[str, str]]
+    health: Callable[[], Mapping[str, PluginHealth]]
+    gate: str = ""
+
+    def as_json(self) -> Json:
+        """Return the facts as a JSON object."""
+        return {
+            "version": __version__,
+            "verbs": list(self.verbs),
+            "profiles": {
+                name: sorted(profile.plugin_names)
+                for name, profile in self.profiles.by_scheduler_name.items()
+            },
+            "notReady": dict(self.not_ready()),
+            "openBreakers": sorted(name for name, each in self.health().items() if each.open),
+            "queueGate": self.gate,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionReader:
+    """Reads the records of decisions for the HTTP interface, as JSON objects.
+
+    Attributes:
+        decisions: the records.
+        waiting_pods: the pods that Permit holds.
+        facts: what kubextend is and does, apart from any pod.
+        look_again: runs the filters of a profile outside of a request.
+    """
+
+    decisions: Decisions
+    waiting_pods: HeldPods
+    facts: ServerFacts
+    look_again: LookAgain
+
+    def pod(self, uid: str = "", namespace: str = "", name: str = "") -> Json:
+        """Return the last attempts of a pod, newest first; without a record, none.
+
+        The answer about a pod without a record says what kubextend is, so that a client can say
+        why there is none. Runs filters, so it needs a thread that may wait.
+        """
+        record = self.decisions.find(uid, namespace, name)
+        answer = self._answer("PodDecisions")
+        answer["kubextend"] = self.facts.as_json()
+        answer["pod"] = answer["waiting"] = answer["lastBind"] = None
+        answer["attempts"], answer["nearest"], answer["lacks"] = [], [], []
+        if record is None:
+            return answer
+        pod = record.pod
+        answer["pod"] = {
+            "namespace": pod.namespace,
+            "name": pod.name,
+            "uid": pod.uid,
+            "schedulerName": pod.scheduler_name,
+        }
+        answer["waiting"] = _waiting(self.waiting_pods.get(pod.uid))
+        if record.last_bind is not None:
+            answer["lastBind"] = _call(record.last_bind)
+        attempts = [list(attempt) for attempt in list(record.attempts)]
+        answer["attempts"] = [
+            {"calls": [_call(call) for call in calls]} for calls in reversed(attempts)
+        ]
+        if (profile := self.facts.profiles.for_pod(pod)) is not None:
+            held = self.waiting_pods.get(pod.uid)
+            first = attempts[-1][0]
+            answer["lacks"] = what_the_pod_lacks(
+                profile, pod, () if held is None else held.pending_plugins, first.verdicts
+            )
+            if first.verdicts is not None:
+                nearest = nearest_nodes(profile, pod, first.verdicts, self.look_again)
+                answer["nearest"] = nearest
+        return answer
+
+    def nodes(self, uid: str, wanted: Mapping[str, str]) -> Json | None:
+        """Return what the last attempt decided about each node; None without a record of the pod.
+
+        Args:
+            uid: the UID of the pod.
+            wanted: ``reason``, ``plugin`` or ``node`` -> the value that a listed node must have.
+        """
+        record = self.decisions.find(uid)
+        if record is None:
+            return None
+        answer = self._answer("NodeDecisions")
+        calls = [call for call in list(record.attempts)[-1] if call.verdicts is not None]
+        answer["kept"] = bool(calls)
+        answer["items"] = [
+            _node(verdict) for verdict in _joined(calls) if _is_wanted(verdict, wanted)
+        ][:MOST_NODES]
+        return answer
+
+    def plugins(self) -> Json:
+        """Return the health and the last durations of each plugin."""
+        answer = self._answer("PluginStates")
+        durations, failures = self.decisions.durations(), self.decisions.failures()
+        answer["items"] = [
+            {
+                "name": name,
+                "profiles": self._profiles_of(name),
+                "breakerOpen": health.open,
+                "stuckThreads": health.stuck_threads,
+                "extensionPoints": _points(name, durations, failures),
+            }
+            for name, health in sorted(self.facts.health().items())
+        ]
+        return answer
+
+    def _answer(self, kind: str) -> Json:
+        return {"apiVersion": API_VERSION, "kind": kind}
+
+    def _profiles_of(self, plugin: str) -> list[str]:
+        profiles: Mapping[str, Profile] = self.facts.profiles.by_scheduler_name
+        return sorted(name for name, each in profiles.items() if plugin in each.plugin_names)
+
+
+def _call(call: VerbCall) -> Json:
+    plugin, point = call.failed
+    rejected_by, rejected_at = call.rejected_by
+    failed = {"plugin": plugin, "extensionPoint": point, "detail": call.detail} if plugin else None
+    rejected = {"plugin": rejected_by, "extensionPoint": rejected_at} if rejected_at else None
+    return {
+        "verb": call.verb,
+        "at": datetime.fromtimestamp(call.at_s, UTC),
+        "tookSeconds": round(call.took_s, 6),
+        "done": call.done,
+        "error": short(call.error),
+        "note": short(call.note),
+        "failed": failed,
+        "leftOut": [error.plugin for error in call.left_out],
+        "plugins": [
+            {
+                "plugin": each.plugin,
+                "extensionPoint": each.extension_point,
+                "seconds": round(seconds, 6),
+            }
+            for each, seconds in list(call.plugins.items())
+        ],
+        "nodes": call.summary() or None,
+        "node": call.node,
+        "rejectedBy": rejected,
+        "heldSeconds": call.held_s,
+        "apiSeconds": call.api_s,
+    }
+
+
+def _waiting(held: HeldPod | None) -> Json | None:
+    if held is None:
+        return None
+    deadline_s = held.deadline_s
+    return {
+        "node": held.node_name,
+        "pendingPlugins": held.pending_plugins,
+        "since": datetime.fromtimestamp(held.since_s, UTC),
+        "deadline": None if deadline_s is None else datetime.fromtimestamp(deadline_s, UTC),
+    }
+
+
+def _joined(calls: Sequence[VerbCall]) -> Iterator[NodeVerdict]:
+    """Yield each node once, with its rejection by filter and its scores by prioritize."""
+    found: dict[str, NodeVerdict] = {}
+    for call in calls:
+        if (verdicts := call.verdicts) is None:
+            continue
+        for each in verdicts.each():
+            before = found.get(each.node, each)
+            found[each.node] = before._replace(scores=each.scores or before.scores)
+    yield from found.values()
+
+
+def _is_wanted(verdict: NodeVerdict, wanted: Mapping[str, str]) -> bool:
+    return all(getattr(verdict, field) == value for field, value in wanted.items())
+
+
+def _node(verdict: NodeVerdict) -> Json:
+    return {
+        "node": verdict.node,
+        "plugin": verdict.plugin,
+        "reason": verdict.reason,
+        "detail": verdict.detail,
+        "unresolvable": verdict.unresolvable,
+        "total": sum(weighted for _, _, weighted in verdict.scores.values()),
+        "scores": {plugin: scores_json(each) for plugin, each in verdict.scores.items()},
+    }
+
+
+def _points(
+    plugin: str,
+    durations: Mapping[PluginCall, Sequence[float]],
+    failures: Mapping[PluginCall, int],
+) -> list[Json]:
+    calls = {call for call in (*durations, *failures) if call.plugin == plugin}
+    return [
+        {
+            "extensionPoint": call.extension_point,
+            "failures": failures.get(call, 0),
+            "calls": len(durations.get(call, ())),
+            "seconds": _quantiles(durations.get(call, ())),
+        }
+        for call in sorted(calls, key=lambda call: call.extension_point)
+    ]
+
+
+def _quantiles(ordered: Sequence[float]) -> Json | None:
+    """Return quantiles of durations that are sorted; None without any."""
+    if not ordered:
+        return None
+    last = len(ordered) - 1
+    shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+    return {name: round(ordered[round(last * share)], 6) for name, share in shares.items()}

@@ -1,0 +1,394 @@
+"""Says in one sentence why a pod is where it is, or why it is on no node.
+
+The sentence follows from three sources: the record of kubextend, the pod as the Kubernetes API has
+it, and the pod's Events. Each source may be missing; the sentence then says what is not known.
+"""
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+__all__ = ["Cause", "Explanation", "Facts", "explain"]
+
+_Json = Mapping[str, Any]
+
+# Sources: kubernetes v1.36 pkg/scheduler/framework/types.go FitError.Error,
+# pkg/scheduler/extender.go send
+_NODES: Final = re.compile(r"0/(\d+) nodes are available(?:: (.*))?", re.DOTALL)
+_AFTER: Final = re.compile(r"\.? (?:no new claims to deallocate|preemption: )")
+_ONE_REASON: Final = re.compile(r"(\d+) (.+?)(?=, \d+ |\.?$)", re.DOTALL)
+_NO_ANSWER: Final = re.compile(r'Post "(https?://[^"]*/(?:filter|prioritize|bind))"')
+_BAD_STATUS: Final = re.compile(r"failed (\S+) with extender at URL (\S+), code (\d+)")
+# Sentences of kubextend's own Errors.
+_UNANSWERED: Final = re.compile(r'(\w+) plugin "([^"]+)" failed')
+_HUNG: Final = "has not answered in time"
+_UNCALLED: Final = "not called: "
+_MOST_LINES: Final = 8
+
+
+class Cause(StrEnum):
+    """Why a pod is where it is, as one word for programs."""
+
+    BOUND = "Bound"
+    NO_SUCH_POD = "NoSuchPod"
+    DELETED = "Deleted"
+    ENDED = "Ended"
+    QUEUE_GATE = "QueueGate"
+    OTHER_GATE = "OtherGate"
+    PERMIT_WAITS = "PermitWaits"
+    BINDING = "Binding"
+    NO_SCHEDULER = "NoScheduler"
+    NOT_TRIED = "NotTried"
+    NOT_REACHED = "NotReached"
+    NOT_READY = "NotReady"
+    BREAKER_OPEN = "BreakerOpen"
+    PLUGIN_HUNG = "PluginHung"
+    PLUGIN_FAILED = "PluginFailed"
+    PERMIT_REJECTED = "PermitRejected"
+    RESERVE_REJECTED = "ReserveRejected"
+    PRE_BIND_REJECTED = "PreBindRejected"
+    BIND_REJECTED = "BindRejected"
+    GUARD_REFUSED = "GuardRefused"
+    BIND_FAILED = "BindFailed"
+    REJECTED = "Rejected"
+    REJECTED_BY_KUBE_SCHEDULER = "RejectedByKubeScheduler"
+    NOT_KNOWN = "NotKnown"
+
+
+_CAUSES: Final = {
+    "kubextend is not ready: ": Cause.NOT_READY,
+    "node cache has not seen some of the nodes": Cause.NOT_READY,
+    "the node has no room left for the pod": Cause.GUARD_REFUSED,
+    _HUNG: Cause.PLUGIN_HUNG,
+}
+"""Part of an Error of kubextend -> the cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a pod.
+
+    Attributes:
+        namespace: the namespace that was asked for.
+        name: the name that was asked for.
+        decisions: the PodDecisions of kubextend; None if kubextend could not be asked.
+        unreached: why kubextend could not be asked; empty if it was.
+        pod: the pod as the API has it; None if there is none, or if the API could not be asked.
+        pod_unknown: why the API could not be asked; empty if it was.
+        events: the pod's Events, oldest first.
+        gate: the gate of kubextend's queue.
+    """
+
+    namespace: str
+    name: str
+    decisions: _Json | None = None
+    unreached: str = ""
+    pod: _Json | None = None
+    pod_unknown: str = ""
+    events: Sequence[_Json] = ()
+    gate: str = "kubextend.dev/queue"
+
+
+@dataclass(slots=True)
+class Explanation:
+    """Why a pod is where it is.
+
+    Attributes:
+        cause: the cause as one word.
+        sentence: the cause in a sentence.
+        plugin: the plugin that is the cause; empty if none is.
+        kube_scheduler: what kube-scheduler's own filters rejected: reason -> number of nodes.
+        unblock: what would let the pod run.
+    """
+
+    cause: Cause
+    sentence: str
+    plugin: str = ""
+    kube_scheduler: dict[str, int] = field(default_factory=dict)
+    unblock: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the explanation as a JSON object."""
+        return {
+            "cause": str(self.cause),
+            "sentence": self.sentence,
+            "plugin": self.plugin,
+            "kubeScheduler": [
+                {"reason": reason, "nodes": count} for reason, count in self.kube_scheduler.items()
+            ],
+            "unblock": self.unblock,
+        }
+
+
+def explain(facts: Facts) -> Explanation:
+    """Return why the pod is where it is, or why it is on no node."""
+    story = _Story(facts)
+    found = story.of_the_pod() or story.of_a_hold() or story.of_no_attempt()
+    found = found or story.of_a_failure() or story.of_rejections()
+    if found.cause not in {Cause.BOUND, Cause.NO_SUCH_POD, Cause.DELETED, Cause.ENDED}:
+        found.unblock += [each for each in _unblocks(facts) if each not in found.unblock]
+    return found
+
+
+class _Story:
+    """Looks for the cause in the facts, from what is certain to what has to be concluded."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._decisions: _Json = facts.decisions or {}
+        self._pod: _Json = facts.pod or {}
+        self._spec: _Json = self._pod.get("spec") or {}
+        self._status: _Json = self._pod.get("status") or {}
+        self._name = f"{facts.namespace}/{facts.name}"
+        self._calls: list[_Json] = [
+            call
+            for attempt in reversed(self._decisions.get("attempts") or ())
+            for call in attempt["calls"]
+        ]
+
+    def of_the_pod(self) -> Explanation | None:
+        """Return the cause if the pod itself shows it: it is bound, deleted, ended or not there."""
+        facts = self._facts
+        if facts.pod is None and not facts.pod_unknown:
+            return Explanation(Cause.NO_SUCH_POD, f"there is no pod {self._name}")
+        if node := self._spec.get("nodeName"):
+            return Explanation(Cause.BOUND, f"the pod is on node {node}{self._best(node)}")
+        if self._status.get("phase") in {"Succeeded", "Failed"}:
+            return Explanation(Cause.ENDED, f"the pod has ended: {self._status['phase']}")
+        if (self._pod.get("metadata") or {}).get("deletionTimestamp"):
+            return Explanation(Cause.DELETED, "the pod is being deleted, and nobody places it")
+        return None
+
+    def of_a_hold(self) -> Explanation | None:
+        """Return the cause if a gate or Permit holds the pod, or if a bind is under way."""
+        gates = [gate.get("name", "") for gate in self._spec.get("schedulingGates") or ()]
+        server: _Json = self._decisions.get("kubextend") or {}
+        own = server.get("queueGate") or self._facts.gate
+        others = [gate for gate in gates if gate != own]
+        if others:
+            listed = ", ".join(others[:_MOST_LINES])
+            sentence = f"the scheduling gate {listed} holds the pod; kubextend does not remove it"
+            todo = f"whoever set the gate {listed} has to remove it"
+            return Explanation(Cause.OTHER_GATE, sentence, unblock=[todo])
+        if gates:
+            sentence = f"the pod waits in kubextend's scheduling queue, behind the gate {own}"
+            if self._facts.decisions is not None and not server.get("queueGate"):
+                sentence += "; but this kubextend has no queue, so nobody removes the gate"
+            todo = "kubextend queue shows the pod's place and what holds it back"
+            return Explanation(Cause.QUEUE_GATE, sentence, unblock=[todo])
+        if waiting := self._decisions.get("waiting"):
+            plugins = ", ".join(waiting["pendingPlugins"])
+            sentence = (
+                f"Permit of {plugins} holds the pod for node {waiting['node']} since "
+                f"{waiting['since']}, until {waiting['deadline']} at the latest"
+            )
+            return Explanation(Cause.PERMIT_WAITS, sentence, plugins)
+        if self._calls and not self._calls[-1]["done"]:
+            sentence = f"kubextend is binding the pod to node {self._calls[-1]['node']} now"
+            return Explanation(Cause.BINDING, sentence)
+        return None
+
+    def of_no_attempt(self) -> Explanation | None:
+        """Return the cause if no scheduler has tried the pod yet."""
+        if self._facts.pod is None or self._condition() or self._calls:
+            return None
+        wanted = self._spec.get("schedulerName") or "default-scheduler"
+        if self._message():
+            return None
+        server: _Json = self._decisions.get("kubextend") or {}
+        profiles: list[str] = sorted(server.get("profiles") or {})
+        if profiles and wanted not in profiles:
+            near = difflib.get_close_matches(wanted, profiles, 1)
+            guess = f"; did you mean {near[0]}?" if near else ""
+            sentence = (
+                f"no scheduler has tried the pod: its schedulerName is {wanted}, and kubextend's "
+                f"profiles are {', '.join(profiles[:_MOST_LINES])}{guess}"
+            )
+            todo = f"a kube-scheduler with a profile {wanted}, or another schedulerName"
+            return Explanation(Cause.NO_SCHEDULER, sentence, unblock=[todo])
+        sentence = (
+            f"no scheduler has tried the pod yet: see whether a kube-scheduler runs with the "
+            f"profile {wanted}"
+        )
+        return Explanation(Cause.NOT_TRIED, sentence)
+
+    def of_a_failure(self) -> Explanation | None:
+        """Return the cause if the last attempt failed, so that nobody judged all nodes."""
+        return self._of_no_answer() or self._of_the_last_call()
+
+    def _of_no_answer(self) -> Explanation | None:
+        """Return the cause if kube-scheduler got no answer of an extender."""
+        message = self._message()
+        if found := _BAD_STATUS.search(message):
+            what, url, status = found.groups()
+            sentence = f"the extender at {url} answered {what} with status {status}"
+            return Explanation(Cause.NOT_REACHED, sentence)
+        if found := _NO_ANSWER.search(message):
+            late = "deadline exceeded" in message or "Timeout" in message
+            how = "got no answer in time" if late else "could not reach it"
+            sentence = f"kube-scheduler asked the extender at {found[1]}, and {how}: {message}"
+            return Explanation(Cause.NOT_REACHED, sentence)
+        return None
+
+    def _of_the_last_call(self) -> Explanation | None:
+        if not self._calls:
+            return None
+        call = self._calls[-1]
+        if rejected := call["rejectedBy"]:
+            return self._rejected_at_bind(call, rejected, call["error"])
+        if call["note"].startswith("a Permit plugin rejected the pod"):
+            plugin = self._permit_plugin()
+            sentence = _sentence("Permit", plugin, call["note"])
+            return Explanation(Cause.PERMIT_REJECTED, sentence, plugin)
+        return _of_error(call) if call["error"] else None
+
+    def _rejected_at_bind(self, call: _Json, rejected: _Json, error: str) -> Explanation:
+        plugin, point = rejected["plugin"], rejected["extensionPoint"]
+        causes = {
+            "Permit": Cause.PERMIT_REJECTED,
+            "Reserve": Cause.RESERVE_REJECTED,
+            "PreBind": Cause.PRE_BIND_REJECTED,
+        }
+        sentence = f"{_sentence(point, plugin, error)} (node {call['node']})"
+        return Explanation(causes.get(point, Cause.BIND_REJECTED), sentence, plugin)
+
+    def _permit_plugin(self) -> str:
+        """Return the plugin that rejected the pod in its last bind; "" if it is not known."""
+        rejected: _Json = (self._decisions.get("lastBind") or {}).get("rejectedBy") or {}
+        return str(rejected.get("plugin") or "")
+
+    def of_rejections(self) -> Explanation:
+        """Return the cause if nodes were rejected, by kubextend, kube-scheduler or both."""
+        ours, told = self._ours()
+        total, reasons = _reasons(self._message())
+        theirs = {reason: count for reason, count in reasons.items() if reason not in told}
+        rejected = sum(group["nodes"] for group in ours)
+        plugins = list(dict.fromkeys(group["plugin"] for group in ours if group["plugin"]))
+        if ours and (not reasons or told & reasons.keys()):
+            groups = "; ".join(_group(group) for group in ours[:_MOST_LINES])
+            sentence = f"kubextend rejected {_nodes(rejected)}: {groups}"
+            if theirs:
+                sentence += f". kube-scheduler itself rejected {_nodes(sum(theirs.values()))}"
+            return Explanation(Cause.REJECTED, sentence, ", ".join(plugins), theirs)
+        if theirs or total:
+            listed = "; ".join(f"{count}: {reason}" for reason, count in theirs.items())
+            sentence = (
+                f"kube-scheduler's own filters rejected {_nodes(total)}: {listed}"
+                if listed
+                else f"kube-scheduler found no node: {self._message()}"
+            )
+            if not self._calls and not self._facts.unreached:
+                sentence += ". kubextend was not asked about the pod"
+            return Explanation(Cause.REJECTED_BY_KUBE_SCHEDULER, sentence, "", theirs)
+        if self._message():
+            return Explanation(Cause.NOT_KNOWN, f"the scheduler says: {self._message()}")
+        return Explanation(Cause.NOT_KNOWN, self._waiting_for())
+
+    def _waiting_for(self) -> str:
+        """Return what is known if the API shows no reason."""
+        if self._calls and self._calls[-1]["verb"] in {"filter", "prioritize"}:
+            last = self._calls[-1]
+            return (
+                f"kubextend answered {last['verb']} at {last['at']}, and kube-scheduler has not "
+                "come back about the pod since"
+            )
+        return "nothing is known of the pod"
+
+    def _ours(self) -> tuple[list[_Json], set[str]]:
+        """Return the rejections of the last filter call, and the reasons that were told."""
+        for call in reversed(self._calls):
+            if call["verb"] == "filter" and call["nodes"]:
+                told = {each["reason"] for each in call["nodes"]["told"]}
+                groups = call["nodes"]["rejected"]
+                return groups, told | {group["reason"] for group in groups}
+        return [], set()
+
+    def _condition(self) -> _Json:
+        conditions: Sequence[_Json] = self._status.get("conditions") or ()
+        found = (each for each in conditions if each.get("type") == "PodScheduled")
+        return next(found, {})
+
+    def _message(self) -> str:
+        if message := str(self._condition().get("message") or ""):
+            return message
+        # A failed binding is only in an Event until the pod's next attempt.
+        notes = [each for each in self._facts.events if each.get("reason") == "FailedScheduling"]
+        return str(notes[-1].get("note") or "") if notes else ""
+
+    def _best(self, node: str) -> str:
+        """Return the scores of a bound pod's node, as far as they are on record."""
+        for call in reversed(self._calls):
+            best = (call["nodes"] or {}).get("best") or ()
+            for rank, each in enumerate(best, 1):
+                if each["node"] == node:
+                    scores = ", ".join(
+                        f"{plugin} {score['weighted']}" for plugin, score in each["scores"].items()
+                    )
+                    return f", number {rank} of kubextend's scores: {each['total']} ({scores})"
+        return ""
+
+
+def _of_error(call: _Json) -> Explanation:
+    """Return the explanation of a call that was answered by an Error, and not by a rejection."""
+    error = call["error"]
+    if failed := call["failed"]:
+        return _failure(failed)
+    if found := _UNANSWERED.search(error):
+        point, plugin = found.groups()
+        sentence = f"{point} of {plugin} did not answer in time"
+        return Explanation(Cause.PLUGIN_HUNG, sentence, plugin)
+    for part, cause in _CAUSES.items():
+        if part in error:
+            return Explanation(cause, error)
+    if call["verb"] == "bind":
+        sentence = f"the pod was not bound to node {call['node']}: {error}"
+        return Explanation(Cause.BIND_FAILED, sentence)
+    return Explanation(Cause.PLUGIN_FAILED, error)
+
+
+def _failure(failed: _Json) -> Explanation:
+    plugin, point, detail = failed["plugin"], failed["extensionPoint"], failed["detail"]
+    if detail.startswith(_UNCALLED):
+        sentence = f"{plugin} is not called for 30 s: its breaker is open, as it hung or failed"
+        return Explanation(Cause.BREAKER_OPEN, sentence, plugin)
+    if _HUNG in detail:
+        sentence = f"{point} of {plugin} did not answer in time"
+        return Explanation(Cause.PLUGIN_HUNG, sentence, plugin)
+    return Explanation(Cause.PLUGIN_FAILED, f"{point} of {plugin} failed: {detail}", plugin)
+
+
+def _sentence(point: str, plugin: str, text: str) -> str:
+    return f"{point} of {plugin or 'a plugin'} rejected the pod: {text}"
+
+
+def _group(group: _Json) -> str:
+    detail = f" ({group['detail']})" if group["detail"] else ""
+    return f"{group['plugin'] or 'kubextend'} {_nodes(group['nodes'])}: {group['reason']}{detail}"
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
+
+
+def _reasons(message: str) -> tuple[int, dict[str, int]]:
+    """Return how many nodes kube-scheduler saw, and reason -> number of nodes."""
+    found = _NODES.match(message)
+    if found is None:
+        return 0, {}
+    text = _AFTER.split(found[2] or "")[0].rstrip(". ")
+    return int(found[1]), {reason: int(count) for count, reason in _ONE_REASON.findall(text)}
+
+
+def _unblocks(facts: Facts) -> Iterator[str]:
+    """Yield what would let the pod run, as the plugins say it."""
+    decisions: _Json = facts.decisions or {}
+    for each in decisions.get("lacks") or ():
+        yield f"{each['plugin']}: {each['lacks']}"
+    for near in decisions.get("nearest") or ():
+        lacks = "; ".join(
+            f"{each['lacks'] or each['reason']} ({each['plugin']})" for each in near["lacks"]
+        )
+        yield f"node {near['node']} lacks {lacks}"

@@ -1,0 +1,120 @@
+"""Finds what would let a pending pod run: the nodes that lack least, and what each of them lacks.
+
+A plugin may define ``unblock(pod, node)``, which returns in a few words what is missing. For a
+node that the plugin rejects, that is a label or room; with None in place of a node, that is what
+the pod lacks on every node, such as members of its gang.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final, Protocol, runtime_checkable
+
+from kubextend import core
+from kubextend.errors import KubextendError
+from kubextend.framework.plugin import Plugin, Rejection
+from kubextend.profile import Profile
+from kubextend.profile.guarded_calls import guarded
+from kubextend.verbs.decision_records import Verdicts, short
+from kubextend.verbs.filter_again import LookAgain
+
+__all__ = ["nearest_nodes", "what_the_pod_lacks"]
+
+_MOST_NEAREST: Final = 5
+
+
+@runtime_checkable
+class _Unblocks(Protocol):
+    """A plugin that says what a pod lacks."""
+
+    name: str
+
+    def unblock(self, pod: core.Pod, node: core.NodeInfo | None) -> str:
+        """Return what the pod lacks on a node, or, without a node, on every node; "": nothing."""
+
+
+def what_the_pod_lacks(
+    profile: Profile, pod: core.Pod, holding: Sequence[str], verdicts: Verdicts | None
+) -> list[dict[str, object]]:
+    """Return what the pod lacks on every node, by plugin.
+
+    The plugins are those that rejected every node, and those whose Permit holds the pod.
+
+    Args:
+        profile: the profile of the pod.
+        pod: the pod.
+        holding: the names of the plugins whose Permit holds the pod.
+        verdicts: what the last filter call decided; None if it is not kept.
+    """
+    rejections = () if verdicts is None else verdicts.rejections
+    stopping = {each.plugin for each in rejections if each.nodes.all()}.union(holding)
+    return [
+        {"plugin": plugin.name, "lacks": lacks}
+        for plugin in profile.plugins
+        if plugin.name in stopping and (lacks := _lacks(plugin, pod, None))
+    ]
+
+
+def nearest_nodes(
+    profile: Profile, pod: core.Pod, verdicts: Verdicts, look_again: LookAgain
+) -> list[dict[str, object]]:
+    """Return up to five nodes that the fewest plugins reject now, each with what it lacks.
+
+    Each filter runs again over the nodes as they are now, because a request's filters stop at the
+    first plugin that rejects a node. The result is empty if a node passed, if PreFilter rejected
+    the pod, or if only the names of the nodes are kept.
+    """
+    nodes = verdicts.nodes.latest
+    filters = {plugin.name for plugin in profile.filter}
+    if nodes is None or not len(nodes) or not verdicts.rejections:
+        return []
+    if not any(each.plugin in filters for each in verdicts.rejections):
+        return []
+    if (~_all_of(verdicts.rejections, nodes)).any():
+        return []
+    found: list[tuple[Plugin, Rejection]] = []
+    for plugin in profile.filter:
+        try:
+            _, outcome = look_again(replace(profile, filter=[plugin]), pod, nodes)
+        except (KubextendError, TimeoutError):
+            continue
+        found += [(plugin, each) for each in outcome.rejections if each.plugin == plugin.name]
+    counts = [0] * len(nodes)
+    for _, rejection in found:
+        for row in rejection.nodes.indices():
+            counts[row] += 1
+    rows = sorted((row for row in range(len(nodes)) if counts[row]), key=counts.__getitem__)
+    return [
+        {"node": nodes[row].name, "lacks": list(_missing(found, pod, nodes, row))}
+        for row in rows[:_MOST_NEAREST]
+    ]
+
+
+def _all_of(rejections: Sequence[Rejection], nodes: core.Nodes) -> core.Mask:
+    union = nodes.nothing()
+    for rejection in rejections:
+        union = union | rejection.nodes
+    return union
+
+
+def _missing(
+    found: Sequence[tuple[Plugin, Rejection]], pod: core.Pod, nodes: core.Nodes, row: int
+) -> Iterator[dict[str, object]]:
+    for plugin, rejection in found:
+        if rejection.nodes[row]:
+            yield {
+                "plugin": plugin.name,
+                "reason": short(rejection.status.reason),
+                "lacks": _lacks(plugin, pod, nodes[row]),
+            }
+
+
+def _lacks(plugin: Plugin, pod: core.Pod, node: core.NodeInfo | None) -> str:
+    """Return what a plugin says that the pod lacks; "" if the plugin says nothing, or fails."""
+    if not isinstance(plugin, _Unblocks):
+        return ""
+    try:
+        with guarded(plugin, "unblock", pod):
+            said: object = plugin.unblock(pod, node)
+    except KubextendError:
+        return ""
+    return short(said) if isinstance(said, str) else ""

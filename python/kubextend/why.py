@@ -1,0 +1,299 @@
+"""Gathers what ``kubextend why`` needs to know of a pod, and writes the answer as lines of text."""
+
+import json
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
+
+from kubextend import cluster
+from kubextend.decisions.explanation import Explanation, Facts, explain
+from kubextend.errors import ClusterError, KubextendError
+
+if TYPE_CHECKING:
+    from kubextend.cluster.client import Cluster
+
+__all__ = ["Server", "captured", "gathered", "lines_of", "read_capture"]
+
+_TIMEOUT_S: Final = 10.0
+_MOST_BYTES: Final = 64 * 1024 * 1024
+_MOST_ROWS: Final = 20
+_MOST_CELL: Final = 120
+
+_Json = Mapping[str, Any]
+_Row = Sequence[str]
+Table = tuple[_Row, list[_Row]]
+"""The head of a table and its rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where kubextend answers, and the credentials of a reader.
+
+    Attributes:
+        url: the URL below which the verbs are.
+        ca_file: CA certificates to trust; None: those of the system.
+        cert_file: the reader's certificate; None: none is shown.
+        key_file: the key of ``cert_file``; None: it is in ``cert_file``.
+        token_file: a file whose first line is a bearer token; None: no token is sent.
+    """
+
+    url: str
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    token_file: str | None = None
+
+    def get(self, path: str, query: Mapping[str, str]) -> dict[str, Any]:
+        """Return the JSON object that kubextend answers to a GET request.
+
+        Raises: KubextendError: kubextend refused, or could not be asked; the message says why.
+        """
+        url = f"{self.url.rstrip('/')}{path}?{urlencode(query)}"
+        if not url.startswith(("http://", "https://")):
+            message = f"{self.url} is no URL of a server: use http:// or https://"
+            raise KubextendError(message)
+        request = urllib.request.Request(url, headers=self._headers())  # noqa: S310  checked above
+        try:
+            opener = urllib.request.build_opener(
+                urllib.request.ProxyHandler({}),
+                urllib.request.HTTPSHandler(context=self._trust()),
+            )
+            with opener.open(request, timeout=_TIMEOUT_S) as response:
+                answer = json.loads(response.read(_MOST_BYTES))
+        except urllib.error.HTTPError as error:
+            message = f"{self.url}: {_refusal(error)}"
+            raise KubextendError(message) from error
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", None) or error
+            message = f"{self.url} cannot be asked: {reason}"
+            raise KubextendError(message) from error
+        if not isinstance(answer, dict):
+            message = f"{self.url}: the answer is no JSON object"
+            raise KubextendError(message)
+        return answer
+
+    def _headers(self) -> dict[str, str]:
+        if self.token_file is None:
+            return {}
+        try:
+            token = Path(self.token_file).read_text().split("\n", 1)[0].strip()
+        except OSError as error:
+            message = f"token file {self.token_file} cannot be read: {error.strerror}"
+            raise KubextendError(message) from error
+        return {"Authorization": f"Bearer {token}"}
+
+    def _trust(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self.ca_file)
+        if self.cert_file is not None:
+            context.load_cert_chain(self.cert_file, self.key_file)
+        return context
+
+
+def _refusal(error: urllib.error.HTTPError) -> str:
+    with error:
+        body = error.read(4096)
+    if error.code == 404:  # noqa: PLR2004  Not Found
+        return (
+            "status 404: this kubextend tells nobody its decisions; name the readers in "
+            "server.decisions.allowedNames or tokenFile"
+        )
+    try:
+        said = json.loads(body)["Error"]
+    except (ValueError, KeyError, TypeError):
+        said = ""
+    return f"status {error.code}: {said}"
+
+
+def gathered(
+    namespace: str, name: str, server: Server, connect: Callable[[], "Cluster"], gate: str
+) -> Facts:
+    """Ask kubextend and the Kubernetes API about a pod; what cannot be asked is noted.
+
+    Args:
+        namespace: the namespace of the pod.
+        name: the name of the pod.
+        server: where kubextend answers.
+        connect: connects to the Kubernetes API.
+        gate: the gate of kubextend's queue.
+    """
+    decisions, unreached, pod, unknown = None, "", None, ""
+    events: list[dict[str, Any]] = []
+    try:
+        api = connect()
+        pod = cluster.read_manifest(api, namespace, name)
+        if pod is not None:
+            events = cluster.pod_events(api, namespace, pod["metadata"]["uid"])
+    except ClusterError as error:
+        unknown = str(error)
+    uid = "" if pod is None else pod["metadata"]["uid"]
+    try:
+        decisions = server.get("/decisions", {"pod": uid or f"{namespace}/{name}"})
+    except KubextendError as error:
+        unreached = str(error)
+    return Facts(namespace, name, decisions, unreached, pod, unknown, events, gate)
+
+
+def node_of(facts: Facts, node: str, server: Server) -> dict[str, Any] | None:
+    """Ask kubextend what it decided about one node; None if there is nothing on record.
+
+    Raises: KubextendError: kubextend could not be asked.
+    """
+    uid = ((facts.decisions or {}).get("pod") or {}).get("uid")
+    if not uid:
+        return None
+    found = server.get(f"/decisions/{quote(uid, safe='')}/nodes", {"node": node})["items"]
+    return found[0] if found else None
+
+
+def captured(facts: Facts, explanation: Explanation) -> dict[str, Any]:
+    """Return facts and explanation as a JSON object that ``read_capture`` reads again."""
+    return {
+        "apiVersion": "kubextend.dev/v1alpha1",
+        "kind": "Explanation",
+        **explanation.as_json(),
+        "facts": asdict(facts),
+    }
+
+
+def read_capture(file: Path) -> Facts:
+    """Return the facts of a file that ``kubextend why --output json`` wrote.
+
+    Raises: KubextendError: the file cannot be read, or is no such file.
+    """
+    try:
+        facts = json.loads(file.read_bytes())["facts"]
+        found = Facts(**{each.name: facts[each.name] for each in fields(Facts)})
+        explain(found)
+    except OSError as error:
+        message = f"{file}: cannot be read: {error.strerror}"
+        raise KubextendError(message) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        message = f"{file} is not what kubextend why --output json writes"
+        raise KubextendError(message) from error
+    return found
+
+
+def lines_of(facts: Facts, explanation: Explanation) -> Iterator[str | Table]:
+    """Yield the lines and tables of the answer; the texts are as clients and plugins gave them."""
+    yield f"pod {facts.namespace}/{facts.name}: {explanation.cause}"
+    yield f"  {explanation.sentence}"
+    if facts.unreached:
+        yield f"  not known: what kubextend decided: {facts.unreached}"
+    if facts.pod_unknown:
+        yield f"  not known: the pod itself: {facts.pod_unknown}"
+    decisions = facts.decisions or {}
+    server = decisions.get("kubextend") or {}
+    for what, why in list((server.get("notReady") or {}).items())[:_MOST_ROWS]:
+        yield f"  kubextend is not ready: {what}: {why}"
+    scheduler = ((facts.pod or {}).get("spec") or {}).get("schedulerName") or "default-scheduler"
+    own = (server.get("profiles") or {}).get(scheduler) or ()
+    for plugin in [each for each in server.get("openBreakers") or () if each in own][:_MOST_ROWS]:
+        yield f"  the breaker of {plugin} is open: the plugin is not called"
+    if rejections := _rejections(decisions, explanation):
+        yield ""
+        yield ("REJECTED BY", "NODES", "REASON", "DETAIL", "SUCH AS"), rejections
+    if explanation.unblock:
+        yield ""
+        yield "to unblock:"
+        for each in explanation.unblock[:_MOST_ROWS]:
+            yield f"  {each}"
+    if best := _best(decisions):
+        yield ""
+        yield ("NODE", "TOTAL", "SCORES"), best
+    if calls := _calls(decisions):
+        yield ""
+        yield ("AT", "VERB", "TOOK", "RESULT"), calls
+
+
+def node_lines(node: str, verdict: _Json | None) -> Iterator[str]:
+    """Yield the lines about one node that was asked for by name."""
+    if verdict is None:
+        yield f"node {node}: nothing on record; kube-scheduler did not ask kubextend about it"
+        return
+    if verdict["reason"]:
+        by = verdict["plugin"] or "kubextend"
+        yield f"node {node}: rejected by {by}: {verdict['reason']} {verdict['detail']}".rstrip()
+    else:
+        yield f"node {node}: passed, total {verdict['total']}"
+    for plugin, score in list(verdict["scores"].items())[:_MOST_ROWS]:
+        yield f"  {plugin}: {_score(score)}"
+
+
+def _last(decisions: _Json, verb: str) -> _Json:
+    """Return the last call of a verb with nodes; empty without one."""
+    for attempt in decisions.get("attempts") or ():
+        for call in attempt["calls"]:
+            if call["verb"] == verb and call["nodes"]:
+                found: _Json = call
+                return found
+    return {}
+
+
+def _rejections(decisions: _Json, explanation: Explanation) -> list[_Row]:
+    groups = (_last(decisions, "filter").get("nodes") or {}).get("rejected") or ()
+    rows: list[_Row] = [
+        (
+            group["plugin"] or "kubextend",
+            str(group["nodes"]),
+            group["reason"],
+            group["detail"] or "-",
+            ", ".join(group["examples"][:3]),
+        )
+        for group in groups[:_MOST_ROWS]
+    ]
+    rows += [
+        ("kube-scheduler", str(count), reason, "-", "-")
+        for reason, count in list(explanation.kube_scheduler.items())[:_MOST_ROWS]
+    ]
+    return rows
+
+
+def _best(decisions: _Json) -> list[_Row]:
+    best = (_last(decisions, "prioritize").get("nodes") or {}).get("best") or ()
+    return [
+        (
+            each["node"],
+            str(each["total"]),
+            ", ".join(f"{plugin} {_score(score)}" for plugin, score in each["scores"].items()),
+        )
+        for each in best
+    ]
+
+
+def _score(score: _Json) -> str:
+    return f"{score['weighted']} (raw {score['raw']}, normalized {score['normalized']})"
+
+
+def _calls(decisions: _Json) -> list[_Row]:
+    rows = [
+        (str(call["at"])[:23], call["verb"], f"{call['tookSeconds'] * 1e3:.1f} ms", _result(call))
+        for attempt in decisions.get("attempts") or ()
+        for call in reversed(attempt["calls"])
+    ]
+    return list(rows[:_MOST_ROWS])
+
+
+def _result(call: _Json) -> str:
+    if not call["done"]:
+        return f"under way, node {call['node']}"
+    if call["error"]:
+        return f"Error: {call['error']}"
+    if call["note"]:
+        return str(call["note"])
+    if call["verb"] == "bind":
+        held = "" if call["heldSeconds"] is None else f", held for {call['heldSeconds']:.1f} s"
+        return f"bound to {call['node']}{held}"
+    nodes = call["nodes"] or {}
+    if call["verb"] == "filter":
+        return f"{nodes.get('passed')} of {nodes.get('nodes')} nodes passed"
+    return f"scored {nodes.get('nodes')} nodes"
+
+
+def cell(text: str) -> str:
+    """Return a text that is short enough for a table."""
+    return text if len(text) <= _MOST_CELL else f"{text[: _MOST_CELL - 3]}..."

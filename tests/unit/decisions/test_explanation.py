@@ -1,0 +1,128 @@
+"""What `kubextend why` concludes from a record, a pod and its Events."""
+
+from typing import Any
+
+import pytest
+
+from kubextend.decisions.explanation import Cause, Facts, explain
+
+SERVER = {"queueGate": "", "profiles": {"trains": ["P"], "web": []}, "notReady": {}}
+
+
+def call(verb: str = "filter", **fields: Any) -> dict[str, Any]:
+    usual = {
+        "verb": verb,
+        "at": "2026-01-01T00:00:00Z",
+        "tookSeconds": 0.001,
+        "done": True,
+        "error": "",
+        "note": "",
+        "failed": None,
+        "leftOut": [],
+        "plugins": [],
+        "nodes": None,
+        "node": "",
+        "rejectedBy": None,
+        "heldSeconds": None,
+        "apiSeconds": None,
+    }
+    return {**usual, **fields}
+
+
+def rejected(count: int, told: str = "no ssd") -> dict[str, Any]:
+    group = {"plugin": "P", "reason": "no ssd", "detail": "", "nodes": count, "examples": []}
+    return {
+        "nodes": count,
+        "passed": 0,
+        "rejected": [group],
+        "told": [{"reason": told, "nodes": count}],
+        "best": [],
+    }
+
+
+def facts(message: str = "", *calls: dict[str, Any], **fields: Any) -> Facts:
+    conditions = [{"type": "PodScheduled", "status": "False", "message": message}]
+    pod = {
+        "metadata": {"uid": "u"},
+        "spec": {"schedulerName": "trains", **fields.pop("spec", {})},
+        "status": {"conditions": conditions if message else []},
+    }
+    decisions = {"kubextend": SERVER, "attempts": [{"calls": list(calls)}] if calls else []}
+    return Facts("ns", "p", **{"pod": pod, "decisions": decisions, **fields})
+
+
+OURS = "0/3 nodes are available: 3 no ssd. preemption: 0/3 nodes are available: 3 No preemption."
+BOTH = "0/5 nodes are available: 2 node(s) had untolerated taint {a: b}, 3 no ssd."
+THEIRS = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable."
+DOWN = 'Post "http://127.0.0.1:8888/filter": dial tcp 127.0.0.1:8888: connect: connection refused'
+HUNG = {"plugin": "P", "extensionPoint": "Filter", "detail": "has not answered in time"}
+UNCALLED = {"plugin": "P", "extensionPoint": "Filter", "detail": "not called: it hung, or kept"}
+FAILED = {"plugin": "P", "extensionPoint": "Filter", "detail": "ValueError: x"}
+PASSED = {"nodes": 1, "passed": 1, "rejected": [], "told": [], "best": []}
+FAILS = 'Filter plugin "P" failed'
+
+
+@pytest.mark.parametrize(
+    ("given", "cause", "words"),
+    [
+        (facts(OURS, call(nodes=rejected(3))), Cause.REJECTED, "P 3 nodes: no ssd"),
+        (facts(BOTH, call(nodes=rejected(3))), Cause.REJECTED, "itself rejected 2 nodes"),
+        (facts(THEIRS), Cause.REJECTED_BY_KUBE_SCHEDULER, "1: Insufficient cpu"),
+        # A record of an earlier attempt does not count where kube-scheduler no longer asks.
+        (facts(THEIRS, call(nodes=rejected(3))), Cause.REJECTED_BY_KUBE_SCHEDULER, "own filters"),
+        (facts(DOWN), Cause.NOT_REACHED, "could not reach it"),
+        (facts(f"{DOWN} context deadline exceeded"), Cause.NOT_REACHED, "no answer in time"),
+        (
+            facts("failed filter with extender at URL http://a/filter, code 404"),
+            Cause.NOT_REACHED,
+            "status 404",
+        ),
+        (facts(FAILS, call(error=FAILS, failed=FAILED)), Cause.PLUGIN_FAILED, "ValueError"),
+        (facts(FAILS, call(error=FAILS, failed=HUNG)), Cause.PLUGIN_HUNG, "Filter of P"),
+        (facts(FAILS, call(error=FAILS)), Cause.PLUGIN_HUNG, "Filter of P"),
+        (facts(FAILS, call(error=FAILS, failed=UNCALLED)), Cause.BREAKER_OPEN, "breaker is open"),
+        (
+            facts("x", call(error="kubextend is not ready: the nodes are not listed yet")),
+            Cause.NOT_READY,
+            "not listed",
+        ),
+        (
+            facts("x", call("bind", error="the node has no room left for the pod: pods")),
+            Cause.GUARD_REFUSED,
+            "no room",
+        ),
+        (facts("x", call("bind", error="409", node="n")), Cause.BIND_FAILED, "node n: 409"),
+        (facts("", call("bind", done=False, node="n")), Cause.BINDING, "to node n"),
+        (facts(), Cause.NOT_TRIED, "profile trains"),
+        (facts(spec={"schedulerName": "trians"}), Cause.NO_SCHEDULER, "did you mean trains?"),
+        (facts(spec={"schedulingGates": [{"name": "a/b"}]}), Cause.OTHER_GATE, "a/b"),
+        (
+            facts(spec={"schedulingGates": [{"name": "kubextend.dev/queue"}]}),
+            Cause.QUEUE_GATE,
+            "has no queue",
+        ),
+        (facts(spec={"nodeName": "n"}), Cause.BOUND, "on node n"),
+        (facts(pod=None), Cause.NO_SUCH_POD, "ns/p"),
+        (facts(pod=None, pod_unknown="403"), Cause.NOT_KNOWN, "nothing is known"),
+        (facts("", call(nodes=PASSED)), Cause.NOT_KNOWN, "has not come back"),
+    ],
+)
+def test_the_cause_follows_from_what_is_known(given: Facts, cause: Cause, words: str) -> None:
+    found = explain(given)
+    assert found.cause is cause
+    assert words in found.sentence
+
+
+def test_the_reasons_of_kube_scheduler_are_counted_apart_from_ours() -> None:
+    found = explain(facts(BOTH, call(nodes=rejected(3))))
+    assert found.kube_scheduler == {"node(s) had untolerated taint {a: b}": 2}
+
+
+def test_what_plugins_say_would_unblock_the_pod_is_told() -> None:
+    given = facts(OURS, call(nodes=rejected(3)))
+    assert given.decisions is not None
+    given.decisions.update(  # type: ignore[attr-defined]
+        lacks=[{"plugin": "G", "lacks": "2 pods"}],
+        nearest=[{"node": "n", "lacks": [{"plugin": "P", "reason": "no ssd", "lacks": "disk"}]}],
+    )
+    assert explain(given).unblock == ["G: 2 pods", "node n lacks disk (P)"]

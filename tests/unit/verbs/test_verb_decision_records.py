@@ -1,0 +1,237 @@
+"""The record of what verbs decided about each pod: what it says, and what it may cost."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from kubextend import core
+from kubextend.decisions import DecisionReader, ServerFacts
+from kubextend.framework.status import Status
+from kubextend.plugins.coscheduling import Coscheduling
+from kubextend.plugins.label_match import LabelMatch
+from kubextend.testing import Runner, make_node, make_pod
+from kubextend.verbs.decision_records import Decisions, VerbCall
+from kubextend.verbs.filter_again import filter_anew
+
+MOST_BYTES = 400_000
+RULES = {"filters": [{"nodeSelector": "disk=ssd", "reason": "no ssd"}]}
+
+
+def reader_of(runner: Runner) -> DecisionReader:
+    verbs = runner.verbs
+    facts = ServerFacts(verbs.profiles, ["filter"], dict, verbs.limits.breakers.health)
+    return DecisionReader(verbs.decisions, verbs.waiting_pods, facts, filter_anew)
+
+
+def read(runner: Runner, name: str) -> Any:
+    return json.loads(json.dumps(reader_of(runner).pod("", "default", name), default=str))
+
+
+def last_calls(runner: Runner, name: str = "a") -> Any:
+    return read(runner, name)["attempts"][0]["calls"]
+
+
+class Raises:
+    name = "Raises"
+
+    def filter(self, *_: object) -> None:
+        message = "broken"
+        raise ValueError(message)
+
+
+class Doubles:
+    """Scores a node by its place in the list; NormalizeScore doubles that."""
+
+    name = "Doubles"
+
+    def score_nodes(self, _state: object, _pod: core.Pod, nodes: core.Nodes) -> list[int]:
+        return list(range(len(nodes)))
+
+    def normalize_score(self, _state: object, _pod: core.Pod, scores: list[int]) -> list[int]:
+        return [2 * score for score in scores]
+
+
+class RefusesPermit:
+    name = "RefusesPermit"
+
+    def permit(self, *_: object) -> Status:
+        return Status.unschedulable("over budget")
+
+
+def test_the_nodes_that_a_plugin_rejected_are_counted_with_plugin_and_reason() -> None:
+    nodes = [make_node("a", labels={"disk": "ssd"}), make_node("b"), make_node("c")]
+    runner = Runner(LabelMatch, nodes=nodes, args={"LabelMatch": RULES})
+    runner.filter(make_pod("a"))
+    (call,) = last_calls(runner)
+    assert (call["verb"], call["nodes"]["nodes"], call["nodes"]["passed"]) == ("filter", 3, 1)
+    (group,) = call["nodes"]["rejected"]
+    assert (group["plugin"], group["reason"], group["nodes"]) == ("LabelMatch", "no ssd", 2)
+    assert group["examples"] == ["b", "c"]
+
+
+def test_a_pod_that_fits_nowhere_is_told_what_the_nearest_nodes_lack() -> None:
+    runner = Runner(LabelMatch, nodes=2, args={"LabelMatch": RULES})
+    runner.filter(make_pod("a"))
+    near = read(runner, "a")["nearest"]
+    assert [each["node"] for each in near] == ["node-0", "node-1"]
+    assert near[0]["lacks"][0]["lacks"] == "labels that match disk=ssd"
+
+
+def test_raw_normalised_and_weighted_scores_of_any_node_are_kept() -> None:
+    runner = Runner(Doubles(), nodes=4, weights={"Doubles": 3})
+    runner.prioritize(make_pod("a"))
+    (call,) = last_calls(runner)
+    assert [each["node"] for each in call["nodes"]["best"]] == [f"node-{n}" for n in (3, 2, 1, 0)]
+    uid = read(runner, "a")["pod"]["uid"]
+    (node,) = (reader_of(runner).nodes(uid, {"node": "node-2"}) or {})["items"]  # type: ignore[misc]
+    assert node["scores"] == {"Doubles": {"raw": 2, "normalized": 4, "weighted": 12}}
+
+
+def test_a_plugin_that_fails_is_named_with_what_it_raised() -> None:
+    runner = Runner(Raises(), nodes=2)
+    with pytest.raises(Exception, match="broken"):
+        runner.filter(make_pod("a"))
+    (call,) = last_calls(runner)
+    assert call["failed"] == {
+        "plugin": "Raises",
+        "extensionPoint": "Filter",
+        "detail": "ValueError: broken",
+    }
+
+
+def test_a_bind_that_permit_rejects_names_the_plugin_and_is_done() -> None:
+    runner = Runner(RefusesPermit(), nodes=1)
+    runner.bind(make_pod("a"), "node-0")
+    (call,) = last_calls(runner)
+    assert call["rejectedBy"] == {"plugin": "RefusesPermit", "extensionPoint": "Permit"}
+    assert (call["error"], call["done"], call["node"]) == ("over budget", True, "node-0")
+
+
+def test_a_held_pod_is_under_way_and_says_which_members_its_gang_lacks() -> None:
+    labels = {
+        "scheduling.x-k8s.io/pod-group": "g",
+        "pod-group.scheduling.sigs.k8s.io/min-available": "2",
+    }
+    first, second = make_pod("a", labels=labels), make_pod("b", labels=labels)
+    runner = Runner(Coscheduling, nodes=2, pods=[first, second])
+
+    async def held() -> Any:
+        task = asyncio.ensure_future(runner.binding(first, "node-0"))
+        await runner.held(first)
+        found = await asyncio.to_thread(read, runner, "a")
+        task.cancel()
+        await asyncio.wait([task])
+        return found
+
+    found = asyncio.run(held())
+    assert found["attempts"][0]["calls"][-1]["done"] is False
+    assert found["waiting"]["pendingPlugins"] == ["Coscheduling"]
+    assert found["lacks"][0]["lacks"].startswith("a node for 1 more pods of the pod group g")
+    assert last_calls(runner)[-1]["error"].startswith("the bind request was given up")
+
+
+def test_the_last_four_attempts_are_kept_newest_first() -> None:
+    runner = Runner(LabelMatch, nodes=2, args={"LabelMatch": RULES})
+    pod = make_pod("a")
+    for number in range(6):
+        runner.filter(pod, ["node-0"] if number == 5 else None)
+    attempts = read(runner, "a")["attempts"]
+    assert [each["calls"][0]["nodes"]["nodes"] for each in attempts] == [1, 2, 2, 2]
+
+
+def pod_of(name: str, namespace: str = "ns", size: int = 0) -> core.Pod:
+    annotations = {"a": "x" * size}
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "uid": f"u-{name}",
+        "annotations": annotations,
+    }
+    event = json.dumps({"type": "ADDED", "object": {"metadata": metadata, "spec": {}}})
+    found = core.PodStore().apply(event.encode()).pod
+    assert found is not None
+    return found
+
+
+def test_all_records_together_stay_within_the_limit() -> None:
+    decisions = Decisions(MOST_BYTES)
+    for number in range(2_000):
+        decisions.add(pod_of(f"p{number}"), VerbCall("filter"))
+    assert 0 < decisions.held_bytes <= MOST_BYTES
+    assert decisions.find("u-p1999") is not None
+    assert decisions.find("u-p0") is None
+
+
+def test_a_namespace_of_many_pods_pushes_out_its_own_records_alone() -> None:
+    decisions = Decisions(MOST_BYTES)
+    decisions.add(pod_of("quiet", "quiet"), VerbCall("filter"))
+    for number in range(2_000):
+        decisions.add(pod_of(f"p{number}", "loud", 500), VerbCall("filter"))
+    assert decisions.find("u-quiet") is not None
+
+
+def test_a_deleted_pod_has_no_record() -> None:
+    runner = Runner(LabelMatch, nodes=2, args={"LabelMatch": RULES})
+    runner.filter(make_pod("a"))
+    uid = read(runner, "a")["pod"]["uid"]
+    runner.verbs.decisions.forget(uid)
+    assert read(runner, "a")["attempts"] == []
+
+
+def test_ten_minutes_later_the_counts_are_kept_and_the_nodes_are_not() -> None:
+    now = [0.0]
+    runner = Runner(LabelMatch, nodes=2, args={"LabelMatch": RULES})
+    runner.filter(make_pod("a"))
+    decisions = runner.verbs.decisions
+    before = last_calls(runner)[0]["nodes"]
+    held_bytes = decisions.held_bytes
+    decisions._now = lambda: now[0]
+    now[0] = decisions.find("", "default", "a").last.at_s + 601  # type: ignore[union-attr]
+    decisions.settle_old()
+    assert last_calls(runner)[0]["nodes"] == before
+    assert decisions.held_bytes < held_bytes
+    uid = read(runner, "a")["pod"]["uid"]
+    assert (reader_of(runner).nodes(uid, {}) or {})["kept"] is False
+
+
+def test_of_whole_nodes_only_the_names_are_kept() -> None:
+    nodes = core.read_args(
+        json.dumps(
+            {"Pod": {"metadata": {}}, "Nodes": {"items": [{"metadata": {"name": "n"}}]}}
+        ).encode(),
+        core.RequestStore(),
+    ).nodes
+    assert nodes is not None
+    asked = Decisions().asked("filter", nodes, names_mode=False)
+    assert asked is not None
+    assert (asked.names, asked.latest) == (["n"], None)
+
+
+def test_calls_beyond_two_hundred_a_second_are_not_recorded() -> None:
+    runner = Runner(LabelMatch, nodes=2, args={"LabelMatch": RULES})
+    decisions = runner.verbs.decisions
+    decisions._has_turn = lambda _: False  # type: ignore[method-assign]
+    runner.filter(make_pod("a"))
+    assert len(decisions) == 0
+
+
+def test_nothing_is_recorded_where_the_record_is_turned_off() -> None:
+    runner = Runner(LabelMatch, nodes=2, args={"LabelMatch": RULES})
+    runner.verbs.decisions.records = False
+    runner.filter(make_pod("a"))
+    assert len(runner.verbs.decisions) == 0
+
+
+def test_the_nodes_of_two_hundred_calls_a_second_are_kept_and_then_as_time_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr("kubextend.verbs.decision_records.time.monotonic", lambda: now[0])
+    decisions = Decisions()
+    turns = [decisions._has_turn(("filter", False)) for _ in range(300)]
+    assert turns.count(True) == 200
+    now[0] += 0.5
+    turns = [decisions._has_turn(("filter", False)) for _ in range(300)]
+    assert turns.count(True) == 100
