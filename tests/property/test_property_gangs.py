@@ -466,8 +466,8 @@ def test_no_gang_is_bound_in_part_and_no_group_spins_or_sticks(seed: int) -> Non
     world = World(random.Random(seed))
     decide = WaitingPod._decide
 
-    def decided(waiting: WaitingPod, status: Status) -> bool:
-        first = decide(waiting, status)
+    def decided(waiting: WaitingPod, status: Status, plugin: str = "") -> bool:
+        first = decide(waiting, status, plugin)
         if first and not status.is_success:
             # A pod that is sent back fails from that moment on.
             world.pods[waiting.pod.uid].failing = True
