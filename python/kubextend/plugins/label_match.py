@@ -6,6 +6,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from pydantic.alias_generators import to_camel
 
 from kubextend import core
+from kubextend.framework.admission import AdmissionRules, PreferredNodes, RequiredNodes
 from kubextend.plugins.native import NativeFilter, NativeScore
 
 __all__ = ["FilterRule", "LabelMatch", "LabelMatchArgs", "ScoreRule"]
@@ -101,4 +102,15 @@ class LabelMatch(NativeFilter, NativeScore):
         self._native = core.NativePlugin.label_match(
             [(rule.pod_selector, rule.node_selector, rule.reason) for rule in args.filters],
             [(rule.pod_selector, rule.node_selector, rule.score) for rule in args.scores],
+        )
+
+    @classmethod
+    def admission(cls, args: LabelMatchArgs) -> AdmissionRules:
+        """Return all rules: LabelMatch does nothing beyond its rules."""
+        return AdmissionRules(
+            tuple(RequiredNodes(rule.node_selector, rule.pod_selector) for rule in args.filters),
+            tuple(
+                PreferredNodes(rule.node_selector, rule.score, rule.pod_selector)
+                for rule in args.scores
+            ),
         )

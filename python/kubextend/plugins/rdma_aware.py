@@ -1,6 +1,7 @@
 """RdmaAware: lets pods with the label ``high-comm=true`` run on RDMA nodes, and no other pods."""
 
 from kubextend import core
+from kubextend.framework.admission import AdmissionRules, RequiredNodes
 from kubextend.plugins.native import NativeFilter
 
 __all__ = ["RdmaAware"]
@@ -18,3 +19,12 @@ class RdmaAware(NativeFilter):
 
     def __init__(self) -> None:
         self._native = core.NativePlugin.named(self.name)
+
+    @classmethod
+    def admission(cls, args: None) -> AdmissionRules:
+        """Return the rule for pods with the label; a call rejects the pods without the label."""
+        del args
+        return AdmissionRules(
+            required=(RequiredNodes("rdma=true", pod_selector="high-comm=true"),),
+            filter_beyond="rejects pods without the label high-comm=true on every node",
+        )

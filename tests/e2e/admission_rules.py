@@ -1,0 +1,112 @@
+"""Puts rules on pods of a real kube-apiserver, always by what ``kubextend admission`` wrote."""
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import httpx
+import yaml
+
+from .controlplane import ControlPlane
+from .kubeapi import MERGE, Api, Object
+from .stack import run_kubextend
+from .workbench import until
+
+GROUP = "/apis/admissionregistration.k8s.io/v1"
+RESOURCES = {
+    "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+}
+LABEL = "kubextend.dev/admission=rules"
+# The last rule of all. As kube-apiserver learns of policies in the order of their creation, all
+# others are in force with it.
+LAST = "admission-last"
+PROBED = {"probe": "yes"}
+
+
+def profile(scheduler: str, filters: Sequence[Object] = (), scores: Sequence[Object] = ()) -> Object:
+    """Make a profile in which LabelMatch has these rules."""
+    args = {"filters": [{"reason": "No", **each} for each in filters], "scores": [*scores]}
+    return {
+        "schedulerName": scheduler,
+        "plugins": {"multiPoint": {"enabled": [{"name": "LabelMatch"}]}},
+        "pluginConfig": [{"name": "LabelMatch", "args": args}],
+    }
+
+
+def configuration(path: Path, profiles: Sequence[Object]) -> Path:
+    """Write kubextend's configuration with these profiles to a file, and return the file."""
+    tree = {
+        "apiVersion": "kubextend.dev/v1alpha1",
+        "kind": "ExtenderConfiguration",
+        "cluster": {},
+        "profiles": [*profiles],
+    }
+    path.write_text(json.dumps(tree))
+    return path
+
+
+@contextlib.contextmanager
+def installed(plane: ControlPlane, config: Path, last: bool = True) -> Iterator[None]:
+    """Apply what the command writes for a configuration; take it away at the end of the block.
+
+    Args:
+        plane: the control plane.
+        config: the file of the configuration.
+        last: whether the configuration ends with the profile LAST, whose rule is waited for.
+    """
+    manifests = yaml.safe_load_all(run_kubextend("admission", "--config", config))
+    by_kind: dict[str, list[Object]] = {kind: [] for kind in RESOURCES}
+    for manifest in manifests:
+        by_kind[manifest["kind"]].append(manifest)
+    api = plane.api
+    try:
+        for kind, resource in RESOURCES.items():
+            *most, end = by_kind[kind]
+            api.create_all(f"{GROUP}/{resource}", most)
+            api.create_all(f"{GROUP}/{resource}", [end])
+        if last:
+            _wait_until_in_force(api)
+        yield
+    finally:
+        for resource in reversed(RESOURCES.values()):
+            api.call("DELETE", f"{GROUP}/{resource}", labelSelector=LABEL)
+
+
+LAST_PROFILE = profile(LAST, [{"podSelector": "probe", "nodeSelector": "probed"}])
+
+
+def bare_pod(scheduler: str, labels: Object | None = None, **spec: object) -> Object:
+    """Make a pod of a scheduler that no kube-scheduler need serve."""
+    container = {"name": "c", "image": "registry.invalid/none"}
+    return {
+        "metadata": {"generateName": "p-", "labels": labels or {}},
+        "spec": {"schedulerName": scheduler, "containers": [container], **spec},
+    }
+
+
+def made(api: Api, pod: Object, namespace: str = "default", **query: str) -> Object:
+    """Create a pod, and return the pod as kube-apiserver shows it."""
+    return api.call("POST", f"/api/v1/namespaces/{namespace}/pods", pod, **query)
+
+
+def _wait_until_in_force(api: Api) -> None:
+    probe = bare_pod(LAST, PROBED)
+    until(lambda: "affinity" in made(api, probe, dryRun="All")["spec"], "the last rule is put on")
+    # Without the label no rule concerns the pod, and with the label it lacks the rule.
+    name = made(api, bare_pod(LAST))["metadata"]["name"]
+    until(lambda: _is_refused(api, name), "the last rule is kept")
+    api.delete_pod("default", name)
+
+
+def _is_refused(api: Api, name: str) -> bool:
+    patch = {"metadata": {"labels": PROBED}}
+    path = f"/api/v1/namespaces/default/pods/{name}"
+    try:
+        api.call("PATCH", path, patch, MERGE, dryRun="All")
+    except httpx.HTTPStatusError as refusal:
+        return refusal.response.status_code == httpx.codes.FORBIDDEN
+    return False
