@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from kubextend.cluster.client import Cluster
     from kubextend.config import EnabledPlugin, ExtenderConfiguration, Queue
-    from kubextend.config.admission_rules import PodRules
+    from kubextend.config.admission_rules import PodRules, RuleDecision
     from kubextend.config.kube_versions import KubeVersion
     from kubextend.core import ExtenderArgs, NodeStore
     from kubextend.framework.plugin import Plugin
@@ -136,10 +136,8 @@ def check(file: Path, scheduler: Path | None) -> None:
     app.check(config)
     for line in _summary(config):
         click.echo(line)
-    if decisions := compile_rules(whole).decisions:
-        click.echo("as node affinity, by kubextend admission:")
-    for decision in decisions:
-        _print_line(f"  profile {decision.scheduler_name}: {decision}")
+    for line in _admission_summary(compile_rules(whole).decisions):
+        _print_line(line)
     for note in config.notes:
         click.echo(f"note: {note}")
     if not config.extender.node_cache_capable:
@@ -719,6 +717,13 @@ def _summary(config: "ExtenderConfiguration") -> Iterator[str]:
             yield f"  {point}: {', '.join(listed)}"
         if not profile.points:
             yield "  no plugin: its pods pass through untouched"
+
+
+def _admission_summary(decisions: "Sequence[RuleDecision]") -> Iterator[str]:
+    if decisions:
+        yield "as node affinity, by kubextend admission:"
+    for decision in decisions:
+        yield f"  profile {decision.scheduler_name}: {decision}"
 
 
 def _cluster(config: "ExtenderConfiguration") -> str:

@@ -25,9 +25,12 @@ LABEL = "kubextend.dev/admission=rules"
 # others are in force with it.
 LAST = "admission-last"
 PROBED = {"probe": "yes"}
+PODS = "/api/v1/namespaces/default/pods"
 
 
-def profile(scheduler: str, filters: Sequence[Object] = (), scores: Sequence[Object] = ()) -> Object:
+def profile(
+    scheduler: str, filters: Sequence[Object] = (), scores: Sequence[Object] = ()
+) -> Object:
     """Make a profile in which LabelMatch has these rules."""
     args = {"filters": [{"reason": "No", **each} for each in filters], "scores": [*scores]}
     return {
@@ -93,20 +96,29 @@ def made(api: Api, pod: Object, namespace: str = "default", **query: str) -> Obj
     return api.call("POST", f"/api/v1/namespaces/{namespace}/pods", pod, **query)
 
 
+def is_refused(api: Api, method: str, path: str, body: object, content_type: str = "") -> bool:
+    """Return whether one of kubextend's policies refuses a request, which changes nothing."""
+    try:
+        api.call(method, path, body, content_type or "application/json", dryRun="All")
+    except httpx.HTTPStatusError as refusal:
+        status = refusal.response.status_code
+        return status == httpx.codes.FORBIDDEN and "a rule of kubextend" in str(refusal)
+    return False
+
+
 def _wait_until_in_force(api: Api) -> None:
     probe = bare_pod(LAST, PROBED)
-    until(lambda: "affinity" in made(api, probe, dryRun="All")["spec"], "the last rule is put on")
+    until(lambda: _is_put_on(api, probe), "the last rule is put on")
     # Without the label no rule concerns the pod, and with the label it lacks the rule.
     name = made(api, bare_pod(LAST))["metadata"]["name"]
-    until(lambda: _is_refused(api, name), "the last rule is kept")
+    path = f"{PODS}/{name}"
+    patch = {"metadata": {"labels": PROBED}}
+    until(lambda: is_refused(api, "PATCH", path, patch, MERGE), "the last rule is kept")
     api.delete_pod("default", name)
 
 
-def _is_refused(api: Api, name: str) -> bool:
-    patch = {"metadata": {"labels": PROBED}}
-    path = f"/api/v1/namespaces/default/pods/{name}"
-    try:
-        api.call("PATCH", path, patch, MERGE, dryRun="All")
-    except httpx.HTTPStatusError as refusal:
-        return refusal.response.status_code == httpx.codes.FORBIDDEN
-    return False
+def _is_put_on(api: Api, probe: Object) -> bool:
+    # The policy that keeps the rule may be in force first, and then refuses the pod.
+    if is_refused(api, "POST", PODS, probe):
+        return False
+    return "affinity" in made(api, probe, dryRun="All")["spec"]

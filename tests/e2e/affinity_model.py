@@ -36,7 +36,10 @@ def with_rules(affinity: Object | None, rules: Sequence[Rule], labels: Object) -
         return without_empty(copy.deepcopy(affinity))
     wanted = copy.deepcopy(affinity) or {}
     node = wanted.setdefault("nodeAffinity", {})
-    needs = [need for rule in concerned for need in rule.needs]
+    needs: list[Object] = []
+    for need in (need for rule in concerned for need in rule.needs):
+        if need not in needs:
+            needs.append(need)
     if needs and REQUIRED not in node:
         node[REQUIRED] = {"nodeSelectorTerms": [{"matchExpressions": needs}]}
     elif needs:

@@ -219,10 +219,12 @@ def _has_rules(pod: str, rules: PodRules) -> str:
     parts = []
     if rules.required:
         needed = f"[{', '.join(_listed(each) for each in rules.required)}]"
-        terms = f"{affinity}.?{_REQUIRED}.?nodeSelectorTerms"
         has = f"{needed}.all(n,\nt.?matchExpressions.orValue([]).exists(e, {_LIST_OF_E} == n))"
         each_term = f"{_IS_EMPTY} ||\n{has}"
-        parts.append(f"{terms}.hasValue() &&\n{terms}.value().all(t, {each_term})")
+        required = f"{affinity}.?{_REQUIRED}"
+        # Without terms the API refuses the pod anyway; the list may then be null.
+        terms = f"{required}.?nodeSelectorTerms.orValue(null)"
+        parts.append(f"{required}.hasValue() &&\n({terms} == null || {terms}.all(t, {each_term}))")
     for term, weight in rules.preferred.items():
         parts.append(_has_preference(f"{affinity}.?{_PREFERRED}", term, weight))
     return " &&\n".join(parts)
@@ -259,20 +261,21 @@ def _patches(rules: PodRules) -> str:
 def _require(required: Term) -> str:
     made = f"{_SELECTOR_TYPE}{{nodeSelectorTerms: [\n{_TERM_TYPE}{_expressions(required)}]}}"
     new = _add(f"{_PATH}/{_REQUIRED}", made)
-    terms = f"object.spec.?affinity.?nodeAffinity.?{_REQUIRED}.?nodeSelectorTerms"
+    required_there = f"object.spec.?affinity.?nodeAffinity.?{_REQUIRED}"
+    terms = f"{required_there}.?nodeSelectorTerms.orValue(null)"
     path = f"'{_TERMS_PATH}/' + string(i) + '/matchExpressions"
     listless = "!has(t.matchExpressions) && has(t.matchFields)"
     new_list = f"JSONPatch{{op: 'add', path: {path}', value: []}}"
-    per_term = [f"{terms}.value().transformList(i, t, {listless},\n{new_list})"]
+    per_term = [f"{terms}.transformList(i, t, {listless},\n{new_list})"]
     for each in required:
         lacks = (
             f"!({_IS_EMPTY}) &&\n"
             f"!t.?matchExpressions.orValue([]).exists(e, {_LIST_OF_E} == {_listed(each)})"
         )
         patch = f"JSONPatch{{op: 'add', path: {path}/-', value:\n{_expression(each)}}}"
-        per_term.append(f"{terms}.value().transformList(i, t, {lacks},\n{patch})")
+        per_term.append(f"{terms}.transformList(i, t, {lacks},\n{patch})")
     inside = " +\n".join(per_term)
-    return f"({terms}.hasValue() ?\n{inside} :\n[{new}])"
+    return f"(!{required_there}.hasValue() ? [{new}] :\n{terms} == null ? [] :\n{inside})"
 
 
 def _prefer(term: Term, weight: int) -> str:
