@@ -720,8 +720,9 @@ def _summary(config: "ExtenderConfiguration") -> Iterator[str]:
 
 
 def _admission_summary(decisions: "Sequence[RuleDecision]") -> Iterator[str]:
-    if decisions:
-        yield "as node affinity, by kubextend admission:"
+    if not any(decision.rule for decision in decisions):
+        return
+    yield "as node affinity, by kubextend admission:"
     for decision in decisions:
         yield f"  profile {decision.scheduler_name}: {decision}"
 

@@ -108,7 +108,7 @@ def is_refused(api: Api, method: str, path: str, body: object, content_type: str
 
 def _wait_until_in_force(api: Api) -> None:
     probe = bare_pod(LAST, PROBED)
-    until(lambda: _is_put_on(api, probe), "the last rule is put on")
+    until(lambda: is_put_on(api, probe), "the last rule is put on")
     # Without the label no rule concerns the pod, and with the label it lacks the rule.
     name = made(api, bare_pod(LAST))["metadata"]["name"]
     path = f"{PODS}/{name}"
@@ -117,7 +117,8 @@ def _wait_until_in_force(api: Api) -> None:
     api.delete_pod("default", name)
 
 
-def _is_put_on(api: Api, probe: Object) -> bool:
+def is_put_on(api: Api, probe: Object) -> bool:
+    """Return whether kube-apiserver puts node affinity on a pod that has none."""
     try:
         return "affinity" in made(api, probe, dryRun="All")["spec"]
     except httpx.HTTPStatusError as refusal:
