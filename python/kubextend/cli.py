@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -720,11 +721,12 @@ def _summary(config: "ExtenderConfiguration") -> Iterator[str]:
 
 
 def _admission_summary(decisions: "Sequence[RuleDecision]") -> Iterator[str]:
-    if not any(decision.rule for decision in decisions):
-        return
-    yield "as node affinity, by kubextend admission:"
-    for decision in decisions:
-        yield f"  profile {decision.scheduler_name}: {decision}"
+    """Yield a line for each rule of the profiles that have a static rule."""
+    for name, group in groupby(decisions, key=lambda decision: decision.scheduler_name):
+        of_profile = [*group]
+        if any(decision.rule for decision in of_profile):
+            yield f"rules of {name} as node affinity, by kubextend admission:"
+            yield from (f"  {decision}" for decision in of_profile)
 
 
 def _cluster(config: "ExtenderConfiguration") -> str:

@@ -313,8 +313,8 @@ def test_check_says_which_rules_are_compiled() -> None:
     lines = run("check", EXAMPLE).stdout.splitlines()
     rule = "HighCommPodFilter at filter, pods high-comm -> nodes " + "=".join((RDMA[0], "true"))
     assert lines[-2:] == [
-        "as node affinity, by kubextend admission:",
-        f"  profile kubextend-scheduler: {rule}: compiled",
+        "rules of kubextend-scheduler as node affinity, by kubextend admission:",
+        f"  {rule}: compiled",
     ]
     assert "verbs: filter, preempt" in lines
     assert "verbs: none" in run("check", "--with-admission", EXAMPLE).stdout
