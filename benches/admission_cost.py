@@ -14,7 +14,6 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from tests.e2e.admission_rules import (
-    LAST_PROFILE,
     PODS,
     bare_pod,
     configuration,
@@ -56,7 +55,7 @@ def _rules(plane: ControlPlane, folder: Path, count: int) -> Iterator[None]:
         with nullcontext():
             yield
         return
-    config = configuration(file, [profile(_SCHEDULER, filters), LAST_PROFILE])
+    config = configuration(file, [profile(_SCHEDULER, filters)])
     with installed(plane, config):
         yield
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.e2e.admission_rules import LAST_PROFILE, configuration
+from tests.e2e.admission_rules import configuration
 
 from figures import FASTER
 from pairing import Block, Pairing
@@ -111,7 +111,7 @@ def extenders(stage: Stage, run: Run) -> Mapping[str, Extender]:
 def _compiled(folder: Path) -> Path:
     """Write a configuration with the rules of the other extenders, and return the file."""
     rules = BENCH_PROFILE | {"schedulerName": SCHEDULER_NAME}
-    return configuration(folder / "compiled.json", [rules, LAST_PROFILE])
+    return configuration(folder / "compiled.json", [rules])
 
 
 def block(stage: Stage, run: Run, started: Mapping[str, Extender], compared: Comparison) -> Block:

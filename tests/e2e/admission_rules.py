@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -21,9 +22,6 @@ RESOURCES = {
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 }
 LABEL = "kubextend.dev/admission=rules"
-# The last rule of all. As kube-apiserver learns of policies in the order of their creation, all
-# others are in force with it.
-LAST = "admission-last"
 PROBED = {"probe": "yes"}
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -53,15 +51,19 @@ def configuration(path: Path, profiles: Sequence[Object]) -> Path:
 
 
 @contextlib.contextmanager
-def installed(plane: ControlPlane, config: Path, last: bool = True) -> Iterator[None]:
+def installed(plane: ControlPlane, config: Path, in_force: bool = True) -> Iterator[None]:
     """Apply what the command writes for a configuration; take it away at the end of the block.
 
     Args:
         plane: the control plane.
         config: the file of the configuration.
-        last: whether the configuration ends with the profile LAST, whose rule is waited for.
+        in_force: whether one more rule is installed after all others, and waited for.
     """
-    manifests = yaml.safe_load_all(run_kubextend("admission", "--config", config))
+    # A rule of an earlier block stays in force for about a second after it is deleted, so no two
+    # blocks have the same last rule. And no kube-scheduler may place its pods.
+    last = f"admission-last-{uuid.uuid4().hex}"
+    whole = _with_last(config, last) if in_force else config
+    manifests = yaml.safe_load_all(run_kubextend("admission", "--config", whole))
     by_kind: dict[str, list[Object]] = {kind: [] for kind in RESOURCES}
     for manifest in manifests:
         by_kind[manifest["kind"]].append(manifest)
@@ -71,15 +73,23 @@ def installed(plane: ControlPlane, config: Path, last: bool = True) -> Iterator[
             *most, end = by_kind[kind]
             api.create_all(f"{GROUP}/{resource}", most)
             api.create_all(f"{GROUP}/{resource}", [end])
-        if last:
-            _wait_until_in_force(api)
+        if in_force:
+            # As kube-apiserver learns of policies in the order of their creation, all are in force
+            # with the last one.
+            _wait_until_in_force(api, last)
         yield
     finally:
         for resource in reversed(RESOURCES.values()):
             api.call("DELETE", f"{GROUP}/{resource}", labelSelector=LABEL)
 
 
-LAST_PROFILE = profile(LAST, [{"podSelector": "probe", "nodeSelector": "probed"}])
+def _with_last(config: Path, last: str) -> Path:
+    """Write the configuration with one more profile at its end to a file, and return the file."""
+    tree = yaml.safe_load(config.read_text())
+    tree["profiles"].append(profile(last, [{"podSelector": "probe", "nodeSelector": "probed"}]))
+    whole = config.with_name(f"{last}.yaml")
+    whole.write_text(json.dumps(tree))
+    return whole
 
 
 def bare_pod(scheduler: str, labels: Object | None = None, **spec: object) -> Object:
@@ -101,16 +111,33 @@ def is_refused(api: Api, method: str, path: str, body: object, content_type: str
     try:
         api.call(method, path, body, content_type or "application/json", dryRun="All")
     except httpx.HTTPStatusError as refusal:
-        status = refusal.response.status_code
-        return status == httpx.codes.FORBIDDEN and "a rule of kubextend" in str(refusal)
+        return _is_ours(refusal)
     return False
 
 
-def _wait_until_in_force(api: Api) -> None:
-    probe = bare_pod(LAST, PROBED)
+def affinity_or_refusal(api: Api, pod: Object) -> Object | None:
+    """Return the affinity that a pod would be created with; None: kubextend's policies refuse it.
+
+    Raises: HTTPStatusError: kube-apiserver refuses the pod for another reason.
+    """
+    try:
+        return dict(made(api, pod, dryRun="All")["spec"].get("affinity", {}))
+    except httpx.HTTPStatusError as refusal:
+        if not _is_ours(refusal):
+            raise
+        return None
+
+
+def _is_ours(refusal: httpx.HTTPStatusError) -> bool:
+    status = refusal.response.status_code
+    return status == httpx.codes.FORBIDDEN and "a rule of kubextend" in str(refusal)
+
+
+def _wait_until_in_force(api: Api, last: str) -> None:
+    probe = bare_pod(last, PROBED)
     until(lambda: is_put_on(api, probe), "the last rule is put on")
     # Without the label no rule concerns the pod, and with the label it lacks the rule.
-    name = made(api, bare_pod(LAST))["metadata"]["name"]
+    name = made(api, bare_pod(last))["metadata"]["name"]
     path = f"{PODS}/{name}"
     patch = {"metadata": {"labels": PROBED}}
     until(lambda: is_refused(api, "PATCH", path, patch, MERGE), "the last rule is kept")

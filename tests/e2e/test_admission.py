@@ -2,14 +2,14 @@
 
 import contextlib
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
 
 from .admission_rules import (
-    LAST_PROFILE,
     PODS,
+    affinity_or_refusal,
     bare_pod,
     configuration,
     installed,
@@ -99,8 +99,7 @@ LABELS = [
 @pytest.fixture(scope="module")
 def rules(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     file = tmp_path_factory.mktemp("rules") / "kubextend.yaml"
-    profiles = [profile(SCHEDULER, FILTERS, SCORES), LAST_PROFILE]
-    with installed(control_plane, configuration(file, profiles)):
+    with installed(control_plane, configuration(file, [profile(SCHEDULER, FILTERS, SCORES)])):
         yield
 
 
@@ -299,51 +298,85 @@ ADD_LABEL = "[JSONPatch{op: 'add', path: '/metadata/labels/job', value: 'train'}
 STRIP = "[JSONPatch{op: 'add', path: '/spec/affinity', value: Object.spec.affinity{}}]"
 
 
-@pytest.mark.usefixtures("rules")
-# The names are the order in which kube-apiserver applies policies: before ours, and after.
-@pytest.mark.parametrize("name", ["aaa-other", "zzz-other"])
-def test_what_another_policy_adds_gets_the_rule_as_well_and_once(name: str, api: Api) -> None:
-    own = {"matchExpressions": [{"key": "own", "operator": "Exists"}]}
-    affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [own]}}}
-    pod = bare_pod(SCHEDULER, {**TRAIN, "other": name}, affinity=affinity)
-    added = {"matchExpressions": [{"key": "added", "operator": "Exists"}]}
-    both = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [own, added]}}}
-    with other_installed(api, other_policy(name, ADD_TERM, "Never"), pod, "'key': 'added'"):
-        found = made(api, pod, dryRun="All")["spec"]["affinity"]
-    assert sorted_rules(found, both) == sorted_rules(with_rules(both, RULES, TRAIN), both)
+OWN_TERMS = [{"matchExpressions": [expression("own", "Exists")]}]
+OWN = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": OWN_TERMS}}}
+ADDED = {"matchExpressions": [expression("added", "Exists")]}
+WITH_ADDED = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [*OWN_TERMS, ADDED]}}}
 
 
 @pytest.mark.usefixtures("rules")
-@pytest.mark.parametrize("name", ["aaa-label", "zzz-label"])
-def test_a_pod_that_another_policy_labels_for_a_rule_is_refused_without_the_rule(
-    name: str, api: Api
+def test_what_another_policy_adds_gets_the_rule_as_well_and_once(api: Api) -> None:
+    expected = sorted_rules(with_rules(WITH_ADDED, RULES, TRAIN), WITH_ADDED)
+    probe = bare_pod("another", affinity=OWN)
+    with others_installed(api, "added", ADD_TERM, "Never", probe) as copies:
+        for name in copies:
+            pod = bare_pod(SCHEDULER, {**TRAIN, "other": name}, affinity=OWN)
+            found = made(api, pod, dryRun="All")["spec"]["affinity"]
+            assert sorted_rules(found, WITH_ADDED) == expected
+
+
+@pytest.mark.usefixtures("rules")
+def test_what_another_policy_adds_to_a_pod_that_has_the_rule_is_no_way_around_the_rule(
+    api: Api,
 ) -> None:
-    pod = bare_pod(SCHEDULER, {"other": name})
-    policy = other_policy(name, ADD_LABEL, "Never")
-    with other_installed(api, policy, bare_pod("another", {"other": name}), "'job': 'train'"):
-        assert is_refused(api, "POST", PODS, pod)
+    written = with_rules(OWN, RULES, TRAIN)
+    expected = sorted_rules(with_rules(WITH_ADDED, RULES, TRAIN), WITH_ADDED)
+    probe = bare_pod("another", affinity=OWN)
+    with others_installed(api, "more", ADD_TERM, "Never", probe) as copies:
+        for name in copies:
+            pod = bare_pod(SCHEDULER, {**TRAIN, "other": name}, affinity=written)
+            found = affinity_or_refusal(api, pod)
+            assert found is None or sorted_rules(found, WITH_ADDED) == expected
 
 
 @pytest.mark.usefixtures("rules")
-def test_a_pod_from_which_another_policy_takes_the_rule_is_refused(api: Api) -> None:
-    pod = bare_pod(SCHEDULER, {**TRAIN, "other": "zzz-strip"})
-    policy = other_policy("zzz-strip", STRIP, "IfNeeded")
-    with other_installed(
-        api, policy, bare_pod("another", {"other": "zzz-strip"}), "'affinity': {}"
-    ):
-        assert is_refused(api, "POST", PODS, pod)
+def test_a_pod_that_another_policy_labels_for_a_rule_is_refused_without_the_rule(api: Api) -> None:
+    with others_installed(api, "train", ADD_LABEL, "Never", bare_pod("another")) as copies:
+        for name in copies:
+            assert is_refused(api, "POST", PODS, bare_pod(SCHEDULER, {"other": name}))
+
+
+@pytest.mark.usefixtures("rules")
+def test_a_pod_from_which_another_policy_takes_the_rule_gets_it_back_or_is_refused(
+    api: Api,
+) -> None:
+    expected = sorted_rules(with_rules(None, RULES, TRAIN), None)
+    probe = bare_pod("another", affinity=OWN)
+    with others_installed(api, "strip", STRIP, "IfNeeded", probe) as copies:
+        for name in copies:
+            found = affinity_or_refusal(api, bare_pod(SCHEDULER, {**TRAIN, "other": name}))
+            assert found is None or sorted_rules(found, None) == expected
+
+
+# With each change of a policy, kube-apiserver draws anew in which order it applies policies: of so
+# many, some come before ours and some after.
+COPIES = 12
 
 
 @contextlib.contextmanager
-def other_installed(
-    api: Api, manifests: Sequence[Object], pod: Object, shows: str
-) -> Iterator[None]:
-    """Apply somebody else's policy, and go on once a pod shows what the policy does."""
+def others_installed(
+    api: Api, name: str, patches: str, reinvocation: str, probe: Object
+) -> Iterator[list[str]]:
+    """Apply copies of somebody else's policy, and go on once each of them changes the probe.
+
+    Yields: the names of the copies; a pod chooses one with the label ``other``.
+    """
+    copies = [f"{name}-{number}" for number in range(COPIES)]
+    manifests = [each for copy in copies for each in other_policy(copy, patches, reinvocation)]
+    without = _shown(api, probe, "no-copy")
     for manifest in manifests:
         apply(api, manifest)
     try:
-        until(lambda: shows in str(made(api, pod, dryRun="All")), "the policy is in force")
-        yield
+        for copy in copies:
+            until(lambda copy=copy: _shown(api, probe, copy) != without, f"{copy} is in force")
+        yield copies
     finally:
         for manifest in manifests:
             api.call("DELETE", path_of(api, manifest))
+
+
+def _shown(api: Api, probe: Object, copy: str) -> tuple[Object, Object | None]:
+    """Return the labels, without the choice, and the affinity that a pod would be created with."""
+    labels = {**probe["metadata"]["labels"], "other": copy}
+    pod = made(api, {**probe, "metadata": {**probe["metadata"], "labels": labels}}, dryRun="All")
+    return pod["metadata"]["labels"] | {"other": ""}, pod["spec"].get("affinity")

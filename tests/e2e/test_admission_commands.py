@@ -39,7 +39,7 @@ def test_what_was_written_is_what_the_cluster_has_until_somebody_changes_it(
 ) -> None:
     missing = compare(False)
     assert [line.count("is not installed") for line in missing.splitlines()[:4]] == [1] * 4
-    with installed(control_plane, config, last=False):
+    with installed(control_plane, config, in_force=False):
         assert compare(True) == "the cluster has these admission policies\n"
         path = f"{GROUP}/{RESOURCES['ValidatingAdmissionPolicyBinding']}"
         (binding,) = api.items(path, labelSelector="kubextend.dev/admission=rules")
@@ -68,7 +68,7 @@ def test_the_rdma_example_needs_no_extender(
     api.create_nodes(node(name, labels[name]) for name in labels)
     scheduler = Scheduler(control_plane, "admission-rdma", file)
     try:
-        with installed(control_plane, config, last=False):
+        with installed(control_plane, config, in_force=False):
             chatty = next(pod for pod in pods if pod["metadata"]["name"] == "chatty")
             # In force once the pod shows the rule.
             until(lambda: is_put_on(api, chatty), "the rule is put on")

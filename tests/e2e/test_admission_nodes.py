@@ -16,7 +16,7 @@ import yaml
 
 from kubextend import app, core, discovery
 
-from .admission_rules import LAST_PROFILE, PODS, bare_pod, configuration, installed, profile
+from .admission_rules import PODS, bare_pod, configuration, installed, profile
 from .affinity_model import Object, random_affinity, without_empty
 from .controlplane import ROOT, ControlPlane
 from .kubeapi import Api, condition, node
@@ -161,7 +161,7 @@ def test_2000_compiled_pods_may_run_where_label_match_lets_them(
     names = [f"admission-set-{number}" for number in range(RULE_SETS)]
     profiles = [random_profile(chance, name) for name in names]
     cases = [case for name in names for case in random_cases(chance, name, PODS_OF_A_SET)]
-    config = configuration(tmp_path / "kubextend.yaml", [*profiles, LAST_PROFILE])
+    config = configuration(tmp_path / "kubextend.yaml", profiles)
     called = LabelMatch(config)
     scores = {p["schedulerName"]: p["pluginConfig"][0]["args"]["scores"] for p in profiles}
     pods = [case.pod() for case in cases]
@@ -186,7 +186,7 @@ def test_kube_scheduler_itself_places_compiled_pods_where_label_match_lets_them(
     names = [f"admission-placed-{number}" for number in range(3)]
     profiles = [random_profile(chance, name) for name in names]
     cases = [case for name in names for case in random_cases(chance, name, 5)]
-    config = configuration(tmp_path / "kubextend.yaml", [*profiles, LAST_PROFILE])
+    config = configuration(tmp_path / "kubextend.yaml", profiles)
     called = LabelMatch(config)
     file = tmp_path / "kube-scheduler.yaml"
     kubeconfig = str(control_plane.kubeconfig("system:kube-scheduler"))
